@@ -1,0 +1,49 @@
+"""elegans: a laboratory for the science of deep learning.
+
+Everything public is loaded when it is first used, so that ``import elegans`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "errors": ("EngineError", "ElegansError", "ExperimentError", "StoreError", "SweepError", "TrialError"),
+    "tasks": ("Online", "Regime", "Sample", "SparseParity", "Task"),
+    "models": ("MLP", "DenseInit", "Init", "Model", "SparseInit"),
+    "training": (
+        "SGD",
+        "Constant",
+        "Cosine",
+        "LayerRates",
+        "Outcome",
+        "Piecewise",
+        "Schedule",
+        "Success",
+        "Training",
+        "Trial",
+        "train",
+    ),
+    "sweeps": ("Store", "Sweep", "grid", "run"),
+    "probes": ("Probe", "Snapshot"),
+}
+_MODULES = ("analysis", "experiments", "models", "plots", "probes", "random", "sweeps", "tasks", "training")
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *_HOME_OF, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        value = getattr(import_module(f"elegans.{_HOME_OF[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"elegans.{name}")
+    elif name == "__version__":
+        value = import_module("importlib.metadata").version("elegans")
+    else:
+        raise AttributeError(f"module 'elegans' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

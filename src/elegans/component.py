@@ -1,0 +1,279 @@
+"""The frozen, validated pieces of which a trial is made, and how they are named and written down.
+
+A *component* is a small immutable record: a task, a regime, a model, an initialisation, a loss, a
+training, a probe. Each family (``Task``, ``Model``, …) keeps a register of its members by *kind*, the
+class name in kebab case, so that a component can be written as JSON and read back, and so that a
+class defined outside the package is a member as soon as its file has been imported.
+"""
+
+import difflib
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from elegans.errors import TrialError
+
+
+class Traced:
+    """Marks a whole-number field whose value may differ between trials that train side by side.
+
+    Floating-point fields are traced without being marked: inside an engine that trains many trials
+    at once they hold an array element, not a Python number. All other fields are part of a trial's
+    signature, and trials are only batched with others of the same signature.
+    """
+
+
+class Component(BaseModel):
+    """A frozen, validated record with a kind; the base of everything that a trial holds.
+
+    Subclassing a *family* (a class made with ``family=True``) registers the subclass under its kind.
+
+    Raises:
+        TrialError: a field is missing, unknown, or breaks a rule; the message names rule and value.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+    kind: ClassVar[str]
+    shorthand: ClassVar[str | None] = None
+    """The one field that may be written after the kind, as in ``sparse:2``."""
+    host_only: ClassVar[bool] = False
+    """Whether no engine reads the fields: then none is traced, all are part of the signature."""
+    _members: ClassVar[dict[str, type[Self]]]
+    _is_family: ClassVar[bool] = True
+
+    def __init_subclass__(cls, *, family: bool = False, kind: str | None = None, **options: Any) -> None:
+        """Give the class its kind and enter it in its family's register."""
+        super().__init_subclass__(**options)
+        cls._is_family = family
+        if family:
+            cls._members = {}
+            return
+        cls.kind = kind or kebab(cls.__name__)
+        members = getattr(cls, "_members", None)
+        if members is None:
+            return
+        known = members.get(cls.kind)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TrialError(
+                f"a kind must have one class: {cls.kind!r} is {known.__module__}.{known.__qualname__} already"
+            )
+        members[cls.kind] = cls
+
+    def __init__(self, **fields: Any) -> None:
+        """Validate the fields; see the class for what they are."""
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise TrialError(explain(error, type(self))) from None
+
+    @classmethod
+    def members(cls) -> dict[str, type[Self]]:
+        """Return every class of this family by its kind."""
+        return dict(cls._members)
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Make a component of this family from a record with a ``kind``, a shorthand or a component.
+
+        Raises:
+            TrialError: the kind is unknown (the nearest is suggested) or a field breaks a rule.
+        """
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise TrialError(explain(error, cls)) from None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _from_record(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str) and hasattr(cls, "_members"):
+            value = cls._from_text(value)
+        if not isinstance(value, Mapping):
+            if not hasattr(cls, "_members"):
+                return handler(value)
+            raise ValueError(f"{family_name(cls)} must be a {family_name(cls)} or a record: {value!r}")
+        fields = dict(value)
+        if not cls._is_family:
+            named = fields.pop("kind", cls.kind)
+            if named != cls.kind:
+                raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {named!r}")
+            return handler(fields)
+        if "kind" not in fields:
+            raise ValueError(f"{family_name(cls)} must name its kind (one of {', '.join(sorted(cls._members))}): {fields}")
+        named = fields.pop("kind")
+        return cls._member(named)(**fields)
+
+    @classmethod
+    def _member(cls, kind: Any) -> type[Self]:
+        if kind in cls._members:
+            return cls._members[kind]
+        raise ValueError(f"unknown {family_name(cls)} {kind!r}{suggest(str(kind), cls._members)}")
+
+    @classmethod
+    def _from_text(cls, text: str) -> dict[str, Any]:
+        kind, colon, argument = text.partition(":")
+        record: dict[str, Any] = {"kind": kind}
+        if colon:
+            member = cls._member(kind)
+            if member.shorthand is None:
+                raise ValueError(f"{kind!r} takes nothing after a colon: {text!r}")
+            record[member.shorthand] = argument
+        return record
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        fields = handler(self)
+        return {"kind": self.kind, **fields} if hasattr(type(self), "_members") else fields
+
+    def label(self) -> str:
+        """Return the kind, with the shorthand's value where the class has one: ``sparse:2``."""
+        return self.kind if self.shorthand is None else f"{self.kind}:{getattr(self, self.shorthand)}"
+
+    def replace(self, path: str, value: Any) -> Self:
+        """Return a copy with the field at a dotted path changed, validated anew.
+
+        Args:
+            path: field names joined by dots, as in ``model.width``.
+            value: the new value, in any form that the field accepts.
+
+        Raises:
+            TrialError: there is no such field, or the value breaks a rule.
+        """
+        name, _, rest = path.partition(".")
+        if name not in type(self).model_fields:
+            known = type(self).model_fields
+            raise TrialError(f"{type(self).__name__} has no field {name!r}{suggest(name, known)}")
+        current = getattr(self, name)
+        if rest:
+            if not isinstance(current, Component):
+                raise TrialError(f"{name!r} of {type(self).__name__} has no fields of its own: {path!r}")
+            value = current.replace(rest, value)
+        fields = {field: getattr(self, field) for field in type(self).model_fields}
+        return type(self)(**{**fields, name: value})
+
+    def columns(self, prefix: str = "") -> dict[str, Any]:
+        """Return the fields as dotted columns; a component's own column holds its label."""
+        found: dict[str, Any] = {}
+        for path, _, value in walk(self, prefix):
+            found[path] = value.label() if isinstance(value, Component) else value
+        return found
+
+    def traced(self) -> dict[str, float]:
+        """Return, by dotted path, the numbers that may differ within a batch of trials."""
+        return {path: value for path, is_traced, value in walk(self) if is_traced}
+
+    def substitute(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with traced fields replaced, without validation: values may be array elements."""
+        changes: dict[str, Any] = {}
+        inner: dict[str, dict[str, Any]] = {}
+        for path, value in values.items():
+            name, _, rest = path.partition(".")
+            if rest:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                changes[name] = value
+        for name, parts in inner.items():
+            current = getattr(self, name)
+            if isinstance(current, Component):
+                changes[name] = current.substitute(parts)
+            else:
+                changes[name] = _substitute_members(current, parts)
+        return self.model_copy(update=changes)
+
+
+def _substitute_members(members: Mapping[str, Component], parts: Mapping[str, Any]) -> dict[str, Component]:
+    """Replace traced fields inside a dictionary of components, whose keys may hold dots."""
+    changed = dict(members)
+    for key, member in members.items():
+        own = {path.removeprefix(f"{key}."): value for path, value in parts.items() if path.startswith(f"{key}.")}
+        own = {path: value for path, value in own.items() if path in type(member).model_fields}
+        if own:
+            changed[key] = member.substitute(own)
+    return changed
+
+
+def walk(component: Component, prefix: str = "") -> Iterator[tuple[str, bool, Any]]:
+    """Yield (dotted path, whether it is traced, value) for each field, outer before inner."""
+    for name, field in type(component).model_fields.items():
+        value = getattr(component, name)
+        path = f"{prefix}{name}"
+        if isinstance(value, Component):
+            yield path, False, value
+            yield from walk(value, f"{path}.")
+        elif isinstance(value, Mapping) and any(isinstance(item, Component) for item in value.values()):
+            for key in sorted(value):
+                yield from walk(value[key], f"{path}.{key}.")
+        else:
+            marked = any(isinstance(mark, Traced) or mark is Traced for mark in field.metadata)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            is_traced = number and not component.host_only and (marked or _is_float(field.annotation))
+            yield path, is_traced, value
+
+
+def _is_float(annotation: Any) -> bool:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return float in typing.get_args(annotation)
+    return annotation is float
+
+
+def kebab(name: str) -> str:
+    """Return a class name in kebab case: ``SparseParity`` becomes ``sparse-parity``, ``MLP`` ``mlp``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
+def suggest(name: str, known: Mapping[str, Any] | list[str]) -> str:
+    """Return ``; did you mean …?`` for the nearest known name, or the list of what there is."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
+
+
+def family_name(cls: type[Component]) -> str:
+    """Return the name of a class's family in lower case, as it is used in messages."""
+    for base in cls.__mro__:
+        if issubclass(base, Component) and base._is_family:
+            return base.__name__.lower()
+    return cls.__name__.lower()
+
+
+def explain(error: ValidationError, cls: type[BaseModel]) -> str:
+    """Return a validation error as one line that states the rule and the value.
+
+    Args:
+        error: what pydantic raised.
+        cls: the class that was being made; its fields are what a misspelt name is compared with.
+    """
+    found = error.errors(include_url=False)
+    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
+    if first["type"] == "extra_forbidden":
+        return f"{cls.__name__} has no field {path!r}{suggest(path, cls.model_fields)}"
+    if first["type"] == "missing":
+        return f"{cls.__name__} needs {path!r}"
+    if first["type"] == "literal_error":
+        allowed = [part.strip("' ") for part in re.split(r", | or ", first["ctx"]["expected"])]
+        return f"{path} must be one of {', '.join(allowed)}: {path}={first['input']!r}{_near(first['input'], allowed)}"
+    rule = first["msg"].removeprefix("Input ").replace("should be", "must be").replace("should have", "must have")
+    return f"{path} {rule[0].lower()}{rule[1:]}: {path}={first['input']!r}"
+
+
+def _near(given: Any, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(str(given), allowed, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

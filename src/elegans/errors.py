@@ -1,0 +1,29 @@
+"""What elegans raises, one type for each layer of the house.
+
+Every message is one line that states the rule and the offending value, as in
+``k must be at most n: k=60, n=50``.
+"""
+
+
+class ElegansError(Exception):
+    """Any error that elegans raises on purpose."""
+
+
+class TrialError(ElegansError, ValueError):
+    """A task, regime, model, training or trial that breaks a rule."""
+
+
+class EngineError(ElegansError):
+    """An engine that does not exist, does not work here, or cannot take a trial."""
+
+
+class SweepError(ElegansError, ValueError):
+    """A grid that names no field of its trial, or a sweep file that cannot be read."""
+
+
+class StoreError(ElegansError):
+    """A store that cannot be opened, read or written."""
+
+
+class ExperimentError(ElegansError, ValueError):
+    """An experiment, scale or figure that does not exist."""

@@ -1,0 +1,45 @@
+"""What learns: the contract of a model."""
+
+from abc import abstractmethod
+from typing import Any
+
+from jaxtyping import Float32
+
+from elegans import random
+from elegans.component import Component
+from elegans.tasks import Task
+
+
+class Model(Component, family=True):
+    """A family of functions with parameters, and the law of their initial values.
+
+    ``initialise`` runs once a trial, on the host; ``apply`` is traced by the general engine, so it is written
+    with functions that work on JAX arrays.
+    """
+
+    @abstractmethod
+    def initialise(self, key: random.Key, task: Task) -> Any:
+        """Return the initial parameters of one network, drawn from the trial's init stream.
+
+        Returns:
+            Float32 arrays in any nesting of dictionaries and tuples, or an ``equinox.Module``.
+        """
+
+    @abstractmethod
+    def apply(self, parameters: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
+        """Return the network's outputs on a batch of inputs, shape (count,)."""
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that this model cannot learn.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """
+
+    def parameter_names(self, task: Task) -> list[str]:
+        """Return the dotted names of the parameter arrays, as in ``hidden.weight``."""
+        import jax
+
+        initial = self.initialise(random.Key(0, 0), task)
+        leaves = jax.tree_util.tree_leaves_with_path(initial)
+        return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]

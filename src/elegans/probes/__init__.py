@@ -1,0 +1,7 @@
+"""What is seen inside a network while it learns."""
+
+from elegans.probes.base import Probe, Snapshot
+from elegans.probes.errors import TestError, TrainError
+from elegans.probes.fourier import FourierGap
+
+__all__ = ["FourierGap", "Probe", "Snapshot", "TestError", "TrainError"]

@@ -1,0 +1,76 @@
+"""What is seen inside a network while it learns: the contract of a probe."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Bool, Float32
+from pydantic import Field
+
+from elegans import random
+from elegans.component import Component
+from elegans.models import Model
+from elegans.tasks import Task
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One network at one step, as a probe sees it.
+
+    Args:
+        step: how many steps have been taken.
+        task: what is learned.
+        model: what learns.
+        hidden: what the task drew for this trial (a parity's support).
+        sample_size: the size of the trial's sample, or None when it learns online.
+        key: returns the key of one of the trial's streams by its name.
+        read_parameters: returns the parameters as NumPy arrays.
+        wrong: which examples of a stream the network gets wrong: takes the stream's name and indices.
+    """
+
+    step: int
+    task: Task
+    model: Model
+    hidden: Any
+    sample_size: int | None
+    key: Callable[[str], random.Key]
+    read_parameters: Callable[[], Any]
+    wrong: Callable[[str, np.ndarray], Bool[np.ndarray, " count"]]
+
+    @cached_property
+    def parameters(self) -> Any:
+        """The parameters now, in the model's own nesting, as NumPy arrays."""
+        return self.read_parameters()
+
+    @cached_property
+    def initial(self) -> Any:
+        """The parameters at step 0."""
+        return self.model.initialise(self.key("init"), self.task)
+
+    def examples(self, stream: str, count: int) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
+        """Return the first examples of a stream: inputs (count, n) and clean labels (count,)."""
+        return self.task.examples(self.hidden, self.key(stream), np.arange(count, dtype=np.uint32))
+
+
+class Probe(Component, family=True):
+    """A measure taken while a trial learns: before the first step, every ``every`` steps, and at the end.
+
+    Args:
+        every: how many steps lie between two measurements.
+    """
+
+    every: Annotated[int, Field(ge=1)] = 100
+
+    @abstractmethod
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return the named quantities of one network at one step."""
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse a trial that this probe cannot look into.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """

@@ -1,0 +1,222 @@
+"""The only source of randomness: Threefry-2x32 counters, keyed by (trial seed, stream).
+
+A draw is a function of its key and its counter (index, lane), never of what was drawn before, so the
+same trial gets the same draws alone or in a batch, in any order, in any engine, before and after a
+resume. The generator is JAX's own: ``stream(seed, name)`` equals ``jax.random.fold_in(key(seed), s)``
+with s the stream's number. All functions take NumPy or JAX arrays (traced ones too) and return the
+same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+try:
+    from elegans import _native
+except ImportError:  # no native engine on this machine: `elegans doctor` says why
+    _native = None  # type: ignore[assignment]
+
+STREAMS = {"task": 0, "init": 1, "sample": 2, "batches": 3, "test": 4, "noise": 5, "probe": 6}
+"""The streams of a trial, each an independent source of draws, and their numbers."""
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_NO_LANE = 0xFFFFFFFF
+
+
+class Key(NamedTuple):
+    """A Threefry key: two words of 32 bits, whole numbers or unsigned arrays of shape ()."""
+
+    high: Any
+    low: Any
+
+    def fold(self, number: Any) -> "Key":
+        """Return an independent key for a number below 2^32, as ``jax.random.fold_in`` does."""
+        high, low = words(self, np.zeros(1, np.uint32), number)
+        return Key(high[0], low[0]) if not isinstance(high, np.ndarray) else Key(int(high[0]), int(low[0]))
+
+    def for_jax(self) -> Any:
+        """Return the same key as a typed JAX key, for use with ``jax.random``."""
+        import jax
+
+        data = jax.numpy.stack([jax.numpy.asarray(word, dtype="uint32") for word in self])
+        return jax.random.wrap_key_data(data, impl="threefry2x32")
+
+
+def stream(seed: int, name: str) -> Key:
+    """Return the key of one of a trial's streams.
+
+    Args:
+        seed: the trial's seed, from 0 to 2^64 - 1.
+        name: one of ``STREAMS``.
+    """
+    return Key(seed >> 32, seed & 0xFFFFFFFF).fold(STREAMS[name])
+
+
+def words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
+    """Return the two random words at each counter (index, lane).
+
+    Args:
+        key: the key.
+        index: whole numbers below 2^32, broadcast against ``lane``.
+        lane: whole numbers below 2^32.
+
+    Returns:
+        Two uint32 arrays of the broadcast shape; JAX arrays if any argument is one.
+    """
+    traced = [value for value in (*key, index, lane) if _is_jax(value)]
+    if traced:
+        xp = traced[0].__array_namespace__()
+        index, lane = xp.broadcast_arrays(_uint32(xp, index), _uint32(xp, lane))
+        return threefry(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
+    index, lane = np.broadcast_arrays(np.asarray(index, np.uint32), np.asarray(lane, np.uint32))
+    if _native is None:
+        high, low = np.asarray([key.high], np.uint32), np.asarray([key.low], np.uint32)
+        return threefry(high, low, np.atleast_1d(index), np.atleast_1d(lane))
+    flat = np.ascontiguousarray(index).ravel(), np.ascontiguousarray(lane).ravel()
+    first, second = _native.words((int(key.high), int(key.low)), *flat)
+    return first.reshape(index.shape), second.reshape(index.shape)
+
+
+def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, Any]:
+    """Return the 20-round Threefry-2x32 block of uint32 arrays: two arrays of their broadcast shape."""
+    keys = (key0, key1, key0 ^ key1 ^ _PARITY)
+    x0, x1 = counter0 + key0, counter1 + key1
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            x1 = ((x1 << rotation) | (x1 >> (32 - rotation))) ^ x0
+        x0 = x0 + keys[(group + 1) % 3]
+        x1 = x1 + keys[(group + 2) % 3] + (group + 1)
+    return x0, x1
+
+
+def uniform(key: Key, index: Any, lane: Any) -> Any:
+    """Return float32 draws from the 2^24 equally spaced values of [0, 1), one a counter."""
+    return _as_float(words(key, index, lane)[0] >> 8) * np.float32(2.0**-24)
+
+
+def symmetric(key: Key, index: Any, lane: Any) -> Any:
+    """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one a counter."""
+    return _as_float(words(key, index, lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
+
+
+def integers(key: Key, index: Any, lane: Any, bound: Any) -> Any:
+    """Return uint32 draws below a bound of at most 2^30, uniform to one part in 2^34."""
+    first, second = words(key, index, lane)
+    low = first * bound
+    return multiply_high(first, bound) + (low + multiply_high(second, bound) < low)
+
+
+def multiply_high(a: Any, b: Any) -> Any:
+    """Return the upper 32 bits of the product of uint32 arrays, in 32-bit arithmetic alone."""
+    a_high, a_low, b_high, b_low = a >> 16, a & 0xFFFF, b >> 16, b & 0xFFFF
+    middle = a_high * b_low + ((a_low * b_low) >> 16)
+    return a_high * b_high + (middle >> 16) + (((middle & 0xFFFF) + a_low * b_high) >> 16)
+
+
+def signs(key: Key, index: Any, n: int) -> Any:
+    """Return uniform vectors of {-1, +1}^n, one for each index.
+
+    Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block
+    holds its bits 0 to 31, the second its bits 32 to 63.
+
+    Args:
+        key: the key.
+        index: which vectors: uint32 of shape (count,).
+        n: the dimension.
+
+    Returns:
+        float32 of shape (count, n).
+    """
+    blocks = (n + 63) // 64
+    first, second = words(key, index[:, None], np.arange(blocks, dtype=np.uint32)[None, :])
+    xp = first.__array_namespace__()
+    pairs = xp.stack([first, second], axis=-1).reshape(len(index), 2 * blocks)
+    bits = (pairs[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
+    return 1 - 2 * _as_float(bits.reshape(len(index), 64 * blocks)[:, :n])
+
+
+def subsets(key: Key, rows: int, n: int, size: int) -> Any:
+    """Return uniform subsets of {0, …, n-1}, one a row, by Floyd's algorithm.
+
+    Args:
+        key: the key.
+        rows: how many subsets.
+        n: the size of the ground set.
+        size: how many elements each subset has, at most n.
+
+    Returns:
+        int64 of shape (rows, size), the elements of a row distinct and in increasing order.
+    """
+    index = np.arange(rows, dtype=np.uint32)
+    chosen = np.empty((rows, size), np.int64)
+    for column, largest in enumerate(range(n - size, n)):
+        drawn = integers(key, index, np.uint32(column), np.uint32(largest + 1)).astype(np.int64)
+        taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, largest, drawn)
+    return np.sort(chosen, axis=1)
+
+
+def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> Any:
+    """Return where a place stands in an epoch's random order of {0, …, size-1}, without storing the order.
+
+    An unbalanced Feistel network on the bits of size - 1, walked until it falls below the size.
+
+    Args:
+        key: the key of the batches.
+        epoch: the number of each place's epoch: uint32 of shape (count,).
+        place: the places: uint32 of shape (count,), below ``size``.
+        size: how many there are: uint32, at most 2^30.
+        rounds: rounds of the Feistel network.
+
+    Returns:
+        uint32 of shape (count,): for one epoch and all places, a permutation.
+    """
+    xp = place.__array_namespace__()
+    epoch_key = Key(*words(key, epoch, np.uint32(_NO_LANE)))
+    bits = sum((size - 1) >> shift > 0 for shift in range(31))
+    bits = xp.maximum(bits, 2).astype(np.uint32)
+    low_bits = bits >> 1
+    low_mask, high_mask = (1 << low_bits) - 1, (1 << (bits - low_bits)) - 1
+
+    def step(value: Any) -> Any:
+        low, high = value & low_mask, value >> low_bits
+        for number in range(0, rounds, 2):
+            low = low ^ (words_by_row(epoch_key, np.uint32(number), high) & low_mask)
+            high = high ^ (words_by_row(epoch_key, np.uint32(number + 1), low) & high_mask)
+        return (high << low_bits) | low
+
+    return _walk(step, place, size)
+
+
+def words_by_row(key: Key, index: Any, lane: Any) -> Any:
+    """Return the first random word at (index, lane) where each element has a key of its own."""
+    return threefry(key.high, key.low, index + 0 * lane, lane)[0]
+
+
+def _walk(step: Any, start: Any, size: Any) -> Any:
+    if _is_jax(start) or _is_jax(size):
+        import jax
+
+        return jax.lax.while_loop(
+            lambda value: (value >= size).any(),
+            lambda value: jax.numpy.where(value >= size, step(value), value),
+            step(start),
+        )
+    value = step(start)
+    while (value >= size).any():
+        value = np.where(value >= size, step(value), value)
+    return value
+
+
+def _as_float(values: Any) -> Any:
+    return values.astype(np.float32)
+
+
+def _uint32(xp: Any, value: Any) -> Any:
+    return xp.asarray(value, dtype=np.uint32)
+
+
+def _is_jax(value: Any) -> bool:
+    return type(value).__module__.startswith("jax")

@@ -1,0 +1,122 @@
+"""What is learned: the contract of a task, and how its examples reach the learner."""
+
+from abc import abstractmethod
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Float32, UInt32
+from pydantic import Field
+
+from elegans import random
+from elegans.component import Component, Traced
+
+LARGEST_SAMPLE = 10**9
+"""The largest sample that a counter-based index can address uniformly."""
+
+
+class Task(Component, family=True):
+    """A distribution over (x, y), with the facts known about it.
+
+    A task is a function, not an array: example i is computed from (key, i). Write ``examples`` and
+    ``corrupt`` with operators and methods that NumPy and JAX arrays share, and every engine can run
+    them; a float field may hold an array element there, so do not branch on its value.
+    """
+
+    @property
+    @abstractmethod
+    def input_size(self) -> int:
+        """The number of coordinates of an input."""
+
+    def draw(self, key: random.Key) -> Any:
+        """Draw what a trial hides from its learner, from the trial's task stream.
+
+        Returns:
+            NumPy arrays in any nesting of tuples and dictionaries (a support, a prior, …); handed to
+            ``examples``. None by default.
+        """
+        return None
+
+    @abstractmethod
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]:
+        """Return the inputs and clean labels of the examples with the given indices.
+
+        Args:
+            hidden: what ``draw`` returned.
+            key: the key of the stream that the examples belong to.
+            index: which examples, shape (count,).
+
+        Returns:
+            Inputs (count, input_size) and labels (count,) in {-1, +1}, float32.
+        """
+
+    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
+        """Return the labels that training sees in place of the clean ones; the same by default."""
+        return labels
+
+
+def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
+    """Return labels in {-1, +1} with each flipped independently with a probability.
+
+    Args:
+        labels: float32 of shape (count,).
+        rate: the probability, from 0 to 1, rounded to a multiple of 2^-24.
+        key: the noise stream's key.
+        index: the examples' indices: the same example is always flipped or never.
+    """
+    flipped = random.uniform(key, index, np.uint32(0)) < np.float32(1) * rate
+    return labels * (1 - 2 * flipped.astype(np.float32))
+
+
+class Regime(Component, family=True):
+    """How examples reach the learner: fresh ones every step, or minibatches of a fixed sample."""
+
+    @abstractmethod
+    def batch(
+        self, key: random.Key, step: Any, batch_size: int, order: Literal["replacement", "epochs"]
+    ) -> UInt32[Any, " batch_size"]:
+        """Return the indices of the examples in the minibatch of a step (counted from 0)."""
+
+    def check(self, steps: int, batch_size: int) -> None:
+        """Refuse a training that this regime cannot feed.
+
+        Raises:
+            ValueError: the number of examples drawn does not fit the 32 bits of a counter.
+        """
+        if steps * batch_size >= 2**32:
+            raise ValueError(
+                f"steps x batch_size must be below 2^32: steps={steps}, batch_size={batch_size}"
+            )
+
+
+class Online(Regime):
+    """Fresh examples at every step: nothing is seen twice."""
+
+    def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+        """Return the next unseen indices: step x batch_size and on."""
+        return step * np.uint32(batch_size) + np.arange(batch_size, dtype=np.uint32)
+
+
+class Sample(Regime):
+    """A fixed sample, drawn once per trial; minibatches are drawn from it.
+
+    Args:
+        size: the number of examples in the sample, from 1 to 10^9. No memory grows with it.
+    """
+
+    shorthand = "size"
+    size: Annotated[int, Field(ge=1, le=LARGEST_SAMPLE), Traced]
+
+    def __init__(self, size: int) -> None:
+        """Take the size by position or by name."""
+        super().__init__(size=size)
+
+    def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+        """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""
+        place = np.arange(batch_size, dtype=np.uint32)
+        size = np.uint32(self.size) if isinstance(self.size, int) else self.size
+        if order == "replacement":
+            return random.integers(key, step + 0 * place, place, size)
+        position = step * np.uint32(batch_size) + place
+        return random.permuted(key, position // size, position % size, size)

@@ -1,0 +1,36 @@
+"""What advances trials: ``fused`` (native, two-layer networks on parities) and ``jax`` (everything)."""
+
+from elegans.component import suggest
+from elegans.errors import EngineError
+from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.fused import FusedEngine
+from elegans.training.engines.jax import JaxEngine
+from elegans.training.trial import Trial
+
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (FusedEngine(), JaxEngine())}
+"""Every engine by name, the one that ``auto`` prefers first."""
+
+__all__ = ["ENGINES", "Engine", "FusedEngine", "JaxEngine", "Progress", "choose"]
+
+
+def choose(trial: Trial, name: str = "auto") -> Engine:
+    """Return the engine that is to train a trial.
+
+    Args:
+        trial: the trial.
+        name: an engine's name, or ``auto`` for the first that works here and takes the trial.
+
+    Raises:
+        EngineError: there is no such engine, it does not work on this machine, or it cannot take the trial.
+    """
+    if name != "auto" and name not in ENGINES:
+        raise EngineError(f"unknown engine {name!r}{suggest(name, ['auto', *ENGINES])}")
+    reasons = []
+    for engine in ENGINES.values():
+        if name not in ("auto", engine.name):
+            continue
+        reason = engine.unavailable() or engine.refusal(trial)
+        if reason is None:
+            return engine
+        reasons.append(reason)
+    raise EngineError(f"no engine for this trial: {'; '.join(reasons)}")

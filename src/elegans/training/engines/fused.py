@@ -1,0 +1,127 @@
+"""The native engine: two-layer ReLU networks on sparse parities, one network at a time, very fast."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float32, UInt32
+
+from elegans import random
+from elegans.models import MLP
+from elegans.tasks import Online, Sample, SparseParity
+from elegans.training.engines.base import Engine, Progress
+from elegans.training.losses import Hinge, Logistic, Square
+from elegans.training.optimisers import SGD
+from elegans.training.trial import Trial
+
+LARGEST_SAMPLE = 2**30
+PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
+
+
+class FusedEngine(Engine):
+    """Advances each network in C++ (see ``native/``); releases the interpreter while it works."""
+
+    name: ClassVar[str] = "fused"
+    side_by_side: ClassVar[int] = 1
+
+    def unavailable(self) -> str | None:
+        """Return why the native module could not be loaded, or None."""
+        try:
+            from elegans import _native  # noqa: F401
+        except ImportError as error:
+            return f"its native module does not load: {error}"
+        return None
+
+    def refusal(self, trial: Trial) -> str | None:
+        """Return the first part of the trial that is not built into the native code, or None."""
+        parts = {
+            "task": (trial.task, (SparseParity,)),
+            "regime": (trial.regime, (Online, Sample)),
+            "model": (trial.model, (MLP,)),
+            "training": (trial.training, (SGD,)),
+            "loss": (trial.training.loss, (Hinge, Square, Logistic)),
+        }
+        for name, (part, taken) in parts.items():
+            if type(part) not in taken:
+                return f"the fused engine takes no {name} {part.kind!r}"
+        return None
+
+    def signature(self, trial: Trial) -> str:
+        """Return the trial's identity: networks train one at a time."""
+        return trial.identity
+
+    def init(self, trials: Sequence[Trial]) -> Any:
+        """Return one native network a trial."""
+        return [_Network(trial) for trial in trials]
+
+    def advance(self, state: Any, steps: int) -> Any:
+        """Advance each network in place."""
+        for network in state:
+            network.native.advance(network.training.factors(network.native.step, steps))
+        return state
+
+    def progress(self, state: Any) -> Progress:
+        """Return what the last ``advance`` saw."""
+        return Progress(
+            loss=np.array([network.native.loss for network in state]),
+            error=np.array([network.native.error for network in state]),
+            diverged_at=np.array([network.native.diverged_at for network in state]),
+        )
+
+    def wrong(self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]) -> Bool[np.ndarray, "trials count"]:
+        """Return which examples each network gets wrong."""
+        rows = [network.wrong(stream, row) for network, row in zip(state, index, strict=True)]
+        return rows[0][None] if len(rows) == 1 else np.stack(rows)
+
+    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
+        """Return each network's outputs on the same inputs."""
+        return np.stack([network.native.predict(np.ascontiguousarray(x, np.float32)) for network in state])
+
+    def parameters(self, state: Any) -> list[Any]:
+        """Return each network's parameters."""
+        return [network.parameters() for network in state]
+
+    def select(self, state: Any, positions: Sequence[int]) -> Any:
+        """Keep some of the networks."""
+        return [state[position] for position in positions]
+
+
+class _Network:
+    """One native network and the streams it is evaluated on."""
+
+    def __init__(self, trial: Trial) -> None:
+        from elegans import _native
+
+        task, model, training = trial.task, trial.model, trial.training
+        assert isinstance(task, SparseParity) and isinstance(model, MLP) and isinstance(training, SGD)
+        initial = model.initialise(trial.key("init"), task)
+        rates = [training.rates(name) for name in PARAMETERS]
+        self.training = training
+        self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
+        self.native = _native.Network(
+            initial["hidden"]["weight"],
+            initial["hidden"]["bias"],
+            initial["output"]["weight"],
+            float(initial["output"]["bias"]),
+            support=[int(place) for place in task.draw(trial.key("task"))],
+            noise=task.noise,
+            sample_size=trial.regime.size if isinstance(trial.regime, Sample) else 0,
+            order=training.batches,
+            batch_size=training.batch_size,
+            loss=training.loss.kind,
+            learning_rates=tuple(rate for rate, _ in rates),
+            decays=tuple(decay for _, decay in rates),
+            sample_key=self.keys["sample"],
+            batches_key=self.keys["batches"],
+            noise_key=self.keys["noise"],
+        )
+
+    def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
+        return self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample")
+
+    def parameters(self) -> dict[str, dict[str, np.ndarray]]:
+        weight, bias, output_weight, output_bias = self.native.parameters()
+        return {
+            "hidden": {"weight": weight, "bias": bias},
+            "output": {"weight": output_weight, "bias": np.asarray(output_bias, np.float32)},
+        }

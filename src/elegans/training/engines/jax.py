@@ -1,0 +1,280 @@
+"""The general engine: any task, model and training, vmapped over trials that share a signature."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float32, UInt32
+
+from elegans import random
+from elegans.training.engines.base import Engine, Progress
+from elegans.training.trial import Trial
+
+SUBNORMAL = 1e-20
+"""Parameters smaller than this become 0: in the subnormal range a step would be several times slower."""
+STRIDE = 1024
+"""Steps in one call of the compiled loop at the most: one size, one compilation."""
+BLOCK = 512
+"""Numbers of examples are rounded up to a multiple of this, so that few sizes are compiled."""
+
+
+@dataclass(frozen=True)
+class _State:
+    """The networks of a batch, each array with a leading axis for the trial."""
+
+    template: Trial
+    parameters: Any
+    static: Any
+    optimiser: Any
+    inputs: dict[str, Any]
+    step: int
+    progress: Progress
+
+
+class JaxEngine(Engine):
+    """Advances trials side by side in one XLA program, on the CPU or on a CUDA device."""
+
+    name: ClassVar[str] = "jax"
+    side_by_side: ClassVar[int] = 64
+
+    def unavailable(self) -> str | None:
+        """Return why JAX could not be loaded, or None."""
+        try:
+            import jax
+
+            jax.devices()
+        except (ImportError, RuntimeError) as error:
+            return f"JAX does not load: {error}"
+        return None
+
+    def refusal(self, trial: Trial) -> str | None:
+        """Return None: this engine takes every trial."""
+        return None
+
+    def signature(self, trial: Trial) -> str:
+        """Return the trial without its seed and traced numbers."""
+        return _signature(trial)
+
+    def init(self, trials: Sequence[Trial]) -> Any:
+        """Stack the trials' initial parameters, hidden draws, keys and traced numbers."""
+        import equinox as eqx
+        import jax
+        import jax.numpy as jnp
+
+        template = trials[0]
+        initial = [trial.model.initialise(trial.key("init"), trial.task) for trial in trials]
+        arrays = [eqx.partition(tree, eqx.is_array_like)[0] for tree in initial]
+        static = eqx.partition(initial[0], eqx.is_array_like)[1]
+        parameters = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float32) for leaf in leaves]), *arrays)
+        inputs = {
+            "traced": {path: jnp.asarray([_number(trial, path) for trial in trials]) for path in template.traced()},
+            "hidden": jax.tree.map(lambda *leaves: jnp.stack(leaves), *[_hidden(trial) for trial in trials]),
+            "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test")},
+        }
+        optimiser = jax.vmap(lambda tree: template.training.optimiser(1.0).init(tree))(parameters)
+        count = len(trials)
+        progress = Progress(np.zeros(count), np.zeros(count), np.full(count, -1))
+        return _State(template, parameters, static, optimiser, inputs, 0, progress)
+
+    def advance(self, state: Any, steps: int) -> Any:
+        """Run one compiled loop of ``steps`` steps for the whole batch."""
+        loss, error = 0.0, 0.0
+        for first in range(state.step, state.step + steps, STRIDE):
+            stride = min(STRIDE, state.step + steps - first)
+            state, stride_loss, stride_error = self._stride(state, first, stride)
+            loss, error = loss + stride_loss, error + stride_error
+        progress = Progress(loss / steps, error / steps, state.progress.diverged_at)
+        return replace(state, step=state.step + steps, progress=progress)
+
+    def _stride(self, state: Any, first: int, count: int) -> tuple[Any, Any, Any]:
+        """Run the compiled loop once; return the state and the sums of minibatch loss and error."""
+        factors = np.zeros(STRIDE, np.float32)
+        factors[:count] = state.template.training.factors(first, count)
+        diverged_at = state.progress.diverged_at.astype(np.int32)
+        parameters, optimiser, loss, error, diverged_at = _programs_of(state).advance(
+            state.parameters, state.optimiser, state.inputs, factors, np.uint32(first), np.int32(count), diverged_at
+        )
+        progress = replace(state.progress, diverged_at=np.asarray(diverged_at, np.int64))
+        state = replace(state, parameters=parameters, optimiser=optimiser, progress=progress)
+        return state, np.asarray(loss, np.float64), np.asarray(error, np.float64)
+
+    def progress(self, state: Any) -> Progress:
+        """Return what the last ``advance`` saw."""
+        progress: Progress = state.progress
+        return progress
+
+    def wrong(self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]) -> Bool[np.ndarray, "trials count"]:
+        """Return which examples each network gets wrong."""
+        programs = _programs_of(state)
+        program = programs.wrong_noisy if stream == "sample" else programs.wrong_clean
+        count = index.shape[1]
+        padded = np.zeros((len(index), _round_up(count)), np.uint32)
+        padded[:, :count] = index
+        inputs = {**state.inputs, "examples": state.inputs["keys"][stream]}
+        return np.asarray(program(state.parameters, inputs, padded))[:, :count]
+
+    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
+        """Return each network's outputs on the same inputs."""
+        programs = _programs_of(state)
+        return np.asarray(programs.predict(state.parameters, state.inputs, np.asarray(x, np.float32)))
+
+    def parameters(self, state: Any) -> list[Any]:
+        """Return each network's parameters."""
+        import equinox as eqx
+        import jax
+
+        host = jax.tree.map(np.asarray, state.parameters)
+        count = len(state.progress.loss)
+        return [eqx.combine(jax.tree.map(lambda leaf, i=i: leaf[i], host), state.static) for i in range(count)]
+
+    def select(self, state: Any, positions: Sequence[int]) -> Any:
+        """Keep some of the networks: the arrays shrink, so that the others cost nothing."""
+        import jax
+
+        kept = np.asarray(positions)
+        parameters, optimiser, inputs = jax.tree.map(
+            lambda leaf: leaf[kept], (state.parameters, state.optimiser, state.inputs)
+        )
+        old = state.progress
+        progress = Progress(old.loss[kept], old.error[kept], old.diverged_at[kept])
+        return replace(state, parameters=parameters, optimiser=optimiser, inputs=inputs, progress=progress)
+
+
+def _signature(trial: Trial) -> str:
+    record = trial.substitute(dict.fromkeys(trial.traced(), 0)).model_copy(update={"seed": 0})
+    return json.dumps(record.model_dump(mode="json", warnings=False), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class _Programs:
+    advance: Callable[..., Any]
+    wrong_clean: Callable[..., Any]
+    wrong_noisy: Callable[..., Any]
+    predict: Callable[..., Any]
+
+
+class _Pinned:
+    """A trial and its model's static parts, riding along with the signature that they belong to."""
+
+    def __init__(self, trial: Trial, static: Any) -> None:
+        self.trial, self.static = trial, static
+        self.classes = type(trial.task), type(trial.model), type(trial.training), type(trial.training.loss)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Pinned) and self.classes == other.classes
+
+    def __hash__(self) -> int:
+        return hash(self.classes)
+
+
+def _programs_of(state: _State) -> _Programs:
+    return _programs(_signature(state.template), _Pinned(state.template, state.static))
+
+
+@lru_cache(maxsize=128)
+def _programs(signature: str, pinned: _Pinned) -> _Programs:
+    """Compile the programs of a signature: everything that is not traced is a constant in them."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    template, static = pinned.trial, pinned.static
+
+    def outputs(trial: Trial, parameters: Any, x: Any) -> Any:
+        return trial.model.apply(eqx.combine(parameters, static), x)
+
+    def examples(trial: Trial, inputs: Any, key: Any, index: Any, noisy: bool) -> tuple[Any, Any]:
+        x, y = trial.task.examples(inputs["hidden"], random.Key(*key), index)
+        return x, trial.task.corrupt(y, random.Key(*inputs["keys"]["noise"]), index) if noisy else y
+
+    def objective(parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
+        output = outputs(trial, parameters, x)
+        loss = trial.training.loss.value(output, y).mean()
+        wrong = (~(y * output > 0)).astype(jnp.float32).mean()
+        return loss, (wrong, jnp.isfinite(output).all())
+
+    def one_step(parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
+        trial = template.substitute(inputs["traced"])
+        training = trial.training
+        index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
+        x, y = examples(trial, inputs, inputs["keys"]["sample"], index, noisy=True)
+        (loss, (wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
+        updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
+        moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
+        return _flush(moved), optimiser, loss, wrong, finite
+
+    def advance(
+        parameters: Any, optimiser: Any, inputs: Any, factors: Any, first: Any, count: Any, diverged_at: Any
+    ) -> Any:
+        batched = jax.vmap(one_step, in_axes=(0, 0, 0, None, None))
+
+        def body(offset: Any, carry: Any) -> Any:
+            parameters, optimiser, loss, error, diverged_at = carry
+            step = first + offset.astype(jnp.uint32)
+            moved, optimised, new_loss, wrong, finite = batched(parameters, optimiser, inputs, step, factors[offset])
+            diverged_at = jnp.where((diverged_at < 0) & ~finite, step.astype(jnp.int32), diverged_at)
+            alive = diverged_at < 0
+            parameters = _where(alive, moved, parameters)
+            optimiser = _where(alive, optimised, optimiser)
+            return parameters, optimiser, loss + new_loss, error + wrong, diverged_at
+
+        zeros = jnp.zeros(diverged_at.shape, jnp.float32)
+        return jax.lax.fori_loop(0, count, body, (parameters, optimiser, zeros, zeros, diverged_at))
+
+    def wrong(noisy: bool) -> Callable[..., Any]:
+        def one(parameters: Any, inputs: Any, index: Any) -> Any:
+            trial = template.substitute(inputs["traced"])
+            x, y = examples(trial, inputs, inputs["examples"], index, noisy)
+            return ~(y * outputs(trial, parameters, x) > 0)
+
+        return jax.jit(jax.vmap(one))
+
+    def predict(parameters: Any, inputs: Any, x: Any) -> Any:
+        return outputs(template.substitute(inputs["traced"]), parameters, x)
+
+    return _Programs(
+        advance=jax.jit(advance, donate_argnums=(0, 1)),
+        wrong_clean=wrong(noisy=False),
+        wrong_noisy=wrong(noisy=True),
+        predict=jax.jit(jax.vmap(predict, in_axes=(0, 0, None))),
+    )
+
+
+def _flush(parameters: Any) -> Any:
+    """Set parameters that decay has driven towards the subnormal range to 0."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda leaf: jnp.where(jnp.abs(leaf) < SUBNORMAL, 0, leaf), parameters)
+
+
+def _where(alive: Any, moved: Any, old: Any) -> Any:
+    """Return the moved arrays where a trial is alive and the old ones elsewhere."""
+    import jax
+    import jax.numpy as jnp
+
+    def choose(new: Any, kept: Any) -> Any:
+        return jnp.where(alive.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept)
+
+    return jax.tree.map(choose, moved, old)
+
+
+def _number(trial: Trial, path: str) -> Any:
+    value = trial.traced()[path]
+    return np.uint32(value) if isinstance(value, int) else np.float32(value)
+
+
+def _hidden(trial: Trial) -> Any:
+    return trial.task.draw(trial.key("task"))
+
+
+def _keys(trials: Sequence[Trial], name: str) -> tuple[Any, Any]:
+    keys = [trial.key(name) for trial in trials]
+    return np.array([key.high for key in keys], np.uint32), np.array([key.low for key in keys], np.uint32)
+
+
+def _round_up(count: int) -> int:
+    return -(-count // BLOCK) * BLOCK

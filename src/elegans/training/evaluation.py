@@ -1,0 +1,73 @@
+"""Whether a network has solved its task: exact on the held-out examples, and no more work than that takes."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, UInt32
+
+from elegans.training.optimisers import Success
+
+Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
+"""Returns which of the examples with the given indices each network gets wrong."""
+
+
+class HeldOut:
+    """Decides, for trials side by side, whether at most the allowed number of held-out examples is wrong.
+
+    Counting stops as soon as the answer is certain. The examples that a network got wrong last time are
+    looked at first: a network that is far from solved is then settled by little more than the allowed
+    number of mistakes, and the answer is the same in any order.
+
+    Args:
+        trials: how many trials.
+        success: the rule: how many examples, and how many mistakes are allowed.
+    """
+
+    def __init__(self, trials: int, success: Success) -> None:
+        """Begin with the examples in their own order."""
+        self.examples, self.allowed = success.examples, success.allowed
+        self.block = min(self.examples, self.allowed + 1 + self.allowed // 8 + 64)
+        self.order = np.tile(np.arange(self.examples, dtype=np.uint32), (trials, 1))
+
+    def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
+        """Return, exactly, which trials have at most the allowed number of mistakes."""
+        mistakes = np.zeros(len(self.order), np.int64)
+        seen, blocks = 0, []
+        while True:
+            index = self.order[:, seen : seen + self.block]
+            blocks.append(wrong(index))
+            seen += index.shape[1]
+            mistakes += blocks[-1].sum(axis=1)
+            unsolved = mistakes > self.allowed
+            solved = seen - mistakes >= self.examples - self.allowed
+            if (unsolved | solved).all():
+                break
+        self._reorder(np.concatenate(blocks, axis=1) if len(blocks) > 1 else blocks[0])
+        return ~unsolved
+
+    def select(self, positions: list[int]) -> None:
+        """Keep some of the trials only, in the given order."""
+        self.order = self.order[positions]
+
+    def _reorder(self, wrong: Bool[np.ndarray, "trials seen"]) -> None:
+        """Put last time's mistakes first, then what was not looked at, then what was right."""
+        seen = wrong.shape[1]
+        for row, mistakes in zip(self.order, wrong, strict=True):
+            head = row[:seen]
+            row[:] = np.concatenate([head[mistakes], row[seen:], head[~mistakes]])
+
+
+def error_rate(wrong: Wrong, trials: int, examples: int, block: int = 4096) -> np.ndarray:
+    """Return each network's share of mistakes among the first examples of a stream.
+
+    Args:
+        wrong: returns which examples each network gets wrong.
+        trials: how many networks.
+        examples: how many examples.
+        block: how many are looked at in one call.
+    """
+    mistakes = np.zeros(trials, np.int64)
+    for first in range(0, examples, block):
+        index = np.arange(first, min(first + block, examples), dtype=np.uint32)
+        mistakes += wrong(np.broadcast_to(index, (trials, len(index)))).sum(axis=1)
+    return mistakes / examples

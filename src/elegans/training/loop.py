@@ -1,0 +1,273 @@
+"""The loop above every engine: stop rules, evaluation, curves and probes live here, once."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from elegans.errors import TrialError
+from elegans.probes import Probe, Snapshot
+from elegans.tasks import Sample
+from elegans.training.engines.base import Engine, Progress
+from elegans.training.evaluation import HeldOut, error_rate
+from elegans.training.outcome import Curve, Outcome
+from elegans.training.trial import Trial
+
+PACE = 0.2
+"""Seconds after which the loop looks up from an ``advance``: the longest wait for an interruption."""
+FIRST_STEPS = 8
+"""Steps taken before the first look at the clock."""
+
+Watch = Callable[[Outcome], None]
+
+
+def train_together(
+    trials: Sequence[Trial],
+    engine: Engine,
+    *,
+    probes: Sequence[Probe] = (),
+    stopped: Callable[[], bool] = lambda: False,
+    watch: Watch | None = None,
+    keep_parameters: bool = False,
+) -> Iterator[Outcome]:
+    """Train trials that share a signature side by side, and yield each outcome when it is known.
+
+    Args:
+        trials: at least one; the engine takes them all.
+        engine: what advances them.
+        probes: measures to take along the way.
+        stopped: asked every fifth of a second or so; once true, what is left ends as ``interrupted``.
+        watch: called with the outcome so far at each check (curve and measures filled in).
+        keep_parameters: whether outcomes carry the final parameters.
+    """
+    for probe in probes:
+        _check_probe(probe, trials[0])
+    yield from _Loop(trials, engine, probes, stopped, watch, keep_parameters).run()
+
+
+def _check_probe(probe: Probe, trial: Trial) -> None:
+    try:
+        probe.check(trial.task, trial.model)
+    except TrialError:
+        raise
+    except ValueError as error:
+        raise TrialError(str(error)) from None
+
+
+class _Loop:
+    """The trials of one batch on their way, and the clock between them."""
+
+    def __init__(
+        self,
+        trials: Sequence[Trial],
+        engine: Engine,
+        probes: Sequence[Probe],
+        stopped: Callable[[], bool],
+        watch: Watch | None,
+        keep_parameters: bool,
+    ) -> None:
+        self.engine, self.probes, self.stopped, self.watch = engine, probes, stopped, watch
+        self.keep_parameters = keep_parameters
+        self.training = trials[0].training
+        self.success = self.training.success
+        self.clock = time.perf_counter()
+        self.state = engine.init(trials)
+        self.running: list[Outcome | None] = [Outcome(trial, "interrupted", engine=engine.name) for trial in trials]
+        self.held_out = HeldOut(len(trials), self.success)
+        self.step = 0
+        self.pace = FIRST_STEPS
+        self.curve: list[tuple[int, Progress]] = []
+
+    def run(self) -> Iterator[Outcome]:
+        """Advance from event to event (a check, a measurement, the end) until no trial is left."""
+        self._measure()
+        while any(self.running):
+            if not self._advance_to(self._next_event()):
+                yield from self._end_all()
+                return
+            yield from self._end_diverged()
+            if any(probe.every and self.step % probe.every == 0 for probe in self.probes):
+                self._measure()
+            if self.step % self.success.every == 0 or self.step == self.training.steps:
+                yield from self._check()
+            self._drop_ended()
+
+    def _next_event(self) -> int:
+        periods = [self.success.every, *(probe.every for probe in self.probes)]
+        return min(self.training.steps, *((self.step // every + 1) * every for every in periods))
+
+    def _advance_to(self, target: int) -> bool:
+        """Advance in strides that leave room for an interruption; return whether there was none."""
+        while self.step < target:
+            stride = min(target - self.step, self.pace)
+            begun = time.perf_counter()
+            self.state = self.engine.advance(self.state, stride)
+            self.curve.append((stride, self.engine.progress(self.state)))
+            spent = time.perf_counter() - begun
+            self.step += stride
+            if spent < PACE / 2:
+                self.pace = min(self.pace * 2, 2**30)
+            elif spent > PACE:
+                self.pace = max(1, int(stride * PACE / spent))
+            if self.stopped():
+                return False
+        return True
+
+    def _current(self) -> Iterator[tuple[int, Outcome]]:
+        return ((position, outcome) for position, outcome in enumerate(self.running) if outcome is not None)
+
+    def _charge(self) -> None:
+        """Share out the time since the last call between the trials that were running."""
+        now = time.perf_counter()
+        current = [outcome for _, outcome in self._current()]
+        for outcome in current:
+            _set(outcome, seconds=outcome.seconds + (now - self.clock) / len(current))
+        self.clock = now
+
+    def _end_diverged(self) -> Iterator[Outcome]:
+        diverged_at = self.curve[-1][1].diverged_at
+        for position, outcome in list(self._current()):
+            if diverged_at[position] >= 0:
+                yield self._end(position, "diverged", steps=int(diverged_at[position]))
+
+    def _end_all(self) -> Iterator[Outcome]:
+        for position, _ in list(self._current()):
+            yield self._end(position, "interrupted", steps=self.step)
+
+    def _check(self) -> Iterator[Outcome]:
+        """Record the curve, decide who has solved the task, and end who has come to an end."""
+        self._record_curve()
+        begun = time.perf_counter()
+        solved = self.held_out.decide(self._wrong_on("test"))
+        at_end = self.step == self.training.steps
+        for position, outcome in self._current():
+            if solved[position] and outcome.solved_at is None:
+                _set(outcome, solved_at=self.step)
+        ending = [
+            position
+            for position, outcome in self._current()
+            if at_end or (outcome.solved and self.success.stop)
+        ]
+        errors = self._final_errors() if ending else None
+        self._charge_evaluation(time.perf_counter() - begun)
+        if self.watch is not None:
+            self._charge()
+            for _, outcome in self._current():
+                self.watch(outcome)
+        for position in ending:
+            assert errors is not None
+            yield self._end_evaluated(position, errors[0][position], errors[1][position])
+
+    def _charge_evaluation(self, seconds: float) -> None:
+        current = [outcome for _, outcome in self._current()]
+        for outcome in current:
+            _set(outcome, evaluation_seconds=outcome.evaluation_seconds + seconds / len(current))
+
+    def _final_errors(self) -> tuple[Float[np.ndarray, " trials"], list[float | None]]:
+        """Return each network's exact test error, and its error on the sample (None online)."""
+        count = len(self.running)
+        test = error_rate(self._wrong_on("test"), count, self.success.examples)
+        sizes = [_sample_size(outcome.trial) if outcome else None for outcome in self.running]
+        train: list[float | None] = [None] * count
+        for size in {size for size in sizes if size is not None}:
+            looked_at = min(size, self.success.examples)
+            errors = error_rate(self._wrong_on("sample"), count, looked_at)
+            train = [float(errors[place]) if sizes[place] == size else train[place] for place in range(count)]
+        return test, train
+
+    def _end_evaluated(self, position: int, test_error: float, train_error: float | None) -> Outcome:
+        outcome = self.running[position]
+        assert outcome is not None
+        state: Literal["solved", "unsolved"] = "solved" if outcome.solved else "unsolved"
+        _set(outcome, test_error=float(test_error), train_error=train_error)
+        return self._end(position, state, steps=self.step)
+
+    def _end(self, position: int, state: str, steps: int) -> Outcome:
+        if self.probes and state != "interrupted":
+            self._measure(position)
+        self._charge()
+        outcome = self.running[position]
+        assert outcome is not None
+        _set(outcome, state=state, steps=steps)
+        if self.keep_parameters:
+            _set(outcome, parameters=self.engine.parameters(self.state)[position])
+        self.running[position] = None
+        return outcome
+
+    def _record_curve(self) -> None:
+        strides = np.array([stride for stride, _ in self.curve], float)
+        if not len(strides):
+            return
+        loss = strides @ np.array([progress.loss for _, progress in self.curve]) / strides.sum()
+        error = strides @ np.array([progress.error for _, progress in self.curve]) / strides.sum()
+        for position, outcome in self._current():
+            outcome.curve.add(self.step, float(loss[position]), float(error[position]))
+        self.curve = []
+
+    def _measure(self, only: int | None = None) -> None:
+        """Let every probe that is due look at every network, or at one that ends."""
+        due = [probe for probe in self.probes if only is not None or self.step % probe.every == 0]
+        if not due:
+            return
+        parameters: list[Any] = []
+
+        def read(position: int) -> Any:
+            if not parameters:
+                parameters.extend(self.engine.parameters(self.state))
+            return parameters[position]
+
+        for position, outcome in self._current():
+            if only is not None and position != only:
+                continue
+            snapshot = self._snapshot(position, outcome.trial, lambda position=position: read(position))  # type: ignore[misc]
+            for probe in due:
+                taken = outcome.measures.setdefault(probe.kind, {"step": []})
+                if taken["step"] and taken["step"][-1] == self.step:
+                    continue
+                taken["step"].append(self.step)
+                for name, value in probe.measure(snapshot).items():
+                    taken.setdefault(name, []).append(value)
+
+    def _snapshot(self, position: int, trial: Trial, read: Callable[[], Any]) -> Snapshot:
+        def wrong(stream: str, index: np.ndarray) -> Bool[np.ndarray, " count"]:
+            everyone = np.broadcast_to(index, (len(self.running), len(index)))
+            return self.engine.wrong(self.state, stream, everyone)[position]
+
+        return Snapshot(
+            step=self.step,
+            task=trial.task,
+            model=trial.model,
+            hidden=trial.task.draw(trial.key("task")),
+            sample_size=_sample_size(trial),
+            key=trial.key,
+            read_parameters=read,
+            wrong=wrong,
+        )
+
+    def _wrong_on(self, stream: str) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda index: self.engine.wrong(self.state, stream, index)
+
+    def _drop_ended(self) -> None:
+        """Once half of the batch has ended, go on with the other half alone."""
+        left = [position for position, _ in self._current()]
+        if left and 2 * len(left) <= len(self.running):
+            self.state = self.engine.select(self.state, left)
+            self.held_out.select(left)
+            self.curve = [(stride, _some(progress, left)) for stride, progress in self.curve]
+            self.running = [self.running[position] for position in left]
+
+
+def _some(progress: Progress, positions: list[int]) -> Progress:
+    return Progress(progress.loss[positions], progress.error[positions], progress.diverged_at[positions])
+
+
+def _set(outcome: Outcome, **values: Any) -> None:
+    """Fill in an outcome that has not been handed out for good."""
+    for name, value in values.items():
+        object.__setattr__(outcome, name, value)
+
+
+def _sample_size(trial: Trial) -> int | None:
+    return trial.regime.size if isinstance(trial.regime, Sample) else None

@@ -1,0 +1,197 @@
+"""How parameters move: stochastic gradient descent and its schedules."""
+
+from abc import abstractmethod
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Float32
+from pydantic import Field, SerializeAsAny, model_validator
+
+from elegans.component import Component
+from elegans.training.losses import Hinge, Loss
+
+Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Schedule(Component, family=True):
+    """What the learning rate is multiplied by at each step."""
+
+    host_only = True
+
+    @abstractmethod
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the factors of the steps first, …, first + count - 1 (counted from 0)."""
+
+
+class Constant(Schedule):
+    """The same learning rate throughout."""
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return ones."""
+        return np.ones(count, np.float32)
+
+
+class Piecewise(Schedule):
+    """A given factor from each given step on: ``Piecewise(steps=(0, 1000), factors=(1, 0.1))``.
+
+    Args:
+        steps: increasing, beginning with 0.
+        values: as many factors, each at least 0.
+    """
+
+    steps: tuple[Annotated[int, Field(ge=0)], ...]
+    values: tuple[Rate, ...]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Piecewise":
+        if not self.steps or self.steps[0] != 0 or list(self.steps) != sorted(set(self.steps)):
+            raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={self.steps}")
+        if len(self.steps) != len(self.values):
+            raise ValueError(
+                "a piecewise schedule must have as many values as steps: "
+                f"steps={self.steps}, values={self.values}"
+            )
+        return self
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the value of the last given step that is not later."""
+        place = np.searchsorted(self.steps, np.arange(first, first + count), side="right") - 1
+        return np.asarray(self.values, np.float32)[place]
+
+
+class Cosine(Schedule):
+    """From 1 down to 0 along half a cosine: (1 + cos(pi t / steps)) / 2, and 0 after.
+
+    Args:
+        steps: how long the descent takes.
+    """
+
+    shorthand = "steps"
+    steps: Annotated[int, Field(ge=1)]
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the points of the half cosine."""
+        progress = np.minimum(np.arange(first, first + count) / self.steps, 1)
+        return ((1 + np.cos(np.pi * progress)) / 2).astype(np.float32)
+
+
+class LayerRates(Component):
+    """The learning rate and weight decay of one layer or parameter, where they differ from the rest.
+
+    Args:
+        learning_rate: or None for the training's own.
+        weight_decay: or None for the training's own.
+    """
+
+    learning_rate: Rate | None = None
+    weight_decay: Rate | None = None
+
+
+class Success(Component):
+    """When a trial counts as solved: its test error is at most ``error`` on ``examples`` held-out examples.
+
+    Args:
+        error: the largest test error that counts, from 0 to 1. The paper's is 10%.
+        examples: how many held-out examples; the decision is exact on them.
+        every: how many steps lie between two checks (the last step is always checked).
+        stop: whether training ends where the trial is first solved.
+    """
+
+    host_only = True
+    error: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    examples: Annotated[int, Field(ge=1, le=10**7)] = 10_000
+    every: Annotated[int, Field(ge=1)] = 200
+    stop: bool = True
+
+    @property
+    def allowed(self) -> int:
+        """The largest number of mistakes among the held-out examples that still counts as solved."""
+        return int(np.floor(self.error * self.examples + 1e-9))
+
+
+class Training(Component, family=True):
+    """Loss, optimiser, batch size, number of steps and stop rule.
+
+    Args:
+        steps: the largest number of steps.
+        batch_size: the number of examples in a minibatch.
+        loss: the loss, by name or as a component.
+        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    steps: Annotated[int, Field(ge=1, lt=2**32)]
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    loss: SerializeAsAny[Loss] = Hinge()
+    batches: Literal["replacement", "epochs"] = "replacement"
+    success: Success = Success()
+
+    @abstractmethod
+    def optimiser(self, factor: Any) -> Any:
+        """Return an optax gradient transformation; ``factor`` is the schedule's value at the step."""
+
+    @abstractmethod
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the schedule's factors for the steps first, …, first + count - 1."""
+
+
+class SGD(Training):
+    """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient.
+
+    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), the same
+    as ``torch.optim.SGD`` without momentum.
+
+    Args:
+        learning_rate: at least 0.
+        weight_decay: at least 0.
+        schedule: what the learning rate is multiplied by at each step.
+        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        steps: the largest number of steps.
+        batch_size: the number of examples in a minibatch.
+        loss: the loss, by name or as a component.
+        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    learning_rate: Rate = 0.1
+    weight_decay: Rate = 0.0
+    schedule: SerializeAsAny[Schedule] = Constant()
+    layers: dict[str, LayerRates] = {}
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the schedule's factors for the steps first, …, first + count - 1."""
+        return self.schedule.factors(first, count)
+
+    def rates(self, parameter: str) -> tuple[Any, Any]:
+        """Return the learning rate and weight decay of a parameter by its dotted name.
+
+        The parameter's own entry in ``layers`` comes before its layer's, and both before the training's.
+        """
+        learning_rate, weight_decay = self.learning_rate, self.weight_decay
+        for name in sorted(self.layers, key=len):
+            if parameter == name or parameter.startswith(f"{name}."):
+                own = self.layers[name]
+                learning_rate = learning_rate if own.learning_rate is None else own.learning_rate
+                weight_decay = weight_decay if own.weight_decay is None else own.weight_decay
+        return learning_rate, weight_decay
+
+    def optimiser(self, factor: Any) -> Any:
+        """Return the optax transformation of one step."""
+        import jax
+        import optax
+
+        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
+            def move(path: Any, gradient: Any, parameter: Any) -> Any:
+                learning_rate, weight_decay = self.rates(dotted(path))
+                return -(learning_rate * factor) * (gradient + weight_decay * parameter)
+
+            return jax.tree_util.tree_map_with_path(move, gradients, parameters), state
+
+        return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
+
+
+def dotted(path: Any) -> str:
+    """Return a path into a tree of parameters as a dotted name: ``hidden.weight``."""
+    import jax
+
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,0 +1,96 @@
+"""What a trial came to."""
+
+import zlib
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from elegans.training.trial import Trial
+
+State = Literal["solved", "unsolved", "diverged", "failed", "interrupted"]
+FINISHED: tuple[State, ...] = ("solved", "unsolved", "diverged")
+"""The states of a trial that ran to its end; a failed one is rerun when asked, an interrupted one always."""
+
+CURVE_POINTS = 128
+
+
+@dataclass
+class Curve:
+    """The minibatch loss and error, averaged over the steps between one point and the next.
+
+    Held to fewer than 128 points: when it is full, neighbours merge, which keeps the averages exact.
+
+    Args:
+        step: how many steps had been taken at each point.
+        loss: the mean minibatch loss of the steps since the point before.
+        error: the mean share of minibatch examples that the network got wrong, before each step.
+    """
+
+    step: list[int] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    error: list[float] = field(default_factory=list)
+
+    def add(self, step: int, loss: float, error: float) -> None:
+        """Add the averages of the steps since the last point."""
+        self.step.append(step)
+        self.loss.append(loss)
+        self.error.append(error)
+        if len(self.step) == CURVE_POINTS:
+            spans = np.diff([0, *self.step]).reshape(-1, 2)
+            self.step = self.step[1::2]
+            for name in ("loss", "error"):
+                pairs = np.reshape(getattr(self, name), (-1, 2))
+                setattr(self, name, ((pairs * spans).sum(1) / spans.sum(1)).tolist())
+
+    def to_bytes(self) -> bytes:
+        """Return the curve packed for a store."""
+        steps = np.asarray(self.step, "<u4").tobytes()
+        return zlib.compress(steps + np.asarray([self.loss, self.error], "<f4").tobytes())
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> "Curve":
+        """Read back what ``to_bytes`` wrote."""
+        step, loss, error = np.frombuffer(zlib.decompress(packed), "<u4").reshape(3, -1)
+        return cls(step.tolist(), loss.view("<f4").tolist(), error.view("<f4").tolist())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial came to: how it ended, when it was solved, its final errors, curve and measures.
+
+    Args:
+        trial: the trial.
+        state: ``solved``, ``unsolved``, ``diverged``, ``failed`` or ``interrupted``.
+        solved_at: the first checked step at which the trial was solved, or None.
+        test_error: the exact share of held-out examples wrong at the end (labels clean), or None.
+        train_error: the exact share wrong of the sample (of its first 10^4 or so examples; labels as seen
+            in training), or None for online trials.
+        steps: how many steps were taken; for a diverged trial, the step where its outputs stopped being finite.
+        seconds: the trial's share of the engine's time, in seconds.
+        evaluation_seconds: how much of it went into held-out evaluation.
+        engine: the engine that advanced it.
+        error: the traceback of a failed trial, or None.
+        curve: the minibatch loss and error along the way.
+        measures: by probe kind, the measured quantities: ``step`` and one list of values for each name.
+        parameters: the final parameters as NumPy arrays, where the trial was trained in this process.
+    """
+
+    trial: Trial
+    state: State
+    solved_at: int | None = None
+    test_error: float | None = None
+    train_error: float | None = None
+    steps: int = 0
+    seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    engine: str | None = None
+    error: str | None = None
+    curve: Curve = field(default_factory=Curve)
+    measures: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    parameters: Any = None
+
+    @property
+    def solved(self) -> bool:
+        """Whether the trial was solved at some step (it may have trained on)."""
+        return self.solved_at is not None

@@ -1,0 +1,117 @@
+"""The unit of everything: one task, regime, model, training and seed."""
+
+import hashlib
+import json
+import tomllib
+from functools import cached_property
+from itertools import accumulate
+from typing import Annotated
+
+import tomli_w
+from pydantic import Field, SerializeAsAny, model_validator
+
+from elegans import random
+from elegans.component import Component, suggest
+from elegans.errors import TrialError
+from elegans.models import Model
+from elegans.tasks import Regime, Task
+from elegans.training.optimisers import SGD, Training
+
+Seed = Annotated[int, Field(ge=0, lt=2**64)]
+
+
+class Trial(Component):
+    """One training, wholly described: frozen, validated, written as JSON both ways.
+
+    Trials that differ only in their seed form a *cell*. A trial is identified by ``identity``, a hash
+    of its content; a user's own class counts by its kind and fields, not by its code.
+
+    Args:
+        task: what is learned.
+        regime: how examples reach the learner.
+        model: what learns.
+        training: loss, optimiser, batch size, steps, stop rule.
+        seed: from 0 to 2^64 - 1; all draws of the trial follow from it.
+
+    Raises:
+        TrialError: a field breaks a rule, or the parts do not fit each other.
+    """
+
+    task: SerializeAsAny[Task]
+    regime: SerializeAsAny[Regime]
+    model: SerializeAsAny[Model]
+    training: SerializeAsAny[Training]
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Trial":
+        self.model.check(self.task)
+        self.regime.check(self.training.steps, self.training.batch_size)
+        if isinstance(self.training, SGD):
+            self._check_layers(self.training)
+        return self
+
+    def _check_layers(self, training: SGD) -> None:
+        if not training.layers:
+            return
+        parameters = self.model.parameter_names(self.task)
+        known = {prefix for name in parameters for prefix in accumulate(name.split("."), "{}.{}".format)}
+        for name in training.layers:
+            if name not in known:
+                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{suggest(name, list(known))}")
+
+    @cached_property
+    def cell(self) -> str:
+        """The hash of everything but the seed: 64 hexadecimal digits."""
+        record = self.model_dump(mode="json", exclude={"seed"})
+        return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> str:
+        """The hash of the trial's content: 64 hexadecimal digits."""
+        return identity(self.cell, self.seed)
+
+    def with_seed(self, seed: int) -> "Trial":
+        """Return the same trial with another seed, which must be valid already."""
+        return self.model_copy(update={"seed": seed})
+
+    def key(self, stream: str) -> random.Key:
+        """Return the key of one of the trial's streams (see ``elegans.random.STREAMS``)."""
+        return random.stream(self.seed, stream)
+
+    def to_json(self) -> str:
+        """Return the trial as JSON; ``Trial.from_json`` reads it back."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trial":
+        """Read a trial from JSON.
+
+        Raises:
+            TrialError: a record is no trial, or breaks a rule.
+        """
+        try:
+            return cls.parse(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise TrialError(f"a trial must be JSON: {error}") from None
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Trial":
+        """Read a trial from TOML with the tables ``task``, ``regime``, ``model`` and ``training``.
+
+        Raises:
+            TrialError: the text is no TOML, or breaks a rule.
+        """
+        try:
+            return cls.parse(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise TrialError(f"a trial must be TOML: {error}") from None
+
+    def to_toml(self) -> str:
+        """Return the trial as TOML; ``Trial.from_toml`` reads it back."""
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+def identity(cell: str, seed: int) -> str:
+    """Return the identity of the trial of a cell with a seed."""
+    return hashlib.sha256(f"{cell}:{seed}".encode()).hexdigest()
