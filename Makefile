@@ -1,0 +1,66 @@
+# Everything runs in .venv, which `make venv` makes; see README.md and docs/ for what there is to run.
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
+CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
+
+.PHONY: help venv demo test test-all test-native check format bench docs clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+venv: $(VENV)/.installed ## .venv with the package (editable) and all that the tests need
+
+# The first Python here that is new enough; PYTHON=… on the command line chooses another.
+$(BIN)/python:
+	@for python in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "make: .venv with $$("$$python" --version)"; \
+	    "$$python" -m venv $(VENV) && exit 0; \
+	    rm -rf $(VENV); \
+	    echo "make: $$python cannot make virtual environments (on Debian: apt install python3-venv)" >&2; exit 1; \
+	  fi; \
+	done; \
+	echo "make: Python must be at least 3.11: python3 is $$(python3 --version 2>&1 || true)" >&2; \
+	echo "make: install a newer one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1
+
+# Groups need pip 25.1.
+$(VENV)/.installed: pyproject.toml $(NATIVE) | $(BIN)/python
+	@echo "make: installing elegans and its tools (builds the native engine)"
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --editable . --group check --group docs
+	@touch $@
+
+demo: venv ## the success frontier at laptop scale: figure, table and record under results/
+	$(BIN)/elegans run success-frontier --scale laptop
+
+test: check ## the checks and all tests but the slow ones
+	$(BIN)/pytest -m "not slow"
+
+test-all: check test-native ## the checks and all tests
+	$(BIN)/pytest
+
+check: venv ## formatting, lint, types, the floors of the house
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+
+format: venv ## put the sources in form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+bench: venv ## speed side by side with peers, into benchmarks/results and docs/performance.md
+	@$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks
+
+docs: venv ## the site, into site/
+	$(BIN)/mkdocs build --strict
+
+clean: ## remove what was built and installed (not results/)
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
