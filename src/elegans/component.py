@@ -115,7 +115,8 @@ class Component(BaseModel):
                 raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {named!r}")
             return handler(fields)
         if "kind" not in fields:
-            raise ValueError(f"{family_name(cls)} must name its kind (one of {', '.join(sorted(cls._members))}): {fields}")
+            known = ", ".join(sorted(cls._members))
+            raise ValueError(f"{family_name(cls)} must name its kind (one of {known}): {fields}")
         named = fields.pop("kind")
         return cls._member(named)(**fields)
 

@@ -57,7 +57,7 @@ class SparseInit(Init, kind="sparse"):
 
     def __init__(self, nonzeros: int = 2, value: float = 1.0) -> None:
         """Take the number of non-zeros by position or by name."""
-        super().__init__(nonzeros=nonzeros, value=value)
+        super().__init__(nonzeros=nonzeros, value=value)  # type: ignore[call-arg]
 
     def check(self, n: int) -> None:
         """Refuse more non-zeros than there are inputs."""
@@ -125,4 +125,4 @@ def fan_in_uniform(key: random.Key, shape: tuple[int, ...], fan_in: int) -> np.n
     rows, columns = (*shape, 1, 1)[:2]
     index, lane = np.arange(rows, dtype=np.uint32), np.arange(columns, dtype=np.uint32)
     drawn = random.symmetric(key, index[:, None], lane[None, :])
-    return (drawn * np.float32(1 / math.sqrt(fan_in))).reshape(shape)
+    return np.asarray(drawn * np.float32(1 / math.sqrt(fan_in))).reshape(shape)

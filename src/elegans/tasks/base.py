@@ -85,9 +85,7 @@ class Regime(Component, family=True):
             ValueError: the number of examples drawn does not fit the 32 bits of a counter.
         """
         if steps * batch_size >= 2**32:
-            raise ValueError(
-                f"steps x batch_size must be below 2^32: steps={steps}, batch_size={batch_size}"
-            )
+            raise ValueError(f"steps x batch_size must be below 2^32: steps={steps}, batch_size={batch_size}")
 
 
 class Online(Regime):
@@ -110,7 +108,7 @@ class Sample(Regime):
 
     def __init__(self, size: int) -> None:
         """Take the size by position or by name."""
-        super().__init__(size=size)
+        super().__init__(size=size)  # type: ignore[call-arg]
 
     def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
         """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""

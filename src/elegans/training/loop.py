@@ -12,7 +12,7 @@ from elegans.probes import Probe, Snapshot
 from elegans.tasks import Sample
 from elegans.training.engines.base import Engine, Progress
 from elegans.training.evaluation import HeldOut, error_rate
-from elegans.training.outcome import Curve, Outcome
+from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
 PACE = 0.2
@@ -128,7 +128,7 @@ class _Loop:
 
     def _end_diverged(self) -> Iterator[Outcome]:
         diverged_at = self.curve[-1][1].diverged_at
-        for position, outcome in list(self._current()):
+        for position, _ in list(self._current()):
             if diverged_at[position] >= 0:
                 yield self._end(position, "diverged", steps=int(diverged_at[position]))
 
@@ -145,11 +145,7 @@ class _Loop:
         for position, outcome in self._current():
             if solved[position] and outcome.solved_at is None:
                 _set(outcome, solved_at=self.step)
-        ending = [
-            position
-            for position, outcome in self._current()
-            if at_end or (outcome.solved and self.success.stop)
-        ]
+        ending = [position for position, outcome in self._current() if at_end or (outcome.solved and self.success.stop)]
         errors = self._final_errors() if ending else None
         self._charge_evaluation(time.perf_counter() - begun)
         if self.watch is not None:
@@ -233,7 +229,7 @@ class _Loop:
     def _snapshot(self, position: int, trial: Trial, read: Callable[[], Any]) -> Snapshot:
         def wrong(stream: str, index: np.ndarray) -> Bool[np.ndarray, " count"]:
             everyone = np.broadcast_to(index, (len(self.running), len(index)))
-            return self.engine.wrong(self.state, stream, everyone)[position]
+            return np.asarray(self.engine.wrong(self.state, stream, everyone)[position])
 
         return Snapshot(
             step=self.step,

@@ -48,8 +48,7 @@ class Piecewise(Schedule):
             raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={self.steps}")
         if len(self.steps) != len(self.values):
             raise ValueError(
-                "a piecewise schedule must have as many values as steps: "
-                f"steps={self.steps}, values={self.values}"
+                f"a piecewise schedule must have as many values as steps: steps={self.steps}, values={self.values}"
             )
         return self
 
@@ -156,7 +155,7 @@ class SGD(Training):
     learning_rate: Rate = 0.1
     weight_decay: Rate = 0.0
     schedule: SerializeAsAny[Schedule] = Constant()
-    layers: dict[str, LayerRates] = {}
+    layers: dict[str, LayerRates] = Field(default_factory=dict)
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
         """Return the schedule's factors for the steps first, …, first + count - 1."""

@@ -58,7 +58,8 @@ class Trial(Component):
         known = {prefix for name in parameters for prefix in accumulate(name.split("."), "{}.{}".format)}
         for name in training.layers:
             if name not in known:
-                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{suggest(name, list(known))}")
+                near = suggest(name, list(known))
+                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{near}")
 
     @cached_property
     def cell(self) -> str:

@@ -61,7 +61,9 @@ class Engine(ABC):
         """Return what the last ``advance`` saw."""
 
     @abstractmethod
-    def wrong(self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]) -> Bool[np.ndarray, "trials count"]:
+    def wrong(
+        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
+    ) -> Bool[np.ndarray, "trials count"]:
         """Return which examples each network gets wrong: the margin y f is not above 0.
 
         Args:

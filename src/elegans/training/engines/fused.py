@@ -68,7 +68,9 @@ class FusedEngine(Engine):
             diverged_at=np.array([network.native.diverged_at for network in state]),
         )
 
-    def wrong(self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]) -> Bool[np.ndarray, "trials count"]:
+    def wrong(
+        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
+    ) -> Bool[np.ndarray, "trials count"]:
         """Return which examples each network gets wrong."""
         rows = [network.wrong(stream, row) for network, row in zip(state, index, strict=True)]
         return rows[0][None] if len(rows) == 1 else np.stack(rows)
@@ -117,7 +119,7 @@ class _Network:
         )
 
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
-        return self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample")
+        return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
 
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         weight, bias, output_weight, output_bias = self.native.parameters()

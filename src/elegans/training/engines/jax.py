@@ -68,7 +68,9 @@ class JaxEngine(Engine):
         initial = [trial.model.initialise(trial.key("init"), trial.task) for trial in trials]
         arrays = [eqx.partition(tree, eqx.is_array_like)[0] for tree in initial]
         static = eqx.partition(initial[0], eqx.is_array_like)[1]
-        parameters = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float32) for leaf in leaves]), *arrays)
+        parameters = jax.tree.map(
+            lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float32) for leaf in leaves]), *arrays
+        )
         inputs = {
             "traced": {path: jnp.asarray([_number(trial, path) for trial in trials]) for path in template.traced()},
             "hidden": jax.tree.map(lambda *leaves: jnp.stack(leaves), *[_hidden(trial) for trial in trials]),
@@ -81,7 +83,8 @@ class JaxEngine(Engine):
 
     def advance(self, state: Any, steps: int) -> Any:
         """Run one compiled loop of ``steps`` steps for the whole batch."""
-        loss, error = 0.0, 0.0
+        loss: Any = 0.0
+        error: Any = 0.0
         for first in range(state.step, state.step + steps, STRIDE):
             stride = min(STRIDE, state.step + steps - first)
             state, stride_loss, stride_error = self._stride(state, first, stride)
@@ -106,7 +109,9 @@ class JaxEngine(Engine):
         progress: Progress = state.progress
         return progress
 
-    def wrong(self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]) -> Bool[np.ndarray, "trials count"]:
+    def wrong(
+        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
+    ) -> Bool[np.ndarray, "trials count"]:
         """Return which examples each network gets wrong."""
         programs = _programs_of(state)
         program = programs.wrong_noisy if stream == "sample" else programs.wrong_clean
