@@ -228,8 +228,11 @@ def walk(component: Component, prefix: str = "") -> Iterator[tuple[str, bool, An
 
 
 def _is_float(annotation: Any) -> bool:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return float in typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _is_float(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_float(option) for option in typing.get_args(annotation))
     return annotation is float
 
 

@@ -1,0 +1,136 @@
+"""Components are written both ways and refuse what they do not know, naming rule and value."""
+
+import pytest
+
+import elegans as el
+from elegans.component import Component, kebab
+from elegans.errors import TrialError
+
+TRIAL = el.Trial(
+    task=el.SparseParity(n=50, k=3),
+    regime=el.Sample(1000),
+    model=el.MLP(width=100, init=el.SparseInit(2)),
+    training=el.SGD(steps=1000, loss="hinge"),
+)
+
+BAD = [
+    (lambda: el.SparseParity(n=50, k=60), "k must be at most n: k=60, n=50"),
+    (lambda: el.SparseParity(n=0, k=1), "n must be greater than or equal to 1: n=0"),
+    (lambda: el.SparseParity(n=5, k=2, support=(1, 1)), "support must hold k distinct coordinates: k=2, support=(1, 1)"),
+    (lambda: el.SparseParity(n=5, k=2, support=(1, 5)), "support must lie in 0..n-1: n=5, support=(1, 5)"),
+    (lambda: el.SparseParity(n=5, k=2, noise=1.5), "noise must be less than or equal to 1: noise=1.5"),
+    (lambda: el.Sample(0), "size must be greater than or equal to 1: size=0"),
+    (lambda: el.Sample(10**9 + 1), "size must be less than or equal to 1000000000: size=1000000001"),
+    (lambda: el.MLP(widht=3), "MLP has no field 'widht'; did you mean 'width'?"),
+    (lambda: el.MLP(width=0), "width must be greater than or equal to 1: width=0"),
+    (lambda: el.MLP(width=3, init="sparce:2"), "unknown init 'sparce'; did you mean 'sparse'?"),
+    (lambda: el.MLP(width=3, init="dense:2"), "'dense' takes nothing after a colon: 'dense:2'"),
+    (lambda: el.SGD(), "SGD needs 'steps'"),
+    (lambda: el.SGD(steps=5, loss="hing"), "unknown loss 'hing'; did you mean 'hinge'?"),
+    (lambda: el.SGD(steps=5, batches="epoch"), "batches must be one of replacement, epochs: batches='epoch'; did you mean 'epochs'?"),
+    (lambda: el.SGD(steps=5, learning_rate=float("nan")), "learning_rate must be a finite number: learning_rate=nan"),
+    (lambda: el.Piecewise(steps=(1, 2), values=(1, 1)), "steps of a piecewise schedule must begin with 0 and increase: steps=(1, 2)"),
+    (lambda: TRIAL.replace("model.init", "sparse:60"), "nonzeros of a sparse init must be at most n: nonzeros=60, n=50"),
+    (lambda: TRIAL.replace("training.steps", 2**30), f"steps x batch_size must be below 2^32: steps={2**30}, batch_size=32"),
+    (lambda: TRIAL.replace("training.layers", {"hiden": {"weight_decay": 1}}), "layers must name a layer or parameter of the model: 'hiden'; did you mean 'hidden'?"),
+    (lambda: TRIAL.replace("seed", -1), "seed must be greater than or equal to 0: seed=-1"),
+    (lambda: TRIAL.replace("modle.width", 3), "Trial has no field 'modle'; did you mean 'model'?"),
+    (lambda: TRIAL.replace("seed.x", 3), "'seed' of Trial has no fields of its own: 'seed.x'"),
+    (lambda: el.Trial.from_json('{"task": {"n": 5}}'), "task must name its kind (one of sparse-parity): {'n': 5}"),
+    (lambda: el.Trial.from_toml("[task"), "a trial must be TOML"),
+    (lambda: el.Trial.from_json("nonsense"), "a trial must be JSON"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_bad_input_is_refused_with_rule_and_value(make, message):
+    with pytest.raises(TrialError) as caught:
+        make()
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+VARIANTS = [
+    {},
+    {"regime": "online"},
+    {"regime": el.Sample(10**9)},
+    {"task.support": (3, 1, 2)},
+    {"model.init": "dense"},
+    {"training.loss": "logistic"},
+    {"training.schedule": {"kind": "piecewise", "steps": [0, 10], "values": [1, 0.5]}},
+    {"training.schedule": "cosine:100"},
+    {"training.layers": {"output.bias": {"learning_rate": 0.0}}},
+    {"seed": 2**63 - 1},
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_a_trial_is_written_and_read_both_ways(changes):
+    trial = TRIAL
+    for path, value in changes.items():
+        trial = trial.replace(path, value)
+    assert el.Trial.from_json(trial.to_json()) == trial
+    assert el.Trial.from_toml(trial.to_toml()) == trial
+    assert el.Trial.from_json(trial.to_json()).identity == trial.identity
+
+
+def test_identity_follows_the_content_and_nothing_else():
+    same = el.Trial.from_json(TRIAL.to_json())
+    assert same.identity == TRIAL.identity
+    others = [TRIAL.with_seed(1), TRIAL.replace("task.k", 4), TRIAL.replace("training.success.error", 0.2)]
+    assert len({trial.identity for trial in [TRIAL, *others]}) == 4
+    assert TRIAL.with_seed(1).cell == TRIAL.cell
+    assert el.Trial.from_json(TRIAL.with_seed(1).to_json()).identity == TRIAL.with_seed(1).identity
+
+
+def test_spellings_of_the_same_component_are_equal():
+    spellings = ["sparse:2", {"kind": "sparse", "nonzeros": 2}, el.SparseInit(2), el.SparseInit(nonzeros=2)]
+    assert {el.MLP(width=3, init=spelling).model_dump_json() for spelling in spellings} == {
+        '{"kind":"mlp","width":3,"init":{"kind":"sparse","nonzeros":2,"value":1.0}}'
+    }
+
+
+def test_a_trial_is_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        TRIAL.seed = 3
+
+
+def test_columns_are_dotted_and_components_show_their_label():
+    columns = TRIAL.columns()
+    assert columns["task.n"] == 50
+    assert columns["regime"] == "sample:1000"
+    assert columns["regime.size"] == 1000
+    assert columns["model.init"] == "sparse:2"
+    assert columns["training.loss"] == "hinge"
+    assert columns["seed"] == 0
+
+
+def test_floats_and_marked_whole_numbers_are_traced_and_nothing_else():
+    trial = TRIAL.replace("training.layers", {"output.bias": {"learning_rate": 0.5}})
+    assert set(trial.traced()) == {
+        "task.noise",
+        "regime.size",
+        "model.init.value",
+        "training.learning_rate",
+        "training.weight_decay",
+        "training.layers.output.bias.learning_rate",
+    }
+    changed = trial.substitute({"regime.size": 7, "training.layers.output.bias.learning_rate": 0.25})
+    assert changed.regime.size == 7
+    assert changed.training.layers["output.bias"].learning_rate == 0.25
+    assert trial.regime.size == 1000
+
+
+def test_a_kind_has_one_class():
+    with pytest.raises(TrialError, match="a kind must have one class: 'mlp' is elegans.models.mlp.MLP already"):
+        type("MLP", (el.Model,), {"__module__": "elsewhere"})
+
+
+@pytest.mark.parametrize(("name", "expected"), [("SparseParity", "sparse-parity"), ("MLP", "mlp"), ("XORClusters", "xor-clusters")])
+def test_kinds_are_class_names_in_kebab_case(name, expected):
+    assert kebab(name) == expected
+
+
+def test_components_outside_a_family_have_no_kind_in_their_record():
+    assert "kind" not in el.Success().model_dump()
+    assert issubclass(el.Success, Component)

@@ -1,0 +1,134 @@
+"""Draws are functions of key and counter, the same in NumPy, in JAX and in the native code."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from elegans import random
+
+WORD = st.integers(0, 2**32 - 1)
+KNOWN = [
+    # Random123's known-answer vectors for Threefry-2x32, 20 rounds: key, counter, block.
+    ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+FORMS = {"numpy": np.asarray, "jax": jnp.asarray}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(("key", "counter", "block"), KNOWN)
+def test_words_are_the_published_vectors(form, key, counter, block):
+    index, lane = (form(np.array([word], np.uint32)) for word in counter)
+    assert [int(word[0]) for word in random.words(random.Key(*key), index, lane)] == list(block)
+
+
+@given(key=st.tuples(WORD, WORD), counter=st.tuples(WORD, WORD))
+def test_the_native_and_the_portable_generator_agree(key, counter):
+    index, lane = (np.array([word], np.uint32) for word in counter)
+    portable = random.threefry(*(np.array([word], np.uint32) for word in key), index, lane)
+    assert np.array_equal(random.words(random.Key(*key), index, lane), portable)
+
+
+@given(seed=st.integers(0, 2**32 - 1), number=st.sampled_from(sorted(random.STREAMS.items())))
+def test_a_stream_is_jax_fold_in(seed, number):
+    name, value = number
+    expected = jax.random.key_data(jax.random.fold_in(jax.random.key(np.uint32(seed)), value))
+    assert list(random.stream(seed, name)) == expected.tolist()
+    assert jax.random.key_data(random.stream(seed, name).for_jax()).tolist() == expected.tolist()
+
+
+def test_streams_and_seeds_have_keys_of_their_own():
+    seeds = [0, 1, 2**32, 2**63, 2**64 - 1]
+    keys = [random.stream(seed, name) for seed in seeds for name in random.STREAMS]
+    assert len(set(keys)) == len(keys)
+
+
+@given(a=WORD, b=WORD)
+def test_multiply_high_is_the_upper_half_of_the_product(a, b):
+    high = random.multiply_high(np.array([a], np.uint32), np.array([b], np.uint32))
+    assert int(high[0]) == a * b >> 32
+
+
+@given(seed=WORD, bound=st.integers(1, 2**30))
+def test_integers_are_the_scaled_64_bit_words(seed, bound):
+    key, index = random.Key(seed, 7), np.arange(20, dtype=np.uint32)
+    first, second = (words.astype(object) for words in random.words(key, index, np.uint32(3)))
+    expected = [(int(a) << 32 | int(b)) * bound >> 64 for a, b in zip(first, second, strict=True)]
+    assert random.integers(key, index, np.uint32(3), np.uint32(bound)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda key, index: random.uniform(key, index, np.uint32(0)),
+        lambda key, index: random.symmetric(key, index, np.uint32(0)),
+        lambda key, index: random.integers(key, index, np.uint32(1), np.uint32(999_999_937)),
+        lambda key, index: random.signs(key, index, 70),
+        lambda key, index: random.permuted(key, index // np.uint32(77), index % np.uint32(77), np.uint32(77)),
+    ],
+    ids=["uniform", "symmetric", "integers", "signs", "permuted"],
+)
+def test_numpy_and_jax_draw_the_same_bits(draw):
+    key, index = random.stream(11, "probe"), np.arange(500, dtype=np.uint32)
+    traced = jax.jit(lambda index: draw(random.Key(*(jnp.uint32(word) for word in key)), index))(index)
+    host = draw(key, index)
+    assert host.dtype == traced.dtype
+    assert np.array_equal(host, traced)
+
+
+def test_uniform_draws_fill_their_range_evenly():
+    """Kolmogorov-Smirnov at one fixed seed; a sound generator would fail this for one seed in 10^4."""
+    index = np.arange(20_000, dtype=np.uint32)
+    drawn = random.uniform(random.stream(3, "probe"), index, np.uint32(0))
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    assert stats.kstest(drawn, "uniform").pvalue > 1e-4
+    assert stats.kstest(random.symmetric(random.stream(4, "probe"), index, 0), "uniform", (-1, 2)).pvalue > 1e-4
+
+
+@given(n=st.integers(1, 200), data=st.data())
+def test_signs_do_not_depend_on_the_others_drawn(n, data):
+    key = random.Key(1, data.draw(WORD))
+    index = np.array(data.draw(st.lists(WORD, min_size=1, max_size=5)), np.uint32)
+    together = random.signs(key, index, n)
+    assert np.array_equal(together, np.concatenate([random.signs(key, index[i : i + 1], n) for i in range(len(index))]))
+    assert set(np.unique(together)) <= {-1.0, 1.0}
+
+
+@given(n=st.integers(1, 40), data=st.data())
+def test_subsets_hold_distinct_elements_in_order(n, data):
+    size = data.draw(st.integers(1, n))
+    drawn = random.subsets(random.Key(0, data.draw(WORD)), rows=6, n=n, size=size)
+    assert drawn.shape == (6, size)
+    assert (np.diff(drawn, axis=1) > 0).all()
+    assert drawn.min() >= 0
+    assert drawn.max() < n
+
+
+def test_every_subset_is_equally_likely():
+    """Chi-square over the 10 pairs of 5 at one fixed seed; would fail for one seed in 10^4."""
+    pairs = random.subsets(random.stream(5, "probe"), rows=20_000, n=5, size=2)
+    counts = np.unique(pairs @ [5, 1], return_counts=True)[1]
+    assert len(counts) == 10
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+@given(size=st.integers(1, 300), epoch=WORD, key=WORD)
+def test_an_epoch_visits_every_place_once(size, epoch, key):
+    place = np.arange(size, dtype=np.uint32)
+    order = random.permuted(random.Key(0, key), np.full(size, epoch, np.uint32), place, np.uint32(size))
+    assert sorted(order.tolist()) == place.tolist()
+
+
+def test_every_order_of_four_is_equally_likely():
+    """Chi-square over the 24 orders in 24 000 epochs at one fixed seed; would fail for one seed in 10^4."""
+    epoch, place = np.divmod(np.arange(96_000, dtype=np.uint32), np.uint32(4))
+    orders = random.permuted(random.stream(6, "batches"), epoch, place, np.uint32(4)).reshape(-1, 4)
+    counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)[1]
+    assert len(counts) == 24
+    assert stats.chisquare(counts).pvalue > 1e-4

@@ -1,0 +1,119 @@
+"""Stop rules, curves, measures and interruption, in any engine."""
+
+import numpy as np
+import pytest
+
+import elegans as el
+from elegans.training.engines import ENGINES
+from elegans.training.loop import train_together
+from elegans.training.outcome import CURVE_POINTS, Curve
+
+ENGINE_NAMES = ["fused", "jax"]
+EASY = el.Trial(
+    task=el.SparseParity(n=12, k=2),
+    regime=el.Sample(300),
+    model=el.MLP(width=40, init="sparse:2"),
+    training=el.SGD(steps=2000, weight_decay=0.01, success=el.Success(every=50, examples=1000)),
+    seed=1,
+)
+HOPELESS = EASY.replace("task", el.SparseParity(n=12, k=6)).replace("training.steps", 130)
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+def test_a_trial_stops_where_it_is_first_solved(engine):
+    outcome = el.train(EASY, engine=engine, probes=[el.probes.TestError(every=50, examples=1000)])
+    assert outcome.state == "solved"
+    assert outcome.solved_at == outcome.steps
+    assert outcome.solved_at % 50 == 0
+    errors = dict(zip(*outcome.measures["test-error"].values(), strict=True))
+    assert errors[outcome.solved_at] == outcome.test_error <= 0.1
+    assert all(error > 0.1 for step, error in errors.items() if step < outcome.solved_at)
+
+
+def test_a_trial_may_train_on_after_it_is_solved():
+    outcome = el.train(EASY.replace("training.success.stop", False))
+    assert outcome.state == "solved"
+    assert outcome.solved_at == el.train(EASY).solved_at
+    assert outcome.steps == 2000
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+def test_the_last_step_is_checked_and_an_unsolved_trial_has_no_solving_step(engine):
+    outcome = el.train(HOPELESS, engine=engine)
+    assert (outcome.state, outcome.solved_at, outcome.steps) == ("unsolved", None, 130)
+    assert outcome.curve.step == [50, 100, 130]
+    assert 0.1 < outcome.test_error < 0.9
+    assert outcome.train_error is not None
+    assert el.train(HOPELESS.replace("regime", "online"), engine=engine).train_error is None
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+def test_probes_look_before_the_first_step_at_their_cadence_and_at_the_end(engine):
+    gap = el.probes.FourierGap(every=60, examples=500)
+    outcome = el.train(HOPELESS, engine=engine, probes=[gap, el.probes.TrainError(every=50)])
+    assert outcome.measures["fourier-gap"]["step"] == [0, 60, 120, 130]
+    assert outcome.measures["train-error"]["step"] == [0, 50, 100, 130]
+    assert outcome.measures["train-error"]["error"][-1] == pytest.approx(outcome.train_error)
+    assert set(outcome.measures["fourier-gap"]) == {"step", "relaxed", "strict", "positive"}
+
+
+def test_probes_change_nothing():
+    plain, probed = el.train(EASY), el.train(EASY, probes=[el.probes.TestError(every=7)])
+    assert plain.solved_at == probed.solved_at
+    assert plain.test_error == probed.test_error
+    assert np.array_equal(plain.parameters["hidden"]["weight"], probed.parameters["hidden"]["weight"])
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+def test_an_interruption_ends_every_running_trial_as_interrupted(engine):
+    asked = []
+    trials = [HOPELESS.with_seed(seed) for seed in range(3)]
+    outcomes = list(train_together(trials, ENGINES[engine], stopped=lambda: bool(asked.append(None)) or len(asked) > 2))
+    assert [outcome.state for outcome in outcomes] == ["interrupted"] * 3
+    assert all(0 < outcome.steps < 130 for outcome in outcomes)
+
+
+def test_trials_that_end_early_leave_the_batch_and_the_others_go_on():
+    trials = [EASY.with_seed(seed) for seed in range(8)]
+    together = list(train_together(trials, ENGINES["jax"]))
+    assert sorted(outcome.trial.seed for outcome in together) == list(range(8))
+    assert [outcome.solved_at for outcome in together] == sorted(outcome.solved_at for outcome in together)
+    for outcome in together:
+        assert outcome.curve.step[-1] == outcome.steps
+        assert np.isfinite(outcome.curve.loss).all()
+
+
+def test_a_watcher_sees_the_curve_grow():
+    lengths = []
+    el.train(HOPELESS, watch=lambda outcome: lengths.append(len(outcome.curve.step)))
+    assert lengths == [1, 2, 3]
+
+
+def test_a_long_decay_drives_weights_to_zero_and_not_to_subnormals():
+    decaying = HOPELESS.replace("training.weight_decay", 5.0).replace("training.steps", 3000)
+    for engine in ENGINE_NAMES:
+        weight = el.train(decaying, engine=engine).parameters["hidden"]["weight"]
+        assert not ((weight != 0) & (np.abs(weight) < np.finfo(np.float32).tiny)).any()
+
+
+def test_a_full_curve_merges_neighbours_and_keeps_the_averages():
+    curve, steps = Curve(), np.arange(1, 1001)
+    for step in steps:
+        curve.add(int(step), float(step), 2.0 * step)
+    assert len(curve.step) < CURVE_POINTS
+    assert curve.step[-1] == 1000
+    spans = np.diff([0, *curve.step])
+    assert spans @ np.array(curve.loss) == pytest.approx(steps.sum())
+    assert spans @ np.array(curve.error) == pytest.approx(2 * steps.sum())
+
+
+def test_a_curve_is_packed_and_read_back():
+    curve = Curve([10, 20], [0.5, 0.25], [0.5, 0.0])
+    assert Curve.from_bytes(curve.to_bytes()) == curve
+    assert Curve.from_bytes(Curve().to_bytes()) == Curve()
+
+
+def test_a_probe_refuses_what_it_cannot_look_into():
+    everything = EASY.replace("task", el.SparseParity(n=5, k=5))
+    with pytest.raises(el.TrialError, match="fourier-gap must have irrelevant inputs to compare with: k=5, n=5"):
+        el.train(everything, probes=[el.probes.FourierGap()])
