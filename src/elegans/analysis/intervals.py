@@ -1,0 +1,83 @@
+"""The one place where intervals and censored medians are computed."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+
+def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[Any, Any]:
+    """Return the Wilson score interval of a success rate.
+
+    Args:
+        successes: how many trials succeeded: a number, or an array of any shape.
+        trials: out of how many, in the same form.
+        confidence: the nominal coverage, between 0 and 1.
+
+    Returns:
+        The lower and the upper end, each from 0 to 1, in the form of the arguments; NaN where there are no
+        trials.
+
+    Raises:
+        ValueError: more successes than trials, a negative number, or a confidence that is no probability.
+
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927); its
+    coverage near 0 and 1 is why Brown, Cai and DasGupta (2001) recommend it for small numbers of trials.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    hits, out_of = np.asarray(successes, float), np.asarray(trials, float)
+    if (hits < 0).any() or (hits > out_of).any():
+        raise ValueError(f"successes must lie in 0..trials: successes={successes}, trials={trials}")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = proportion_confint(hits, out_of, alpha=1 - confidence, method="wilson")
+    low = np.where(hits == 0, np.where(out_of > 0, 0.0, np.nan), low)
+    high = np.where(hits == out_of, np.where(out_of > 0, 1.0, np.nan), high)
+    return (float(low), float(high)) if np.ndim(low) == 0 else (low, high)
+
+
+def median(times: Float[np.ndarray, " trials"]) -> float:
+    """Return the median time to solve, where a trial that was not solved has an infinite time.
+
+    Args:
+        times: a time for each trial, in steps; NaN or infinity where the trial was never solved (its time is
+            censored at the end of its training).
+
+    Returns:
+        The median over all trials, or NaN where it is not finite: where no more than half of an even number
+        of trials, or fewer than half of an odd number, were solved.
+    """
+    middle = float(np.median(_censored(times))) if len(times) else math.nan
+    return middle if math.isfinite(middle) else math.nan
+
+
+def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.95) -> tuple[float, float]:
+    """Return the order-statistic interval of the median time to solve, unsolved trials being infinite.
+
+    It needs no assumption on the law of the times: the two ends are the order statistics between which
+    the median falls with at least the given probability, by the binomial law of the number of trials below it.
+
+    Args:
+        times: a time for each trial, in steps; NaN or infinity where the trial was never solved.
+        confidence: the smallest coverage, between 0 and 1.
+
+    Returns:
+        The lower and the upper end; 0 and infinity where there are too few trials for the confidence, and
+        infinity wherever an end falls on an unsolved trial.
+    """
+    ordered, count = np.sort(_censored(times)), len(times)
+    below, cumulative = 0, 0.5**count
+    while cumulative <= (1 - confidence) / 2:
+        below += 1
+        cumulative += math.comb(count, below) / 2**count
+    if below == 0:
+        return 0.0, math.inf
+    return float(ordered[below - 1]), float(ordered[count - below])
+
+
+def _censored(times: Any) -> Float[np.ndarray, " trials"]:
+    values = np.asarray(times, float)
+    return np.where(np.isnan(values), np.inf, values)

@@ -1,0 +1,6 @@
+"""One function per kind of picture: each takes a table or an outcome, and the axes to draw on."""
+
+from elegans.plots.curves import learning_curve
+from elegans.plots.frontier import success_frontier
+
+__all__ = ["learning_curve", "success_frontier"]

@@ -1,0 +1,84 @@
+"""How one trial learned: loss, error and measures against steps."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, short
+from elegans.training import Outcome, Trial
+
+
+def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
+    """Draw the minibatch loss and error of one trial, and what its probes measured, against steps.
+
+    Error rates and losses share the left axis; other measures have the right one, drawn dashed. A vertical
+    line marks the step at which the trial was solved.
+
+    Args:
+        outcome: what ``elegans.train`` returned, or what it has come to so far.
+        ax: the axes to draw on; a new figure's by default.
+
+    Returns:
+        The axes.
+    """
+    if ax is None:
+        ax = Figure(figsize=(4.5, 2.8), layout="constrained").subplots()
+    curve = outcome.curve
+    ax.plot(curve.step, curve.loss, color=GREY, linewidth=1.2, label="minibatch loss")
+    ax.plot(curve.step, curve.error, color=COLOURS[0], linewidth=1.2, label="minibatch error")
+    _draw_measures(ax, outcome)
+    if outcome.solved_at is not None:
+        ax.axvline(
+            outcome.solved_at, color=COLOURS[2], linewidth=1, linestyle=":", label=f"solved at {outcome.solved_at:,}"
+        )
+    ax.set_title(f"{describe(outcome.trial)}: {outcome.state}", fontsize=LARGE, loc="left")
+    ax.set_xlabel("steps", fontsize=MEDIUM)
+    ax.set_ylabel("loss, error rate", fontsize=MEDIUM)
+    ax.set_ylim(bottom=0)
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    _finish(ax)
+    return ax
+
+
+def describe(trial: Trial) -> str:
+    """Return a trial in a few words, for a title: ``sparse parity, sample:1000, mlp, seed 0``."""
+    columns = trial.columns()
+    width = f"width {columns['model.width']}" if "model.width" in columns else None
+    parts = [trial.task.kind.replace("-", " "), columns["regime"], width or trial.model.kind, columns.get("model.init")]
+    return ", ".join([str(part) for part in parts if part] + [f"seed {trial.seed}"])
+
+
+def _draw_measures(ax: Axes, outcome: Outcome) -> None:
+    """Draw error measures on the left axis and all others on a second one, sharing one cycle of colours."""
+    colours = iter(COLOURS[1:2] + COLOURS[3:] + COLOURS[:3])
+    other: Axes | None = None
+    for kind, taken in outcome.measures.items():
+        for name, values in taken.items():
+            if name == "step":
+                continue
+            label = kind.replace("-", " ") if name == "error" else f"{kind.replace('-', ' ')}: {name}"
+            on_left = name == "error"
+            if not on_left and other is None:
+                other = ax.twinx()
+                other.set_ylabel("measures (dashed)", fontsize=MEDIUM)
+            style: dict[str, Any] = {"color": next(colours, GREY), "linewidth": 1.2, "label": label}
+            target = ax if on_left or other is None else other
+            target.plot(taken["step"], np.asarray(values, float), linestyle="-" if on_left else "--", **style)
+
+
+def _finish(ax: Axes) -> None:
+    """Set one legend for both axes beside the picture's lines, and quiet frames."""
+    twins = [other for other in ax.figure.axes if other is not ax and other.bbox.bounds == ax.bbox.bounds]
+    handles, labels = ax.get_legend_handles_labels()
+    for other in twins:
+        more, names = other.get_legend_handles_labels()
+        handles, labels = handles + more, labels + names
+    for drawn in (ax, *twins):
+        drawn.tick_params(labelsize=SMALL, length=2)
+        drawn.spines["top"].set_visible(False)
+    if not twins:
+        ax.spines["right"].set_visible(False)
+    ax.legend(handles, labels, fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)

@@ -1,0 +1,238 @@
+"""The success frontier: how often trials are solved, over sample size and width."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from elegans.analysis import cells, wilson
+from elegans.analysis.cells import STATISTICS
+from elegans.errors import ExperimentError
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, short
+
+GAP = 0.35
+"""How far the online column stands apart, in columns."""
+CELL = 0.275, 0.25
+"""Width and height of a cell, in inches."""
+NARROW = 7.0
+"""The width in inches of a figure up to which its note takes two lines."""
+
+
+def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
+    """Draw the success rate over sample size and width, one panel for each initialisation and task.
+
+    Each cell shows the percentage of its trials that were solved, and a tick where all of them were. Sizes
+    are ordinal, in increasing order; the online column stands apart at the right. The panels have one row
+    for each input size and a column for everything else that varies (initialisation, support size, …); each
+    states how many trials its cells have. Intervals are not drawn: they are in the columns ``low`` and
+    ``high`` of ``elegans.analysis.cells``; a note under a figure made here says how wide they are.
+
+    Args:
+        table: a row a trial, as ``elegans.run`` returns it, or a row a cell, as ``elegans.analysis.cells`` does.
+        axes: the axes to draw on, one a panel in reading order; a new figure by default.
+
+    Returns:
+        The axes: one, or an array of shape (rows, columns) where there are several panels.
+
+    Raises:
+        ExperimentError: a column is missing, a place in a panel has several cells, or there are fewer or
+            more axes than panels.
+
+    Source: Pareto frontiers, figures 1 (left) and 4.
+    """
+    found = table if "rate" in table else cells(table)
+    _check(found)
+    rows, columns = _layout(found)
+    grid = _Grid(found)
+    drawn = _figure(grid, rows, columns, found) if axes is None else _given(axes, rows, columns)
+    image = None
+    for row, column in np.ndindex(drawn.shape):
+        ax: Axes = drawn.item(row, column)
+        panel = found[_matches(found, {**rows[row], **columns[column]})]
+        image = grid.draw(ax, panel)
+        _describe(ax, panel, rows[row], columns[column], edge=(row == len(rows) - 1, column == 0))
+    bar = drawn.item(0).figure.colorbar(image, ax=list(drawn.flat), pad=0.015, aspect=18 * len(rows), fraction=0.04)
+    bar.set_label("trials solved (%)", fontsize=MEDIUM)
+    bar.ax.tick_params(labelsize=SMALL, length=2)
+    bar.outline.set_visible(False)
+    return drawn.item() if drawn.size == 1 else drawn
+
+
+class _Grid:
+    """The columns and rows that all panels share: sample sizes, then online, by widths."""
+
+    def __init__(self, found: pd.DataFrame) -> None:
+        self.sizes = sorted(found["regime.size"].dropna().unique())
+        self.widths = sorted(found["model.width"].unique())
+        self.online = bool(found["regime.size"].isna().any())
+        self.online_at = len(self.sizes) + (GAP if self.sizes else 0)
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """The number of cells across, gap included, and up."""
+        return self.online_at + self.online, len(self.widths)
+
+    def draw(self, ax: Axes, panel: pd.DataFrame) -> Any:
+        """Fill one panel; return what a colour bar can be made from."""
+        rates = np.full((len(self.widths), len(self.sizes) + 1), np.nan)
+        for width, size, rate in zip(panel["model.width"], panel["regime.size"], panel["rate"], strict=True):
+            column = len(self.sizes) if np.isnan(size) else self.sizes.index(size)
+            rates[self.widths.index(width), column] = rate
+        up = np.arange(len(self.widths) + 1)
+        style: dict[str, Any] = {
+            "cmap": RATES.with_extremes(bad="0.9"),
+            "norm": Normalize(0, 100),
+            "edgecolors": "white",
+            "linewidth": 0.6,
+        }
+        image = None
+        if self.sizes:
+            image = ax.pcolormesh(np.arange(len(self.sizes) + 1), up, 100 * rates[:, :-1], **style)
+        if self.online:
+            image = ax.pcolormesh([self.online_at, self.online_at + 1], up, 100 * rates[:, -1:], **style)
+        for row, column in zip(*np.nonzero(np.isfinite(rates)), strict=True):
+            left = self.online_at if column == len(self.sizes) else column
+            _write(ax, left + 0.5, row + 0.5, rates[row, column])
+        self._label(ax)
+        return image
+
+    def _label(self, ax: Axes) -> None:
+        places = [place + 0.5 for place in range(len(self.sizes))] + [self.online_at + 0.5] * self.online
+        names = [short(size) for size in self.sizes] + ["online"] * self.online
+        ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(np.arange(len(self.widths)) + 0.5, [short(width) for width in self.widths])
+        ax.tick_params(length=0, pad=2, labelsize=SMALL)
+        ax.set_xlim(0, self.extent[0])
+        ax.set_ylim(0, self.extent[1])
+        ax.spines[:].set_visible(False)
+
+
+def _write(ax: Axes, x: float, y: float, rate: float) -> None:
+    """Write a cell's percentage, or a tick where all trials were solved; never round to 0 or 100."""
+    percent = 100 * rate
+    shown = round(percent) if percent in (0, 100) else min(max(round(percent), 1), 99)
+    text = "✓" if percent == 100 else f"{shown}"
+    ax.text(x, y, text, ha="center", va="center", fontsize=MEDIUM, color=ink(RATES(rate)), fontfamily="DejaVu Sans")
+
+
+def _check(found: pd.DataFrame) -> None:
+    for needed in ("regime.size", "model.width", "rate", "solved", "trials"):
+        if needed not in found:
+            raise ExperimentError(f"a success frontier must have a column {needed!r}: {', '.join(map(str, found))}")
+    if found.empty:
+        raise ExperimentError("a success frontier must have at least one cell: cells=0")
+
+
+def _layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the parameters of each row of panels and of each column, as far as they vary."""
+    own = ("regime", "regime.size", "model.width", *STATISTICS)
+    varied = [str(name) for name in found if name not in own and found[name].nunique(dropna=False) > 1]
+    across = sorted((name for name in varied if name != "task.n"), key=lambda name: name != "model.init")
+    down = [name for name in varied if name == "task.n"]
+    rows, columns = _combinations(found, down), _combinations(found, across)
+    places = found[[*down, *across, "model.width", "regime.size"]]
+    if places.duplicated().any():
+        raise ExperimentError(f"a place in a success frontier must have one cell: {_first_duplicate(places)}")
+    return rows, columns
+
+
+def _combinations(found: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
+    if not names:
+        return [{}]
+    distinct = found[list(names)].drop_duplicates().sort_values(list(names), key=_in_order)
+    return [{str(name): value for name, value in record.items()} for record in distinct.to_dict("records")]
+
+
+def _in_order(column: pd.Series) -> pd.Series:
+    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
+
+
+def _first_duplicate(places: pd.DataFrame) -> str:
+    first = places[places.duplicated()].iloc[0]
+    return ", ".join(f"{name}={value}" for name, value in first.items())
+
+
+def _matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
+    mask = np.ones(len(found), bool)
+    for name, value in where.items():
+        mask &= (found[name].isna() if pd.isna(value) else found[name] == value).to_numpy(bool)
+    return mask
+
+
+def _figure(grid: _Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
+    """Make a figure of its own, with a title and the note on intervals; no global state of pyplot."""
+    across, up = grid.extent
+    width = max(len(columns) * (across * CELL[0] + 0.15) + 1.3, 4.2)
+    figure = Figure(figsize=(width, len(rows) * (up * CELL[1] + 0.3) + 1.25), layout="constrained")
+    figure.suptitle(_title(found), fontsize=LARGE, fontweight="bold")
+    figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found)), fontsize=SMALL, color=GREY)
+    return figure.subplots(len(rows), len(columns), squeeze=False, sharex=True, sharey=True)
+
+
+def _given(axes: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
+    flat = np.atleast_1d(np.asarray(axes, object)).ravel()
+    if len(flat) != len(rows) * len(columns):
+        raise ExperimentError(f"axes must be as many as panels: axes={len(flat)}, panels={len(rows) * len(columns)}")
+    return flat.reshape(len(rows), len(columns))
+
+
+def _title(found: pd.DataFrame) -> str:
+    task = " and ".join(str(name).replace("-", " ") for name in found["task"].unique()) if "task" in found else ""
+    facts = [
+        f"{name.removeprefix('task.')} = {short(found[name].iloc[0])}"
+        for name in ("task.n", "task.k")
+        if name in found and found[name].nunique(dropna=False) == 1 and pd.notna(found[name].iloc[0])
+    ]
+    return f"Success rate: {', '.join([task, *facts])}" if task else "Success rate"
+
+
+def _note(found: pd.DataFrame) -> list[str]:
+    """Say what is written in the cells, and how wide their intervals are."""
+    counted = found[found["trials"] > 0]
+    if counted.empty:
+        return ["No trials have ended yet."]
+    fewest = int(counted["trials"].min())
+    widest = 50 * float(_width(counted).max())
+    return [
+        "In each cell: % of its trials solved, ✓ where all; grey: none ended yet.",
+        f"Wilson 95% intervals: at most ±{widest:.0f} points, {100 * wilson(fewest, fewest)[0]:.0f} to 100% at ✓.",
+    ]
+
+
+def _width(found: pd.DataFrame) -> np.ndarray:
+    low, high = wilson(found["solved"], found["trials"])
+    return np.asarray(high - low)
+
+
+def _describe(
+    ax: Axes, panel: pd.DataFrame, row: dict[str, Any], column: dict[str, Any], edge: tuple[bool, bool]
+) -> None:
+    """Name a panel, say how many trials its cells have, and label the axes at the edge of the figure."""
+    at_bottom, at_left = edge
+    if not column and "model.init" in panel:
+        column = {"model.init": panel["model.init"].iloc[0]}
+    ax.set_title(", ".join(_name(name, value) for name, value in column.items()), loc="left", fontsize=MEDIUM, pad=3)
+    ax.set_title(_trials(panel), loc="right", fontsize=SMALL, color=GREY, pad=3)
+    if at_bottom:
+        ax.set_xlabel("sample size (examples)", fontsize=MEDIUM)
+    if at_left:
+        prefix = "".join(f"{_name(name, value)}\n" for name, value in row.items())
+        ax.set_ylabel(f"{prefix}width (hidden neurons)", fontsize=MEDIUM)
+
+
+def _trials(panel: pd.DataFrame) -> str:
+    fewest, most = int(panel["trials"].min()), int(panel["trials"].max())
+    return f"{fewest} trials a cell" if fewest == most else f"{fewest} to {most} trials a cell"
+
+
+def _name(parameter: str, value: Any) -> str:
+    """Return a parameter and its value in words: ``sparse initialisation (2 non-zeros)``, ``n = 50``."""
+    if parameter == "model.init":
+        law, _, nonzeros = str(value).partition(":")
+        return f"{law} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
+    shown = f"{value:g}" if isinstance(value, float | np.floating) else f"{value}"
+    return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {shown}"

@@ -1,0 +1,118 @@
+"""From a row a trial to a row a cell."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elegans.analysis import cells, median, wilson
+from elegans.errors import ExperimentError
+
+
+def trials(init="dense", size=1000.0, width=10, times=(200.0,), states=None, **others):
+    """A table of trials of one cell; a time of NaN is unsolved."""
+    states = states or ["unsolved" if math.isnan(time) else "solved" for time in times]
+    return pd.DataFrame(
+        [
+            {
+                "task": "sparse-parity",
+                "task.n": 50,
+                "task.k": 3,
+                "task.support": None,
+                "regime": "online" if size is None else f"sample:{size:.0f}",
+                "regime.size": math.nan if size is None else size,
+                "model": "mlp",
+                "model.width": width,
+                "model.init": init,
+                "model.init.nonzeros": 2 if init == "sparse:2" else math.nan,
+                "training": "sgd",
+                "training.learning_rate": 0.1,
+                "training.layers": {},
+                **others,
+                "seed": seed,
+                "state": state,
+                "solved_at": time,
+            }
+            for seed, (time, state) in enumerate(zip(times, states, strict=True))
+        ]
+    )
+
+
+def test_a_cell_has_its_rate_interval_and_censored_median():
+    row = cells(trials(times=[200, 400, 600, math.nan])).iloc[0]
+    assert (row.trials, row.solved, row.rate, row.median_steps, row.failed) == (4, 3, 0.75, 500, 0)
+    assert (row.low, row.high) == pytest.approx(wilson(3, 4))
+
+
+def test_failed_and_interrupted_trials_are_left_out_and_counted():
+    states = ["solved", "failed", "interrupted", "unsolved", "diverged"]
+    row = cells(trials(times=[200, math.nan, math.nan, math.nan, math.nan], states=states)).iloc[0]
+    assert (row.trials, row.solved, row.failed) == (3, 1, 2)
+
+
+def test_a_cell_without_an_answer_has_no_rate():
+    row = cells(trials(times=[math.nan], states=["failed"])).iloc[0]
+    assert (row.trials, row.failed) == (0, 1)
+    assert np.isnan([row.rate, row.low, row.high, row.median_steps]).all()
+
+
+def test_parameters_are_the_basics_and_what_varies():
+    table = pd.concat([trials(), trials(init="sparse:2"), trials(**{"training.learning_rate": 0.2})])
+    found = cells(table)
+    assert list(found)[:-7] == [
+        "task",
+        "task.n",
+        "task.k",
+        "regime",
+        "regime.size",
+        "model",
+        "model.init",
+        "model.width",
+        "training.learning_rate",
+    ]
+    assert len(found) == 3
+
+
+def test_cells_are_ordered_by_numbers_with_online_last():
+    table = pd.concat([trials(size=size, width=width) for width in (100, 30) for size in (None, 10000.0, 600.0)])
+    found = cells(table)
+    assert list(found["model.width"]) == [30, 30, 30, 100, 100, 100]
+    assert list(found["regime"])[:3] == ["sample:600", "sample:10000", "online"]
+
+
+def test_an_empty_table_has_no_cells():
+    assert cells(trials().iloc[:0]).empty
+
+
+def test_a_table_without_states_is_refused():
+    with pytest.raises(ExperimentError, match="must have a column 'state'"):
+        cells(trials().drop(columns="state"))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([10, 100]),
+            st.sampled_from([300.0, None]),
+            st.sampled_from([math.nan, 200.0, 400.0, 600.0]),
+            st.sampled_from(["as it is", "failed"]),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_cells_agree_with_counting_one_by_one(drawn):
+    rows = []
+    for width, size, time, state in drawn:
+        kept = math.nan if state == "failed" else time
+        rows.append(trials(width=width, size=size, times=[kept], states=["failed"] if state == "failed" else None))
+    for _, row in cells(pd.concat(rows)).iterrows():
+        size = None if math.isnan(row["regime.size"]) else row["regime.size"]
+        mine = [item for item in drawn if item[:2] == (row["model.width"], size)]
+        times = np.array([time for *_, time, state in mine if state != "failed"], float)
+        assert (row["trials"], row["failed"]) == (len(times), len(mine) - len(times))
+        assert row["solved"] == np.isfinite(times).sum()
+        assert row["median_steps"] == pytest.approx(median(times), nan_ok=True)

@@ -1,0 +1,161 @@
+"""Pictures hold what they claim to show."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import elegans as el
+from elegans.analysis import cells
+from elegans.errors import ExperimentError
+from elegans.plots import learning_curve, success_frontier
+from elegans.plots.style import RATES, ink, short
+
+
+def table(n=(50,), k=(3,), inits=("dense", "sparse:2"), widths=(10, 1000), sizes=(300.0, 1000.0, None), solved=7):
+    """Ten trials a cell, all solved online, ``solved`` of them at width 1000 and none at width 10."""
+    rows = []
+    for one_n, one_k, init, width, size, seed in itertools.product(n, k, inits, widths, sizes, range(10)):
+        success = size is None or (width == 1000 and seed < solved)
+        rows.append(
+            {
+                "task": "sparse-parity",
+                "task.n": one_n,
+                "task.k": one_k,
+                "regime": "online" if size is None else f"sample:{size:.0f}",
+                "regime.size": size,
+                "model": "mlp",
+                "model.init": init,
+                "model.width": width,
+                "state": "solved" if success else "unsolved",
+                "solved_at": 200.0 if success else math.nan,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def written(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_a_frontier_has_one_panel_for_each_initialisation():
+    axes = success_frontier(table())
+    assert [ax.get_title(loc="left") for ax in axes.flat] == [
+        "dense initialisation",
+        "sparse initialisation (2 non-zeros)",
+    ]
+    assert {ax.get_title(loc="right") for ax in axes.flat} == {"10 trials a cell"}
+
+
+def test_cells_show_percentages_and_ticks_where_all_succeeded():
+    ax = success_frontier(table(inits=("dense",)))
+    assert sorted(written(ax)) == sorted(["0", "0", "70", "70", "✓", "✓"])
+
+
+def test_trials_and_cells_give_the_same_picture():
+    trials = table()
+    for one, other in zip(success_frontier(trials).flat, success_frontier(cells(trials)).flat, strict=True):
+        assert written(one) == written(other)
+
+
+def test_rows_are_input_sizes_and_columns_initialisations_by_supports():
+    axes = success_frontier(table(n=(50, 100), k=(3, 4)))
+    assert axes.shape == (2, 4)
+    assert [ax.get_title(loc="left") for ax in axes[0]] == [
+        "dense initialisation, k = 3",
+        "dense initialisation, k = 4",
+        "sparse initialisation (2 non-zeros), k = 3",
+        "sparse initialisation (2 non-zeros), k = 4",
+    ]
+    assert axes[1, 0].get_ylabel() == "n = 100\nwidth (hidden neurons)"
+
+
+def test_the_online_column_stands_apart_at_the_right():
+    ax = success_frontier(table(inits=("dense",)))
+    places = ax.get_xticks()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["300", "1k", "online"]
+    assert places[2] - places[1] > places[1] - places[0]
+
+
+def test_a_rate_near_one_is_not_rounded_to_all():
+    trials = pd.concat([table(inits=("dense",), widths=(1000,), sizes=(300.0,), solved=10)] * 100)
+    trials.iloc[0, trials.columns.get_loc("solved_at")] = math.nan
+    assert written(success_frontier(trials)) == ["99"]
+
+
+def test_a_frontier_is_drawn_on_given_axes_and_refuses_too_few():
+    given = Figure().subplots(1, 2)
+    assert list(success_frontier(table(), given).flat) == list(given)
+    with pytest.raises(ExperimentError, match="axes=1, panels=2"):
+        success_frontier(table(), Figure().subplots())
+
+
+def test_a_frontier_refuses_tables_that_it_cannot_draw():
+    with pytest.raises(ExperimentError, match=r"'model\.width'"):
+        success_frontier(table().drop(columns="model.width"))
+    with pytest.raises(ExperimentError, match="at least one cell"):
+        success_frontier(cells(table()).iloc[:0])
+    found = cells(table())
+    with pytest.raises(ExperimentError, match="must have one cell"):
+        success_frontier(pd.concat([found, found]))
+
+
+def test_no_labels_overlap_in_a_large_frontier():
+    sizes = [a * 10.0**j for j in (2, 3, 4, 5) for a in (1, 2, 3, 6)] + [1e6, None]
+    axes = success_frontier(table(n=(50, 100), k=(3,), widths=(10, 1000, 100000), sizes=sizes))
+    canvas = FigureCanvasAgg(axes[0, 0].figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    for ax in axes.flat:
+        left, right = (title.get_window_extent(renderer) for title in (ax._left_title, ax._right_title))
+        assert left.x1 < right.x0
+        boxes = [text.get_window_extent(renderer) for text in ax.texts]
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(30, "30"), (1000, "1k"), (2500, "2.5k"), (10_000, "10k"), (1_000_000, "1M")]
+)
+def test_sizes_are_written_short(number, text):
+    assert short(number) == text
+
+
+def test_text_can_be_read_on_every_colour():
+    """WCAG asks for a contrast of 3 for large text; the scale's middle tones give black or white at least that."""
+    for rate in np.linspace(0, 1, 101):
+        luminance = sum(
+            weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+            for weight, part in zip((0.2126, 0.7152, 0.0722), RATES(rate)[:3], strict=True)
+        )
+        contrast = (luminance + 0.05) / 0.05 if ink(RATES(rate)) == "black" else 1.05 / (luminance + 0.05)
+        assert contrast > 4
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    trial = el.Trial(
+        task=el.SparseParity(n=10, k=2),
+        regime=el.Sample(300),
+        model=el.MLP(width=30, init=el.SparseInit(2)),
+        training=el.SGD(steps=400, success=el.Success(every=50, examples=1000)),
+    )
+    probes = [el.probes.TestError(every=50), el.probes.FourierGap(every=100, examples=500)]
+    return el.train(trial, probes=probes, engine="jax")
+
+
+def test_a_learning_curve_shows_loss_error_and_measures(outcome):
+    ax = learning_curve(outcome)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"minibatch loss", "minibatch error", "test error", "fourier gap: strict"} <= set(labels)
+    assert (f"solved at {outcome.solved_at:,}" in labels) == outcome.solved
+    measured = next(line for line in ax.lines if line.get_label() == "test error")
+    np.testing.assert_allclose(measured.get_ydata(), outcome.measures["test-error"]["error"])
+
+
+def test_a_learning_curve_is_drawn_on_given_axes(outcome):
+    ax = Figure().subplots()
+    assert learning_curve(outcome, ax) is ax
