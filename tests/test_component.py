@@ -16,7 +16,10 @@ TRIAL = el.Trial(
 BAD = [
     (lambda: el.SparseParity(n=50, k=60), "k must be at most n: k=60, n=50"),
     (lambda: el.SparseParity(n=0, k=1), "n must be greater than or equal to 1: n=0"),
-    (lambda: el.SparseParity(n=5, k=2, support=(1, 1)), "support must hold k distinct coordinates: k=2, support=(1, 1)"),
+    (
+        lambda: el.SparseParity(n=5, k=2, support=(1, 1)),
+        "support must hold k distinct coordinates: k=2, support=(1, 1)",
+    ),
     (lambda: el.SparseParity(n=5, k=2, support=(1, 5)), "support must lie in 0..n-1: n=5, support=(1, 5)"),
     (lambda: el.SparseParity(n=5, k=2, noise=1.5), "noise must be less than or equal to 1: noise=1.5"),
     (lambda: el.Sample(0), "size must be greater than or equal to 1: size=0"),
@@ -27,12 +30,27 @@ BAD = [
     (lambda: el.MLP(width=3, init="dense:2"), "'dense' takes nothing after a colon: 'dense:2'"),
     (lambda: el.SGD(), "SGD needs 'steps'"),
     (lambda: el.SGD(steps=5, loss="hing"), "unknown loss 'hing'; did you mean 'hinge'?"),
-    (lambda: el.SGD(steps=5, batches="epoch"), "batches must be one of replacement, epochs: batches='epoch'; did you mean 'epochs'?"),
+    (
+        lambda: el.SGD(steps=5, batches="epoch"),
+        "batches must be one of replacement, epochs: batches='epoch'; did you mean 'epochs'?",
+    ),
     (lambda: el.SGD(steps=5, learning_rate=float("nan")), "learning_rate must be a finite number: learning_rate=nan"),
-    (lambda: el.Piecewise(steps=(1, 2), values=(1, 1)), "steps of a piecewise schedule must begin with 0 and increase: steps=(1, 2)"),
-    (lambda: TRIAL.replace("model.init", "sparse:60"), "nonzeros of a sparse init must be at most n: nonzeros=60, n=50"),
-    (lambda: TRIAL.replace("training.steps", 2**30), f"steps x batch_size must be below 2^32: steps={2**30}, batch_size=32"),
-    (lambda: TRIAL.replace("training.layers", {"hiden": {"weight_decay": 1}}), "layers must name a layer or parameter of the model: 'hiden'; did you mean 'hidden'?"),
+    (
+        lambda: el.Piecewise(steps=(1, 2), values=(1, 1)),
+        "steps of a piecewise schedule must begin with 0 and increase: steps=(1, 2)",
+    ),
+    (
+        lambda: TRIAL.replace("model.init", "sparse:60"),
+        "nonzeros of a sparse init must be at most n: nonzeros=60, n=50",
+    ),
+    (
+        lambda: TRIAL.replace("training.steps", 2**30),
+        f"steps x batch_size must be below 2^32: steps={2**30}, batch_size=32",
+    ),
+    (
+        lambda: TRIAL.replace("training.layers", {"hiden": {"weight_decay": 1}}),
+        "layers must name a layer or parameter of the model: 'hiden'; did you mean 'hidden'?",
+    ),
     (lambda: TRIAL.replace("seed", -1), "seed must be greater than or equal to 0: seed=-1"),
     (lambda: TRIAL.replace("modle.width", 3), "Trial has no field 'modle'; did you mean 'model'?"),
     (lambda: TRIAL.replace("seed.x", 3), "'seed' of Trial has no fields of its own: 'seed.x'"),
@@ -126,7 +144,9 @@ def test_a_kind_has_one_class():
         type("MLP", (el.Model,), {"__module__": "elsewhere"})
 
 
-@pytest.mark.parametrize(("name", "expected"), [("SparseParity", "sparse-parity"), ("MLP", "mlp"), ("XORClusters", "xor-clusters")])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("SparseParity", "sparse-parity"), ("MLP", "mlp"), ("XORClusters", "xor-clusters")]
+)
 def test_kinds_are_class_names_in_kebab_case(name, expected):
     assert kebab(name) == expected
 

@@ -24,16 +24,14 @@ def run(command, folder):
 def test_the_code_of_a_page_runs(page, tmp_path):
     blocks = BLOCK.findall((ROOT / page).read_text())
     assert blocks
-    program, commands = ["import matplotlib", "matplotlib.use('agg')"], []
+    program, commands = ["import elegans as el", "import matplotlib", "matplotlib.use('agg')"], []
     for language, title, text in blocks:
         if title:
             (tmp_path / title).write_text(text)
-        if language == "python" and not (title and title.endswith(".py") and f"import {title[:-3]}" in "".join(b[2] for b in blocks)):
+        elif language == "python":
             program.append(text)
         elif language == "shell":
             commands += [line.split("  #")[0] for line in text.splitlines() if line.startswith("elegans ")]
-    if "my_organism" in "".join(program):
-        program.insert(0, "import elegans as el")
     (tmp_path / "page.py").write_text("\n".join(program))
     run([sys.executable, "-W", "error", "page.py"], tmp_path)
     for command in commands:

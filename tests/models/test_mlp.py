@@ -17,7 +17,11 @@ def initial(model, seed=0):
 
 def test_parameters_have_their_shapes_and_are_float32():
     parameters = initial(el.MLP(width=7))
-    shapes = {f"{layer}.{name}": (array.shape, array.dtype) for layer, part in parameters.items() for name, array in part.items()}
+    shapes = {
+        f"{layer}.{name}": (array.shape, array.dtype)
+        for layer, part in parameters.items()
+        for name, array in part.items()
+    }
     assert shapes == {
         "hidden.weight": ((7, 40), np.float32),
         "hidden.bias": ((7,), np.float32),
@@ -25,7 +29,9 @@ def test_parameters_have_their_shapes_and_are_float32():
         "output.bias": ((), np.float32),
     }
     assert el.MLP(width=7).parameter_names(TASK) == list(shapes)
-    assert el.Model.parameter_names(el.MLP(width=7), TASK) == sorted(shapes, key=lambda name: (name.split(".")[0], name))
+    assert el.Model.parameter_names(el.MLP(width=7), TASK) == sorted(
+        shapes, key=lambda name: (name.split(".")[0], name)
+    )
 
 
 def test_dense_parameters_are_uniform_within_fan_in_bounds():

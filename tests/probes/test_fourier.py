@@ -37,4 +37,8 @@ def test_a_majority_neuron_has_half_of_the_gap_of_majority():
 
 
 def test_a_dead_neuron_has_no_gap():
-    assert gap_of(np.ones((3, 9)), [-10.0] * 3, el.SparseParity(n=9, k=2), 1000) == {"relaxed": 0, "strict": 0, "positive": 0}
+    assert gap_of(np.ones((3, 9)), [-10.0] * 3, el.SparseParity(n=9, k=2), 1000) == {
+        "relaxed": 0,
+        "strict": 0,
+        "positive": 0,
+    }

@@ -189,7 +189,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     template, static = pinned.trial, pinned.static
 
     def outputs(trial: Trial, parameters: Any, x: Any) -> Any:
-        return trial.model.apply(eqx.combine(parameters, static), x)
+        with jax.default_matmul_precision("float32"):  # accelerators round products to fewer bits by default
+            return trial.model.apply(eqx.combine(parameters, static), x)
 
     def examples(trial: Trial, inputs: Any, key: Any, index: Any, noisy: bool) -> tuple[Any, Any]:
         x, y = trial.task.examples(inputs["hidden"], random.Key(*key), index)
