@@ -1,0 +1,250 @@
+// The backward pass and the update of one vector of neurons.
+//
+// Hidden values are not kept, only which neurons fired. The output weights' gradient does without
+// them, because a ReLU neuron is homogeneous: the sum over examples of slope * relu(w x + b) is w
+// and b times the sums that are the gradients of w and b (up to the output weight).
+#pragma once
+
+#include "draws.hpp"
+#include "forward.hpp"
+#include "types.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+
+// What a step multiplies each parameter array and its gradient with.
+struct Rates {
+  float keep[parameter_count];
+  float rate[parameter_count];
+  bool idle;  // no weight decay: without gradient nothing changes
+};
+
+ELEGANS_INLINE Rates rates_of(const State& state, float factor) {
+  Rates rates{};
+  rates.idle = true;
+  for (int p = 0; p < parameter_count; p++) {
+    rates.rate[p] = state.learning_rate[p] * factor;
+    rates.keep[p] = 1.0f - rates.rate[p] * state.decay[p];
+    rates.idle = rates.idle && rates.keep[p] == 1.0f;
+  }
+  return rates;
+}
+
+// Transposes 32 words of 32 bits: bit i of word j becomes bit j of word i (Hacker's Delight, 7-3).
+ELEGANS_INLINE void transpose_bits(std::uint32_t* words) {
+  std::uint32_t mask = 0x0000FFFFu;
+  for (int size = 16; size > 0; size /= 2, mask ^= mask << size) {
+    for (int block = 0; block < 32; block += 2 * size) {
+      for (int i = block; i < block + size; i++) {
+        const std::uint32_t swap = ((words[i] >> size) ^ words[i + size]) & mask;
+        words[i] ^= swap << size;
+        words[i + size] ^= swap;
+      }
+    }
+  }
+}
+
+// Fills state.by_input with the examples' inputs; if `signed_by_label`, bits are those of the
+// product of input and label.
+static void transpose_inputs(const State& state, const Examples& examples, bool signed_by_label) {
+  for (Size word = 0; word < state.mask_words; word++) {
+    for (Size j = 0; j < state.sign_words && 32 * j < state.inputs; j++) {
+      std::uint32_t* target = state.by_input + (word * state.sign_words + j) * 32;
+      const std::uint32_t* source = examples.bits + j * examples.capacity + word * 32;
+      const std::uint32_t flips = signed_by_label ? state.label_bits[word] : 0u;
+#if defined(__AVX512F__)
+      const __m512i low = (__m512i)load_words(source);
+      const __m512i high = (__m512i)load_words(source + 16);
+      const Size real = state.inputs - 32 * j < 32 ? state.inputs - 32 * j : 32;
+      for (Size i = 0; i < real; i++) {
+        const __m512i bit = _mm512_set1_epi32(static_cast<int>(1u << i));
+        const std::uint32_t row = static_cast<std::uint32_t>(_mm512_test_epi32_mask(low, bit)) |
+                                  static_cast<std::uint32_t>(_mm512_test_epi32_mask(high, bit))
+                                      << 16;
+        target[i] = row ^ flips;
+      }
+#else
+      __builtin_memcpy(target, source, 32 * sizeof *target);
+      transpose_bits(target);
+      for (Size i = 0; i < 32; i++) target[i] ^= flips;
+#endif
+    }
+  }
+}
+
+// Offsets, for each input, into the tables of four examples.
+static void prepare_example_tables(const State& state) {
+  constexpr int entry_shift = __builtin_ctz(static_cast<unsigned>(table_entry_bytes));
+  const Size stride = state.sign_words * 32;
+  for (Size group = 0; group < state.mask_words * 8; group++) {
+    const std::uint32_t* bits = state.by_input + group / 8 * stride;
+    std::uint16_t* offset = state.by_input_offset + group * stride;
+    const int shift = static_cast<int>(group % 8) * 4;
+    for (Size j = 0; j < stride; j += lanes) {
+      const Words pattern = (load_words(bits + j) >> shift) & 15u;
+      const Halves packed = __builtin_convertvector(pattern << entry_shift, Halves);
+      __builtin_memcpy(offset + j, &packed, sizeof packed);
+    }
+  }
+}
+
+// Once per step: the minibatch as the backward pass wants it.
+static void prepare_backward(const State& state, const Examples& examples) {
+  const bool counts = state.loss == Loss::hinge;
+  transpose_inputs(state, examples, counts);
+  if (!counts) prepare_example_tables(state);
+}
+
+// The parameters of one vector of neurons.
+struct Vector {
+  Floats* weight;  // [rows]
+  Floats* bias;
+  Floats* output;
+  Words* mask;  // [mask_words]
+};
+
+ELEGANS_INLINE Vector vector_of(const State& state, Size vector) {
+  return {reinterpret_cast<Floats*>(state.weight) + vector * state.rows,
+          reinterpret_cast<Floats*>(state.bias) + vector,
+          reinterpret_cast<Floats*>(state.output) + vector,
+          reinterpret_cast<Words*>(state.mask) + vector * state.mask_words};
+}
+
+// Bias and output weight, given the sums over examples for the bias, and the sum of weights times
+// their sums; both times `scale`.
+ELEGANS_INLINE void update_rest(const Vector& v, const Rates& rates, Floats bias_sum, Floats dot,
+                                float scale) {
+  const Floats bias = *v.bias;
+  const Floats output = *v.output;
+  *v.bias = rates.keep[hidden_bias] * bias - rates.rate[hidden_bias] * scale * output * bias_sum;
+  *v.output = rates.keep[output_weight] * output -
+              rates.rate[output_weight] * scale * (dot + bias * bias_sum);
+}
+
+// Hinge loss: all slopes are -label/batch or zero, so a neuron's gradient is a count of examples
+// that fired and have input * label positive, minus those that have it negative: an AND and a count
+// of bits for 32 examples at once, and exact.
+template <bool one_word>
+ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const Rates& rates) {
+  const Size words = one_word ? 1 : state.mask_words;
+  const Size stride = state.sign_words * 32;
+  Words total{};
+  Words positive{};  // those with positive label: the bias is the weight of an input that is 1
+  for (Size word = 0; word < words; word++) {
+    v.mask[word] &= state.active[word];
+    total += count_bits(v.mask[word]);
+    positive += count_bits(v.mask[word] & ~state.label_bits[word]);
+  }
+  // Below, half of (negative - positive) = total/2 - positive, in units of 2/batch.
+  const Floats half = to_floats(total) * 0.5f;
+  const float scale = 2.0f / static_cast<float>(state.batch);
+  const Floats rate = (rates.rate[hidden_weight] * scale) * *v.output;
+  const float keep = rates.keep[hidden_weight];
+  const Words first = v.mask[0];
+  Floats dot{};
+  for (Size j = 0; j < state.inputs; j++) {
+    const std::uint32_t* bits = state.by_input + j;
+    Words negative = count_bits(first & bits[0]);
+    if constexpr (!one_word) {
+      for (Size word = 1; word < words; word++) {
+        negative += count_bits(v.mask[word] & bits[word * stride]);
+      }
+    }
+    const Floats sum = to_floats(negative) - half;
+    const Floats w = v.weight[j];
+    dot += w * sum;
+    v.weight[j] = keep * w - rate * sum;
+  }
+  update_rest(v, rates, half - to_floats(positive), dot, scale);
+}
+
+// Other losses: for each group of four examples a table of the 16 signed sums of their slopes
+// (masked by who fired); an input then costs one load and one addition per group.
+template <int count>
+ELEGANS_INLINE void sum_inputs(const State& state, const Floats* table, Size first, Size last,
+                               Size j, Floats* sum) {
+  const Size stride = state.sign_words * 32;
+  const std::uint16_t* offset = state.by_input_offset + first * stride + j;
+  for (Size group = first; group < last; group++) {
+    const char* bytes = reinterpret_cast<const char*>(table);
+#pragma GCC unroll 8
+    for (int i = 0; i < count; i++) {
+      sum[i] += *reinterpret_cast<const Floats*>(bytes + offset[i]);
+    }
+    table += 16;
+    offset += stride;
+  }
+}
+
+struct Slice {
+  Size first, last;  // groups of examples
+  bool first_slice, last_slice;
+};
+
+template <int count>
+ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Slice& slice,
+                                  const Floats* table, Size j, Floats rate, float keep,
+                                  Floats& dot) {
+  Floats* gradient = reinterpret_cast<Floats*>(state.gradient) + j;
+  Floats sum[count];
+#pragma GCC unroll 8
+  for (int i = 0; i < count; i++) sum[i] = slice.first_slice ? Floats{} : gradient[i];
+  sum_inputs<count>(state, table, slice.first, slice.last, j, sum);
+  if (!slice.last_slice) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count; i++) gradient[i] = sum[i];
+    return;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < count; i++) {
+    const Floats w = v.weight[j + i];
+    dot += w * sum[i];
+    v.weight[j + i] = keep * w - rate * sum[i];
+  }
+}
+
+static void backward_tables(const State& state, const Vector& v, const Rates& rates) {
+  Floats* table = reinterpret_cast<Floats*>(state.table);
+  const Floats rate = rates.rate[hidden_weight] * *v.output;
+  const float keep = rates.keep[hidden_weight];
+  const Size groups = (state.batch + 3) / 4;
+  const Size slices = (groups + table_groups - 1) / table_groups;
+  Floats dot{};
+  Floats bias_sum{};
+  for (Size i = 0; i < slices; i++) {
+    const Slice slice{groups * i / slices, groups * (i + 1) / slices, i == 0, i + 1 == slices};
+    for (Size group = slice.first; group < slice.last; group++) {
+      const Words fired = v.mask[group / 8];
+      const float* slope = state.slope + 4 * group;
+      Floats part[4];
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; k++) {
+        part[k] = where_bit(fired, 1u << (group % 8 * 4 + k), slope[k]);
+      }
+      bias_sum += (part[0] + part[1]) + (part[2] + part[3]);
+      signed_sums(part[0], part[1], part[2], part[3], table + (group - slice.first) * 16);
+    }
+    Size j = 0;
+    for (; j + 8 <= state.inputs; j += 8) {
+      update_inputs<8>(state, v, slice, table, j, rate, keep, dot);
+    }
+    for (; j < state.inputs; j++) {
+      update_inputs<1>(state, v, slice, table, j, rate, keep, dot);
+    }
+  }
+  update_rest(v, rates, bias_sum, dot, 1.0f);
+}
+
+// Not inlined, for the reason given at forward().
+[[gnu::noinline]] static void backward(const State& state, Size vector, const Rates& rates) {
+  const Vector v = vector_of(state, vector);
+  if (state.loss != Loss::hinge) {
+    backward_tables(state, v, rates);
+  } else if (state.mask_words == 1) {
+    backward_counts<true>(state, v, rates);
+  } else {
+    backward_counts<false>(state, v, rates);
+  }
+}
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -1,0 +1,213 @@
+// The draws of a trial: which examples a minibatch holds, their inputs and their labels. Everything
+// is a function of counters, so that a sample of any size costs no memory.
+#pragma once
+
+#include "threefry.hpp"
+#include "types.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+
+ELEGANS_INLINE Words load_words(const std::uint32_t* x) {
+  Words words;
+  __builtin_memcpy(&words, x, sizeof words);
+  return words;
+}
+ELEGANS_INLINE void store_words(std::uint32_t* x, Words words) {
+  __builtin_memcpy(x, &words, sizeof words);
+}
+
+// Random words of key (k0, k1) and counter (c0, c1).
+struct Pair {
+  Words w0, w1;
+};
+ELEGANS_INLINE Pair random_words(Words k0, Words k1, Words c0, Words c1) {
+  threefry(k0, k1, c0, c1);
+  return {c0, c1};
+}
+ELEGANS_INLINE Pair random_words(Key key, Words c0, Words c1) {
+  return random_words(spread(key.k0), spread(key.k1), c0, c1);
+}
+
+// Inputs and labels of the examples examples.index[0 ... count-1]. Whole vectors are drawn, so that
+// up to lanes-1 entries beyond count are defined too, for indices that nobody asked for.
+static void draw_bits(const State& state, Key key, bool noisy, Examples& examples, Size count) {
+  const bool flip = noisy && state.noise > 0.0f;
+  for (Size q = 0; q < count; q += lanes) {
+    const Words index = load_words(examples.index + q);
+    Words parity{};
+    for (Size word = 0; word < state.sign_words; word += 2) {
+      const Pair pair = random_words(key, index, spread(static_cast<std::uint32_t>(word / 2)));
+      std::uint32_t* bits = examples.bits + word * examples.capacity + q;
+      store_words(bits, pair.w0);
+      store_words(bits + examples.capacity, pair.w1);
+      parity ^= (pair.w0 & state.support[word]) ^ (pair.w1 & state.support[word + 1]);
+    }
+    for (int shift = 16; shift > 0; shift /= 2) parity ^= parity >> shift;
+    if (flip) {
+      const Pair pair = random_words(state.noise_key, index, Words{});
+      const Floats uniform = to_floats(pair.w0 >> 8) * 0x1p-24f;
+      parity ^= (Words)(uniform < state.noise) & 1u;
+    }
+    const Words label = (parity << 31) | 0x3F800000u;  // the bits of +1.0f or -1.0f
+    store_words(reinterpret_cast<std::uint32_t*>(examples.label + q), label);
+  }
+}
+
+// The inputs as the forward pass wants them: offsets into tables, or floats for small blocks.
+static void prepare_tables(const State& state, Examples& examples, Size count) {
+  constexpr int entry = sizeof(Floats);  // a power of two
+  constexpr int entry_shift = __builtin_ctz(entry);
+  for (Size group = 0; group < state.groups; group++) {
+    const std::uint32_t* bits = examples.bits + group / 8 * examples.capacity;
+    std::uint16_t* offset = examples.offset + group * examples.capacity;
+    const int shift = static_cast<int>(group % 8) * 4;
+    for (Size q = 0; q < count; q += lanes) {
+      const Words pattern = (load_words(bits + q) >> shift) & 15u;
+      const Halves packed = __builtin_convertvector(pattern << entry_shift, Halves);
+      __builtin_memcpy(offset + q, &packed, sizeof packed);
+    }
+  }
+}
+
+static void prepare_signs(const State& state, Examples& examples, Size count) {
+  const Words lane = lane_numbers();
+  for (Size q = 0; q < count; q++) {
+    for (Size j = 0; j < state.sign_words * 32; j += lanes) {
+      const Words bits = spread(examples.bits[j / 32 * examples.capacity + q]);
+      const Words bit = (bits >> (lane + static_cast<std::uint32_t>(j % 32))) & 1u;
+      store_words(reinterpret_cast<std::uint32_t*>(examples.sign + q * state.sign_words * 32 + j),
+                  (bit << 31) | 0x3F800000u);
+    }
+  }
+}
+
+static void draw(const State& state, Key key, bool noisy, Examples& examples, Size count) {
+  draw_bits(state, key, noisy, examples, count);
+  if (examples.sign) {
+    prepare_signs(state, examples, count);
+  } else {
+    prepare_tables(state, examples, count);
+  }
+}
+
+// The permutation of 0 ... m-1 under which an epoch goes through its sample: a Feistel network of
+// eight rounds on the smallest power of two (at least 4) that holds m; values that are not below m
+// are sent through again. Pending positions are kept dense, since at worst every second one
+// repeats.
+static void permute(State& state, Size count) {
+  const std::uint32_t m = static_cast<std::uint32_t>(state.sample_size);
+  const int bits = m - 1 < 4 ? 2 : 32 - __builtin_clz(m - 1);
+  const int low_bits = bits / 2;
+  const int high_bits = bits - low_bits;
+  const std::uint32_t low_mask = (1u << low_bits) - 1u;
+  const std::uint32_t high_mask = (1u << high_bits) - 1u;
+  std::uint32_t* index = state.epoch_index;
+  std::uint32_t* value = state.epoch_value;
+  std::uint32_t* slot = state.epoch_slot;
+  std::uint32_t* k0 = state.epoch_k0;
+  std::uint32_t* k1 = state.epoch_k1;
+  while (count > 0) {
+    for (Size i = 0; i < count; i += lanes) {
+      const Words x = load_words(value + i);
+      const Words key0 = load_words(k0 + i);
+      const Words key1 = load_words(k1 + i);
+      Words low = x & low_mask;
+      Words high = x >> low_bits;
+      for (std::uint32_t round = 0; round < 8; round += 2) {
+        low ^= random_words(key0, key1, spread(round), high).w0 & low_mask;
+        high ^= random_words(key0, key1, spread(round + 1), low).w0 & high_mask;
+      }
+      store_words(value + i, (high << low_bits) | low);
+    }
+    Size pending = 0;
+    for (Size i = 0; i < count; i++) {
+      if (value[i] < m) {
+        index[slot[i]] = value[i];
+      } else {
+        value[pending] = value[i];
+        slot[pending] = slot[i];
+        k0[pending] = k0[i];
+        k1[pending] = k1[i];
+        pending++;
+      }
+    }
+    count = pending;
+  }
+}
+
+// Makes state.epoch_index hold the positions first ... first+capacity-1 of the endless sequence of
+// epochs.
+static void fill_epochs(State& state, std::uint64_t first) {
+  const std::uint64_t m = state.sample_size;
+  std::uint64_t epoch = first / m;
+  std::uint64_t place = first % m;
+  std::uint32_t k0 = 0;
+  std::uint32_t k1 = 0;
+  bool known = false;
+  for (Size i = 0; i < state.epoch_capacity; i++) {
+    if (!known) {
+      k0 = static_cast<std::uint32_t>(epoch);
+      k1 = 0xFFFFFFFFu;
+      threefry(state.batches_key.k0, state.batches_key.k1, k0, k1);
+      known = true;
+    }
+    state.epoch_value[i] = static_cast<std::uint32_t>(place);
+    state.epoch_slot[i] = static_cast<std::uint32_t>(i);
+    state.epoch_k0[i] = k0;
+    state.epoch_k1[i] = k1;
+    if (++place == m) {
+      place = 0;
+      epoch++;
+      known = false;
+    }
+  }
+  if (m == 1) {
+    for (Size i = 0; i < state.epoch_capacity; i++) state.epoch_index[i] = 0;
+  } else {
+    permute(state, state.epoch_capacity);
+  }
+  state.epoch_first = first;
+  state.epoch_count = state.epoch_capacity;
+}
+
+// Indices of the minibatch of a step. At least `batch` entries of index are set, whole vectors of
+// them when they are random words.
+static void minibatch(State& state, std::uint64_t step, std::uint32_t* index) {
+  const Words lane = lane_numbers();
+  switch (state.order) {
+    case Order::online: {
+      const std::uint32_t first =
+          static_cast<std::uint32_t>(step * static_cast<std::uint64_t>(state.batch));
+      for (Size q = 0; q < state.batch; q += lanes) {
+        store_words(index + q, lane + (first + static_cast<std::uint32_t>(q)));
+      }
+      break;
+    }
+    case Order::replacement: {
+      const Words c0 = spread(static_cast<std::uint32_t>(step));
+      for (Size q = 0; q < state.batch; q += lanes) {
+        const Pair pair = random_words(state.batches_key, c0, lane + static_cast<std::uint32_t>(q));
+        for (Size i = 0; i < lanes; i++) {
+          const std::uint64_t high = pair.w0[i] * state.sample_size;
+          const std::uint64_t low = (pair.w1[i] * state.sample_size) >> 32;
+          index[q + i] = static_cast<std::uint32_t>((high + low) >> 32);
+        }
+      }
+      break;
+    }
+    case Order::epochs: {
+      const std::uint64_t first = step * static_cast<std::uint64_t>(state.batch);
+      const std::uint64_t end = first + static_cast<std::uint64_t>(state.batch);
+      if (first < state.epoch_first ||
+          end > state.epoch_first + static_cast<std::uint64_t>(state.epoch_count)) {
+        fill_epochs(state, first);
+      }
+      const std::uint32_t* ready = state.epoch_index + (first - state.epoch_first);
+      __builtin_memcpy(index, ready, static_cast<std::size_t>(state.batch) * sizeof *index);
+      break;
+    }
+  }
+}
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET

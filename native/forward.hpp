@@ -1,0 +1,217 @@
+// The forward pass of one vector of neurons over a block of examples.
+//
+// Inputs are signs, so this is the method of four Russians: for each group of four inputs all 16
+// signed sums of their weights go into a table, and an example then costs one load and one addition
+// per group instead of four multiply-adds. Real inputs and very small blocks take a direct path.
+#pragma once
+
+#include "types.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+
+constexpr Size table_entry_bytes = sizeof(Floats);
+constexpr Size table_groups = table_bytes / (16 * table_entry_bytes);  // groups whose tables fit
+
+// Entry p of the table is the sum of the four vectors, vector i negated where bit i of p is set.
+ELEGANS_INLINE void signed_sums(Floats a0, Floats a1, Floats a2, Floats a3, Floats* table) {
+  const Floats s = a0 + a1;
+  const Floats d = a0 - a1;
+  const Floats high_s = a2 + a3;
+  const Floats high_d = a2 - a3;
+  const Floats half[8] = {high_s + s, high_s - d,    high_s + d, high_s - s,
+                          s - high_d, -(d + high_d), d - high_d, -(s + high_d)};
+#pragma GCC unroll 8
+  for (int p = 0; p < 8; p++) {
+    table[p] = half[p];
+    table[15 - p] = negated(half[p]);
+  }
+}
+
+// One neuron vector's weights and what becomes of its hidden values.
+struct Neurons {
+  const Floats* weight;  // [rows]
+  Floats bias;
+  Floats output;
+};
+
+template <int count>
+ELEGANS_INLINE void start(const Neurons& neurons, const Floats* hidden, bool first, Floats* sum) {
+#pragma GCC unroll 16
+  for (int i = 0; i < count; i++) sum[i] = first ? neurons.bias : hidden[i];
+}
+
+// `count` examples from q on have their hidden values in `sum`: add them to the outputs, and set
+// their bits in `fired` (unless null).
+template <int count>
+ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, Floats* partial, Words* mask,
+                           Size q) {
+  Words fired = mask && q % 32 != 0 ? mask[q / 32] : Words{};
+  const std::uint32_t bit = 1u << (q % 32);
+#pragma GCC unroll 16
+  for (int i = 0; i < count; i++) {
+    fire(sum[i], neurons.output, partial[q + i], fired, bit << i);
+  }
+  if (mask) mask[q / 32] = fired;
+}
+
+// `count` examples from q on through the tables of the groups first ... last-1, which are built on
+// the way if `build`.
+template <int count, bool build>
+ELEGANS_INLINE void look_up(const Neurons& neurons, const Examples& examples, Size first, Size last,
+                            Size q, Floats* table, Floats* sum) {
+  const std::uint16_t* offset = examples.offset + first * examples.capacity + q;
+  for (Size group = first; group < last; group++) {
+    if constexpr (build) {
+      const Floats* w = neurons.weight + 4 * group;
+      signed_sums(w[0], w[1], w[2], w[3], table);
+    }
+    const char* bytes = reinterpret_cast<const char*>(table);
+#pragma GCC unroll 16
+    for (int i = 0; i < count; i++) {
+      sum[i] += *reinterpret_cast<const Floats*>(bytes + offset[i]);
+    }
+    table += 16;
+    offset += examples.capacity;
+  }
+}
+
+// The blocks of examples and of inputs of one vector of neurons.
+struct Span {
+  Size first_group, last_group;
+  bool first, last;  // of the blocks of inputs
+};
+
+template <int count, bool build>
+ELEGANS_INLINE void forward_chunk(const Neurons& neurons, Examples& examples, Span span, Size q,
+                                  Floats* table, Floats* hidden, Words* mask) {
+  Floats sum[count];
+  start<count>(neurons, hidden, span.first, sum);
+  look_up<count, build>(neurons, examples, span.first_group, span.last_group, q, table, sum);
+  if (span.last) {
+    finish<count>(neurons, sum, reinterpret_cast<Floats*>(examples.partial), mask, q);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < count; i++) hidden[i] = sum[i];
+  }
+}
+
+// Examples from ... to-1 (a multiple of four of them) through one block of inputs; with the first
+// chunk the tables are built, unless they still stand from the block of examples before.
+static void forward_block(const Neurons& neurons, Examples& examples, Span span, Size from, Size to,
+                          bool build, Floats* table, Floats* hidden, Words* mask) {
+  Size q = from;
+  if (build) {
+    if (to - q >= chunk) {
+      forward_chunk<chunk, true>(neurons, examples, span, q, table, hidden, mask);
+      q += chunk;
+    } else {
+      forward_chunk<4, true>(neurons, examples, span, q, table, hidden, mask);
+      q += 4;
+    }
+  }
+  for (; to - q >= chunk; q += chunk) {
+    forward_chunk<chunk, false>(neurons, examples, span, q, table, hidden + (q - from), mask);
+  }
+  for (; q < to; q += 4) {
+    forward_chunk<4, false>(neurons, examples, span, q, table, hidden + (q - from), mask);
+  }
+}
+
+static void forward_tables(const State& state, const Neurons& neurons, Examples& examples,
+                           Size count, Words* mask) {
+  Floats* table = reinterpret_cast<Floats*>(state.table);
+  Floats* hidden = reinterpret_cast<Floats*>(state.hidden);
+  const Size end = (count + 3) / 4 * 4;
+  const Size blocks = (state.groups + table_groups - 1) / table_groups;
+  for (Size from = 0; from < end; from += example_block) {
+    const Size to = end - from < example_block ? end : from + example_block;
+    for (Size block = 0; block < blocks; block++) {
+      const Span span{state.groups * block / blocks, state.groups * (block + 1) / blocks,
+                      block == 0, block + 1 == blocks};
+      const bool build = blocks > 1 || from == 0;
+      forward_block(neurons, examples, span, from, to, build, table, hidden, mask);
+    }
+  }
+}
+
+// `count` examples from q on whose inputs are floats, input[i * stride + j]. Fewer than eight
+// examples keep several sums each, so that eight multiply-adds are always under way.
+template <int count>
+ELEGANS_INLINE void direct_chunk(const State& state, const Neurons& neurons, const float* input,
+                                 Size stride, Floats* partial, Words* mask, Size q) {
+  constexpr int ways = count >= 8 ? 1 : 8 / count;
+  input += q * stride;
+  Floats sum[count][ways] = {};
+  Size j = 0;
+  for (; j + ways <= state.inputs; j += ways) {
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) {
+      const Floats w = neurons.weight[j + way];
+#pragma GCC unroll 8
+      for (int i = 0; i < count; i++) sum[i][way] += w * input[i * stride + j + way];
+    }
+  }
+  for (; j < state.inputs; j++) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count; i++) sum[i][0] += neurons.weight[j] * input[i * stride + j];
+  }
+  Floats total[count];
+#pragma GCC unroll 8
+  for (int i = 0; i < count; i++) {
+    total[i] = neurons.bias;
+#pragma GCC unroll 8
+    for (int way = 0; way < ways; way++) total[i] += sum[i][way];
+  }
+  finish<count>(neurons, total, partial, mask, q);
+}
+
+static void forward_direct(const State& state, const Neurons& neurons, const float* input,
+                           Size stride, Size count, Floats* partial, Words* mask) {
+  Size q = 0;
+  for (; q + 8 <= count; q += 8) {
+    direct_chunk<8>(state, neurons, input, stride, partial, mask, q);
+  }
+  for (; q + 4 <= count; q += 4) {
+    direct_chunk<4>(state, neurons, input, stride, partial, mask, q);
+  }
+  for (; q + 2 <= count; q += 2) {
+    direct_chunk<2>(state, neurons, input, stride, partial, mask, q);
+  }
+  for (; q < count; q++) direct_chunk<1>(state, neurons, input, stride, partial, mask, q);
+}
+
+ELEGANS_INLINE Neurons neurons_of(const State& state, Size vector) {
+  return {reinterpret_cast<const Floats*>(state.weight) + vector * state.rows,
+          reinterpret_cast<const Floats*>(state.bias)[vector],
+          reinterpret_cast<const Floats*>(state.output)[vector]};
+}
+
+// Adds one vector of neurons to the outputs of the first `count` examples. Not inlined: whether a
+// step is the last of a call must not change how its sums are compiled.
+[[gnu::noinline]] static void forward(const State& state, Size vector, Examples& examples,
+                                      Size count, Words* mask) {
+  const Neurons neurons = neurons_of(state, vector);
+  if (examples.sign) {
+    forward_direct(state, neurons, examples.sign, state.sign_words * 32, count,
+                   reinterpret_cast<Floats*>(examples.partial), mask);
+  } else {
+    forward_tables(state, neurons, examples, count, mask);
+  }
+}
+
+static void clear_partial(Examples& examples) {
+  Floats* partial = reinterpret_cast<Floats*>(examples.partial);
+  for (Size q = 0; q < examples.capacity; q++) partial[q] = Floats{};
+}
+
+// Sums over neurons are complete: turns them into outputs.
+static void outputs(const State& state, Examples& examples) {
+  const Floats* partial = reinterpret_cast<const Floats*>(examples.partial);
+  Floats* output = reinterpret_cast<Floats*>(examples.output);
+  for (Size q = 0; q < examples.capacity; q += lanes) {
+    output[q / lanes] = lane_sums<lanes>(partial + q) + state.output_bias;
+  }
+}
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -1,0 +1,132 @@
+// The engine for one instruction set: this file is compiled once for each.
+//
+// It must not include headers with inline functions that other files use too (see types.hpp).
+#include "backward.hpp"
+#include "draws.hpp"
+#include "forward.hpp"
+#include "losses.hpp"
+#include "threefry.hpp"
+#include "types.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+namespace {
+
+void words(Key key, const std::uint32_t* c0, const std::uint32_t* c1, Size count, std::uint32_t* w0,
+           std::uint32_t* w1) {
+  Size i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const Pair pair = random_words(key, load_words(c0 + i), load_words(c1 + i));
+    store_words(w0 + i, pair.w0);
+    store_words(w1 + i, pair.w1);
+  }
+  for (; i < count; i++) {
+    w0[i] = c0[i];
+    w1[i] = c1[i];
+    threefry(key.k0, key.k1, w0[i], w1[i]);
+  }
+}
+
+void draw_minibatch(State& state, Examples& examples, std::uint64_t step) {
+  minibatch(state, step, examples.index);
+  draw(state, state.sample_key, true, examples, state.batch);
+}
+
+bool stopped(const bool* stop) { return __atomic_load_n(stop, __ATOMIC_RELAXED); }
+
+// Each turn of the loop ends one step and begins the next: while a vector of neurons is in the
+// first-level cache it is updated by the backward pass of this step and at once sent through the
+// forward pass of the next, so that weights come from memory once a step.
+Size advance(State& state, const float* factors, Size steps, const bool* stop) {
+  state.loss_sum = 0;
+  state.error_sum = 0;
+  if (steps == 0 || state.diverged_at >= 0 || stopped(stop)) return 0;
+  Words* masks = reinterpret_cast<Words*>(state.mask);
+  draw_minibatch(state, state.current, state.step);
+  clear_partial(state.current);
+  for (Size k = 0; k < state.vectors; k++) {
+    forward(state, k, state.current, state.batch, masks + k * state.mask_words);
+  }
+  for (Size done = 0;; done++) {
+    outputs(state, state.current);
+    const Totals totals = losses(state, state.current);
+    if (!totals.finite) {
+      state.diverged_at = static_cast<std::int64_t>(state.step);
+      return done;
+    }
+    state.loss_sum += totals.loss;
+    state.error_sum += totals.wrong;
+    const bool last = done + 1 == steps || stopped(stop);
+    const Rates rates = rates_of(state, factors[done]);
+    const bool update = !(totals.flat && rates.idle);
+    if (update) prepare_backward(state, state.current);
+    if (!last) {
+      draw_minibatch(state, state.next, state.step + 1);
+      clear_partial(state.next);
+    }
+    for (Size k = 0; k < state.vectors; k++) {
+      if (update) backward(state, k, rates);
+      if (!last) forward(state, k, state.next, state.batch, masks + k * state.mask_words);
+    }
+    state.output_bias =
+        rates.keep[output_bias] * state.output_bias - rates.rate[output_bias] * totals.slope;
+    state.step++;
+    if (last) return done + 1;
+    const Examples swap = state.current;
+    state.current = state.next;
+    state.next = swap;
+  }
+}
+
+void evaluate(State& state, Key key, bool noisy, Size count) {
+  draw(state, key, noisy, state.test, count);
+  clear_partial(state.test);
+  for (Size k = 0; k < state.vectors; k++) forward(state, k, state.test, count, nullptr);
+  outputs(state, state.test);
+}
+
+void predict(State& state, const float* inputs, Size count) {
+  clear_partial(state.test);
+  for (Size k = 0; k < state.vectors; k++) {
+    forward_direct(state, neurons_of(state, k), inputs, state.inputs, count,
+                   reinterpret_cast<Floats*>(state.test.partial), nullptr);
+  }
+  outputs(state, state.test);
+}
+
+double multiply_add(Size repeats, float* sink) {
+  // Enough chains to hide the latency of two multiply-adds a cycle, few enough for 16 registers.
+  constexpr int chains = 12;
+  Floats x[chains];
+  for (int i = 0; i < chains; i++) x[i] = spread(static_cast<float>(i));
+  Floats a = spread(0.999f);
+  Floats b = spread(0.001f);
+  // Hidden from the compiler, which must not see that the chains could be shortened.
+  __asm__ volatile("" : "+m"(a), "+m"(b));
+  for (Size r = 0; r < repeats; r++) {
+#pragma GCC unroll 12
+    for (int i = 0; i < chains; i++) x[i] = x[i] * a + b;
+  }
+  Floats sum{};
+  for (int i = 0; i < chains; i++) sum += x[i];
+  *sink = lane_sum(sum);
+  return 2.0 * chains * static_cast<double>(lanes) * static_cast<double>(repeats);
+}
+
+}  // namespace
+
+#define ELEGANS_TEXT_OF(x) #x
+#define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
+
+extern const Kernel kernel;
+const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
+                       lanes,
+                       words,
+                       draw,
+                       minibatch,
+                       advance,
+                       evaluate,
+                       predict,
+                       multiply_add};
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET

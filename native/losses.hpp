@@ -1,0 +1,121 @@
+// Losses of a minibatch, and their derivatives by the outputs.
+#pragma once
+
+#include "types.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+
+struct Term {
+  Floats loss, slope;
+};
+
+ELEGANS_INLINE Term hinge(Floats margin, Floats label) {
+  const Floats gap = 1.0f - margin;
+  const Ints on = (Ints)(gap > 0.0f);
+  return {where(on, gap), where(on, negated(label))};
+}
+
+ELEGANS_INLINE Term square(Floats output, Floats label) {
+  const Floats difference = output - label;
+  return {0.5f * difference * difference, difference};
+}
+
+// exp(x) for x <= 0, to about one unit in the last place: powers of two, and a polynomial for the
+// rest (Cephes, expf).
+ELEGANS_INLINE Floats exp_negative(Floats x) {
+  x = choose((Ints)(x < -87.0f), spread(-87.0f), x);
+  const Ints power = __builtin_convertvector(x * 1.44269504f - 0.5f, Ints);
+  const Floats whole = __builtin_convertvector(power, Floats);
+  const Floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  return p * (Floats)((Words)(power + 127) << 23);
+}
+
+// log(1 + e) for 0 <= e <= 1, as 2 artanh(e / (2 + e)): the argument is at most 1/3.
+ELEGANS_INLINE Floats log_one_plus(Floats e) {
+  const Floats z = e / (e + 2.0f);
+  const Floats z2 = z * z;
+  Floats p = z2 * (1.0f / 15) + 1.0f / 13;
+  p = p * z2 + 1.0f / 11;
+  p = p * z2 + 1.0f / 9;
+  p = p * z2 + 1.0f / 7;
+  p = p * z2 + 1.0f / 5;
+  p = p * z2 + 1.0f / 3;
+  p = p * z2 + 1.0f;
+  return 2.0f * z * p;
+}
+
+ELEGANS_INLINE Term logistic(Floats margin, Floats label) {
+  const Ints negative = (Ints)(margin < 0.0f);
+  const Floats size = choose(negative, negated(margin), margin);
+  const Floats e = exp_negative(negated(size));
+  // The probability given to the wrong label: 1 / (1 + exp(margin)).
+  const Floats wrong = choose(negative, spread(1.0f), e) / (e + 1.0f);
+  return {log_one_plus(e) + where(negative, size), negated(label) * wrong};
+}
+
+ELEGANS_INLINE Term loss_term(Loss loss, Floats output, Floats label) {
+  switch (loss) {
+    case Loss::hinge:
+      return hinge(output * label, label);
+    case Loss::square:
+      return square(output, label);
+    case Loss::logistic:
+      break;
+  }
+  return logistic(output * label, label);
+}
+
+struct Totals {
+  bool finite;
+  bool flat;  // no example has a gradient
+  float loss, wrong, slope;
+};
+
+// Loss, mistakes, and the derivative of the mean loss by each output of the minibatch. Fills slope,
+// active and label_bits; entries beyond the batch are zero.
+static Totals losses(const State& state, const Examples& examples) {
+  const Floats* output = reinterpret_cast<const Floats*>(examples.output);
+  const Floats* label = reinterpret_cast<const Floats*>(examples.label);
+  Floats* slope = reinterpret_cast<Floats*>(state.slope);
+  const float share = 1.0f / static_cast<float>(state.batch);
+  const Ints batch = (Ints)spread(static_cast<std::uint32_t>(state.batch));
+  const Ints lane = (Ints)lane_numbers();
+  Floats loss{};
+  Floats wrong{};
+  Floats slopes{};
+  Ints infinite{};
+  Words any{};
+  for (Size word = 0; word < state.mask_words; word++) {
+    std::uint32_t active = 0;
+    std::uint32_t negative = 0;
+    for (Size part = 0; part < 32 / lanes; part++) {
+      const Size i = word * (32 / lanes) + part;
+      const Ints real = (Ints)(lane + static_cast<std::int32_t>(i * lanes) < batch);
+      const Floats f = output[i];
+      const Floats y = label[i];
+      infinite |= real & (Ints)(f - f != 0.0f);
+      const Term term = loss_term(state.loss, f, y);
+      loss += where(real, term.loss);
+      wrong += where(real & (Ints)(f * y <= 0.0f), spread(1.0f));
+      slope[i] = where(real, term.slope * share);
+      slopes += slope[i];
+      const Words on = (Words)(slope[i] != 0.0f);
+      any |= on;
+      active |= sign_bits(on) << (part * lanes);
+      negative |= sign_bits((Words)y) << (part * lanes);
+    }
+    state.active[word] = active;
+    state.label_bits[word] = negative;
+  }
+  return {sign_bits((Words)infinite) == 0, sign_bits(any) == 0, lane_sum(loss) * share,
+          lane_sum(wrong) * share, lane_sum(slopes)};
+}
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET

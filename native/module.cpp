@@ -1,0 +1,214 @@
+// The Python module elegans._native.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <sstream>
+
+#include "dispatch.hpp"
+#include "network.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace elegans {
+namespace {
+
+using Indices = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using KeyPair = std::pair<std::uint32_t, std::uint32_t>;
+
+Key key_of(const KeyPair& pair) { return {pair.first, pair.second}; }
+Size length(const Indices& x) { return static_cast<Size>(x.shape(0)); }
+
+// A new array for Python, not initialised.
+template <class T>
+struct Result {
+  explicit Result(std::vector<std::size_t> sizes) : shape(std::move(sizes)) {
+    std::size_t size = 1;
+    for (std::size_t extent : shape) size *= extent;
+    data = std::make_unique_for_overwrite<T[]>(size);
+  }
+  nb::ndarray<nb::numpy, T> array() {
+    T* memory = data.release();
+    nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return nb::ndarray<nb::numpy, T>(memory, shape.size(), shape.data(), owner);
+  }
+  std::vector<std::size_t> shape;
+  std::unique_ptr<T[]> data;
+};
+
+[[noreturn]] void refuse(const std::string& rule, std::size_t got) {
+  throw std::invalid_argument(rule + ": got " + std::to_string(got));
+}
+
+void check_length(const char* name, std::size_t got, const char* what, std::size_t wanted) {
+  if (got == wanted) return;
+  std::ostringstream message;
+  message << name << " must have length " << what << "=" << wanted;
+  refuse(message.str(), got);
+}
+
+// Lets a Ctrl-C in the main thread end long work.
+void pulse() {
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+nb::tuple words(const KeyPair& key, const Indices& c0, const Indices& c1) {
+  check_length("c1", c1.shape(0), "of c0", c0.shape(0));
+  Result<std::uint32_t> w0({c0.shape(0)}), w1({c0.shape(0)});
+  {
+    const nb::gil_scoped_release release;
+    kernel_in_use().words(key_of(key), c0.data(), c1.data(), length(c0), w0.data.get(),
+                          w1.data.get());
+  }
+  return nb::make_tuple(w0.array(), w1.array());
+}
+
+auto python_signs(const KeyPair& key, const Indices& index, Size n) {
+  if (n < 1) throw std::invalid_argument("n must be at least 1: n=" + std::to_string(n));
+  Result<std::int8_t> result({index.shape(0), static_cast<std::size_t>(n)});
+  {
+    const nb::gil_scoped_release release;
+    signs(key_of(key), index.data(), length(index), n, result.data.get());
+  }
+  return result.array();
+}
+
+double python_fma_peak(double seconds) {
+  const nb::gil_scoped_release release;
+  return fma_peak(seconds, pulse);
+}
+
+void make_network(Network* self, const Matrix& weight, const Vector& bias,
+                  const Vector& output_weight, float output_bias, std::vector<Size> support,
+                  double noise, std::int64_t sample_size, std::string order, Size batch_size,
+                  std::string loss, std::vector<double> learning_rates, std::vector<double> decays,
+                  KeyPair sample_key, KeyPair batches_key, KeyPair noise_key, std::int64_t step) {
+  check_length("bias", bias.shape(0), "width", weight.shape(0));
+  check_length("output_weight", output_weight.shape(0), "width", weight.shape(0));
+  const Options options{std::move(support),
+                        noise,
+                        sample_size,
+                        std::move(order),
+                        batch_size,
+                        std::move(loss),
+                        std::move(learning_rates),
+                        std::move(decays),
+                        key_of(sample_key),
+                        key_of(batches_key),
+                        key_of(noise_key),
+                        step};
+  new (self)
+      Network(weight.data(), bias.data(), output_weight.data(), output_bias,
+              static_cast<Size>(weight.shape(0)), static_cast<Size>(weight.shape(1)), options);
+}
+
+Size advance(Network& self, const Vector& factors) {
+  const nb::gil_scoped_release release;
+  return self.advance(factors.data(), static_cast<Size>(factors.shape(0)), pulse);
+}
+
+auto wrong(Network& self, const KeyPair& key, const Indices& index, bool noisy) {
+  Result<bool> result({index.shape(0)});
+  {
+    const nb::gil_scoped_release release;
+    self.wrong(key_of(key), index.data(), length(index), noisy, result.data.get(), pulse);
+  }
+  return result.array();
+}
+
+auto labels(Network& self, const KeyPair& key, const Indices& index, bool noisy) {
+  Result<std::int8_t> result({index.shape(0)});
+  {
+    const nb::gil_scoped_release release;
+    self.labels(key_of(key), index.data(), length(index), noisy, result.data.get());
+  }
+  return result.array();
+}
+
+auto predict(Network& self, const Matrix& x) {
+  const auto inputs = static_cast<std::size_t>(self.inputs());
+  if (x.shape(1) != inputs)
+    refuse("x must have n=" + std::to_string(inputs) + " columns", x.shape(1));
+  Result<float> result({x.shape(0)});
+  {
+    const nb::gil_scoped_release release;
+    self.predict(x.data(), static_cast<Size>(x.shape(0)), result.data.get(), pulse);
+  }
+  return result.array();
+}
+
+auto minibatch(Network& self, std::int64_t step) {
+  Result<std::uint32_t> result({static_cast<std::size_t>(self.batch_size())});
+  self.minibatch(step, result.data.get());
+  return result.array();
+}
+
+nb::tuple parameters(Network& self) {
+  const auto width = static_cast<std::size_t>(self.width());
+  Result<float> weight({width, static_cast<std::size_t>(self.inputs())});
+  Result<float> bias({width}), output({width});
+  float output_bias = 0;
+  {
+    const nb::gil_scoped_release release;
+    output_bias = self.parameters(weight.data.get(), bias.data.get(), output.data.get());
+  }
+  return nb::make_tuple(weight.array(), bias.array(), output.array(), output_bias);
+}
+
+}  // namespace
+}  // namespace elegans
+
+NB_MODULE(_native, m) {
+  using namespace elegans;
+  m.doc() = "Two-layer ReLU networks on sign inputs: draws, training and evaluation in C++.";
+  nb::exception<Stopped>(m, "Stopped", PyExc_RuntimeError);
+  kernel_in_use();  // a wrong ELEGANS_INSTRUCTION_SET is refused at import
+
+  m.def("words", words, "key"_a, "c0"_a, "c1"_a,
+        "Threefry-2x32 (20 rounds): the words of counters (c0, c1).");
+  m.def("signs", python_signs, "key"_a, "index"_a, "n"_a,
+        "Inputs (N, n) of the examples with these indices: -1 or +1.");
+  m.def("instruction_sets", instruction_sets,
+        "Instruction sets compiled in that this machine has, best last.");
+  m.def(
+      "instruction_set", [] { return kernel_in_use().name; },
+      "The instruction set that new networks take.");
+  m.def("use_instruction_set", use_instruction_set, "name"_a,
+        "Choose the instruction set that new networks take.");
+  m.def("fma_peak", python_fma_peak, "seconds"_a,
+        "Measured float32 multiply-add peak of one core, in GFLOP/s.");
+
+  nb::class_<Network>(m, "Network", "One two-layer ReLU network in training.")
+      .def("__init__", make_network, "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a,
+           nb::kw_only(), "support"_a, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
+           "loss"_a, "learning_rates"_a, "decays"_a, "sample_key"_a, "batches_key"_a, "noise_key"_a,
+           "step"_a = 0)
+      .def("advance", advance, "factors"_a,
+           "Take one step per schedule factor; returns the steps done.")
+      .def("wrong", wrong, "key"_a, "index"_a, "noisy"_a,
+           "Whether each example of stream `key` is misclassified.")
+      .def("labels", labels, "key"_a, "index"_a, "noisy"_a, "Labels of examples: -1 or +1.")
+      .def("predict", predict, "x"_a, "Outputs on real inputs (N, n).")
+      .def("minibatch", minibatch, "step"_a, "Indices of the examples of a step's minibatch.")
+      .def("parameters", parameters,
+           "Copies of hidden weight, hidden bias, output weight, and output bias.")
+      .def("stop", &Network::stop,
+           "End a running advance after its present step; evaluations raise Stopped.")
+      .def("resume", &Network::resume, "Undo stop().")
+      .def_prop_ro("stopped", &Network::stopped)
+      .def_prop_ro("step", &Network::step, "Steps taken.")
+      .def_prop_ro("loss", &Network::loss, "Mean minibatch loss of the last advance.")
+      .def_prop_ro("error", &Network::error, "Mean minibatch error of the last advance.")
+      .def_prop_ro("diverged_at", &Network::diverged_at,
+                   "The step whose outputs were not finite; -1: none.")
+      .def_prop_ro("width", &Network::width)
+      .def_prop_ro("n", &Network::inputs)
+      .def_prop_ro("instruction_set", &Network::instruction_set);
+}

@@ -1,0 +1,383 @@
+#include "network.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <sstream>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "dispatch.hpp"
+
+namespace elegans {
+namespace {
+
+constexpr Size alignment = 64;
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+Size round_up(Size x, Size unit) { return (x + unit - 1) / unit * unit; }
+
+template <class... Parts>
+void require(bool holds, const Parts&... parts) {
+  if (holds) return;
+  std::ostringstream message;
+  (message << ... << parts);
+  throw std::invalid_argument(message.str());
+}
+
+// While it lives, subnormal numbers count as zero: decaying weights end there, and arithmetic on
+// them is a hundred times slower than on others.
+class FlushSubnormals {
+ public:
+#if defined(__x86_64__)
+  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
+  ~FlushSubnormals() { _mm_setcsr(before_); }
+
+ private:
+  unsigned before_;
+#elif defined(__aarch64__)
+  FlushSubnormals() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
+    __asm__ volatile("msr fpcr, %0" : : "r"(before_ | (std::uint64_t{1} << 24)));
+  }
+  ~FlushSubnormals() { __asm__ volatile("msr fpcr, %0" : : "r"(before_)); }
+
+ private:
+  std::uint64_t before_;
+#endif
+};
+
+// Two threads in one network would spoil it silently.
+class Busy {
+ public:
+  explicit Busy(std::atomic<bool>& busy) : busy_(busy) {
+    if (busy_.exchange(true)) throw std::runtime_error("this network is at work in another thread");
+  }
+  ~Busy() { busy_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic<bool>& busy_;
+};
+
+// Calls the pulse when a twentieth of a second has gone by since the last time.
+class Metronome {
+ public:
+  explicit Metronome(Pulse pulse) : pulse_(pulse) {}
+  void beat() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!pulse_ || now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    pulse_();
+  }
+
+ private:
+  Pulse pulse_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+Loss loss_of(const std::string& name) {
+  if (name == "hinge") return Loss::hinge;
+  if (name == "square") return Loss::square;
+  require(name == "logistic", "loss must be hinge, square or logistic: got '", name, "'");
+  return Loss::logistic;
+}
+
+Order order_of(const std::string& name, std::int64_t sample_size) {
+  require(name == "replacement" || name == "epochs", "order must be replacement or epochs: got '",
+          name, "'");
+  if (sample_size == 0) return Order::online;
+  return name == "epochs" ? Order::epochs : Order::replacement;
+}
+
+void check(Size width, Size inputs, const Options& options) {
+  require(width >= 1, "width must be at least 1: width=", width);
+  require(inputs >= 1 && inputs <= 65536, "n must be in 1 ... 65536: n=", inputs);
+  std::vector<Size> support = options.support;
+  std::sort(support.begin(), support.end());
+  for (std::size_t i = 0; i < support.size(); i++) {
+    require(support[i] >= 0 && support[i] < inputs, "support must be in 0 ... n-1: ", support[i],
+            " with n=", inputs);
+    require(i == 0 || support[i] != support[i - 1], "support must be distinct: ", support[i],
+            " twice");
+  }
+  require(options.noise >= 0 && options.noise <= 1,
+          "noise must be in 0 ... 1: noise=", options.noise);
+  require(options.sample_size >= 0 && options.sample_size <= (1 << 30),
+          "sample_size must be in 0 ... 2^30: sample_size=", options.sample_size);
+  require(options.batch_size >= 1 && options.batch_size <= 65536,
+          "batch_size must be in 1 ... 65536: batch_size=", options.batch_size);
+  require(options.learning_rates.size() == parameter_count, "learning_rates must be four: got ",
+          options.learning_rates.size());
+  require(options.decays.size() == parameter_count, "decays must be four: got ",
+          options.decays.size());
+  for (double rate : options.learning_rates) {
+    require(std::isfinite(rate), "learning_rates must be finite: got ", rate);
+  }
+  for (double decay : options.decays) {
+    require(std::isfinite(decay), "decays must be finite: got ", decay);
+  }
+  require(options.step >= 0, "step must not be negative: step=", options.step);
+}
+
+}  // namespace
+
+template <class T>
+T* Network::allocate(Size count) {
+  const std::size_t bytes = static_cast<std::size_t>(
+      round_up(std::max(count, Size{1}) * static_cast<Size>(sizeof(T)), alignment));
+  void* memory = std::aligned_alloc(alignment, bytes);
+  if (!memory) throw std::bad_alloc();
+  memory_.emplace_back(memory, std::free);
+  std::memset(memory, 0, bytes);
+  return static_cast<T*>(memory);
+}
+
+Examples Network::make_examples(Size capacity, bool direct) {
+  const State& s = state_;
+  Examples examples{};
+  examples.capacity = capacity;
+  examples.index = allocate<std::uint32_t>(capacity);
+  examples.bits = allocate<std::uint32_t>(s.sign_words * capacity);
+  examples.label = allocate<float>(capacity);
+  if (direct) {
+    examples.sign = allocate<float>(capacity * s.sign_words * 32);
+  } else {
+    examples.offset = allocate<std::uint16_t>(s.groups * capacity);
+  }
+  examples.output = allocate<float>(capacity);
+  examples.partial = allocate<float>(capacity * s.lanes);
+  return examples;
+}
+
+Network::Network(const float* weight, const float* bias, const float* output, float output_bias,
+                 Size width, Size inputs, const Options& options)
+    : kernel_(kernel_in_use()), loss_(not_a_number), error_(not_a_number) {
+  check(width, inputs, options);
+  State& s = state_;
+  s.inputs = inputs;
+  s.width = width;
+  s.batch = options.batch_size;
+  s.lanes = kernel_.lanes;
+  s.vectors = (width + s.lanes - 1) / s.lanes;
+  s.groups = (inputs + 3) / 4;
+  s.rows = 4 * s.groups;
+  s.sign_words = 2 * ((inputs + 63) / 64);
+  s.mask_words = (s.batch + 31) / 32;
+  s.output_bias = output_bias;
+  s.loss = loss_of(options.loss);
+  s.order = order_of(options.order, options.sample_size);
+  for (std::size_t p = 0; p < parameter_count; p++) {
+    s.learning_rate[p] = static_cast<float>(options.learning_rates[p]);
+    s.decay[p] = static_cast<float>(options.decays[p]);
+  }
+  s.sample_key = options.sample_key;
+  s.batches_key = options.batches_key;
+  s.noise_key = options.noise_key;
+  s.sample_size = static_cast<std::uint64_t>(options.sample_size);
+  s.noise = static_cast<float>(options.noise);
+  s.step = static_cast<std::uint64_t>(options.step);
+  s.diverged_at = -1;
+  check_limits(options.step);
+
+  s.weight = allocate<float>(s.vectors * s.rows * s.lanes);
+  s.bias = allocate<float>(s.vectors * s.lanes);
+  s.output = allocate<float>(s.vectors * s.lanes);
+  copy_in(weight, bias, output);
+
+  s.support = allocate<std::uint32_t>(s.sign_words);
+  for (Size j : options.support) s.support[j / 32] |= 1u << (j % 32);
+
+  const Size capacity = 32 * s.mask_words;
+  const bool direct = s.batch < direct_batch;
+  s.current = make_examples(capacity, direct);
+  s.next = make_examples(capacity, direct);
+  s.test = make_examples(example_block, false);
+  s.mask = allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
+  s.active = allocate<std::uint32_t>(s.mask_words);
+  s.label_bits = allocate<std::uint32_t>(s.mask_words);
+  s.by_input = allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
+  if (s.loss != Loss::hinge) {
+    s.by_input_offset = allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
+    s.gradient = allocate<float>(s.rows * s.lanes);
+  }
+  s.slope = allocate<float>(capacity);
+  s.table = allocate<float>(table_bytes / static_cast<Size>(sizeof(float)));
+  s.hidden = allocate<float>(example_block * s.lanes);
+  if (s.order == Order::epochs) {
+    s.epoch_capacity = std::max(epoch_block, capacity);
+    s.epoch_index = allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_k0 = allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_k1 = allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_value = allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_slot = allocate<std::uint32_t>(s.epoch_capacity);
+  }
+}
+
+void Network::copy_in(const float* weight, const float* bias, const float* output) {
+  State& s = state_;
+  for (Size i = 0; i < s.width; i++) {
+    const Size vector = i / s.lanes;
+    const Size lane = i % s.lanes;
+    for (Size j = 0; j < s.inputs; j++) {
+      s.weight[(vector * s.rows + j) * s.lanes + lane] = weight[i * s.inputs + j];
+    }
+    s.bias[i] = bias[i];
+    s.output[i] = output[i];
+  }
+}
+
+float Network::parameters(float* weight, float* bias, float* output) {
+  const Busy busy(busy_);
+  const State& s = state_;
+  for (Size i = 0; i < s.width; i++) {
+    const Size vector = i / s.lanes;
+    const Size lane = i % s.lanes;
+    for (Size j = 0; j < s.inputs; j++) {
+      weight[i * s.inputs + j] = s.weight[(vector * s.rows + j) * s.lanes + lane];
+    }
+    bias[i] = s.bias[i];
+    output[i] = s.output[i];
+  }
+  return s.output_bias;
+}
+
+// Counters are 32 bits wide: beyond these limits draws would repeat.
+void Network::check_limits(std::int64_t last_step) const {
+  const std::int64_t limit = std::int64_t{1} << 32;
+  require(last_step <= limit, "step must be at most 2^32: step=", last_step);
+  if (state_.order == Order::replacement) return;
+  const std::int64_t examples = last_step * state_.batch;
+  if (state_.order == Order::online) {
+    require(examples <= limit, "online training has 2^32 examples: steps*batch_size=", examples);
+  } else {
+    const std::int64_t epochs = examples / static_cast<std::int64_t>(state_.sample_size);
+    require(epochs < limit, "epochs must be fewer than 2^32: epochs=", epochs);
+  }
+}
+
+Size Network::advance(const float* factors, Size steps, Pulse pulse) {
+  const Busy busy(busy_);
+  check_limits(step() + steps);
+  const FlushSubnormals flush;
+  Metronome metronome(pulse);
+  // Some milliseconds of work. The results do not depend on how steps are sliced.
+  const double work = static_cast<double>(state_.width) * static_cast<double>(state_.inputs) *
+                          static_cast<double>(state_.batch) +
+                      2e4;
+  const Size slice = std::max(Size{1}, static_cast<Size>(4e8 / work));
+  double loss = 0;
+  double error = 0;
+  Size done = 0;
+  auto close = [&] {
+    loss_ = done > 0 ? loss / static_cast<double>(done) : not_a_number;
+    error_ = done > 0 ? error / static_cast<double>(done) : not_a_number;
+  };
+  while (done < steps) {
+    const Size wanted = std::min(slice, steps - done);
+    const Size got = kernel_.advance(state_, factors + done, wanted, &stop_);
+    loss += state_.loss_sum;
+    error += state_.error_sum;
+    done += got;
+    close();
+    if (got < wanted) break;
+    metronome.beat();
+  }
+  close();
+  return done;
+}
+
+void Network::wrong(Key key, const std::uint32_t* index, Size count, bool noisy, bool* wrong,
+                    Pulse pulse) {
+  const Busy busy(busy_);
+  const FlushSubnormals flush;
+  Metronome metronome(pulse);
+  const Examples& test = state_.test;
+  for (Size from = 0; from < count; from += example_block) {
+    if (stopped()) throw Stopped("the evaluation was stopped");
+    const Size block = std::min(example_block, count - from);
+    std::copy_n(index + from, block, test.index);
+    kernel_.evaluate(state_, key, noisy, block);
+    // Written so that an output that is not a number is wrong.
+    for (Size q = 0; q < block; q++) wrong[from + q] = !(test.output[q] * test.label[q] > 0.0f);
+    metronome.beat();
+  }
+}
+
+void Network::labels(Key key, const std::uint32_t* index, Size count, bool noisy,
+                     std::int8_t* labels) {
+  const Busy busy(busy_);
+  const Examples& test = state_.test;
+  for (Size from = 0; from < count; from += example_block) {
+    const Size block = std::min(example_block, count - from);
+    std::copy_n(index + from, block, test.index);
+    kernel_.draw(state_, key, noisy, state_.test, block);
+    for (Size q = 0; q < block; q++) labels[from + q] = test.label[q] < 0.0f ? -1 : 1;
+  }
+}
+
+void Network::predict(const float* x, Size count, float* outputs, Pulse pulse) {
+  const Busy busy(busy_);
+  const FlushSubnormals flush;
+  Metronome metronome(pulse);
+  for (Size from = 0; from < count; from += example_block) {
+    if (stopped()) throw Stopped("the evaluation was stopped");
+    const Size block = std::min(example_block, count - from);
+    kernel_.predict(state_, x + from * state_.inputs, block);
+    std::copy_n(state_.test.output, block, outputs + from);
+    metronome.beat();
+  }
+}
+
+void Network::minibatch(std::int64_t step, std::uint32_t* index) {
+  const Busy busy(busy_);
+  require(step >= 0, "step must not be negative: step=", step);
+  check_limits(step + 1);
+  kernel_.minibatch(state_, static_cast<std::uint64_t>(step), state_.next.index);
+  std::copy_n(state_.next.index, state_.batch, index);
+}
+
+void signs(Key key, const std::uint32_t* index, Size count, Size inputs, std::int8_t* signs) {
+  const auto size = static_cast<std::size_t>(count);
+  std::vector<std::uint32_t> block(size), w0(size), w1(size);
+  for (Size first = 0; first < inputs; first += 64) {
+    std::fill(block.begin(), block.end(), static_cast<std::uint32_t>(first / 64));
+    kernel_in_use().words(key, index, block.data(), count, w0.data(), w1.data());
+    const Size last = std::min(inputs, first + 64);
+    for (Size i = 0; i < count; i++) {
+      const std::uint64_t bits =
+          w0[static_cast<std::size_t>(i)] | std::uint64_t{w1[static_cast<std::size_t>(i)]} << 32;
+      for (Size j = first; j < last; j++) {
+        signs[i * inputs + j] = (bits >> (j - first)) & 1 ? -1 : 1;
+      }
+    }
+  }
+}
+
+double fma_peak(double seconds, Pulse pulse) {
+  using Clock = std::chrono::steady_clock;
+  require(seconds > 0 && std::isfinite(seconds), "seconds must be positive: seconds=", seconds);
+  const Kernel& kernel = kernel_in_use();
+  Metronome metronome(pulse);
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  double best = 0;
+  float sink = 0;
+  // The best of many short runs: what the core does when nobody disturbs it.
+  do {
+    const auto start = Clock::now();
+    const double operations = kernel.multiply_add(200000, &sink);
+    const std::chrono::duration<double> elapsed = Clock::now() - start;
+    best = std::max(best, operations / elapsed.count() * 1e-9);
+    metronome.beat();
+  } while (Clock::now() < end);
+  return best;
+}
+
+}  // namespace elegans

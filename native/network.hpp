@@ -1,0 +1,93 @@
+// One two-layer ReLU network in training: memory, checks and bookkeeping around a kernel.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "types.hpp"
+
+namespace elegans {
+
+// Thrown by an evaluation that stop() ended.
+struct Stopped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Options {
+  std::vector<Size> support;
+  double noise;
+  std::int64_t sample_size;  // 0: online
+  std::string order;
+  Size batch_size;
+  std::string loss;
+  std::vector<double> learning_rates, decays;
+  Key sample_key, batches_key, noise_key;
+  std::int64_t step;
+};
+
+// Called every few hundredths of a second during long work; may throw to end it.
+using Pulse = void (*)();
+
+class Network {
+ public:
+  // weight is [width][inputs], bias and output are [width].
+  Network(const float* weight, const float* bias, const float* output, float output_bias,
+          Size width, Size inputs, const Options& options);
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  Size width() const { return state_.width; }
+  Size inputs() const { return state_.inputs; }
+  Size batch_size() const { return state_.batch; }
+  std::int64_t step() const { return static_cast<std::int64_t>(state_.step); }
+  std::int64_t diverged_at() const { return state_.diverged_at; }
+  const char* instruction_set() const { return kernel_.name; }
+  // Means over the steps of the last advance; not a number if there were none.
+  double loss() const { return loss_; }
+  double error() const { return error_; }
+
+  // Takes one step per factor; returns the steps done, fewer if it diverged or was stopped.
+  Size advance(const float* factors, Size steps, Pulse pulse);
+
+  // wrong[i]: the sign of the output on example index[i] of stream `key` is not that of its label.
+  void wrong(Key key, const std::uint32_t* index, Size count, bool noisy, bool* wrong, Pulse pulse);
+  // Labels of those examples.
+  void labels(Key key, const std::uint32_t* index, Size count, bool noisy, std::int8_t* labels);
+  // Outputs on x, [count][inputs].
+  void predict(const float* x, Size count, float* outputs, Pulse pulse);
+  // Indices of the examples in the minibatch of a step, batch_size of them.
+  void minibatch(std::int64_t step, std::uint32_t* index);
+  // Copies the parameters out, in the constructor's layout; returns the output bias.
+  float parameters(float* weight, float* bias, float* output);
+
+  // stop() may be called from any thread, while another works: a running or later advance returns
+  // after its present step, an evaluation throws Stopped, until resume().
+  void stop() { __atomic_store_n(&stop_, true, __ATOMIC_RELAXED); }
+  void resume() { __atomic_store_n(&stop_, false, __ATOMIC_RELAXED); }
+  bool stopped() const { return __atomic_load_n(&stop_, __ATOMIC_RELAXED); }
+
+ private:
+  template <class T>
+  T* allocate(Size count);
+  Examples make_examples(Size capacity, bool direct);
+  void check_limits(std::int64_t last_step) const;
+  void copy_in(const float* weight, const float* bias, const float* output);
+
+  const Kernel& kernel_;
+  State state_{};
+  std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
+  double loss_, error_;
+  bool stop_ = false;
+  std::atomic<bool> busy_ = false;
+};
+
+// Inputs of the examples index[0 ... count-1] of stream `key`: signs [count][inputs].
+void signs(Key key, const std::uint32_t* index, Size count, Size inputs, std::int8_t* signs);
+
+// Measured float32 multiply-add peak of one core for the instruction set in use, in GFLOP/s.
+double fma_peak(double seconds, Pulse pulse);
+
+}  // namespace elegans

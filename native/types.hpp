@@ -1,0 +1,115 @@
+// The plain data that every part of the engine shares.
+//
+// Nothing here has a function body: the kernels are compiled once per instruction set, and an
+// inline function compiled with wide instructions could be the copy that the linker keeps for
+// everyone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace elegans {
+
+using Size = std::ptrdiff_t;
+
+struct Key {
+  std::uint32_t k0;
+  std::uint32_t k1;
+};
+
+enum class Order { online, replacement, epochs };
+enum class Loss { hinge, square, logistic };
+
+// The parameter arrays, in the order in which learning rates and decays are given.
+enum Parameter { hidden_weight, hidden_bias, output_weight, output_bias, parameter_count };
+
+// A block of examples, and its inputs in the form in which the forward pass wants them.
+struct Examples {
+  Size capacity;          // a multiple of 32; every row below has this length
+  std::uint32_t* index;   // [capacity]
+  std::uint32_t* bits;    // [sign_words][capacity]: bit j%32 of row j/32 is set where input j is -1
+  float* label;           // [capacity]: -1 or +1
+  std::uint16_t* offset;  // [groups][capacity]: bytes into the table of a group of four inputs
+  float* sign;            // [capacity][sign_words*32]: the inputs as floats, for small blocks only
+  float* output;          // [capacity]: what the network says
+  float* partial;         // [capacity][lanes]: the same, summed over the vectors of neurons only
+};
+
+// Everything that a kernel needs of one network. Lanes are neurons: hidden weights are
+// [vectors][rows][lanes], so that a ReLU is a lane mask and no remainder loop depends on the number
+// of inputs. Neurons and rows beyond the real ones are zero and stay zero.
+struct State {
+  Size inputs, width, batch;
+  Size lanes, vectors;
+  Size groups;      // groups of four inputs
+  Size rows;        // 4 * groups
+  Size sign_words;  // words of 32 inputs, an even number: one Threefry block gives two
+  Size mask_words;  // words of 32 examples in a minibatch
+
+  float* weight;  // [vectors][rows][lanes]
+  float* bias;    // [vectors][lanes]
+  float* output;  // [vectors][lanes]
+  float output_bias;
+
+  Loss loss;
+  Order order;
+  float learning_rate[parameter_count];
+  float decay[parameter_count];
+  Key sample_key, batches_key, noise_key;
+  std::uint64_t sample_size;
+  float noise;
+  std::uint32_t* support;  // [sign_words]: the inputs whose product is the label
+
+  std::uint64_t step;
+  std::int64_t diverged_at;  // -1: not
+  double loss_sum, error_sum;
+
+  Examples current,
+      next;       // two minibatches: the next one's forward pass rides on this one's backward
+  Examples test;  // the block in which the network is evaluated
+  std::uint32_t*
+      mask;  // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
+  std::uint32_t* active;      // [mask_words]: examples whose loss gradient is not zero
+  std::uint32_t* label_bits;  // [mask_words]: examples whose label is -1
+  std::uint32_t* by_input;    // [mask_words][sign_words*32]: the inputs, examples in the bits
+  std::uint16_t*
+      by_input_offset;  // [capacity/4][sign_words*32]: bytes into the table of four examples
+  float* slope;         // [capacity]: derivative of the mean loss by each output
+  float* table;         // [table_floats]
+  float* hidden;        // [example_block][lanes]: sums carried from one block of inputs to the next
+  float* gradient;      // [rows][lanes]: the same for the backward pass
+
+  // Epochs: the indices of the positions epoch_first ... epoch_first+epoch_count-1, computed ahead.
+  std::uint64_t epoch_first;
+  Size epoch_count, epoch_capacity;
+  std::uint32_t *epoch_index, *epoch_k0, *epoch_k1, *epoch_value, *epoch_slot;
+};
+
+// Sizes that memory and kernels must agree on.
+constexpr Size table_bytes = 16384;  // half of the smallest first-level cache in use
+constexpr Size example_block = 128;
+constexpr Size epoch_block = 256;
+constexpr Size direct_batch = 8;  // below this many examples tables cost more than they save
+
+// What one instruction set offers.
+struct Kernel {
+  const char* name;
+  Size lanes;
+  void (*words)(Key key, const std::uint32_t* c0, const std::uint32_t* c1, Size count,
+                std::uint32_t* w0, std::uint32_t* w1);
+  // Draws the first `count` examples whose indices stand in `examples`.
+  void (*draw)(const State& state, Key key, bool noisy, Examples& examples, Size count);
+  // Indices of the minibatch of a step: room for state.current.capacity of them.
+  void (*minibatch)(State& state, std::uint64_t step, std::uint32_t* index);
+  // Takes up to `steps` steps, fewer if the network diverges or `stop` becomes true.
+  Size (*advance)(State& state, const float* factors, Size steps, const bool* stop);
+  // Outputs on the first `count` (at most example_block) examples whose indices stand in
+  // state.test.
+  void (*evaluate)(State& state, Key key, bool noisy, Size count);
+  // Outputs on real inputs [count][inputs], count at most example_block, into state.test.output.
+  void (*predict)(State& state, const float* inputs, Size count);
+  // Runs chains of multiply-adds; returns the number of floating-point operations.
+  double (*multiply_add)(Size repeats, float* sink);
+};
+
+}  // namespace elegans

@@ -1,0 +1,157 @@
+// Vectors of one instruction set: types, and the few operations that GCC and Clang vector
+// extensions cannot express or compile badly.
+#pragma once
+
+#include <utility>
+
+#include "types.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+
+#define ELEGANS_INLINE [[gnu::always_inline]] inline
+
+#if defined(__AVX512F__)
+constexpr Size lanes = 16;
+#elif defined(__AVX2__)
+constexpr Size lanes = 8;
+#else
+constexpr Size lanes = 4;
+#endif
+
+// Examples whose sums are held in registers at once: 16 of 32 registers, or 8 of 16.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int chunk = 16;
+#else
+constexpr int chunk = 8;
+#endif
+
+typedef float Floats __attribute__((vector_size(lanes * 4), may_alias));
+typedef std::int32_t Ints __attribute__((vector_size(lanes * 4), may_alias));
+typedef std::uint32_t Words __attribute__((vector_size(lanes * 4), may_alias));
+typedef std::uint16_t Halves __attribute__((vector_size(lanes * 2), may_alias));
+
+ELEGANS_INLINE Floats spread(float x) { return Floats{} + x; }
+ELEGANS_INLINE Words spread(std::uint32_t x) { return Words{} + x; }
+ELEGANS_INLINE Floats to_floats(Words x) { return __builtin_convertvector((Ints)x, Floats); }
+ELEGANS_INLINE Words lane_numbers() {
+  Words x{};
+  for (Size i = 0; i < lanes; i++) x[i] = static_cast<std::uint32_t>(i);
+  return x;
+}
+
+ELEGANS_INLINE Floats negated(Floats x) { return (Floats)((Words)x ^ 0x80000000u); }
+// Where `condition` (all ones or all zeros in each lane) holds, x; elsewhere y.
+ELEGANS_INLINE Floats choose(Ints condition, Floats x, Floats y) {
+  return (Floats)(((Ints)x & condition) | ((Ints)y & ~condition));
+}
+ELEGANS_INLINE Floats where(Ints condition, Floats x) { return (Floats)((Ints)x & condition); }
+
+// One bit per lane: the lanes' sign bits.
+ELEGANS_INLINE std::uint32_t sign_bits(Words x) {
+#if defined(__AVX512F__)
+  return _mm512_movepi32_mask((__m512i)x);
+#elif defined(__AVX2__)
+  return static_cast<std::uint32_t>(_mm256_movemask_ps((__m256)x));
+#elif defined(__SSE2__)
+  return static_cast<std::uint32_t>(_mm_movemask_ps((__m128)x));
+#else
+  std::uint32_t bits = 0;
+  for (Size i = 0; i < lanes; i++) bits |= (x[i] >> 31) << i;
+  return bits;
+#endif
+}
+
+// The number of set bits of each lane.
+ELEGANS_INLINE Words count_bits(Words x) {
+#if defined(__AVX512VPOPCNTDQ__)
+  return (Words)_mm512_popcnt_epi32((__m512i)x);
+#elif defined(__AVX512BW__)
+  const __m512i low = _mm512_set1_epi8(15);
+  const __m512i table = _mm512_set4_epi32(0x04030302, 0x03020201, 0x03020201, 0x02010100);
+  const __m512i bytes =
+      _mm512_add_epi8(_mm512_shuffle_epi8(table, _mm512_and_si512((__m512i)x, low)),
+                      _mm512_shuffle_epi8(table, _mm512_and_si512((__m512i)(x >> 4), low)));
+  return (Words)_mm512_madd_epi16(_mm512_maddubs_epi16(bytes, _mm512_set1_epi8(1)),
+                                  _mm512_set1_epi16(1));
+#elif defined(__AVX2__)
+  const __m256i low = _mm256_set1_epi8(15);
+  const __m256i table = _mm256_set_epi32(0x04030302, 0x03020201, 0x03020201, 0x02010100, 0x04030302,
+                                         0x03020201, 0x03020201, 0x02010100);
+  const __m256i bytes =
+      _mm256_add_epi8(_mm256_shuffle_epi8(table, _mm256_and_si256((__m256i)x, low)),
+                      _mm256_shuffle_epi8(table, _mm256_and_si256((__m256i)(x >> 4), low)));
+  return (Words)_mm256_madd_epi16(_mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1)),
+                                  _mm256_set1_epi16(1));
+#elif defined(__ARM_NEON)
+  return (Words)vpaddlq_u16(vpaddlq_u8(vcntq_u8((uint8x16_t)x)));
+#else
+  x -= (x >> 1) & 0x55555555u;
+  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
+  x = (x + (x >> 4)) & 0x0F0F0F0Fu;
+  x += x >> 8;
+  return (x + (x >> 16)) & 63u;
+#endif
+}
+
+// A ReLU neuron's part in an output: sum += weight * max(hidden, 0), and `bit` set in fired where
+// the neuron fires. A hidden value that is not a number counts as firing, so that it reaches the
+// output and is seen there.
+ELEGANS_INLINE void fire(Floats hidden, Floats weight, Floats& sum, Words& fired,
+                         std::uint32_t bit) {
+#if defined(__AVX512F__)
+  const __mmask16 on = _mm512_cmp_ps_mask((__m512)hidden, _mm512_setzero_ps(), _CMP_NLE_UQ);
+  sum += weight * (Floats)_mm512_maskz_mov_ps(on, (__m512)hidden);
+  fired = (Words)_mm512_mask_or_epi32((__m512i)fired, on, (__m512i)fired,
+                                      _mm512_set1_epi32(static_cast<int>(bit)));
+#else
+  const Ints on = ~(Ints)(hidden <= 0.0f);
+  sum += weight * where(on, hidden);
+  fired |= (Words)on & bit;
+#endif
+}
+
+// x in the lanes where `bit` is set in `fired`, zero elsewhere.
+ELEGANS_INLINE Floats where_bit(Words fired, std::uint32_t bit, float x) {
+#if defined(__AVX512F__)
+  const __mmask16 on =
+      _mm512_test_epi32_mask((__m512i)fired, _mm512_set1_epi32(static_cast<int>(bit)));
+  return (Floats)_mm512_maskz_mov_ps(on, _mm512_set1_ps(x));
+#else
+  return where((Ints)((fired & bit) != 0u), spread(x));
+#endif
+}
+
+// The sums over lanes of `lanes` vectors, as one vector. Halves of two vectors are added pairwise,
+// then quarters, and so on: a transposition and a sum in one.
+template <Size part, Size... i>
+ELEGANS_INLINE Floats add_parts(Floats a, Floats b, std::integer_sequence<Size, i...>) {
+  // Lane i of the result takes, from each block of 2*part lanes of a then b, one of `part` sums.
+  const Floats low = __builtin_shufflevector(a, b, ((i / part) * 2 * part + i % part)...);
+  const Floats high = __builtin_shufflevector(a, b, ((i / part) * 2 * part + part + i % part)...);
+  return low + high;
+}
+
+template <Size count>
+ELEGANS_INLINE Floats lane_sums(const Floats* x) {
+  if constexpr (count == 1) {
+    return x[0];
+  } else {
+    const Floats a = lane_sums<count / 2>(x);
+    const Floats b = lane_sums<count / 2>(x + count / 2);
+    return add_parts<lanes / count>(a, b, std::make_integer_sequence<Size, lanes>{});
+  }
+}
+
+ELEGANS_INLINE float lane_sum(Floats x) {
+  float sum = 0;
+  for (Size i = 0; i < lanes; i++) sum += x[i];
+  return sum;
+}
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET

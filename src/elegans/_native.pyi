@@ -1,0 +1,127 @@
+"""Two-layer ReLU networks on sign inputs: draws, training and evaluation in C++."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Key = tuple[int, int]
+
+class Stopped(RuntimeError):
+    """An evaluation was ended by `Network.stop`."""
+
+def words(key: Key, c0: NDArray[np.uint32], c1: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Threefry-2x32 (20 rounds): the words of counters (c0, c1), each of shape (N,)."""
+
+def signs(key: Key, index: NDArray[np.uint32], n: int) -> NDArray[np.int8]:
+    """Inputs (N, n) of the examples with these indices: -1 or +1."""
+
+def instruction_sets() -> list[str]:
+    """Instruction sets compiled in that this machine has, best last."""
+
+def instruction_set() -> str:
+    """The instruction set that new networks take: the best, unless the environment variable
+    ELEGANS_INSTRUCTION_SET or `use_instruction_set` says otherwise."""
+
+def use_instruction_set(name: str) -> None:
+    """Choose the instruction set that new networks take.
+
+    Raises ValueError if it is not one of `instruction_sets()`.
+    """
+
+def fma_peak(seconds: float) -> float:
+    """Measured float32 multiply-add peak of one core, in GFLOP/s, for the instruction set in use."""
+
+class Network:
+    """A two-layer ReLU network f(x) = v . relu(W x + b) + c in training by minibatch SGD.
+
+    It serves one thread at a time (others get RuntimeError), except for `stop`, `resume` and
+    `stopped`. The interpreter lock is released while it works, and Ctrl-C is heeded.
+    """
+
+    def __init__(
+        self,
+        weight: NDArray[np.float32],
+        bias: NDArray[np.float32],
+        output_weight: NDArray[np.float32],
+        output_bias: float,
+        *,
+        support: Sequence[int],
+        noise: float,
+        sample_size: int,
+        order: Literal["replacement", "epochs"],
+        batch_size: int,
+        loss: Literal["hinge", "square", "logistic"],
+        learning_rates: Sequence[float],
+        decays: Sequence[float],
+        sample_key: Key,
+        batches_key: Key,
+        noise_key: Key,
+        step: int = 0,
+    ) -> None:
+        """Take copies of W (width, n), b (width,), v (width,), c.
+
+        The label is the product of the inputs in `support`, flipped with probability `noise`.
+        `sample_size` 0 is online training (`order` then has no effect). `learning_rates` and `decays`
+        are for W, b, v, c in this order. `step` is the first step to take (after a resume).
+        Raises ValueError, with the rule and the value, for a bad argument.
+        """
+
+    def advance(self, factors: NDArray[np.float32]) -> int:
+        """Take one step per schedule factor; return the steps done.
+
+        They are fewer if the network diverged (see `diverged_at`) or was stopped.
+        """
+
+    def wrong(self, key: Key, index: NDArray[np.uint32], noisy: bool) -> NDArray[np.bool_]:
+        """Whether label * output <= 0 (or not a number) on the examples of stream `key`.
+
+        Raises Stopped after `stop`.
+        """
+
+    def labels(self, key: Key, index: NDArray[np.uint32], noisy: bool) -> NDArray[np.int8]:
+        """Labels of the examples of stream `key`: -1 or +1."""
+
+    def predict(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Outputs (N,) on real inputs (N, n). Raises Stopped after `stop`."""
+
+    def minibatch(self, step: int) -> NDArray[np.uint32]:
+        """Indices (batch_size,) of the examples in the minibatch of a step."""
+
+    def parameters(
+        self,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], float]:
+        """Copies of W (width, n), b (width,), v (width,), and c."""
+
+    def stop(self) -> None:
+        """From any thread: end a running `advance` after its present step, and every later one at
+        once; evaluations raise Stopped. Until `resume`."""
+
+    def resume(self) -> None:
+        """Undo `stop`."""
+
+    @property
+    def stopped(self) -> bool: ...
+    @property
+    def step(self) -> int:
+        """Steps taken, counted from 0 or from the constructor's `step`."""
+
+    @property
+    def loss(self) -> float:
+        """Mean minibatch loss over the steps of the last `advance`; NaN if there were none."""
+
+    @property
+    def error(self) -> float:
+        """Mean minibatch error over the steps of the last `advance`; NaN if there were none."""
+
+    @property
+    def diverged_at(self) -> int:
+        """The step whose outputs were not all finite, where the network stands still; -1: none."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def instruction_set(self) -> str: ...

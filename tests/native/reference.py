@@ -1,0 +1,178 @@
+"""The contracts of the native engine again, written for clearness in NumPy: slow, and in float64."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+
+
+def threefry(key, c0, c1):
+    """Threefry-2x32 with 20 rounds, as the paper states it."""
+    c0, c1 = np.broadcast_arrays(np.asarray(c0, np.uint32), np.asarray(c1, np.uint32))
+    schedule = [np.uint32(key[0]), np.uint32(key[1])]
+    schedule.append(schedule[0] ^ schedule[1] ^ np.uint32(0x1BD11BDA))
+    with np.errstate(over="ignore"):
+        x0, x1 = c0 + schedule[0], c1 + schedule[1]
+        for number in range(20):
+            turn = np.uint32(ROTATIONS[number % 8])
+            x0 = x0 + x1
+            x1 = (x1 << turn) | (x1 >> (np.uint32(32) - turn))
+            x1 = x1 ^ x0
+            if number % 4 == 3:
+                i = number // 4 + 1
+                x0 = x0 + schedule[i % 3]
+                x1 = x1 + schedule[(i + 1) % 3] + np.uint32(i)
+    return x0, x1
+
+
+def signs(key, index, n):
+    """Inputs (N, n) of the examples with these indices."""
+    x = np.empty((len(index), n))
+    for j in range(n):
+        if j % 64 == 0:
+            words = threefry(key, index, j // 64)
+        bit = (words[j % 64 // 32] >> np.uint32(j % 32)) & np.uint32(1)
+        x[:, j] = np.where(bit == 1, -1, 1)
+    return x
+
+
+@cache
+def permuted(batches_key, m, epoch, place):
+    """Where the permutation of an epoch of a sample of size m sends a place."""
+    if m == 1:
+        return 0
+    key = tuple(int(w) for w in threefry(batches_key, epoch, 0xFFFFFFFF))
+    bits = max(2, (m - 1).bit_length())
+    low_bits = bits // 2
+    high_bits = bits - low_bits
+    x = place
+    while True:
+        low, high = x & (2**low_bits - 1), x >> low_bits
+        for number in range(8):
+            if number % 2 == 0:
+                low ^= int(threefry(key, number, high)[0]) & (2**low_bits - 1)
+            else:
+                high ^= int(threefry(key, number, low)[0]) & (2**high_bits - 1)
+        x = high << low_bits | low
+        if x < m:
+            return x
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a network is constructed from, and one step of its training in float64."""
+
+    n: int = 7
+    width: int = 10
+    support: tuple = (0, 1)
+    noise: float = 0.0
+    sample_size: int = 100
+    order: str = "replacement"
+    batch_size: int = 32
+    loss: str = "hinge"
+    learning_rates: tuple = (0.1, 0.1, 0.1, 0.1)
+    decays: tuple = (0.01, 0.01, 0.01, 0.01)
+    sample_key: tuple = (11, 22)
+    batches_key: tuple = (33, 44)
+    noise_key: tuple = (55, 66)
+    seed: int = 0
+
+    def but(self, **change):
+        return replace(self, **change)
+
+    def start(self):
+        random = np.random.default_rng(self.seed)
+
+        def uniform(fan_in, *shape):
+            return random.uniform(-(fan_in**-0.5), fan_in**-0.5, shape).astype(np.float32)
+
+        return (
+            uniform(self.n, self.width, self.n),
+            uniform(self.n, self.width),
+            uniform(self.width, self.width),
+            float(uniform(self.width)),
+        )
+
+    def network(self, native, start=None, **more):
+        return native.Network(
+            *(self.start() if start is None else start),
+            support=list(self.support),
+            noise=self.noise,
+            sample_size=self.sample_size,
+            order=self.order,
+            batch_size=self.batch_size,
+            loss=self.loss,
+            learning_rates=list(self.learning_rates),
+            decays=list(self.decays),
+            sample_key=self.sample_key,
+            batches_key=self.batches_key,
+            noise_key=self.noise_key,
+            **more,
+        )
+
+    def labels(self, key, index, noisy):
+        y = signs(key, index, self.n)[:, list(self.support)].prod(axis=1)
+        if noisy:
+            uniform = (threefry(self.noise_key, index, 0)[0] >> np.uint32(8)).astype(np.float32)
+            y = np.where(uniform * np.float32(2**-24) < np.float32(self.noise), -y, y)
+        return y
+
+    def minibatch(self, step):
+        places = range(self.batch_size)
+        if self.sample_size == 0:
+            return np.array([step * self.batch_size + q for q in places], np.uint32)
+        if self.order == "replacement":
+            w0, w1 = threefry(self.batches_key, step, np.arange(self.batch_size))
+            words = [(int(a) << 32) + int(b) for a, b in zip(w0, w1, strict=True)]
+            return np.array([word * self.sample_size >> 64 for word in words], np.uint32)
+        positions = [step * self.batch_size + q for q in places]
+        m = self.sample_size
+        return np.array([permuted(self.batches_key, m, p // m, p % m) for p in positions], np.uint32)
+
+    def step(self, parameters, step, factor=1.0):
+        """Parameters after a step, and the minibatch's mean loss and mean error."""
+        weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
+        index = self.minibatch(step)
+        x = signs(self.sample_key, index, self.n)
+        y = self.labels(self.sample_key, index, noisy=True)
+        hidden = x @ weight.T + bias
+        fires = np.maximum(hidden, 0)
+        f = fires @ output + output_bias
+        if self.loss == "hinge":
+            loss, slope = np.maximum(1 - y * f, 0), np.where(1 - y * f > 0, -y, 0)
+        elif self.loss == "square":
+            loss, slope = (f - y) ** 2 / 2, f - y
+        else:
+            loss, slope = np.logaddexp(0, -y * f), -y / (1 + np.exp(y * f))
+        slope = slope / self.batch_size
+        back = slope[:, None] * output * (hidden > 0)
+        gradients = (back.T @ x, back.sum(axis=0), slope @ fires, slope.sum())
+        after = [
+            p - rate * factor * (g + decay * p)
+            for p, g, rate, decay in zip(
+                (weight, bias, output, output_bias),
+                gradients,
+                self.learning_rates,
+                self.decays,
+                strict=True,
+            )
+        ]
+        return after, loss.mean(), (y * f <= 0).mean()
+
+
+@cache
+def trajectory(problem, factors):
+    """Parameters (float32) before, and what `step` gives, for each of the first steps."""
+    rows, before = [], problem.start()
+    for step, factor in enumerate(factors):
+        after = problem.step(before, step, factor)
+        rows.append((before, after))
+        before = [*(np.float32(p) for p in after[0][:3]), float(after[0][3])]
+    return rows
+
+
+def outputs(parameters, x):
+    weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
+    return np.maximum(x @ weight.T + bias, 0) @ output + output_bias

@@ -1,0 +1,100 @@
+"""Random numbers, inputs, labels and minibatches are those of the contract, bit for bit."""
+
+import numpy as np
+import pytest
+from reference import Problem, signs, threefry
+
+ORDERS = [(0, "replacement"), (1, "replacement"), (1000, "replacement"), (2**30, "replacement")] + [
+    (m, "epochs") for m in (1, 2, 3, 5, 31, 32, 33, 1000, 10**9)
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "words"),
+    [  # Random123, kat_vectors: threefry2x32, 20 rounds
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((2**32 - 1, 2**32 - 1), (2**32 - 1, 2**32 - 1), (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 40])
+def test_threefry_gives_the_published_words(native, key, counter, words, count):
+    c0, c1 = (np.full(count, c, np.uint32) for c in counter)
+    got = native.words(key, c0, c1)
+    assert [set(map(int, w)) for w in got] == [{words[0]}, {words[1]}]
+    assert tuple(map(int, threefry(key, *counter))) == words
+
+
+def test_words_are_the_references(native):
+    c0, c1 = np.random.default_rng(0).integers(0, 2**32, (2, 1003), dtype=np.uint32)
+    for got, wanted in zip(native.words((7, 8), c0, c1), threefry((7, 8), c0, c1), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("n", [1, 7, 32, 64, 65, 301])
+def test_signs_are_the_references(native, n):
+    index = np.random.default_rng(n).integers(0, 2**32, 77, dtype=np.uint32)
+    got = native.signs((5, 6), index, n)
+    assert got.dtype == np.int8
+    np.testing.assert_array_equal(got, signs((5, 6), index, n))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("n", [7, 50, 301])
+def test_labels_are_the_references(native, n, noise):
+    problem = Problem(n=n, support=(0, 3, n - 1), noise=noise)
+    index = np.random.default_rng(n).integers(0, 2**32, 333, dtype=np.uint32)
+    for noisy in (False, True):
+        got = problem.network(native).labels((5, 6), index, noisy)
+        np.testing.assert_array_equal(got, problem.labels((5, 6), index, noisy))
+
+
+@pytest.mark.parametrize(("sample_size", "order"), ORDERS)
+@pytest.mark.parametrize("batch_size", [1, 5, 32, 300])
+def test_minibatches_are_the_references(native, sample_size, order, batch_size):
+    problem = Problem(sample_size=sample_size, order=order, batch_size=batch_size)
+    network = problem.network(native)
+    steps = (0, 1, 2, 1, 50) if batch_size < 300 else (0, 1)
+    for step in steps:
+        np.testing.assert_array_equal(network.minibatch(step), problem.minibatch(step))
+
+
+def test_each_epoch_is_a_permutation(native):
+    for m in range(1, 201):
+        problem = Problem(n=1, width=1, support=(0,), sample_size=m, order="epochs", batch_size=m)
+        network = problem.network(native)
+        for epoch in (0, 1, 2, 12345):
+            assert sorted(network.minibatch(epoch)) == list(range(m)), (m, epoch)
+
+
+def test_epochs_put_each_example_everywhere_equally_often(native):
+    # Chi-square of the table of position by example, (m-1)^2 degrees of freedom for permutations;
+    # the threshold is that of an error rate of one in a million (Wilson-Hilferty).
+    m, epochs = 13, 5000
+    network = Problem(sample_size=m, order="epochs", batch_size=m).network(native)
+    counts = np.zeros((m, m))
+    for epoch in range(epochs):
+        counts[np.arange(m), network.minibatch(epoch)] += 1
+    expected = epochs / m
+    statistic = ((counts - expected) ** 2 / expected).sum() * (m - 1) / m
+    freedom = (m - 1) ** 2
+    spread = 2 / (9 * freedom)
+    assert statistic < freedom * (1 - spread + 4.75 * spread**0.5) ** 3
+
+
+@pytest.mark.parametrize(
+    ("sample_size", "order", "step", "message"),
+    [
+        (0, "replacement", 2**27, "online training has 2\\^32 examples"),
+        (10, "replacement", 2**32, "step must be at most 2\\^32"),
+        (1, "epochs", 2**27, "epochs must be fewer than 2\\^32"),
+    ],
+)
+def test_draws_that_would_repeat_are_refused(native, sample_size, order, step, message):
+    problem = Problem(sample_size=sample_size, order=order, batch_size=32)
+    network = problem.network(native)
+    with pytest.raises(ValueError, match=message):
+        network.minibatch(step)
+    late = problem.network(native, step=step - 1)
+    with pytest.raises(ValueError, match=message):
+        late.advance(np.ones(2, np.float32))

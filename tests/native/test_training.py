@@ -1,0 +1,357 @@
+"""Training and evaluation agree with the float64 reference, whatever the instruction set."""
+
+import itertools
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from reference import Problem, outputs, signs, trajectory
+
+ONE = np.ones(1, np.float32)
+# A step in float32 against the same step in float64: sums of up to 1000 terms of size below one.
+TOLERANCE = {"rtol": 2e-5, "atol": 3e-6}
+
+
+def assert_close(got, wanted):
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, **TOLERANCE)
+
+
+def assert_equal(got, wanted):
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def assert_steps_agree(native, problem, factors):
+    for step, (before, (after, loss, error)) in enumerate(trajectory(problem, factors)):
+        network = problem.network(native, start=before, step=step)
+        assert network.advance(np.full(1, factors[step], np.float32)) == 1
+        assert network.step == step + 1
+        assert_close(network.parameters(), after)
+        np.testing.assert_allclose(network.loss, loss, **TOLERANCE)
+        np.testing.assert_allclose(network.error, error, **TOLERANCE)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square", "logistic"])
+@pytest.mark.parametrize(("sample_size", "order"), [(0, "replacement"), (100, "replacement"), (50, "epochs")])
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize("n", [1, 7, 50, 301])
+def test_steps_agree_with_the_reference(native, loss, sample_size, order, noise, n):
+    for width, batch_size in itertools.product((1, 10, 1000), (1, 32, 100)):
+        problem = Problem(
+            n=n,
+            width=width,
+            batch_size=batch_size,
+            loss=loss,
+            sample_size=sample_size,
+            order=order,
+            noise=noise,
+            support=(0, n - 1) if n > 1 else (0,),
+        )
+        assert_steps_agree(native, problem, (1.0,) if width == 1000 else (1.0, 0.5))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square", "logistic"])
+@pytest.mark.parametrize("batch_size", [2, 3, 5, 7, 8, 9, 13, 31, 33, 64, 300])
+def test_odd_batches_agree_with_the_reference(native, loss, batch_size):
+    problem = Problem(n=70, width=33, loss=loss, batch_size=batch_size)
+    assert_steps_agree(native, problem, (1.0, 1.0))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square"])
+@pytest.mark.parametrize(("n", "batch_size"), [(4096, 33), (20, 4096)])
+def test_large_inputs_and_batches_agree_with_the_reference(native, loss, n, batch_size):
+    problem = Problem(n=n, width=20, loss=loss, batch_size=batch_size, sample_size=10**6)
+    assert_steps_agree(native, problem, (1.0,))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square", "logistic"])
+def test_parameters_have_their_own_rates_and_decays(native, loss):
+    problem = Problem(loss=loss, learning_rates=(0.3, 0.2, 0.1, 0.05), decays=(0.5, 0.1, 0.2, 0.3), n=50)
+    assert_steps_agree(native, problem, (1.0, 0.3, 2.0))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square", "logistic"])
+def test_a_trajectory_agrees_with_the_reference(native, loss):
+    problem = Problem(n=20, width=50, loss=loss, noise=0.1)
+    network = problem.network(native)
+    network.advance(np.ones(100, np.float32))
+    parameters = problem.start()
+    for step in range(100):
+        parameters, _, _ = problem.step(parameters, step)
+    for got, wanted in zip(network.parameters(), parameters, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("batch_size", [1, 32, 100])
+def test_results_do_not_depend_on_how_steps_are_grouped(native, loss, batch_size):
+    problem = Problem(n=50, width=100, loss=loss, batch_size=batch_size, order="epochs")
+    factors = np.linspace(1, 0.1, 60, dtype=np.float32)
+    whole = problem.network(native)
+    whole.advance(factors)
+    parts = problem.network(native)
+    for part in np.split(factors, [1, 2, 20, 33]):
+        parts.advance(part)
+    assert_equal(whole.parameters(), parts.parameters())
+    first = problem.network(native)
+    first.advance(factors[:33])
+    resumed = problem.network(native, start=first.parameters(), step=33)
+    resumed.advance(factors[33:])
+    assert_equal(whole.parameters(), resumed.parameters())
+
+
+def test_results_do_not_depend_on_threads(native):
+    problem = Problem(n=50, width=100)
+    factors = np.ones(500, np.float32)
+    alone = problem.network(native)
+    alone.advance(factors)
+    crowd = [problem.network(native) for _ in range(4)]
+    threads = [threading.Thread(target=network.advance, args=(factors,)) for network in crowd]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for network in crowd:
+        assert_equal(network.parameters(), alone.parameters())
+
+
+def test_loss_and_error_are_means_over_the_last_advance(native):
+    problem = Problem(n=20, width=50)
+    network, single = problem.network(native), problem.network(native)
+    network.advance(np.ones(5, np.float32))
+    network.advance(np.ones(10, np.float32))
+    single.advance(np.ones(5, np.float32))
+    values = []
+    for _ in range(10):
+        single.advance(ONE)
+        values.append((single.loss, single.error))
+    np.testing.assert_allclose((network.loss, network.error), np.mean(values, axis=0), rtol=1e-6)
+    network.advance(ONE[:0])
+    assert np.isnan(network.loss)
+    assert np.isnan(network.error)
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_divergence_is_found_at_its_step_and_ends_training(native, batch_size):
+    factors = np.ones(10, np.float32)
+    factors[3] = np.inf
+    network = Problem(batch_size=batch_size, loss="square").network(native)
+    assert network.diverged_at == -1
+    assert network.advance(factors) == 4
+    assert network.diverged_at == network.step == 4
+    assert network.advance(factors) == 0
+    assert network.step == 4
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("array", range(4))
+def test_a_network_that_is_not_finite_diverges_at_once(native, array, bad, batch_size):
+    start = list(Problem(width=40).start())
+    if array == 3:
+        start[3] = bad
+    else:
+        start[array].flat[-1] = bad
+    if array == 0:
+        start[array][-1] = bad  # with every sign of inputs: inf - inf is not a number
+    problem = Problem(width=40, batch_size=batch_size)
+    network = problem.network(native, start=start)
+    assert network.advance(np.ones(50, np.float32)) < 50
+    assert network.diverged_at == network.step
+    index = np.arange(200, dtype=np.uint32)
+    f = outputs(start, signs((1, 2), index, 7)) if not np.isinf(bad) else np.zeros(200)
+    assert network.wrong((1, 2), index, False)[np.isnan(f)].all()
+
+
+def test_subnormal_numbers_count_as_zero_inside_and_only_there(native):
+    weight, bias, output, output_bias = Problem(width=200, n=50).start()
+    tiny = np.float32(1e-39)
+    start = (weight * tiny, bias * tiny, output * tiny, output_bias)
+    problem = Problem(width=200, n=50)
+    faded = problem.network(native, start=start)
+    faded.advance(ONE)
+    assert all((p == 0).all() for p in faded.parameters()[:3])
+    assert tiny * np.float32(0.5) > 0
+
+
+def test_a_network_that_has_faded_away_is_as_fast_as_a_fresh_one(native):
+    problem = Problem(width=200, n=50, decays=(1.0, 1.0, 1.0, 0.0), loss="square")
+    factors = np.ones(300, np.float32)
+
+    def fastest(make):
+        times = []
+        for _ in range(5):
+            network = make()
+            start = time.perf_counter()
+            network.advance(factors)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    faded = problem.network(native)
+    faded.advance(np.ones(2000, np.float32))
+    assert fastest(lambda: faded) < 2 * fastest(lambda: problem.network(native))
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (7, 10), (50, 1000), (301, 100)])
+@pytest.mark.parametrize("count", [0, 1, 3, 1000])
+def test_wrong_agrees_with_the_reference(native, n, width, count, noisy):
+    problem = Problem(n=n, width=width, support=(n - 1,), noise=0.2)
+    index = np.random.default_rng(0).integers(0, 2**32, count, dtype=np.uint32)
+    network = problem.network(native)
+    margin = outputs(problem.start(), signs((3, 4), index, n)) * problem.labels((3, 4), index, noisy)
+    clear = abs(margin) > 1e-5  # signs that float32 cannot turn
+    assert clear.sum() >= 0.99 * count
+    np.testing.assert_array_equal(network.wrong((3, 4), index, noisy)[clear], margin[clear] <= 0)
+
+
+def test_an_output_of_zero_is_wrong(native):
+    start = [np.zeros_like(p) for p in Problem().start()[:3]] + [0.0]
+    assert Problem().network(native, start=start).wrong((0, 0), np.arange(5, dtype="u4"), False).all()
+
+
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (7, 10), (50, 1000), (301, 100)])
+@pytest.mark.parametrize("count", [0, 1, 3, 14, 300])
+def test_predict_agrees_with_the_reference(native, n, width, count):
+    problem = Problem(n=n, width=width, support=(0,))
+    x = np.random.default_rng(0).normal(size=(count, n)).astype(np.float32)
+    got = problem.network(native).predict(x)
+    np.testing.assert_allclose(got, outputs(problem.start(), x), rtol=1e-4, atol=1e-5)
+
+
+def test_predict_and_wrong_agree_on_signs(native):
+    problem = Problem(n=50, width=100)
+    network = problem.network(native)
+    index = np.arange(1000, dtype=np.uint32)
+    f = network.predict(native.signs((3, 4), index, 50).astype(np.float32))
+    y = network.labels((3, 4), index, False)
+    assert ((f * y <= 0) == network.wrong((3, 4), index, False)).mean() > 0.99
+
+
+def test_parameters_come_back_as_they_went_in(native):
+    for n, width in ((1, 1), (7, 10), (50, 33)):
+        problem = Problem(n=n, width=width, support=(0,))
+        assert_equal(problem.network(native).parameters(), problem.start())
+
+
+def within(seconds, call):
+    start = time.perf_counter()
+    call()
+    assert time.perf_counter() - start < seconds
+
+
+@pytest.mark.parametrize("width", [10, 100_000])
+def test_stop_ends_an_advance_until_resume(native, width):
+    network = Problem(n=50, width=width).network(native)
+    done = []
+    factors = np.ones(20_000_000, np.float32)
+    thread = threading.Thread(target=lambda: done.append(network.advance(factors)))
+    thread.start()
+    time.sleep(0.1)
+    network.stop()
+    within(1.0, thread.join)
+    assert network.stopped
+    assert done[0] == network.step > 0
+    assert network.advance(ONE) == 0
+    with pytest.raises(native.Stopped):
+        network.wrong((0, 0), np.arange(5, dtype="u4"), False)
+    with pytest.raises(native.Stopped):
+        network.predict(np.ones((2, 50), np.float32))
+    network.resume()
+    assert network.advance(ONE) == 1
+
+
+def test_stop_ends_an_evaluation(native):
+    network = Problem(n=50, width=100_000).network(native)
+    caught = []
+
+    def evaluate():
+        try:
+            network.wrong((0, 0), np.arange(2_000_000, dtype="u4"), False)
+        except native.Stopped as stopped:
+            caught.append(stopped)
+
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    time.sleep(0.1)
+    network.stop()
+    within(1.0, thread.join)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("work", ["advance", "wrong"])
+def test_ctrl_c_ends_work_in_the_main_thread(native, work):
+    network = Problem(n=50, width=100_000).network(native)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        if work == "advance":
+            network.advance(np.ones(1_000_000, np.float32))
+        else:
+            network.wrong((0, 0), np.arange(10_000_000, dtype="u4"), False)
+    assert time.perf_counter() - start < 1.1
+    if work == "advance":
+        assert network.step > 0
+
+
+def test_a_network_works_for_one_thread_at_a_time(native):
+    network = Problem(n=50, width=1000).network(native)
+    factors = np.ones(10_000_000, np.float32)
+    thread = threading.Thread(target=network.advance, args=(factors,))
+    thread.start()
+    time.sleep(0.05)
+    with pytest.raises(RuntimeError, match="at work in another thread"):
+        network.parameters()
+    network.stop()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"support": (0, 7)}, "support must be in 0 ... n-1: 7 with n=7"),
+        ({"support": (-1,)}, "support must be in 0 ... n-1: -1 with n=7"),
+        ({"support": (2, 2)}, "support must be distinct: 2 twice"),
+        ({"noise": 1.5}, "noise must be in 0 ... 1: noise=1.5"),
+        ({"noise": float("nan")}, "noise must be in 0 ... 1: noise=nan"),
+        ({"sample_size": -1}, "sample_size must be in 0 ... 2^30: sample_size=-1"),
+        ({"sample_size": 2**30 + 1}, "sample_size must be in 0 ... 2^30: sample_size=1073741825"),
+        ({"order": "random"}, "order must be replacement or epochs: got 'random'"),
+        ({"batch_size": 0}, "batch_size must be in 1 ... 65536: batch_size=0"),
+        ({"loss": "cross"}, "loss must be hinge, square or logistic: got 'cross'"),
+        ({"learning_rates": (1.0,)}, "learning_rates must be four: got 1"),
+        ({"decays": (0, 0, 0, float("inf"))}, "decays must be finite: got inf"),
+    ],
+)
+def test_bad_options_are_refused_by_rule_and_value(native_module, change, message):
+    with pytest.raises(ValueError) as caught:
+        Problem().but(**change).network(native_module)
+    assert str(caught.value) == message
+
+
+def test_bad_shapes_are_refused_by_rule_and_value(native_module):
+    weight, bias, output, output_bias = Problem().start()
+    with pytest.raises(ValueError, match="bias must have length width=10: got 9"):
+        Problem().network(native_module, start=(weight, bias[1:], output, output_bias))
+    with pytest.raises(ValueError, match="output_weight must have length width=10: got 9"):
+        Problem().network(native_module, start=(weight, bias, output[1:], output_bias))
+    with pytest.raises(ValueError, match="x must have n=7 columns: got 6"):
+        Problem().network(native_module).predict(np.zeros((2, 6), np.float32))
+    with pytest.raises(ValueError, match="c1 must have length of c0=3: got 2"):
+        native_module.words((0, 0), np.zeros(3, np.uint32), np.zeros(2, np.uint32))
+
+
+def test_instruction_sets_are_chosen_by_name(native_module):
+    known = native_module.instruction_sets()
+    assert known[0] == "baseline"
+    assert native_module.instruction_set() in known
+    with pytest.raises(ValueError, match="instruction set must be one of baseline.*: got 'mmx'"):
+        native_module.use_instruction_set("mmx")
+
+
+def test_the_peak_is_a_plausible_number(native):
+    assert 0.5 < native.fma_peak(0.02) < 1000
