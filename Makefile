@@ -42,6 +42,19 @@ test: check ## the checks and all tests but the slow ones
 test-all: check test-native ## the checks and all tests
 	$(BIN)/pytest
 
+# Leaks are not looked for: Python itself does not give everything back. The sanitizer's library has to
+# come first in the process, and libstdc++ with it, so that it sees exceptions.
+SANITIZED := build/sanitized
+test-native: venv ## the native tests under the address and undefined-behaviour sanitizers
+	@$(BIN)/python -m pip install --quiet --group native
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release \
+	  -DELEGANS_SANITIZE=ON -DELEGANS_WERROR=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED)
+	file="$$(ls $(CURDIR)/$(SANITIZED)/_native*.so)"; \
+	ELEGANS_NATIVE_FILE="$$file" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(ldd "$$file" | awk '/lib(asan|stdc)/ { print $$3 }' | tr '\n' ' ')" \
+	  $(BIN)/python -m pytest tests/native
+
 check: venv ## formatting, lint, types, the floors of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,0 +1,1 @@
+"""What a person looks at: live progress, the state of this machine, and how fast it is."""

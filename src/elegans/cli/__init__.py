@@ -1,0 +1,300 @@
+"""The commands: thin over the Python of the package.
+
+Nothing heavy is imported before a command needs it, so that ``elegans --help`` is instant.
+"""
+
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from elegans.errors import ElegansError
+
+
+class Exit(IntEnum):
+    """What a command's exit code says."""
+
+    WELL = 0
+    SOME_FAILED = 1
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+
+
+app = typer.Typer(name="elegans", rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+_ClickError: Any = typer.BadParameter.__mro__[2]
+"""The base of click's errors; typer carries a click of its own from some version on."""
+
+
+def _count(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"must be a whole number of at least 1: {text!r}")
+    return int(text)
+
+
+Imports = Annotated[
+    list[Path] | None,
+    typer.Option("--import", metavar="FILE.py", help="Load your own tasks, models and probes; may be repeated."),
+]
+Workers = Annotated[
+    int | None, typer.Option(parser=_count, metavar="N", help="Processes at work.", show_default="all cores")
+]
+Engine = Annotated[str, typer.Option(metavar="auto|fused|jax", help="What trains.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        arguments: what follows ``elegans``; by default what the process was called with.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        return int(app(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
+    except _ClickError as error:
+        return _refuse(error.format_message())
+    except (ElegansError, OSError) as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+
+
+def _refuse(reason: str) -> int:
+    """Say in one line what was wrong with the input."""
+    sys.stdout.flush()
+    print("error:", " ".join(reason.split()), file=sys.stderr)
+    return Exit.BAD_INPUT
+
+
+def _load(files: list[Path] | None) -> None:
+    """Import a user's own files, so that their classes are known by their kinds."""
+    if files:
+        from elegans import extensions
+
+        for file in files:
+            extensions.load(file)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, soft_wrap=True)
+
+
+def _say(text: str = "") -> None:
+    typer.echo(text)
+
+
+@app.command("list", epilog="Example: elegans list")
+def list_experiments() -> None:
+    """List every experiment: what it shows, its source, its scales with the time to expect."""
+    from elegans.experiments import EXPERIMENTS
+
+    for name, experiment in EXPERIMENTS.items():
+        _say(name)
+        _say(f"  shows   {experiment.shows}")
+        _say(f"  source  {experiment.source}")
+        for scale, settings in experiment.scales.items():
+            _say(f"  {scale:7} {settings.expected}")
+
+
+@app.command(epilog="Example: elegans run success-frontier --scale laptop --out results --workers 2")
+def run(
+    context: typer.Context,
+    experiment: Annotated[str, typer.Argument(help="An experiment's name; see `elegans list`.")],
+    scale: Annotated[str, typer.Option(metavar="smoke|laptop|paper", help="How much of it to run.")] = "laptop",
+    out: Annotated[Path, typer.Option(help="Where the folder with figure, table and record goes.")] = Path("results"),
+    store: Annotated[str | None, typer.Option(metavar="URL", help="Where outcomes are kept.")] = None,
+    workers: Workers = None,
+    seeds: Annotated[
+        int | None, typer.Option(parser=_count, metavar="N", help="Trials a cell.", show_default="the scale's own")
+    ] = None,
+    engine: Engine = "auto",
+    imports: Imports = None,
+) -> int:
+    """Run an experiment and draw its figure. Run it again to go on where it was left."""
+    _load(imports)
+    from elegans.app.progress import SweepView
+    from elegans.experiments import run_experiment
+
+    with SweepView(_console()) as view:
+        result = run_experiment(
+            experiment, scale, out=out, store=store, workers=workers, seeds=seeds, engine=engine, watch=view
+        )
+    _say(f"figure  {', '.join(str(path) for path in result.figures)}")
+    _say(f"table   {result.table_path}")
+    _say(f"record  {result.record}")
+    _say(view.summary(result.seconds))
+    return Exit.SOME_FAILED if view.failed else Exit.WELL
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: elegans train --task sparse-parity --n 50 --k 3 --sample-size 1000 --width 1000 "
+    "--init sparse:2 --seed 0",
+)
+def train(
+    context: typer.Context,
+    task: Annotated[str, typer.Option(metavar="KIND", help="What is learned.")] = "sparse-parity",
+    sample_size: Annotated[
+        str | None,
+        typer.Option(metavar="M", help="Examples in the sample.", show_default="online: fresh ones every step"),
+    ] = None,
+    model: Annotated[str, typer.Option(metavar="KIND", help="What learns.")] = "mlp",
+    width: Annotated[
+        str | None, typer.Option(metavar="N", help="Hidden neurons.", show_default="1000 for an mlp")
+    ] = None,
+    init: Annotated[
+        str | None, typer.Option(metavar="sparse:2|dense", help="Initial hidden weights.", show_default="dense")
+    ] = None,
+    learning_rate: Annotated[str, typer.Option(metavar="RATE", help="Step size.")] = "0.1",
+    weight_decay: Annotated[str, typer.Option(metavar="RATE", help="L2 in the gradient.")] = "0.01",
+    batch_size: Annotated[str, typer.Option(metavar="N", help="Examples in a minibatch.")] = "32",
+    steps: Annotated[str, typer.Option(metavar="N", help="The largest number of steps.")] = "100000",
+    loss: Annotated[str, typer.Option(metavar="hinge|square|logistic", help="The loss.")] = "hinge",
+    seed: Annotated[str, typer.Option(metavar="N", help="All draws follow from it.")] = "0",
+    engine: Engine = "auto",
+    probe: Annotated[list[str] | None, typer.Option(metavar="KIND", help="A measure to take as well.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Any field, as in model.width=100.")
+    ] = None,
+    imports: Imports = None,
+) -> int:
+    """Train one network and watch it learn.
+
+    The fields of the task are options too: --n, --k, --support and --noise for sparse-parity.
+    """
+    _load(imports)
+    from elegans.cli.options import trial_from
+
+    # Values go on as they were typed: the trial reads them, and its errors name rule and value.
+    own = {"width": "1000" if width is None and model == "mlp" else width, "init": init}
+    record = {
+        "task": {"kind": task},
+        "regime": {"kind": "online"} if sample_size is None else {"kind": "sample", "size": sample_size},
+        "model": {"kind": model, **{name: value for name, value in own.items() if value is not None}},
+        "training": {
+            "kind": "sgd",
+            "learning_rate": learning_rate,
+            "weight_decay": weight_decay,
+            "batch_size": batch_size,
+            "steps": steps,
+            "loss": loss,
+        },
+        "seed": seed,
+    }
+    named = [option for parameter in context.command.params for option in parameter.opts]
+    return _train(trial_from(record, context.args, changes or [], named), probe or [], engine)
+
+
+def _train(trial: Any, probes: list[str], engine: str) -> int:
+    """Train a trial in sight of the user and say how it ended."""
+    from elegans.app.curve import CurveView, ending
+    from elegans.probes import Probe, TestError, TrainError
+    from elegans.training import train as train_one
+
+    every = CurveView.period(trial)
+    watched = [TestError(every=every), TrainError(every=every)]
+    watched += [Probe.parse({"kind": kind, "every": every}) for kind in probes]
+    try:
+        with CurveView(_console(), trial) as view:
+            outcome = train_one(trial, probes=watched, engine=engine, watch=view)
+    except KeyboardInterrupt:
+        _say("interrupted: a single trial keeps nothing; the same command begins it again")
+        return Exit.INTERRUPTED
+    for kind in probes:
+        last = {name: values[-1] for name, values in outcome.measures[kind].items() if name != "step"}
+        _say(f"{kind}: " + ", ".join(f"{name} {value:.4g}" for name, value in last.items()))
+    _say(ending(outcome))
+    return Exit.SOME_FAILED if outcome.state == "failed" else Exit.WELL
+
+
+@app.command(epilog="Example: elegans sweep --example > my_sweep.toml && elegans sweep my_sweep.toml --store my.db")
+def sweep(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(help="A sweep written as TOML.")] = None,
+    example: Annotated[bool, typer.Option("--example", help="Print a commented sweep and do nothing else.")] = False,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where outcomes are kept.", show_default="FILE.db")
+    ] = None,
+    workers: Workers = None,
+    engine: Engine = "auto",
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
+    imports: Imports = None,
+) -> int:
+    """Run a grid of your own. Run it again to go on where it was left."""
+    if example:
+        from elegans.sweeps.grid import EXAMPLE
+
+        _say(EXAMPLE.rstrip("\n"))
+        return Exit.WELL
+    if file is None:
+        raise typer.BadParameter("a sweep needs its FILE: see `elegans sweep --example`")
+    _load(imports)
+    from elegans.app.progress import SweepView
+    from elegans.sweeps import Sweep
+    from elegans.sweeps import run as run_sweep
+
+    grid, kept = Sweep.from_toml(file), store or f"{file.stem}.db"
+    with SweepView(_console()) as view:
+        run_sweep(grid, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
+    _say(f"table   {kept} (`elegans export {kept} {file.stem}.csv` writes it out)")
+    _say(view.summary())
+    return Exit.SOME_FAILED if view.failed else Exit.WELL
+
+
+@app.command(epilog="Example: elegans status runs.db")
+def status(store: Annotated[str, typer.Argument(help="A store: a file or a database URL.")]) -> int:
+    """Say how far the runs of a store are: cells done, running and failed, trials a second, time left."""
+    from elegans.sweeps import Store
+
+    with Store(store, create=False) as opened:
+        found = opened.status()
+    _say(str(found))
+    return Exit.WELL
+
+
+@app.command(epilog="Example: elegans export runs.db out.parquet")
+def export(
+    store: Annotated[str, typer.Argument(help="A store: a file or a database URL.")],
+    file: Annotated[Path, typer.Argument(help="Where to: .parquet or .csv.")],
+) -> int:
+    """Write a store's table, a row a trial, to a file."""
+    from elegans.sweeps import Store
+
+    with Store(store, create=False) as opened:
+        rows = opened.export(file)
+    _say(f"{rows} trials in {file}")
+    return Exit.WELL
+
+
+@app.command(epilog="Example: elegans doctor")
+def doctor() -> int:
+    """Say what this machine has, and which engines work on it and why others do not."""
+    from elegans.app.doctor import examine
+
+    for section, facts in examine().items():
+        _say(section)
+        for name, fact in facts.items():
+            _say(f"  {name:16} {fact}")
+    return Exit.WELL
+
+
+@app.command(epilog="Example: elegans bench --json")
+def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
+    """Measure trials a second and GFLOP/s here, beside this machine's multiply-add peak; under a minute."""
+    import json
+
+    from elegans.app.bench import heading, report, row
+
+    if as_json:
+        _say(json.dumps(report()))
+        return Exit.WELL
+    _say(heading())
+    measured = report(seen=lambda rate: _say(row(rate)))
+    if measured["peak_gflops"]:
+        _say(f"multiply-add peak, {measured['cores']} cores at once: {measured['peak_gflops']:.0f} GFLOP/s")
+    return Exit.WELL

@@ -1,0 +1,80 @@
+"""From what was typed after ``elegans train`` to a trial."""
+
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from elegans.component import suggest
+from elegans.errors import TrialError
+
+
+def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[str], options: Sequence[str]) -> Any:
+    """Return the trial that the options of ``elegans train`` describe.
+
+    Args:
+        record: the trial as far as named options tell it: ``task``, ``regime``, ``model``, ``training``, ``seed``.
+        extra: what is left of the command line: the fields of the task.
+        changes: ``path=value`` for any field, applied last.
+        options: the names of the named options, to suggest one for a misspelt one.
+
+    Raises:
+        TrialError: an option is unknown, or the trial breaks a rule.
+    """
+    from elegans.tasks import Task
+    from elegans.training import Trial
+
+    task = record["task"]["kind"]
+    fields = Task.members()[task].model_fields if task in Task.members() else None
+    for name, value in pairs(extra):
+        if fields is not None and name not in fields:
+            known = [*options, *(f"--{field.replace('_', '-')}" for field in fields)]
+            raise TrialError(f"no such option: --{name.replace('_', '-')}{suggest(f'--{name}', known)}")
+        record["task"][name] = value
+    for change in changes:
+        path, equals, text = change.partition("=")
+        if not equals:
+            raise TrialError(f"--set must be path=value, as in model.width=100: {change!r}")
+        assign(record, path, literal(text))
+    return Trial.parse(record)
+
+
+def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return names and values of ``--name value`` and ``--name=value``.
+
+    Raises:
+        TrialError: something is no option, or an option has no value.
+    """
+    found, left = [], list(arguments)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("--"):
+            raise TrialError(f"an option must begin with two dashes: {word!r}")
+        name, equals, text = word.removeprefix("--").partition("=")
+        if not equals:
+            if not left:
+                raise TrialError(f"an option must have a value: {word!r}")
+            text = left.pop(0)
+        found.append((name.replace("-", "_"), literal(text)))
+    return found
+
+
+def literal(text: str) -> Any:
+    """Return a value as TOML would read it (numbers, booleans, lists, records), or else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def assign(record: dict[str, Any], path: str, value: Any) -> None:
+    """Set the field at a dotted path of a nested record, making the records on the way.
+
+    Raises:
+        TrialError: something on the way is no record.
+    """
+    *way, last = path.split(".")
+    for name in way:
+        record = record.setdefault(name, {})
+        if not isinstance(record, dict):
+            raise TrialError(f"{name!r} has no fields of its own: {path!r}")
+    record[last] = value
