@@ -15,6 +15,8 @@ from elegans.training.engines import ENGINES, Engine
 
 WIDTHS = (10, 100, 1000, 10_000)
 INPUTS, SUPPORT, SAMPLE, BATCH = 50, 3, 1000, 32
+SECONDS = 1.0
+"""How long each engine is measured at each width."""
 TRIAL_STEPS = 20_000
 """How many steps make the trial that trials a second are counted in."""
 JAX_NETWORKS = 32
@@ -44,14 +46,14 @@ class Rate:
     gflops: float
 
 
-def trial(width: int, n: int = INPUTS, seed: int = 0) -> Trial:
+def trial(width: int, seed: int = 0) -> Trial:
     """Return a trial whose steps all cost the full price.
 
     The fused engine leaves out the backward pass of examples that cost nothing, which makes a network
     that has learned its sample cheaper. With this learning rate none gets there.
     """
     return Trial(
-        task=SparseParity(n=n, k=SUPPORT),
+        task=SparseParity(n=INPUTS, k=SUPPORT),
         regime=Sample(SAMPLE),
         model=MLP(width=width),
         training=SGD(
@@ -87,45 +89,42 @@ def together(work: Callable[[int], float], threads: int) -> float:
         return sum(pool.map(work, range(threads)))
 
 
-def peak(seconds: float = 0.5, threads: int | None = None) -> float | None:
+def peak(seconds: float = 0.5) -> float | None:
     """Return the measured float32 multiply-add peak in GFLOP/s with all cores busy; None without native code.
 
     Args:
         seconds: how long to measure.
-        threads: how many cores; by default all that this process may use.
     """
     try:
         from elegans import _native
     except ImportError:
         return None
-    return together(lambda _: float(_native.fma_peak(seconds)), threads or cores())
+    return together(lambda _: float(_native.fma_peak(seconds)), cores())
 
 
-def rates(widths: Sequence[int] = WIDTHS, seconds: float = 1.0) -> Iterator[Rate]:
-    """Measure every engine that works here at every width, and each accelerator that JAX sees.
+def rates(seconds: float) -> Iterator[Rate]:
+    """Measure every engine that works here at every width, and the accelerator that JAX sees first.
 
     Args:
-        widths: hidden neurons a network.
         seconds: how long to measure each.
     """
-    for width in widths:
+    for width in WIDTHS:
         if ENGINES["fused"].unavailable() is None:
             yield _fused(width, seconds)
         if ENGINES["jax"].unavailable() is None:
             yield from _jax(width, seconds)
 
 
-def report(seconds: float = 1.0, seen: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
+def report(seen: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
     """Measure everything and return one record of plain values.
 
     Args:
-        seconds: how long to measure each engine at each width.
         seen: called with each rate as it is known.
     """
     chosen, _ = instruction_sets()
     measured_peak = peak()
     rows = []
-    for rate in rates(seconds=seconds):
+    for rate in rates(SECONDS):
         seen(rate)
         share = rate.gflops / measured_peak if measured_peak and rate.device == "cpu" else None
         rows.append({**asdict(rate), "share_of_peak": share})

@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it, so that ``elegans --help`` is instant.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
@@ -98,7 +99,7 @@ def list_experiments() -> None:
         _say(f"  shows   {experiment.shows}")
         _say(f"  source  {experiment.source}")
         for scale, settings in experiment.scales.items():
-            _say(f"  {scale:7} {settings.expected}")
+            _say(f"  {scale:7} {settings.time}")
 
 
 @app.command(epilog="Example: elegans run success-frontier --scale laptop --out results --workers 2")
@@ -120,15 +121,42 @@ def run(
     from elegans.app.progress import SweepView
     from elegans.experiments import run_experiment
 
+    command = shlex.join(["elegans", *context.obj])
     with SweepView(_console()) as view:
         result = run_experiment(
-            experiment, scale, out=out, store=store, workers=workers, seeds=seeds, engine=engine, watch=view
+            experiment,
+            scale,
+            out=out,
+            store=store,
+            workers=workers,
+            seeds=seeds,
+            engine=engine,
+            watch=view,
+            command=command,
         )
-    _say(f"figure  {', '.join(str(path) for path in result.figures)}")
-    _say(f"table   {result.table_path}")
-    _say(f"record  {result.record}")
-    _say(view.summary(result.seconds))
-    return Exit.SOME_FAILED if view.failed else Exit.WELL
+    files = result.files
+    _say(f"figure  {files['figure']}, {files['print']}")
+    _say(f"table   {files['table']}")
+    _say(f"record  {files['record']}")
+    return _end(view.last, result.interrupted, store or str(result.folder / "runs.db"), command)
+
+
+def _end(progress: Any, interrupted: int, kept: str, command: str) -> int:
+    """Say in the last line what a run came to, and return its exit code.
+
+    Args:
+        progress: what the run said last.
+        interrupted: how many trials are left because the run was stopped.
+        kept: where the outcomes are.
+        command: what goes on with the run.
+    """
+    from elegans.app.progress import ending
+
+    if interrupted:
+        _say(f"interrupted: {progress.done} of {progress.trials} trials are kept in {kept}; to go on: {command}")
+        return Exit.INTERRUPTED
+    _say(ending(progress))
+    return Exit.SOME_FAILED if progress.failed else Exit.WELL
 
 
 @app.command(
@@ -218,10 +246,12 @@ def sweep(
     file: Annotated[Path | None, typer.Argument(help="A sweep written as TOML.")] = None,
     example: Annotated[bool, typer.Option("--example", help="Print a commented sweep and do nothing else.")] = False,
     store: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where outcomes are kept.", show_default="FILE.db")
+        str | None, typer.Option(metavar="URL", help="Where outcomes are kept.", show_default="the file's, or FILE.db")
     ] = None,
     workers: Workers = None,
-    engine: Engine = "auto",
+    engine: Annotated[
+        str | None, typer.Option(metavar="auto|fused|jax", help="What trains.", show_default="the file's")
+    ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
     imports: Imports = None,
 ) -> int:
@@ -238,12 +268,15 @@ def sweep(
     from elegans.sweeps import Sweep
     from elegans.sweeps import run as run_sweep
 
-    grid, kept = Sweep.from_toml(file), store or f"{file.stem}.db"
+    swept = Sweep.from_toml(file)
+    kept = store or swept.store or f"{file.stem}.db"
     with SweepView(_console()) as view:
-        run_sweep(grid, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
-    _say(f"table   {kept} (`elegans export {kept} {file.stem}.csv` writes it out)")
-    _say(view.summary())
-    return Exit.SOME_FAILED if view.failed else Exit.WELL
+        table = run_sweep(
+            swept, kept, workers=workers, engine=engine or swept.engine, retry_failed=retry_failed, watch=view
+        )
+    _say(f"table   {kept}; to write it out: elegans export {kept} {file.stem}.csv")
+    interrupted = int((table["state"] == "interrupted").sum())
+    return _end(view.last, interrupted, kept, shlex.join(["elegans", *context.obj]))
 
 
 @app.command(epilog="Example: elegans status runs.db")

@@ -1,0 +1,381 @@
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import tomllib
+
+import pandas as pd
+import pytest
+
+from elegans.app import bench
+from elegans.cli import app, main
+from elegans.sweeps.grid import EXAMPLE
+
+COMMANDS = ["list", "run", "train", "sweep", "status", "export", "doctor", "bench"]
+TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
+
+
+@pytest.fixture
+def elegans(capsys, tmp_path, monkeypatch):
+    """Run a command line in an empty folder; return its exit code, output and error output."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """The store of the example sweep, run to its end."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "example.toml").write_text(EXAMPLE)
+    assert main(["sweep", str(folder / "example.toml"), "--store", str(folder / "runs.db"), "--workers", "1"]) == 0
+    return folder / "runs.db"
+
+
+def test_the_commands_are_those_of_the_manual():
+    assert [command.name for command in app.registered_commands] == [
+        None if name != "list" else name for name in COMMANDS
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(elegans, command):
+    code, out, _ = elegans(command, "--help")
+    assert code == 0
+    assert f"Example: elegans {command}" in " ".join(out.split())
+
+
+def test_without_a_command_the_commands_are_listed(elegans):
+    code, out, _ = elegans()
+    assert code == 0
+    assert all(f"  {command} " in out for command in COMMANDS)
+
+
+BAD = {
+    "k above n": (["train", "--n", 50, "--k", 60], "k must be at most n: k=60, n=50"),
+    "no inputs": (["train", "--n", 0, "--k", 1], "n must be greater than or equal to 1: n=0"),
+    "no width": (["train", *TINY, "--width", 0], "width must be greater than or equal to 1: width='0'"),
+    "no steps": (["train", *TINY, "--steps", 0], "steps must be greater than or equal to 1: steps='0'"),
+    "no batch": (
+        ["train", *TINY, "--batch-size", -1],
+        "batch_size must be greater than or equal to 1: batch_size='-1'",
+    ),
+    "no sample": (["train", *TINY, "--sample-size", 0], "size must be greater than or equal to 1: size='0'"),
+    "no number": (["train", *TINY, "--width", "wide"], "width='wide'"),
+    "too many non-zeros": (
+        ["train", *TINY, "--init", "sparse:60"],
+        "nonzeros of a sparse init must be at most n: nonzeros=60, n=10",
+    ),
+    "missing field": (["train", "--n", 50], "SparseParity needs 'k'"),
+    "unknown command": (["trian"], "No such command 'trian'"),
+    "unknown option": (["train", *TINY, "--widht", 5], "no such option: --widht; did you mean '--width'?"),
+    "option of run": (["run", "success-frontier", "--sclae", "smoke"], "No such option: --sclae"),
+    "unknown task": (
+        ["train", "--task", "sparse-partiy"],
+        "unknown task 'sparse-partiy'; did you mean 'sparse-parity'?",
+    ),
+    "unknown model": (["train", *TINY, "--model", "mpl"], "unknown model 'mpl'; did you mean 'mlp'?"),
+    "unknown init": (["train", *TINY, "--init", "spars:2"], "unknown init 'spars'; did you mean 'sparse'?"),
+    "unknown loss": (["train", *TINY, "--loss", "hing"], "unknown loss 'hing'; did you mean 'hinge'?"),
+    "unknown probe": (
+        ["train", *TINY, "--probe", "fourier-gp"],
+        "unknown probe 'fourier-gp'; did you mean 'fourier-gap'?",
+    ),
+    "unknown engine": (["train", *TINY, "--engine", "fusd"], "unknown engine 'fusd'; did you mean 'fused'?"),
+    "unknown field": (["train", *TINY, "--set", "model.widht=5"], "MLP has no field 'widht'; did you mean 'width'?"),
+    "no field": (
+        ["train", *TINY, "--set", "model.width"],
+        "--set must be path=value, as in model.width=100: 'model.width'",
+    ),
+    "field of a number": (["train", *TINY, "--set", "seed.x=1"], "'seed' has no fields of its own: 'seed.x'"),
+    "no value": (["train", *TINY, "--noise"], "an option must have a value: '--noise'"),
+    "stray word": (["train", *TINY, "stray"], "an option must begin with two dashes: 'stray'"),
+    "no extension": (["train", *TINY, "--import", "mine.py"], "an extension must be a file that exists: mine.py"),
+    "unknown experiment": (
+        ["run", "succes-frontier"],
+        "unknown experiment 'succes-frontier'; did you mean 'success-frontier'?",
+    ),
+    "unknown scale": (
+        ["run", "success-frontier", "--scale", "smok"],
+        "success-frontier has no scale 'smok'; did you mean 'smoke'?",
+    ),
+    "no seeds": (["run", "success-frontier", "--seeds", 0], "must be a whole number of at least 1: '0'"),
+    "no workers": (["run", "success-frontier", "--workers", "two"], "must be a whole number of at least 1: 'two'"),
+    "no sweep": (["sweep"], "a sweep needs its FILE"),
+    "no such sweep": (["sweep", "no.toml"], "a sweep file must be readable: no.toml"),
+    "no such store": (["status", "no.db"], "no.db"),
+    "no store to export": (["export", "no.db", "out.csv"], "no.db"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_with_rule_and_value_and_starts_nothing(elegans, tmp_path, arguments, said):
+    code, out, err = elegans(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("widht = 3", "sweep file has no key 'widht'"),
+        (EXAMPLE.replace("width = 100", "widht = 100"), "MLP has no field 'widht'; did you mean 'width'?"),
+        (EXAMPLE.replace('"model.width"', '"model.widht"'), "MLP has no field 'widht'; did you mean 'width'?"),
+        (EXAMPLE.replace("[10, 100]", "[]"), "an axis must have at least one value: model.width=[]"),
+        (EXAMPLE.replace("n = 20", "n = 1"), "k must be at most n: k=2, n=1"),
+        ("[trial", "a sweep file must be TOML"),
+    ],
+)
+def test_a_bad_sweep_file_is_one_line_and_starts_nothing(elegans, tmp_path, written, said):
+    (tmp_path / "bad.toml").write_text(written)
+    code, out, err = elegans("sweep", "bad.toml")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
+
+
+def not_a_database(path):
+    path.write_text("a diary, not a database\n" * 100)
+
+
+def somebody_elses(path):
+    with sqlite3.connect(path) as database:
+        database.execute("create table diary (day text)")
+    database.close()
+
+
+@pytest.mark.parametrize("made", [not_a_database, somebody_elses])
+def test_a_store_that_is_not_ours_is_refused_and_left_as_it_is(elegans, tmp_path, made):
+    path = tmp_path / "theirs.db"
+    made(path)
+    before = path.read_bytes()
+    (tmp_path / "my.toml").write_text(EXAMPLE)
+    for arguments in (["status", path], ["export", path, "out.csv"], ["sweep", "my.toml", "--store", path]):
+        code, out, err = elegans(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "theirs.db" in err
+    assert path.read_bytes() == before
+
+
+def test_a_store_in_no_folder_is_refused(elegans, tmp_path):
+    (tmp_path / "my.toml").write_text(EXAMPLE)
+    code, out, err = elegans("sweep", "my.toml", "--store", tmp_path / "nowhere" / "runs.db")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "nowhere" in err
+
+
+def test_results_that_cannot_be_written_are_refused(elegans, tmp_path):
+    (tmp_path / "taken").write_text("")
+    code, out, err = elegans("run", "success-frontier", "--scale", "smoke", "--out", "taken")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "taken" in err
+
+
+def test_list_tells_source_and_scales(elegans):
+    code, out, _ = elegans("list")
+    assert code == 0
+    assert out.startswith("success-frontier\n")
+    for word in ("Pareto", "figure", "smoke", "laptop", "paper"):
+        assert word in out
+
+
+def test_train_says_when_it_solved(elegans):
+    code, out, _ = elegans("train", *TINY, "--task", "sparse-parity", "--sample-size", 1000, "--seed", 3)
+    assert code == 0
+    assert out.splitlines()[-1].startswith("solved at step ")
+    assert "test error" in out.splitlines()[-1] and "train error" in out.splitlines()[-1]
+
+
+def test_train_takes_any_field_by_its_path_and_any_task_field_by_its_name(elegans):
+    changes = [
+        "--set",
+        "training.success.every=7",
+        "--set",
+        "training.success.stop=false",
+        "--set",
+        "training.steps=70",
+    ]
+    code, out, _ = elegans("train", *TINY, "--noise=0.5", "--support", "[1, 2]", *changes, "--probe", "fourier-gap")
+    assert code == 0
+    assert "unsolved after 70 steps" in out
+    assert "fourier-gap: relaxed " in out
+
+
+def test_train_says_where_it_diverged(elegans):
+    code, out, _ = elegans("train", *TINY, "--learning-rate", "1e30")
+    assert code == 0
+    assert out.startswith("diverged at step ")
+
+
+MAJORITY = """
+import numpy as np
+import elegans as el
+from elegans import random
+
+class Majority(el.Task):
+    n: int
+
+    @property
+    def input_size(self):
+        return self.n
+
+    def examples(self, hidden, key, index):
+        x = random.signs(key, index, self.n)
+        return x, 2 * (x.sum(axis=1) > 0).astype(np.float32) - 1
+"""
+
+
+def test_train_takes_a_task_of_the_users_own(elegans, tmp_path):
+    (tmp_path / "majority.py").write_text(MAJORITY)
+    code, out, err = elegans("train", "--import", "majority.py", "--task", "majority", "--n", 5, "--width", 20)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1].startswith("solved at step ")
+
+
+def test_the_example_sweep_parses_and_its_text_is_what_is_printed(elegans):
+    code, out, _ = elegans("sweep", "--example")
+    assert (code, out) == (0, EXAMPLE)
+    assert {"trial", "axes", "seeds"} <= tomllib.loads(out).keys()
+
+
+def test_the_example_sweep_runs_and_a_second_time_does_nothing(elegans, store):
+    code, out, _ = elegans("sweep", store.parent / "example.toml", "--store", store)
+    assert code == 0
+    assert out.splitlines()[-1].startswith("20 of 20 trials done (0 of them by this run")
+
+
+def test_status_tells_cells_and_trials(elegans, store):
+    code, out, _ = elegans("status", store)
+    assert code == 0
+    assert "4 of 4 done" in out
+
+
+@pytest.mark.parametrize(("name", "read"), [("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)])
+def test_export_writes_a_row_a_trial(elegans, tmp_path, store, name, read):
+    code, _, _ = elegans("export", store, name)
+    table = read(tmp_path / name)
+    assert code == 0
+    assert len(table) == 20
+    assert {"model.width", "regime.size", "seed", "state", "solved_at", "test_error", "steps", "seconds"} <= set(table)
+
+
+def test_export_names_the_suffixes_that_it_knows(elegans, tmp_path, store):
+    code, out, err = elegans("export", store, "out.xlsx")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert ".parquet" in err and ".csv" in err and "out.xlsx" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+FAILING = """
+import elegans as el
+
+class Failing(el.Model):
+    def initialise(self, key, task):
+        raise RuntimeError("no such luck")
+
+    def apply(self, parameters, x):
+        return x[:, 0]
+"""
+
+
+def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans, tmp_path):
+    (tmp_path / "failing.py").write_text(FAILING)
+    written = EXAMPLE.replace('kind = "mlp"', 'kind = "failing"').replace("width = 100", "")
+    written = written.replace('init = "sparse:2"', "").replace('"model.width" = [10, 100]', "")
+    (tmp_path / "my.toml").write_text(written)
+    code, out, _ = elegans("sweep", "my.toml", "--import", "failing.py", "--workers", 1)
+    assert code == 1
+    assert "10 failed" in out.splitlines()[-1]
+    assert "no such luck" not in out
+
+
+def test_run_ends_with_where_things_lie(elegans, tmp_path):
+    code, out, _ = elegans("run", "success-frontier", "--scale", "smoke", "--seeds", 1, "--out", "here", "--workers", 1)
+    assert code == 0
+    folder = tmp_path / "here" / "success-frontier"
+    for name in ("figure.png", "figure.pdf", "table.csv", "record.json"):
+        assert str(folder.relative_to(tmp_path) / name) in out
+        assert (folder / name).stat().st_size > 0
+    record = json.loads((folder / "record.json").read_text())
+    assert record["command"] == "elegans run success-frontier --scale smoke --seeds 1 --out here --workers 1"
+    assert "solved" in out.splitlines()[-1]
+
+
+def test_doctor_tells_versions_machine_and_engines(elegans):
+    code, out, _ = elegans("doctor")
+    assert code == 0
+    for word in ("versions", "python", "cores", "memory", "instruction set", "fused", "jax", "jax devices"):
+        assert word in out
+
+
+def test_bench_prints_one_json_object(elegans, monkeypatch):
+    monkeypatch.setattr(bench, "WIDTHS", (10, 100))
+    monkeypatch.setattr(bench, "SECONDS", 0.05)
+    code, out, _ = elegans("bench", "--json")
+    assert code == 0
+    assert out.count("\n") == 1
+    measured = json.loads(out)
+    assert {rate["width"] for rate in measured["rates"]} == {10, 100}
+    assert all(rate["gflops"] > 0 and rate["trials_per_second"] > 0 for rate in measured["rates"])
+
+
+def test_bench_prints_a_row_a_measurement_and_the_peak(elegans, monkeypatch):
+    monkeypatch.setattr(bench, "WIDTHS", (10,))
+    monkeypatch.setattr(bench, "SECONDS", 0.05)
+    code, out, _ = elegans("bench")
+    assert code == 0
+    assert "GFLOP/s" in out.splitlines()[1]
+    assert any(line.startswith("jax") for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    "code", ["import elegans", "import elegans.cli", "from elegans import cli; cli.main(['--help'])"]
+)
+def test_jax_is_not_loaded_before_it_is_needed(code):
+    heavy = {"jax", "pandas", "matplotlib", "numpy", "sqlalchemy"}
+    check = f"{code}\nimport sys\nfound = {heavy} & set(sys.modules)\nassert not found, found"
+    subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
+
+
+LONG = EXAMPLE.replace("seeds = 5", "seeds = 100000").replace("width = 100", "width = 300")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_ctrl_c_ends_soon_and_says_how_to_go_on(tmp_path):
+    (tmp_path / "long.toml").write_text(LONG)
+    command = [sys.executable, "-m", "elegans.cli", "sweep", "long.toml", "--workers", "1"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not outcomes(tmp_path / "long.db") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 2
+    assert (process.returncode, err) == (130, "")
+    last = out.splitlines()[-1]
+    assert last.startswith("interrupted: ")
+    assert last.endswith("to go on: elegans sweep long.toml --workers 1")
+    assert outcomes(tmp_path / "long.db") > 0
+
+
+def outcomes(path):
+    """Return how many trials a store has finished, 0 where it is not there yet."""
+    if not path.exists():
+        return 0
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return database.execute("select count(*) from trials where state in ('solved', 'unsolved')").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        database.close()
