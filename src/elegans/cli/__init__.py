@@ -41,7 +41,7 @@ Imports = Annotated[
     typer.Option("--import", metavar="FILE.py", help="Load your own tasks, models and probes; may be repeated."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(parser=_count, metavar="N", help="Processes at work.", show_default="all cores")
+    int | None, typer.Option(parser=_count, metavar="N", help="Threads that train.", show_default="all cores")
 ]
 Engine = Annotated[str, typer.Option(metavar="auto|fused|jax", help="What trains.")]
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(error.format_message())
     except (ElegansError, OSError) as error:
         return _refuse(str(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
 
 
@@ -122,41 +122,41 @@ def run(
     from elegans.experiments import run_experiment
 
     command = shlex.join(["elegans", *context.obj])
-    with SweepView(_console()) as view:
-        result = run_experiment(
-            experiment,
-            scale,
-            out=out,
-            store=store,
-            workers=workers,
-            seeds=seeds,
-            engine=engine,
-            watch=view,
-            command=command,
-        )
-    files = result.files
-    _say(f"figure  {files['figure']}, {files['print']}")
-    _say(f"table   {files['table']}")
-    _say(f"record  {files['record']}")
-    return _end(view.last, result.interrupted, store or str(result.folder / "runs.db"), command)
+    view = SweepView(_console())
+    try:
+        with view:
+            result = run_experiment(
+                experiment,
+                scale,
+                out=out,
+                store=store,
+                workers=workers,
+                seeds=seeds,
+                engine=engine,
+                watch=view,
+                command=command,
+            )
+    except KeyboardInterrupt:
+        return _interrupted(view.last, store or str(out / experiment / "runs.db"), command)
+    _say(f"figure  {result.files['figure']}, {result.files['print']}")
+    _say(f"table   {result.files['table']}")
+    _say(f"record  {result.files['record']}")
+    return _ended(view.last)
 
 
-def _end(progress: Any, interrupted: int, kept: str, command: str) -> int:
-    """Say in the last line what a run came to, and return its exit code.
-
-    Args:
-        progress: what the run said last.
-        interrupted: how many trials are left because the run was stopped.
-        kept: where the outcomes are.
-        command: what goes on with the run.
-    """
+def _ended(progress: Any) -> int:
+    """Say in the last line what a run came to, and return its exit code."""
     from elegans.app.progress import ending
 
-    if interrupted:
-        _say(f"interrupted: {progress.done} of {progress.trials} trials are kept in {kept}; to go on: {command}")
-        return Exit.INTERRUPTED
     _say(ending(progress))
     return Exit.SOME_FAILED if progress.failed else Exit.WELL
+
+
+def _interrupted(progress: Any, store: str, command: str) -> int:
+    """Say in the last line what a stopped run leaves behind and what goes on with it."""
+    kept = f"{progress.done} of {progress.trials} trials are kept in {store}" if progress else "nothing was begun"
+    _say(f"interrupted: {kept}; to go on: {command}")
+    return Exit.INTERRUPTED
 
 
 @app.command(
@@ -249,9 +249,7 @@ def sweep(
         str | None, typer.Option(metavar="URL", help="Where outcomes are kept.", show_default="the file's, or FILE.db")
     ] = None,
     workers: Workers = None,
-    engine: Annotated[
-        str | None, typer.Option(metavar="auto|fused|jax", help="What trains.", show_default="the file's")
-    ] = None,
+    engine: Engine = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
     imports: Imports = None,
 ) -> int:
@@ -270,13 +268,14 @@ def sweep(
 
     swept = Sweep.from_toml(file)
     kept = store or swept.store or f"{file.stem}.db"
-    with SweepView(_console()) as view:
-        table = run_sweep(
-            swept, kept, workers=workers, engine=engine or swept.engine, retry_failed=retry_failed, watch=view
-        )
+    view = SweepView(_console())
+    try:
+        with view:
+            run_sweep(swept, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
+    except KeyboardInterrupt:
+        return _interrupted(view.last, kept, shlex.join(["elegans", *context.obj]))
     _say(f"table   {kept}; to write it out: elegans export {kept} {file.stem}.csv")
-    interrupted = int((table["state"] == "interrupted").sum())
-    return _end(view.last, interrupted, kept, shlex.join(["elegans", *context.obj]))
+    return _ended(view.last)
 
 
 @app.command(epilog="Example: elegans status runs.db")
