@@ -1,0 +1,267 @@
+"""What is written to a store: runs, their claims, and outcomes; each function within one transaction."""
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, update
+
+from elegans.errors import StoreError
+from elegans.probes import Probe
+from elegans.sweeps import liveness
+from elegans.sweeps.frames import columns_of
+from elegans.sweeps.grid import Sweep
+from elegans.sweeps.reading import Survey, cell_numbers, read_measures, signed, survey
+from elegans.sweeps.schema import CELLS, DETAILS, RUNS, TRIALS
+from elegans.training.outcome import FINISHED, Outcome
+from elegans.training.trial import Trial
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's name in its store, and what settles a trial for it.
+
+    Args:
+        number: its number in the store.
+        token: what tells it from every other run.
+        probes: the probes whose measures an outcome must have, as JSON.
+        retry_failed: whether a failed trial is to be trained again.
+    """
+
+    number: int
+    token: str
+    probes: frozenset[str]
+    retry_failed: bool
+
+    def settles(self, state: str | None, probes: str | None) -> bool:
+        """Return whether an outcome is all that the run asks for: finished with the measures, or failed."""
+        if state == "failed":
+            return not self.retry_failed
+        return state in FINISHED and self.probes <= probe_set(probes)
+
+
+@lru_cache(maxsize=1024)
+def probe_set(text: str | None) -> frozenset[str]:
+    """Return the probes that a row names, each as JSON."""
+    return frozenset(json.dumps(probe, sort_keys=True) for probe in json.loads(text)) if text else frozenset()
+
+
+def probe_texts(probes: Iterable[Probe]) -> frozenset[str]:
+    """Return probes as JSON."""
+    return frozenset(json.dumps(probe.model_dump(mode="json"), sort_keys=True) for probe in probes)
+
+
+def begin(
+    connection: Connection, sweep: Sweep, name: str | None, probes: frozenset[str], retry_failed: bool
+) -> tuple[Run, Survey]:
+    """Enter a run and its sweep's cells; return the run and what the store has of the sweep."""
+    run = Run(0, uuid.uuid4().hex, probes, retry_failed)
+    ids = _register(connection, sweep.cells)
+    found = survey(connection, sweep, run.settles)
+    wanted = [
+        {"number": ids[template.cell], "count": int(len(seeds) + others)}
+        for (template, seeds), others in zip(sweep.parts, found.others, strict=True)
+    ]
+    more = case((CELLS.c.wanted < bindparam("count"), bindparam("count")), else_=CELLS.c.wanted)
+    connection.execute(update(CELLS).where(CELLS.c.id == bindparam("number")).values(wanted=more), wanted)
+    host, pid, process_started = liveness.this_process()
+    now = time.time()
+    row = {
+        "token": run.token,
+        "name": name,
+        "host": host,
+        "pid": pid,
+        "process_started": process_started,
+        "started": now,
+        "heartbeat": now,
+        "cells": len(sweep.parts),
+        "trials": len(sweep),
+        "missing": len(sweep) - int(np.count_nonzero(found.settled)),
+    }
+    key = connection.execute(insert(RUNS), row).inserted_primary_key
+    assert key is not None
+    return Run(key[0], run.token, probes, retry_failed), found
+
+
+def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, int]:
+    """Return the numbers of cells by hash, entering those that are new."""
+    by_hash = {template.cell: template for template in templates}
+    ids = cell_numbers(connection, by_hash)
+    rows = [
+        {
+            "hash": key,
+            "trial": template.model_dump_json(exclude={"seed"}),
+            "columns": columns_of(template),
+            "wanted": 0,
+        }
+        for key, template in by_hash.items()
+        if key not in ids
+    ]
+    if rows:
+        connection.execute(insert(CELLS), rows)
+        ids = cell_numbers(connection, by_hash)
+    return ids
+
+
+_CLAIMED = select(TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, TRIALS.c.claim).where(
+    TRIALS.c.cell == bindparam("number"), TRIALS.c.seed.in_(bindparam("seeds", expanding=True))
+)
+_CLAIM = (
+    update(TRIALS)
+    .where(TRIALS.c.cell == bindparam("number"), TRIALS.c.seed == bindparam("place"))
+    .values(claim=bindparam("by"))
+)
+
+
+def claim(connection: Connection, run: Run, trials: Iterable[Trial]) -> list[Trial]:
+    """Claim those of the trials that are neither settled nor held by a living run, and return them."""
+    cells: dict[str, dict[int, Trial]] = {}
+    for trial in trials:
+        cells.setdefault(trial.cell, {})[trial.seed] = trial
+    ids = _register(connection, (next(iter(seeds.values())) for seeds in cells.values()))
+    claimed: list[Trial] = []
+    new, old = [], []
+    living: dict[int, bool] = {}
+    for key, by_seed in cells.items():
+        asked = {"number": ids[key], "seeds": [signed(seed) for seed in by_seed]}
+        rows = {row.seed: row for row in connection.execute(_CLAIMED.with_for_update(), asked)}
+        for seed, trial in by_seed.items():
+            row = rows.get(signed(seed))
+            if row is None:
+                new.append({"cell": ids[key], "seed": signed(seed), "claim": run.number, "attempts": 0})
+            elif run.settles(row.state, row.probes) or _held(connection, row.claim, living):
+                continue
+            else:
+                old.append({"number": ids[key], "place": signed(seed), "by": run.number})
+            claimed.append(trial)
+    if new:
+        connection.execute(insert(TRIALS), new)
+    if old:
+        connection.execute(_CLAIM, old)
+    return claimed
+
+
+def _held(connection: Connection, holder: int | None, living: dict[int, bool]) -> bool:
+    """Return whether a claim's holder is at work; each is looked up once a transaction."""
+    if holder is None:
+        return False
+    if holder not in living:
+        row = connection.execute(select(RUNS).where(RUNS.c.id == holder)).first()
+        living[holder] = row is not None and liveness.is_alive(row)
+    return living[holder]
+
+
+_RECORD = (
+    update(TRIALS)
+    .where(TRIALS.c.cell == bindparam("number"), TRIALS.c.seed == bindparam("place"))
+    .values(
+        {
+            name: bindparam(name)
+            for name in ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds")
+        }
+        | {name: bindparam(name) for name in ("engine", "probes", "run", "recorded")}
+        | {"claim": null(), "attempts": TRIALS.c.attempts + 1}
+    )
+)
+_STOPPED = (
+    update(TRIALS)
+    .where(TRIALS.c.cell == bindparam("number"), TRIALS.c.seed == bindparam("place"))
+    .where(TRIALS.c.state.is_(None) | (TRIALS.c.state == "interrupted"))
+    .values(
+        {
+            name: bindparam(name)
+            for name in ("state", "steps", "seconds", "evaluation_seconds", "engine", "run", "recorded")
+        }
+    )
+)
+_FORGET = delete(DETAILS).where(DETAILS.c.cell == bindparam("number"), DETAILS.c.seed == bindparam("place"))
+
+
+def record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> None:
+    """Write down outcomes of claimed trials; an interrupted one never takes the place of a finished one."""
+    ids = cell_numbers(connection, (outcome.trial.cell for outcome in outcomes))
+    stopped = [_row(run, ids, outcome) for outcome in outcomes if outcome.state == "interrupted"]
+    if stopped:
+        names = {"number", "place", *(key for key in _STOPPED.compile().params if key in stopped[0])}
+        connection.execute(_STOPPED, [{name: row[name] for name in names} for row in stopped])
+    ended = [outcome for outcome in outcomes if outcome.state != "interrupted"]
+    if not ended:
+        return
+    rows = [_row(run, ids, outcome) for outcome in ended]
+    details = [_details(row, outcome) for row, outcome in zip(rows, ended, strict=True)]
+    if run.probes:
+        for row, detail, outcome in zip(rows, details, ended, strict=True):
+            _keep_measures(connection, row, detail, outcome)
+    changed = connection.execute(_RECORD, rows).rowcount
+    if 0 <= changed < len(rows):
+        raise StoreError(f"an outcome must be of a claimed trial: {len(rows) - changed} of {len(rows)} are of none")
+    connection.execute(_FORGET, [{"number": row["number"], "place": row["place"]} for row in rows])
+    kept = [detail for detail in details if any(detail[name] is not None for name in ("curve", "measures", "error"))]
+    if kept:
+        connection.execute(insert(DETAILS), kept)
+
+
+def _row(run: Run, ids: Mapping[str, int], outcome: Outcome) -> dict[str, Any]:
+    probes = [json.loads(text) for text in sorted(run.probes)] if outcome.state in FINISHED else []
+    return {
+        "number": ids[outcome.trial.cell],
+        "place": signed(outcome.trial.seed),
+        "state": outcome.state,
+        "solved_at": outcome.solved_at,
+        "test_error": outcome.test_error,
+        "train_error": outcome.train_error,
+        "steps": outcome.steps,
+        "seconds": outcome.seconds,
+        "evaluation_seconds": outcome.evaluation_seconds,
+        "engine": outcome.engine,
+        "probes": json.dumps(probes, sort_keys=True) if probes else None,
+        "run": run.number,
+        "recorded": time.time(),
+    }
+
+
+def _details(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    return {
+        "cell": row["number"],
+        "seed": row["place"],
+        "curve": outcome.curve.to_bytes() if outcome.curve.step else None,
+        "measures": json.dumps(outcome.measures, default=_plain) if outcome.measures else None,
+        "error": outcome.error,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers and arrays, which a probe may measure, as JSON has them."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
+
+
+def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str, Any], outcome: Outcome) -> None:
+    """Add what other probes measured before: the trial was the same, and so is what they would see now."""
+    if outcome.state not in FINISHED:
+        return
+    here = (DETAILS.c.cell == row["number"]) & (DETAILS.c.seed == row["place"])
+    there = (TRIALS.c.cell == row["number"]) & (TRIALS.c.seed == row["place"])
+    before = connection.scalar(select(TRIALS.c.probes).where(there))
+    if not before:
+        return
+    measures = {**read_measures(connection.scalar(select(DETAILS.c.measures).where(here))), **outcome.measures}
+    detail["measures"] = json.dumps(measures, default=_plain)
+    probes = {probe["kind"]: probe for probe in (*json.loads(before), *json.loads(row["probes"]))}
+    row["probes"] = json.dumps([probes[kind] for kind in sorted(probes)], sort_keys=True)
+
+
+def beat(connection: Connection, run: Run) -> None:
+    """Write down that a run is alive."""
+    connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(heartbeat=time.time()))
+
+
+def release(connection: Connection, run: Run) -> None:
+    """Free what a run still holds, and enter that it has ended."""
+    connection.execute(delete(TRIALS).where(TRIALS.c.claim == run.number, TRIALS.c.state.is_(None)))
+    connection.execute(update(TRIALS).where(TRIALS.c.claim == run.number).values(claim=None))
+    connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(finished=time.time()))

@@ -1,0 +1,90 @@
+"""The threads that train: one batch each at a time, nothing but trials in and outcomes out."""
+
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from queue import Empty, SimpleQueue
+
+from elegans.probes import Probe
+from elegans.training.engines import Engine
+from elegans.training.loop import train_together
+from elegans.training.outcome import Outcome
+from elegans.training.trial import Trial
+
+_Batch = tuple[Engine, Sequence[Trial]]
+
+
+class Crew:
+    """Threads that train batches of trials; engines let go of the interpreter while they work.
+
+    The threads are daemons: one that is held up in a long compilation does not hold up the end of the process.
+
+    Args:
+        workers: how many threads.
+        probes: the measures to take.
+    """
+
+    def __init__(self, workers: int, probes: Sequence[Probe]) -> None:
+        self.workers, self.probes = workers, probes
+        self.stop = threading.Event()
+        """Once set, what is being trained ends as interrupted and nothing new is begun."""
+        self.batches = 0
+        """How many batches have been handed out and have not ended."""
+        self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._done: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
+        """Hand out a batch."""
+        self.batches += 1
+        self._todo.put((engine, trials))
+
+    def collect(self, seconds: float) -> list[Outcome]:
+        """Return the outcomes that have come in, after waiting for the first of them for so long at the most."""
+        found: list[Outcome] = []
+        while True:
+            try:
+                outcome = self._done.get(timeout=max(0.0, seconds)) if not found else self._done.get_nowait()
+            except Empty:
+                return found
+            if outcome is None:
+                self.batches -= 1
+                seconds = 0.0
+            else:
+                found.append(outcome)
+
+    def disband(self, seconds: float) -> list[Outcome]:
+        """Stop, and return the outcomes that come in until all threads have ended, or for so long at the most."""
+        self.stop.set()
+        for _ in self._threads:
+            self._todo.put(None)
+        deadline, found = time.monotonic() + seconds, []
+        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
+            found += self.collect(0.01)
+        return found + self.collect(0.0)
+
+    def _work(self) -> None:
+        while (batch := self._todo.get()) is not None:
+            engine, trials = batch
+            if not self.stop.is_set():
+                for outcome in self._outcomes(engine, trials):
+                    self._done.put(outcome)
+            self._done.put(None)
+
+    def _outcomes(self, engine: Engine, trials: Sequence[Trial]) -> Iterator[Outcome]:
+        """Train a batch; where it raises, train what is left one by one, so that only the culprit fails."""
+        left = {(trial.cell, trial.seed): trial for trial in trials}
+        try:
+            for outcome in train_together(trials, engine, probes=self.probes, stopped=self.stop.is_set):
+                del left[outcome.trial.cell, outcome.trial.seed]
+                yield outcome
+        except Exception:  # whatever a user's own class raises
+            if len(trials) == 1:
+                yield Outcome(trials[0], "failed", engine=engine.name, error=traceback.format_exc())
+                return
+            for trial in left.values():
+                if not self.stop.is_set():
+                    yield from self._outcomes(engine, [trial])

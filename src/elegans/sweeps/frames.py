@@ -1,0 +1,119 @@
+"""From rows to tables: the columns of cells and trials as a DataFrame."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic_core import to_jsonable_python
+
+from elegans.training.trial import Trial
+
+Filter = Mapping[str, Any]
+"""By dotted column, the value that a cell must have there, or the values of which it must have one."""
+
+
+def columns_of(template: Trial) -> str:
+    """Return a cell's dotted columns as JSON."""
+    columns = template.columns()
+    del columns["seed"]
+    return json.dumps(to_jsonable_python(columns, fallback=str, inf_nan_mode="constants"))
+
+
+def read_columns(text: str) -> dict[str, Any]:
+    """Return a cell's dotted columns from JSON; lists come back as tuples."""
+    found: dict[str, Any] = json.loads(text)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+def matches(columns: Mapping[str, Any], where: Filter) -> bool:
+    """Return whether a cell's columns are what a filter asks for."""
+    return all(_is_one_of(columns.get(name), wanted) for name, wanted in where.items())
+
+
+def _is_one_of(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list | set | frozenset | range | np.ndarray):
+        return any(value == one for one in wanted)
+    return bool(value == wanted)
+
+
+def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = None) -> pd.DataFrame:
+    """Return the dotted columns of cells as a table.
+
+    Args:
+        cells: each cell's columns; where cells differ in which they have, the gaps are missing values.
+        rows: which cell each row of the table shows; by default one row a cell.
+
+    Returns:
+        One row for each entry of ``rows``; whole numbers with gaps are ``Int64``, others as pandas infers.
+    """
+    made = {}
+    for name in _united(cells):
+        column = _series([cell.get(name) for cell in cells])
+        made[name] = column if rows is None else column.take(rows).reset_index(drop=True)
+    return pd.DataFrame(made, index=pd.RangeIndex(len(cells) if rows is None else len(rows)))
+
+
+def _united(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all cells; one that the first cells lack stands where the others have it."""
+    names: list[str] = []
+    for cell in dict.fromkeys(tuple(cell) for cell in cells):
+        place = 0
+        for name in cell:
+            if name not in names:
+                names.insert(place, name)
+            place = names.index(name) + 1
+    return names
+
+
+def _series(values: list[Any]) -> "pd.Series[Any]":
+    present = [value for value in values if value is not None]
+    if present and len(present) < len(values) and all(type(value) is int for value in present):
+        return pd.Series(values, dtype="Int64")
+    if any(isinstance(value, tuple | dict) for value in present):
+        return pd.Series(values, dtype=object)
+    return pd.Series(values)
+
+
+def whole_numbers(values: Sequence[int | None]) -> np.ndarray:
+    """Return whole numbers as int64."""
+    return np.array(values, np.int64)
+
+
+def numbers(values: Sequence[float | None]) -> np.ndarray:
+    """Return numbers as float64, None as NaN."""
+    return np.array(values, np.float64)
+
+
+class Labels:
+    """Turns a column of few distinct texts into small codes and back."""
+
+    def __init__(self) -> None:
+        """Begin with no label known."""
+        self.known: dict[str | None, int] = {}
+
+    def __call__(self, values: Sequence[str | None]) -> np.ndarray:
+        """Return the code of each text."""
+        for value in set(values) - self.known.keys():
+            self.known[value] = len(self.known)
+        return np.fromiter(map(self.known.__getitem__, values), np.int32, len(values))
+
+    def series(self, codes: np.ndarray) -> "pd.Series[Any]":
+        """Return codes as the texts that they stand for."""
+        texts = pd.Series(list(self.known), dtype="str")
+        return texts.take(codes).reset_index(drop=True)
+
+
+def median(times: np.ndarray, trials: int) -> float:
+    """Return the median time to solve, unsolved trials having an infinite one; NaN where it is not finite.
+
+    Args:
+        times: the times of the solved trials, in any order.
+        trials: how many trials there were, solved or not.
+    """
+    lower, upper = (trials - 1) // 2, trials // 2
+    if trials == 0 or upper >= len(times):
+        return float("nan")
+    ordered = np.partition(times, (lower, upper))
+    return float((ordered[lower] + ordered[upper]) / 2)

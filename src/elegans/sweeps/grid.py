@@ -1,0 +1,272 @@
+"""Many trials from a grid: the product of axes, and seeds inside every cell."""
+
+import operator
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from elegans import extensions
+from elegans.component import Component, suggest
+from elegans.errors import SweepError
+from elegans.training.trial import Trial
+
+Seeds = Sequence[int]
+_C = TypeVar("_C", bound=Component)
+
+EXAMPLE = """\
+# A sweep: every combination of the axes is a cell, and every cell is trained once for each seed.
+
+seeds = 5                    # the seeds 0 to 4, or a list: [0, 17, 42]
+engine = "auto"              # fused (native), jax (everything), or auto: the first that takes a trial
+# store = "example.db"       # where outcomes are kept, relative to this file
+# import = ["my_task.py"]    # files with your own tasks, models and probes, relative to this file
+
+[trial.task]                 # what is learned: the product of k of the n input signs
+kind = "sparse-parity"
+n = 20
+k = 2
+
+[trial.regime]               # how examples reach the learner: "online", or a fixed sample
+kind = "sample"
+size = 1000
+
+[trial.model]                # what learns
+kind = "mlp"
+width = 100
+init = "sparse:2"            # shorthand for { kind = "sparse", nonzeros = 2 }
+
+[trial.training]
+kind = "sgd"
+learning_rate = 0.1
+weight_decay = 0.01
+steps = 2000
+
+[trial.training.success]     # solved: a test error of at most 10% on 2000 held-out examples
+error = 0.1
+examples = 2000
+every = 100
+
+[axes]                       # dotted paths into the trial
+"model.width" = [10, 100]
+"regime" = ["sample:100", "sample:1000"]
+"""
+"""A commented sweep file that runs in seconds."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Many trials, lazily: one template trial a cell, and the seeds of each cell.
+
+    Iterating yields the trials cell by cell, the seeds inside. Two sweeps added are both sweeps' trials,
+    each of them once: the cells of the first, then the new cells of the second.
+
+    Args:
+        parts: for each cell its template, a trial with seed 0, and the cell's seeds, all distinct.
+        engine: the engine that the sweep asks for.
+        store: the store that the sweep asks for, or None.
+    """
+
+    parts: tuple[tuple[Trial, Seeds], ...]
+    engine: str = field(default="auto", kw_only=True)
+    store: str | None = field(default=None, kw_only=True)
+
+    @property
+    def cells(self) -> tuple[Trial, ...]:
+        """The template trial of every cell."""
+        return tuple(template for template, _ in self.parts)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every seed that some cell has, in the order of first appearance."""
+        distinct = {id(seeds): seeds for _, seeds in self.parts}
+        return tuple(dict.fromkeys(seed for seeds in distinct.values() for seed in seeds))
+
+    def __len__(self) -> int:
+        """Return the number of trials."""
+        return int(self.first[-1])
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """The number of the first trial of each cell, trials being counted from 0, and then the number of all."""
+        return np.concatenate([[0], np.cumsum([len(seeds) for _, seeds in self.parts])]).astype(np.int64)
+
+    def trial(self, number: int) -> Trial:
+        """Return the trial at a place of the sweep's order, from 0 to ``len(sweep) - 1``."""
+        part = int(np.searchsorted(self.first, number, side="right")) - 1
+        template, seeds = self.parts[part]
+        return template.with_seed(seeds[int(number - self.first[part])])
+
+    def __iter__(self) -> Iterator[Trial]:
+        """Yield every trial, cell by cell."""
+        for template, seeds in self.parts:
+            for seed in seeds:
+                yield template.with_seed(seed)
+
+    def __add__(self, other: "Sweep") -> "Sweep":
+        """Return the trials of both, each of them once; the first sweep's engine and store."""
+        if not isinstance(other, Sweep):
+            return NotImplemented
+        return Sweep(_merged([*self.parts, *other.parts]), engine=self.engine, store=self.store)
+
+    @classmethod
+    def from_toml(cls, source: str | Path) -> "Sweep":
+        """Read a sweep file (see ``EXAMPLE``).
+
+        Args:
+            source: the file's path, or its text.
+
+        Raises:
+            SweepError: there is no such file, it is no TOML, or a key is unknown (the nearest is suggested).
+            TrialError: the trial, or a cell of the grid, breaks a rule.
+        """
+        text, folder = _read(source)
+        try:
+            record = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SweepError(f"a sweep file must be TOML: {error}") from None
+        return _from_record(record, folder)
+
+
+def grid(trial: Trial, axes: Mapping[str, Sequence[Any]], seeds: int | Iterable[int] = 1) -> Sweep:
+    """Return the trials of a grid: every combination of the axes' values, with every seed.
+
+    Args:
+        trial: where the grid starts from; its own seed does not count.
+        axes: by dotted path (``model.width``, ``regime``), the values to take in turn, in any form that
+            the field accepts (``"sample:1000"``). The last axis varies fastest.
+        seeds: how many seeds, counted from 0, or the seeds themselves.
+
+    Raises:
+        SweepError: an axis is empty or no list of values, or a seed is out of range.
+        TrialError: a path names no field (the nearest is suggested), or a combination breaks a rule.
+    """
+    chosen = _seeds(seeds)
+    lists = [_axis(path, values) for path, values in axes.items()]
+    cells = (_replaced(trial, dict(zip(axes, values, strict=True))) for values in product(*lists))
+    return Sweep(_merged([(cell.with_seed(0), chosen) for cell in cells]))
+
+
+def _axis(path: str, values: Any) -> list[Any]:
+    """Return an axis's values as plain Python values, or refuse it."""
+    if path == "seed":
+        raise SweepError("seeds must be given as seeds, not as an axis: axis 'seed'")
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise SweepError(f"an axis must be a list of values: {path}={values!r}")
+    if not len(values):
+        raise SweepError(f"an axis must have at least one value: {path}=[]")
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _seeds(seeds: int | Iterable[int]) -> Seeds:
+    """Return seeds as a range where they follow each other, as a tuple elsewhere."""
+    try:
+        given = range(operator.index(seeds)) if isinstance(seeds, int | np.integer) else seeds
+        chosen = given if isinstance(given, range) else tuple(dict.fromkeys(map(operator.index, given)))
+    except TypeError:
+        raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={seeds!r}") from None
+    if not chosen:
+        raise SweepError(f"seeds must be at least one: seeds={seeds!r}")
+    for seed in (min(chosen), max(chosen)):
+        if not 0 <= seed < 2**64:
+            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={seed}")
+    following = range(chosen[0], chosen[0] + len(chosen))
+    return following if chosen == tuple(following) else chosen
+
+
+def _merged(parts: Sequence[tuple[Trial, Seeds]]) -> tuple[tuple[Trial, Seeds], ...]:
+    """Bring the seeds of equal cells together, so that no trial is there twice."""
+    found: dict[str, tuple[Trial, Seeds]] = {}
+    together: dict[tuple[int, int], Seeds] = {}  # cells that had the same seeds go on sharing them
+    for template, seeds in parts:
+        known, before = found.setdefault(template.cell, (template, seeds))
+        if before is seeds:
+            continue
+        pair = id(before), id(seeds)
+        if pair not in together:
+            together[pair] = before if before == seeds else _seeds([*before, *seeds])
+        found[template.cell] = known, together[pair]
+    return tuple(found.values())
+
+
+def _replaced(component: _C, values: Mapping[str, Any]) -> _C:
+    """Replace fields at several dotted paths at once: only the whole has to obey the rules."""
+    direct: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition(".")
+        if rest:
+            nested.setdefault(name, {})[rest] = value
+        else:
+            direct[name] = value
+    for name in direct.keys() & nested.keys():  # as in "regime" and "regime.size": the outer one first
+        component = component.replace(name, direct.pop(name))
+    fields = {name: getattr(component, name) for name in type(component).model_fields}
+    for name, parts in nested.items():
+        inner = fields.get(name)
+        if not isinstance(inner, Component):
+            return component.replace(f"{name}.{next(iter(parts))}", None)  # raises: it says what is wrong
+        fields[name] = _replaced(inner, parts)
+    for name, value in direct.items():
+        if name not in fields:
+            return component.replace(name, value)  # raises: it suggests the nearest name
+        fields[name] = value
+    return type(component)(**fields)
+
+
+def _read(source: str | Path) -> tuple[str, Path]:
+    """Return a sweep file's text, and the folder that its paths are relative to."""
+    if isinstance(source, str) and ("\n" in source or "=" in source):
+        return source, Path()
+    path = Path(source).expanduser()
+    try:
+        return path.read_text(encoding="utf-8"), path.parent
+    except OSError as error:
+        raise SweepError(f"a sweep file must be readable: {path} ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise SweepError(f"a sweep file must be TOML in UTF-8: {path}") from None
+
+
+_KEYS = {"trial": dict, "axes": dict, "seeds": int | list, "import": list, "engine": str, "store": str}
+
+
+def _from_record(record: dict[str, Any], folder: Path) -> Sweep:
+    for key, value in record.items():
+        if key not in _KEYS:
+            raise SweepError(f"a sweep file has no key {key!r}{suggest(key, _KEYS)}")
+        if not isinstance(value, _KEYS[key]):
+            raise SweepError(f"{key} of a sweep file must be {_named(_KEYS[key])}: {key}={value!r}")
+    if "trial" not in record:
+        raise SweepError("a sweep file must have a trial: the tables [trial.task], [trial.regime], [trial.model], …")
+    for file in record.get("import", []):
+        extensions.load(folder / str(file))
+    axes = dict(_flat(record.get("axes", {})))
+    swept = grid(Trial.parse(record["trial"]), axes, record.get("seeds", 1))
+    return Sweep(swept.parts, engine=record.get("engine", "auto"), store=_beside(record.get("store"), folder))
+
+
+def _named(kind: Any) -> str:
+    return {dict: "a table", list: "a list", str: "a text"}.get(kind, "a number or a list")
+
+
+def _beside(store: str | None, folder: Path) -> str | None:
+    return store if store is None or "://" in store else str(folder / store)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "", seen: set[str] | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield the axes of a table whose paths are written ``"model.width"`` or ``model.width``."""
+    seen = set() if seen is None else seen
+    for key, value in table.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}.", seen)
+            continue
+        if path in seen:
+            raise SweepError(f"an axis must be given once: {path!r}")
+        seen.add(path)
+        yield path, value

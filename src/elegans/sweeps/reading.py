@@ -1,0 +1,266 @@
+"""What is read from a store: fast, in columns, a bounded number of rows at a time."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sqlalchemy import Connection, RowMapping, Select, String, case, cast, func, select
+
+from elegans.component import suggest
+from elegans.errors import StoreError
+from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, median, numbers, read_columns, whole_numbers
+from elegans.sweeps.grid import Sweep
+from elegans.sweeps.places import Places
+from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
+from elegans.training.outcome import FINISHED, Curve, Outcome, State
+from elegans.training.trial import Trial
+
+ROWS_AT_ONCE = 20_000
+"""Rows fetched in one go: what bounds the memory of reading a large store."""
+NAMES_AT_ONCE = 5_000
+"""Values in one list of an SQL statement."""
+
+RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine")
+"""The columns of an outcome, in the order of the table."""
+
+STATES: tuple[State, ...] = (*FINISHED, "failed", "interrupted")
+"""Every state of an outcome."""
+
+Settles = Callable[[str | None, str | None], bool]
+"""Whether a trial's state and probes are all that is asked for."""
+
+
+def signed(seed: int) -> int:
+    """Return a seed as the signed number that stands for it in a store."""
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
+def unsigned(number: int) -> int:
+    """Return the seed that a signed number of a store stands for."""
+    return number + 2**64 if number < 0 else number
+
+
+def _seeds(values: Sequence[Any]) -> np.ndarray:
+    return np.array(values, np.int64).view(np.uint64)
+
+
+def chunks(values: Sequence[Any], size: int = NAMES_AT_ONCE) -> Iterator[Sequence[Any]]:
+    """Yield a sequence in pieces that a statement's list can hold."""
+    return (values[first : first + size] for first in range(0, len(values), size))
+
+
+def cell_numbers(connection: Connection, hashes: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of those of the cells that the store has, by hash."""
+    found: dict[str, int] = {}
+    for some in chunks(list(dict.fromkeys(hashes))):
+        found.update(connection.execute(select(CELLS.c.hash, CELLS.c.id).where(CELLS.c.hash.in_(some))).all())
+    return found
+
+
+_Reader = Callable[[Sequence[Any]], np.ndarray]
+
+
+def fetch(connection: Connection, statement: Select[Any], readers: Sequence[_Reader]) -> list[np.ndarray]:
+    """Return a query's columns as arrays, each made by its reader from a piece of the column at a time."""
+    # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
+    cursor: Any = connection.execute(statement).cursor
+    pieces: list[list[np.ndarray]] = [[reader(())] for reader in readers]
+    while rows := cursor.fetchmany(ROWS_AT_ONCE):
+        for held, reader, values in zip(pieces, readers, zip(*rows, strict=True), strict=True):
+            held.append(reader(values))
+    return [np.concatenate(held) for held in pieces]
+
+
+def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
+    """Yield the statements that together look at the trials of some cells, or one where that is all cells."""
+    if connection.scalar(select(func.count()).select_from(CELLS)) == len(numbers_of):
+        yield statement
+        return
+    for some in chunks(sorted(numbers_of)):
+        yield statement.where(TRIALS.c.cell.in_(some))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Some cells of a store, in the order of the sweep that was asked for or else of the store."""
+
+    numbers: list[int]
+    columns: list[dict[str, Any]]
+    by_hash: dict[str, int]
+
+    def positions(self, cell: np.ndarray) -> np.ndarray:
+        """Return where among these cells each row's cell is."""
+        place = np.zeros(max(self.numbers, default=0) + 1, np.int64)
+        place[self.numbers] = np.arange(len(self.numbers))
+        found: np.ndarray = place[cell]
+        return found
+
+
+def _cells(connection: Connection, sweep: Sweep | None, where: Filter | None) -> _Cells:
+    query = select(CELLS.c.hash, CELLS.c.id, CELLS.c.columns)
+    if sweep is None:
+        rows = [tuple(row) for row in connection.execute(query.order_by(CELLS.c.id))]
+    else:
+        hashes = [template.cell for template, _ in sweep.parts]
+        found = {
+            row.hash: tuple(row)
+            for some in chunks(hashes)
+            for row in connection.execute(query.where(CELLS.c.hash.in_(some)))
+        }
+        rows = [found[each] for each in hashes if each in found]
+    columns = [read_columns(text) for _, _, text in rows]
+    if where:
+        _check_filter(where, columns)
+        kept = [matches(each, where) for each in columns]
+        rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
+        columns = [each for each, keep in zip(columns, kept, strict=True) if keep]
+    return _Cells([row[1] for row in rows], columns, {row[0]: row[1] for row in rows})
+
+
+def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
+    known = dict.fromkeys(name for each in columns for name in each)
+    for name in where:
+        if columns and name not in known:
+            raise StoreError(f"a filter must name a column of the trials: {name!r}{suggest(name, known)}")
+
+
+def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> pd.DataFrame:
+    """Return a row for each trial that came to something; see ``Store.table``."""
+    cells = _cells(connection, sweep, where)
+    state, engine = Labels(), Labels()
+    readers: list[_Reader] = [
+        whole_numbers,
+        _seeds,
+        state,
+        numbers,
+        numbers,
+        numbers,
+        whole_numbers,
+        numbers,
+        numbers,
+        engine,
+    ]
+    query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in RESULTS)).where(
+        TRIALS.c.state.is_not(None)
+    )
+    fetched = [fetch(connection, part, readers) for part in _of_cells(connection, query, cells.numbers)]
+    rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
+    order = _order(rows[0], rows[1], sweep, cells.by_hash)
+    cell, seed, *results = (column[order] for column in rows)
+    table = cell_frame(cells.columns, cells.positions(cell))
+    fits = not len(seed) or seed.max() < 2**63
+    table["seed"] = seed.astype(np.int64) if fits else seed
+    for name, column in zip(RESULTS, results, strict=True):
+        labels = {"state": state, "engine": engine}.get(name)
+        table[name] = column if labels is None else labels.series(column)
+    return table
+
+
+def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: Mapping[str, int]) -> np.ndarray:
+    if sweep is None:
+        return np.lexsort((seed, cell))
+    place = Places(sweep, numbers_of).of(cell, seed)
+    kept = np.flatnonzero(place >= 0)
+    return kept[np.argsort(place[kept])]
+
+
+def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> pd.DataFrame:
+    """Return a row for each cell; see ``Store.cells_table``."""
+    cells = _cells(connection, sweep, where)
+    finished = TRIALS.c.state.in_(FINISHED)
+    query = select(
+        TRIALS.c.cell,
+        *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
+        func.coalesce(func.sum(TRIALS.c.seconds), 0.0),
+        func.aggregate_strings(cast(case((finished, TRIALS.c.solved_at)), String), ","),
+    ).group_by(TRIALS.c.cell)
+    found = np.zeros((len(cells.numbers), 8))
+    found[:, 6] = np.nan
+    position = {number: place for place, number in enumerate(cells.numbers)}
+    for part in _of_cells(connection, query, cells.numbers):
+        for number, solved, unsolved, diverged, failed, interrupted, seconds, times in connection.execute(part):
+            trials = solved + unsolved + diverged
+            solved_at = np.array(times.split(","), np.float64) if times else np.zeros(0)
+            counts = trials, len(solved_at), unsolved, diverged, failed, interrupted
+            found[position[number]] = *counts, median(solved_at, trials), seconds
+    return _with_counts(cell_frame(cells.columns), found)
+
+
+def _with_counts(table: pd.DataFrame, found: np.ndarray) -> pd.DataFrame:
+    for column, name in enumerate(("trials", "solved", "unsolved", "diverged", "failed", "interrupted")):
+        table[name] = found[:, column].astype(np.int64)
+    table["median_steps"], table["seconds"] = found[:, 6], found[:, 7]
+    return table
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a store has of a sweep.
+
+    Args:
+        state: for each trial of the sweep, the place of its state in ``STATES``, or -1 where it has none.
+        settled: for each trial of the sweep, whether nothing more is asked for.
+        others: for each cell of the sweep, how many trials the store has beside the sweep's.
+    """
+
+    state: np.ndarray
+    settled: np.ndarray
+    others: np.ndarray
+
+
+def survey(connection: Connection, sweep: Sweep, settles: Settles) -> Survey:
+    """Return what the store has of a sweep."""
+    known = cell_numbers(connection, (template.cell for template, _ in sweep.parts))
+    places = Places(sweep, known)
+    found = Survey(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
+    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes)
+    for part in _of_cells(connection, query, list(known.values())):
+        probes = Labels()
+        cell, seed, state, probed = fetch(connection, part, [whole_numbers, _seeds, _state_codes, probes])
+        place = places.of(cell, seed)
+        found.others[:] += _count(places.part(cell[place < 0]), len(found.others))
+        for text, code in probes.known.items():
+            rows = np.flatnonzero((place >= 0) & (probed == code))
+            settling = np.array([*(settles(each, text) for each in STATES), False])
+            found.state[place[rows]] = state[rows]
+            found.settled[place[rows]] = settling[state[rows]]
+    return found
+
+
+def _state_codes(values: Sequence[str | None]) -> np.ndarray:
+    codes: dict[str | None, int] = {state: code for code, state in enumerate(STATES)}
+    return np.array([codes.get(value, -1) for value in values], np.int8)
+
+
+def _count(parts: np.ndarray, length: int) -> np.ndarray:
+    return np.bincount(parts[parts >= 0], minlength=length)
+
+
+def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
+    """Return a row of trials joined with details as an outcome."""
+    return Outcome(
+        trial=trial,
+        **{name: row[name] for name in RESULTS},
+        error=row["error"],
+        curve=Curve() if row["curve"] is None else Curve.from_bytes(row["curve"]),
+        measures=read_measures(row["measures"]),
+    )
+
+
+def read_measures(text: str | None) -> dict[str, dict[str, list[Any]]]:
+    """Return measures from JSON."""
+    found: dict[str, dict[str, list[Any]]] = json.loads(text) if text else {}
+    return found
+
+
+def outcome_rows(number: int) -> Select[Any]:
+    """Return the query for the outcomes of one cell, with their details."""
+    same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
+    return (
+        select(TRIALS, DETAILS.c.curve, DETAILS.c.measures, DETAILS.c.error)
+        .join(DETAILS, same, isouter=True)
+        .where(TRIALS.c.cell == number, TRIALS.c.state.is_not(None))
+    )

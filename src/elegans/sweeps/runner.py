@@ -1,0 +1,332 @@
+"""Running a sweep: only what is missing, beside others, and so that it can be cut short at any moment."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.errors import StoreError, SweepError, TrialError
+from elegans.probes import Probe
+from elegans.sweeps.claims import Run
+from elegans.sweeps.crew import Crew
+from elegans.sweeps.grid import Sweep
+from elegans.sweeps.liveness import HEARTBEAT_SECONDS
+from elegans.sweeps.progress import Meter, Progress
+from elegans.sweeps.reading import STATES, Survey
+from elegans.sweeps.store import Store
+from elegans.training.engines import Engine, choose
+from elegans.training.outcome import Outcome
+
+LARGEST_CLAIM = 512
+"""Trials that a run holds ahead of its workers at the most."""
+AHEAD_SECONDS = 1.0
+"""How much work a run claims ahead: enough to keep workers busy, little enough to leave others their share."""
+LOOK_SECONDS = 0.1
+"""How often the run looks up: at signals, at its watcher, at its claims."""
+WAIT_SECONDS = 0.25
+"""How often a run that waits for another one looks at what that one has done."""
+FAREWELL_SECONDS = 1.5
+"""How long an interrupted run waits for what is in flight; with what follows, it ends within two seconds."""
+
+Watch = Callable[[Progress], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run that was stopped by Ctrl-C or SIGTERM; its message says how far it came and how to go on."""
+
+
+def run(
+    sweep: Sweep,
+    store: Store | str | Path | None = None,
+    *,
+    workers: int | None = None,
+    engine: str = "auto",
+    probes: Sequence[Probe] = (),
+    retry_failed: bool = False,
+    watch: Watch | None = None,
+    name: str | None = None,
+) -> pd.DataFrame:
+    """Train what a store lacks of a sweep, and return the table of all its trials.
+
+    Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
+    and each of them returns once its own sweep is complete. A run that was killed is gone on with by
+    running it again. An exception inside a trial makes that trial ``failed``, its traceback is in the
+    store, and the others go on.
+
+    Args:
+        sweep: what to train.
+        store: where outcomes are kept: a store, a path or a URL; by default the one that the sweep
+            names, or else memory, of which only the returned table is left.
+        workers: how many threads train; by default as many as there are cores for this process.
+        engine: ``auto``, ``fused`` or ``jax``; ``auto`` leaves it to the sweep.
+        probes: measures to take along the way (``store.outcome(trial).measures``). A trial whose stored
+            outcome lacks them is trained again.
+        retry_failed: whether to train failed trials again.
+        watch: called with the progress at most ten times a second, and at the end.
+        name: what the run is called in the store's status.
+
+    Returns:
+        A row a trial in the sweep's order; see ``Store.table`` for the columns.
+
+    Raises:
+        StoreError: the store cannot be opened, read or written. What was committed is kept.
+        EngineError: no engine takes one of the trials; nothing has been started.
+        TrialError: a probe cannot look into one of the trials; nothing has been started.
+        SweepError: ``workers`` is not positive, or two probes are of one kind.
+        Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
+    """
+    if workers is not None and workers < 1:
+        raise SweepError(f"workers must be at least 1: workers={workers}")
+    _check_probes(sweep, probes)
+    engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
+    opened = store if isinstance(store, Store) else Store(sweep.store if store is None else store)
+    try:
+        begun, found = opened.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
+        crew = Crew(workers or usable_cores(), probes)
+        _Conductor(sweep, opened, begun, found, engines, crew, watch).conduct()
+        return opened.table(sweep)
+    finally:
+        if opened is not store:
+            opened.close()
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:
+    kinds = [probe.kind for probe in probes]
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            raise SweepError(f"probes must be of different kinds: {kind} is there {kinds.count(kind)} times")
+    for probe in probes:
+        for template in sweep.cells:
+            try:
+                probe.check(template.task, template.model)
+            except TrialError:
+                raise
+            except ValueError as error:
+                raise TrialError(str(error)) from None
+
+
+class _Conductor:
+    """Claims trials, hands them to the crew, writes their outcomes down; all in the calling thread."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        store: Store,
+        run: Run,
+        found: Survey,
+        engines: Sequence[Engine],
+        crew: Crew,
+        watch: Watch | None,
+    ) -> None:
+        self.sweep, self.store, self.run, self.found = sweep, store, run, found
+        self.crew, self.watch, self.meter = crew, watch, Meter()
+        self.groups = _groups(sweep, engines)
+        self.attempted = np.zeros(len(sweep), bool)
+        self.flying: dict[tuple[str, int], int] = {}
+        self.pending: list[Outcome] = []
+        now = time.monotonic()
+        self.next_commit, self.next_beat, self.next_look = now, now + HEARTBEAT_SECONDS, now
+
+    def conduct(self) -> None:
+        """Go on until nothing is missing or a signal comes; leave the store in order in every case."""
+        stop = self.crew.stop
+        try:
+            with _stopped_by_signals(stop):
+                self._work()
+                interrupted = stop.is_set()
+                self._end()
+        except StoreError:  # it would only raise again; what is in flight is lost, what was committed is not
+            self.crew.disband(FAREWELL_SECONDS)
+            with suppress(StoreError):
+                self.store.release(self.run)
+            raise
+        except BaseException:
+            self._end()
+            raise
+        if interrupted:
+            done = int(self.found.settled.sum())
+            raise Interrupted(
+                f"interrupted: {done} of {len(self.sweep)} trials are done; run it again to go on from there"
+            )
+
+    def _end(self) -> None:
+        self.pending += self.crew.disband(FAREWELL_SECONDS if self.crew.batches else 0.0)
+        self._commit()
+        self.store.release(self.run)
+        self._look(at_once=True)
+
+    def _work(self) -> None:
+        todo = ~self.found.settled
+        while todo.any() and not self.crew.stop.is_set():
+            if not self._train(todo):
+                self._wait()
+            self.found = self.store.survey(self.run, self.sweep)
+            todo = ~self.found.settled & ~self.attempted
+
+    def _train(self, todo: np.ndarray) -> bool:
+        """Train those of the trials that can be claimed; return whether there were any."""
+        any_claimed = False
+        for batch in _batches(self.groups, todo, self.sweep.first, self._size):
+            claimed = self._claim(batch)
+            any_claimed = any_claimed or claimed
+            while not self.crew.stop.is_set() and not self._has_room(batch[0]):
+                self._turn()
+            if self.crew.stop.is_set():
+                return True
+        while self.flying and not self.crew.stop.is_set():
+            self._turn()
+        self._commit()
+        return any_claimed
+
+    def _size(self, engine: Engine) -> int:
+        """Return how many trials to claim next."""
+        if engine.side_by_side > 1:
+            return engine.side_by_side
+        ahead = min(LARGEST_CLAIM, max(self.crew.workers, int(self.meter.per_second * AHEAD_SECONDS)))
+        return max(1, ahead - self.crew.batches)
+
+    def _has_room(self, engine: Engine) -> bool:
+        """Return whether to claim more: the crew has, or will soon have, nothing to do."""
+        if engine.side_by_side > 1:
+            return self.crew.batches < self.crew.workers
+        ahead = min(LARGEST_CLAIM, int(self.meter.per_second * AHEAD_SECONDS))
+        return self.crew.batches < max(self.crew.workers, ahead // 2)
+
+    def _claim(self, batch: tuple[Engine, np.ndarray]) -> bool:
+        engine, places = batch
+        trials = {}
+        for place in places.tolist():
+            trial = self.sweep.trial(place)
+            trials[trial.cell, trial.seed] = trial, place
+        claimed = self.store.claim(self.run, [trial for trial, _ in trials.values()])
+        for trial in claimed:
+            place = trials[trial.cell, trial.seed][1]
+            self.flying[trial.cell, trial.seed] = place
+            self.attempted[place] = True
+        for first in range(0, len(claimed), engine.side_by_side):
+            self.crew.train(engine, claimed[first : first + engine.side_by_side])
+        return bool(claimed)
+
+    def _turn(self) -> None:
+        """Take in what has ended, and do what is due."""
+        now = time.monotonic()
+        due = min(self.next_commit, now + LOOK_SECONDS) if self.pending else now + LOOK_SECONDS
+        self.pending += self.crew.collect(due - now)
+        if self.pending and time.monotonic() >= self.next_commit:
+            self._commit()
+        if time.monotonic() >= self.next_beat:
+            self.next_beat = time.monotonic() + HEARTBEAT_SECONDS
+            self.store.beat(self.run)
+        self._look()
+
+    def _commit(self) -> None:
+        """Write down what has ended; a tenth of the time at the most goes into it, so long trials do not wait."""
+        if not self.pending:
+            return
+        begun = time.monotonic()
+        self.store.record(self.run, self.pending)
+        for outcome in self.pending:
+            place = self.flying.pop((outcome.trial.cell, outcome.trial.seed))
+            self.found.state[place] = STATES.index(outcome.state)
+            self.found.settled[place] = outcome.state != "interrupted"
+        self.meter.add(sum(outcome.state != "interrupted" for outcome in self.pending))
+        self.pending = []
+        now = time.monotonic()
+        self.next_commit = now + min(0.25, 10 * (now - begun))
+
+    def _wait(self) -> None:
+        """Give others time to end what they hold."""
+        until = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < until and not self.crew.stop.wait(LOOK_SECONDS):
+            self._turn()
+
+    def _look(self, at_once: bool = False) -> None:
+        """Show the progress to whoever watches."""
+        now = time.monotonic()
+        if self.watch is None or (now < self.next_look and not at_once):
+            return
+        self.next_look = now + LOOK_SECONDS
+        self.watch(self._progress())
+
+    def _progress(self) -> Progress:
+        settled, cells = self.found.settled, len(self.sweep.parts)
+        done = int(settled.sum())
+        count = np.bincount(self.found.state + 1, minlength=len(STATES) + 1)[1:]
+        return Progress(
+            cells=cells,
+            cells_done=int(np.logical_and.reduceat(settled, self.sweep.first[:-1]).sum()) if cells else 0,
+            trials=len(settled),
+            done=done,
+            this_run=self.meter.count,
+            per_second=self.meter.per_second,
+            seconds_left=self.meter.seconds_left(len(settled) - done),
+            elapsed=self.meter.elapsed,
+            **{state: int(count[code]) for code, state in enumerate(STATES)},
+        )
+
+
+_Group = tuple[Engine, np.ndarray]
+"""An engine, and the numbers within the sweep of the cells whose trials it may train side by side."""
+
+
+def _groups(sweep: Sweep, engines: Sequence[Engine]) -> list[_Group]:
+    """Bring the cells together that train side by side; engines that train one at a time take any cells."""
+    found: dict[tuple[str, str], tuple[Engine, list[int]]] = {}
+    for part, (template, engine) in enumerate(zip(sweep.cells, engines, strict=True)):
+        signature = engine.signature(template) if engine.side_by_side > 1 else ""
+        found.setdefault((engine.name, signature), (engine, []))[1].append(part)
+    return [(engine, np.array(parts)) for engine, parts in found.values()]
+
+
+def _batches(
+    groups: Sequence[_Group], todo: np.ndarray, first: np.ndarray, size: Callable[[Engine], int]
+) -> Iterator[tuple[Engine, np.ndarray]]:
+    """Yield the places of the trials to claim next, each batch of the size that is asked for at that moment."""
+    for engine, parts in groups:
+        left = np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])
+        while len(left):
+            take = size(engine)
+            if engine.side_by_side > 1:  # batches of one size: one compilation
+                take = -(-len(left) // -(-len(left) // take))
+            yield engine, left[:take]
+            left = left[take:]
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Let SIGINT and SIGTERM set an event, so that no transaction is cut in two; the second one raises.
+
+    Only the main thread gets signals, and whoever has set up handlers of their own keeps them.
+    """
+
+    def handle(number: int, frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    taken = {}
+    if threading.current_thread() is threading.main_thread():
+        taken = {number: known for number, known in usual.items() if signal.getsignal(number) is known}
+    for number in taken:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, known in taken.items():
+            signal.signal(number, known)

@@ -1,0 +1,205 @@
+"""How far the runs of a store are, as its readers see them."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, case, func, select
+
+from elegans.sweeps.liveness import is_alive
+from elegans.sweeps.schema import CELLS, RUNS, TRIALS
+from elegans.training.outcome import FINISHED
+
+RECENT_SECONDS = 60.0
+"""The trials of so many last seconds say how fast a run is."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run of a store.
+
+    Args:
+        number: its number in the store.
+        name: what it was called, or None.
+        host: the machine that it runs on.
+        pid: its process.
+        started: when it began, in seconds since 1970.
+        finished: when it ended in good order, or None.
+        alive: whether it is still at work.
+        cells: how many cells its sweep has.
+        trials: how many trials its sweep has.
+        missing: how many of them the store lacked when it began.
+        states: how many trials it brought to which end (those trained again later are counted there).
+        running: how many trials it is at.
+        per_second: trials a second in the last minute.
+        seconds_left: an estimate of the time until nothing is missing, or None.
+    """
+
+    number: int
+    name: str | None
+    host: str
+    pid: int
+    started: float
+    finished: float | None
+    alive: bool
+    cells: int
+    trials: int
+    missing: int
+    states: Mapping[str, int]
+    running: int
+    per_second: float
+    seconds_left: float | None
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        how = "running" if self.alive else "finished" if self.finished else "died"
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started))
+        ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
+        rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
+        called = f" {self.name}" if self.name else ""
+        return f"run {self.number}{called} ({how}, begun {when}, {self.host}:{self.pid}): {ended}{rate}"
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a store is: all that any of its runs set out to do, and what has become of it.
+
+    Args:
+        cells: how many cells there are.
+        cells_done: how many need nothing more.
+        cells_running: how many have a trial that is being trained.
+        cells_failed: how many have a trial that failed.
+        trials: how many trials the runs set out to train.
+        states: how many of them came to what; ``running`` and ``pending`` are those that did not yet.
+        per_second: trials a second in the last minute.
+        seconds_left: an estimate of the time left, or None where nobody is at work or nothing is known.
+        runs: every run, the first one first.
+    """
+
+    cells: int
+    cells_done: int
+    cells_running: int
+    cells_failed: int
+    trials: int
+    states: Mapping[str, int]
+    per_second: float
+    seconds_left: float | None
+    runs: tuple[RunStatus, ...]
+
+    def __str__(self) -> str:
+        """Say it in a few lines: cells, trials, and a line a run."""
+        states = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
+        lines = [
+            f"cells   {self.cells_done} of {self.cells} done, {self.cells_running} running, {self.cells_failed} failed",
+            f"trials  {self.trials}: {states or 'none'}",
+        ]
+        if any(run.alive for run in self.runs):
+            lines.append(f"speed   {_rate(self.per_second, self.seconds_left)}")
+        return "\n".join([*lines, *map(str, self.runs)])
+
+
+def _rate(per_second: float, seconds_left: float | None) -> str:
+    left = "time left unknown" if seconds_left is None else f"{_span(seconds_left)} left"
+    return f"{per_second:.3g} trials a second, {left}"
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+_SETTLED = (*FINISHED, "failed")
+
+
+def read_status(connection: Connection) -> Status:
+    """Return the status of a store."""
+    rows = connection.execute(select(RUNS).order_by(RUNS.c.id)).all()
+    living = {row.id for row in rows if is_alive(row)}
+    held, ended, recent = _by_run(connection)
+    runs = tuple(
+        _run_status(row, row.id in living, held[row.id], ended.get(row.id, {}), recent[row.id]) for row in rows
+    )
+    count = _by_cell(connection, living)
+    wanted = np.maximum(count["wanted"], count["rows"])
+    states: Counter[str] = Counter()
+    for counted in ended.values():
+        states.update(counted)
+    running, trials = int(count["running"].sum()), int(wanted.sum())
+    states["running"] = running
+    states["pending"] = max(0, trials - sum(states.values()))
+    left = trials - int(count["settled"].sum())
+    rate = sum(run.per_second for run in runs if run.alive)
+    return Status(
+        cells=len(wanted),
+        cells_done=int((count["settled"] >= wanted).sum()),
+        cells_running=int((count["running"] > 0).sum()),
+        cells_failed=int((count["failed"] > 0).sum()),
+        trials=trials,
+        states=dict(states),
+        per_second=rate,
+        seconds_left=_time_left(left, rate),
+        runs=runs,
+    )
+
+
+def _time_left(left: int, rate: float) -> float | None:
+    return 0.0 if left <= 0 else left / rate if rate > 0 else None
+
+
+def _by_run(connection: Connection) -> tuple[Counter[int], dict[int, dict[str, int]], Counter[int]]:
+    """Return by run: the trials that it holds, those that it ended by state, and those of the last minute."""
+    claim, run, state = TRIALS.c.claim, TRIALS.c.run, TRIALS.c.state
+    held = connection.execute(select(claim, func.count()).where(claim.is_not(None)).group_by(claim))
+    since = time.time() - RECENT_SECONDS
+    lately = func.count(case((TRIALS.c.recorded > since, 1)))
+    ended: dict[int, dict[str, int]] = {}
+    recent: Counter[int] = Counter()
+    # trials that are being trained again are told under what they are now: running
+    query = select(run, state, claim.is_(None), func.count(), lately).where(state.is_not(None))
+    for number, name, free, count, late in connection.execute(query.group_by(run, state, claim.is_(None))):
+        recent[number] += late
+        if free:
+            ended.setdefault(number, {})[str(name)] = count
+    return Counter(dict(held.all())), ended, recent
+
+
+def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], recent: int) -> RunStatus:
+    rate = recent / min(RECENT_SECONDS, max(1.0, time.time() - row.started))
+    left = row.missing - sum(count for state, count in ended.items() if state in _SETTLED)
+    return RunStatus(
+        number=row.id,
+        name=row.name,
+        host=row.host,
+        pid=row.pid,
+        started=row.started,
+        finished=row.finished,
+        alive=alive,
+        cells=row.cells,
+        trials=row.trials,
+        missing=row.missing,
+        states=ended,
+        running=held if alive else 0,
+        per_second=rate,
+        seconds_left=_time_left(left, rate) if alive else None,
+    )
+
+
+def _by_cell(connection: Connection, living: set[int]) -> dict[str, np.ndarray]:
+    """Return, one entry a cell: trials wanted, rows, and how many are settled, failed and running."""
+    held = TRIALS.c.claim.in_(living)
+    settled = TRIALS.c.state.in_(_SETTLED) & ~func.coalesce(held, False)
+    counts = (
+        func.count(),
+        func.count(case((settled, 1))),
+        func.count(case((TRIALS.c.state == "failed", 1))),
+        func.count(case((held, 1))),
+    )
+    found = {row[0]: row[1:] for row in connection.execute(select(TRIALS.c.cell, *counts).group_by(TRIALS.c.cell))}
+    cells = connection.execute(select(CELLS.c.id, CELLS.c.wanted)).all()
+    table = np.array([(wanted, *found.get(number, (0, 0, 0, 0))) for number, wanted in cells], np.int64)
+    names = ("wanted", "rows", "settled", "failed", "running")
+    return dict(zip(names, table.reshape(-1, 5).T, strict=True))

@@ -1,0 +1,268 @@
+"""The one table of outcomes: a row a network, in SQLite or another database."""
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pandas as pd
+from sqlalchemy import Connection, select
+
+from elegans.errors import StoreError
+from elegans.probes import Probe
+from elegans.sweeps import claims, liveness, reading
+from elegans.sweeps.claims import Run
+from elegans.sweeps.frames import Filter
+from elegans.sweeps.grid import Sweep
+from elegans.sweeps.schema import CELLS, TRIALS, in_memory, open_engine, translated
+from elegans.sweeps.status import Status, read_status
+from elegans.training.outcome import Outcome
+from elegans.training.trial import Trial
+
+
+class Store:
+    """Outcomes of trials, a row a network, and the claims of the runs that are at work on them.
+
+    A store is shared: many processes read it while several write. An SQLite file keeps a write-ahead log,
+    so readers never wait; what is committed survives the end of the process at any moment.
+
+    Args:
+        url: None for memory (gone when closed), a path, ``sqlite:///…`` or any SQLAlchemy URL.
+        create: whether a database that is not there, or is empty, becomes a store; without it nothing is
+            changed either: the store is opened for reading only.
+
+    Raises:
+        StoreError: the database cannot be opened, is no store, or is one of a newer version.
+    """
+
+    def __init__(self, url: str | Path | None = None, *, create: bool = True) -> None:
+        self.engine = open_engine(url, read_only=not create)
+        """The database."""
+        self.place = "memory" if in_memory(self.engine.url) else str(url)
+        """What messages call the store."""
+        # one connection in memory, so one transaction at a time; writers to a file take turns in any case
+        self._turn = threading.RLock()
+        self._shared = in_memory(self.engine.url)
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database. A store in memory is gone."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with translated(self.place):
+            if self._shared:
+                with self._turn, self.engine.connect() as connection:
+                    yield connection
+            else:
+                with self.engine.connect() as connection:
+                    yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with (
+            translated(self.place),
+            self._turn,
+            self.engine.connect().execution_options(writing=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def begin(
+        self, sweep: Sweep, *, name: str | None = None, probes: Iterable[Probe] = (), retry_failed: bool = False
+    ) -> tuple[Run, reading.Survey]:
+        """Enter a run of a sweep, which from now on counts as being at work; end it with ``release``.
+
+        Args:
+            sweep: what the run sets out to train.
+            name: what the run is called in ``status``.
+            probes: the probes whose measures an outcome must have, or else the trial is trained again.
+            retry_failed: whether failed trials are to be trained again.
+
+        Returns:
+            The run, and what the store has of the sweep already.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._writing() as connection:
+            run, found = claims.begin(connection, sweep, name, claims.probe_texts(probes), retry_failed)
+            liveness.ACTIVE.add(run.token)
+        return run, found
+
+    def claim(self, run: Run, trials: Iterable[Trial]) -> list[Trial]:
+        """Claim trials for a run, in one transaction, and return those that it got.
+
+        A trial is not to be had once it is settled (finished with the measures that the run asks for, or
+        failed and not to be tried again), nor while a run that is alive holds it.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._writing() as connection:
+            return claims.claim(connection, run, trials)
+
+    def record(self, run: Run, outcomes: Sequence[Outcome]) -> None:
+        """Write down the outcomes of trials that the run has claimed, in one transaction.
+
+        An interrupted outcome does not take the place of a finished one. Measures of other probes that the
+        store has of a trial are kept beside the new ones.
+
+        Raises:
+            StoreError: the store cannot be written, or a trial was never claimed.
+        """
+        with self._writing() as connection:
+            claims.record(connection, run, outcomes)
+
+    def beat(self, run: Run) -> None:
+        """Write down that a run is alive; other machines believe it for a minute.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._writing() as connection:
+            claims.beat(connection, run)
+
+    def release(self, run: Run) -> None:
+        """End a run: what it still holds is free for others.
+
+        Raises:
+            StoreError: the store cannot be written; what the run held is free all the same.
+        """
+        liveness.ACTIVE.discard(run.token)
+        with self._writing() as connection:
+            claims.release(connection, run)
+
+    def survey(self, run: Run, sweep: Sweep) -> reading.Survey:
+        """Return what the store has of a run's sweep now.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._reading() as connection:
+            return reading.survey(connection, sweep, run.settles)
+
+    def outcome(self, trial: Trial) -> Outcome:
+        """Return what a trial came to, with its curve and measures.
+
+        Raises:
+            StoreError: the store cannot be read, or has no outcome of the trial.
+        """
+        with self._reading() as connection:
+            number = reading.cell_numbers(connection, [trial.cell]).get(trial.cell)
+            query = reading.outcome_rows(number or 0).where(TRIALS.c.seed == reading.signed(trial.seed))
+            row = connection.execute(query).mappings().first()
+        if row is None:
+            raise StoreError(
+                f"an outcome must be recorded before it is read: {self.place} has none of {trial.identity}"
+            )
+        return reading.outcome_of(trial, row)
+
+    def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
+        """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell.
+
+        Raises:
+            StoreError: the store cannot be read.
+            TrialError: a trial is of a class that has not been imported.
+        """
+        with self._reading() as connection:
+            cells = connection.execute(select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)).all()
+        wanted = None if sweep is None else {template.cell: frozenset(seeds) for template, seeds in sweep.parts}
+        for number, key, text in cells:
+            if wanted is not None and key not in wanted:
+                continue
+            template = Trial.parse(json.loads(text))
+            with self._reading() as connection:
+                rows = connection.execute(reading.outcome_rows(number)).mappings().all()
+            for row in sorted(rows, key=lambda row: reading.unsigned(row["seed"])):
+                seed = reading.unsigned(row["seed"])
+                if wanted is None or seed in wanted[key]:
+                    yield reading.outcome_of(template.with_seed(seed), row)
+
+    def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> pd.DataFrame:
+        """Return a row for each trial that has come to something.
+
+        Args:
+            sweep: whose trials to show, in its order; all of the store by default, by cell and seed.
+            where: by dotted column, the value or the list of values that a cell must have there.
+
+        Returns:
+            The trial's dotted columns (``model.width``, ``regime.size``, …), then ``seed``, ``state``,
+            ``solved_at`` (NaN where it was not solved), ``test_error``, ``train_error``, ``steps``,
+            ``seconds``, ``evaluation_seconds`` and ``engine``. Whole numbers that not all trials have,
+            such as ``regime.size``, are ``Int64``.
+
+        Raises:
+            StoreError: the store cannot be read, or a filter names no column.
+        """
+        with self._reading() as connection:
+            return reading.trial_table(connection, sweep, where)
+
+    def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> pd.DataFrame:
+        """Return a row for each cell, summed up by the database: fast where there are a million trials.
+
+        Args:
+            sweep: whose cells to show, with all trials that the store has of them; all cells by default.
+            where: by dotted column, the value or the list of values that a cell must have there.
+
+        Returns:
+            The cell's dotted columns, then ``trials`` (that finished), ``solved`` (at some step),
+            ``unsolved``, ``diverged``, ``failed`` and ``interrupted`` (ended in that state), ``median_steps``
+            (the median of ``solved_at`` where an unsolved trial counts as infinite; NaN where that is not
+            finite) and ``seconds`` (in all).
+
+        Raises:
+            StoreError: the store cannot be read, or a filter names no column.
+        """
+        with self._reading() as connection:
+            return reading.cells_table(connection, sweep, where)
+
+    def status(self) -> Status:
+        """Return how far the runs of this store are; ``str`` of it is for people.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._reading() as connection:
+            return read_status(connection)
+
+    def export(self, path: str | Path, sweep: Sweep | None = None) -> int:
+        """Write the table to a ``.csv`` or ``.parquet`` file; tuples and records in it become JSON.
+
+        Args:
+            path: the file; one that exists is overwritten.
+            sweep: whose trials to write; all of the store by default.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            StoreError: the store cannot be read, or the file not written.
+        """
+        file = Path(path)
+        if file.suffix not in (".csv", ".parquet"):
+            raise StoreError(f"an export must be a .csv or .parquet file: {path}")
+        table = self.table(sweep)
+        for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
+            table[name] = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
+        try:
+            if file.suffix == ".csv":
+                table.to_csv(file, index=False)
+            else:
+                table.to_parquet(file, index=False)
+        except OSError as error:
+            raise StoreError(f"an export must go to a file that can be written: {path} ({error.strerror})") from None
+        return len(table)
