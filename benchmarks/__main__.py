@@ -1,0 +1,68 @@
+"""The command: ``python -m benchmarks [names …] [--quick] [--out FOLDER]``."""
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import page, record
+
+NAMES = ("start", "overhead", "subnormals", "peak", "steps", "projection")
+RESULTS = Path("benchmarks/results")
+COARSE = Path("build/benchmarks")
+CORES = 2
+
+
+def main() -> int:
+    """Run the named benchmarks (all by default), each in a process of its own."""
+    arguments = _arguments()
+    out = arguments.out or (COARSE if arguments.quick else RESULTS)
+    if len(arguments.names) == 1:
+        _run(arguments.names[0], out, quick=arguments.quick)
+    else:
+        options = ["--quick"] if arguments.quick else []
+        for name in arguments.names or NAMES:
+            command = [sys.executable, "-m", "benchmarks", name, "--out", str(out), *options]
+            status = subprocess.run(command, check=False).returncode
+            if status:
+                return status
+    if not arguments.quick:
+        page.render(out)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which benchmarks: {', '.join(NAMES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions; docs/performance.md is left alone")
+    parser.add_argument("--out", type=Path, help=f"folder of the results ({RESULTS}; with --quick {COARSE})")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in NAMES]
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}")
+    return arguments
+
+
+def _run(name: str, out: Path, *, quick: bool) -> None:
+    """Run one benchmark on two cores, write its result and print its table."""
+    record.restrict(CORES)
+    load = os.getloadavg()[0]
+    print(f"{name}: …", flush=True)
+    begun = time.perf_counter()
+    result = importlib.import_module(f"benchmarks.{name}").run(quick=quick)
+    spent = time.perf_counter() - begun
+    path = record.write(result, out, name, quick=quick, seconds=spent, load=load)
+    for row in result.summary:
+        print("  " + ", ".join(f"{key}: {value}" for key, value in row.items()))
+    for target in result.targets:
+        sign = "at least" if target.at_least else "at most"
+        verdict = "met" if target.met else "MISSED"
+        print(f"  {verdict}: {target.what}: {target.measured:.4g}{target.unit} ({sign} {target.limit:g}{target.unit})")
+    print(f"  {path} ({spent:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

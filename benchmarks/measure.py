@@ -1,0 +1,67 @@
+"""Clocks, turns and spreads: how every benchmark measures."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+PAUSE = 0.02
+"""Seconds between two contenders, in which the threads of the first go to sleep."""
+
+Work = Callable[[], object]
+
+
+def seconds(work: Work) -> float:
+    """Return how long some work takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def in_turns(contenders: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
+    """Measure contenders in turns, so that whatever else happens on the machine happens to all of them.
+
+    Args:
+        contenders: by name, what measures one and returns its figure.
+        repetitions: how many rounds; each begins with another contender.
+
+    Returns:
+        By name, one figure a round.
+    """
+    figures: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for repetition in range(repetitions):
+        first = repetition % len(names)
+        for name in names[first:] + names[:first]:
+            time.sleep(PAUSE)
+            figures[name].append(contenders[name]())
+    return figures
+
+
+def seconds_side_by_side(works: Sequence[Work]) -> float:
+    """Return the wall time of works that run at once, each in a thread of its own."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        list(pool.map(time.sleep, [0.001] * len(works)))
+        return seconds(lambda: list(pool.map(lambda work: work(), works)))
+
+
+def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
+    """Return the ratio of each pair of figures that were taken in the same round."""
+    return [a / b for a, b in zip(above, below, strict=True)]
+
+
+def best(figures: Mapping[str, Sequence[float]], names: Sequence[str]) -> str:
+    """Return which of some contenders has the smallest median."""
+    return min(names, key=lambda name: statistics.median(figures[name]))
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Return median, smallest and largest as text: ``5.21 (5.02-5.9)``."""
+    middle, low, high = (short(value, digits) for value in (statistics.median(values), min(values), max(values)))
+    return f"{middle} ({low}-{high})"
+
+
+def short(value: float, digits: int = 3) -> str:
+    """Return a number in so many digits, never as a power of ten."""
+    text = f"{float(f'{value:.{digits}g}'):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,67 @@
+"""docs/performance.md: the tables that are rendered between its markers."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import short
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+
+def render(folder: Path, page: Path = PAGE) -> None:
+    """Write the tables of all results in a folder between the page's markers.
+
+    A table stands between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
+    ``targets`` for every promise beside what was measured.
+    """
+    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    text = _fill(page.read_text(), "targets", _targets(records))
+    for name, record in records.items():
+        text = _fill(text, name, f"{_circumstances(record)}\n\n{_table(record['summary'])}")
+    page.write_text(text)
+
+
+def _fill(text: str, name: str, content: str) -> str:
+    pattern = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+    return pattern.sub(lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text)
+
+
+def _circumstances(record: Mapping[str, Any]) -> str:
+    machine, versions = record["machine"], record["versions"]
+    coarse = "; a coarse run (`--quick`)" if record["quick"] else ""
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items() if name != "python")
+    return (
+        f"*`{record['command']}`, {record['date'][:10]}: {machine['processor']}, {machine['cores']} cores, "
+        f"instruction set {machine['instruction_set']}; Python {versions['python']}, {packages}{coarse}.*"
+    )
+
+
+def _targets(records: Mapping[str, Any]) -> str:
+    rows = [
+        {
+            "benchmark": name,
+            "what": target["what"],
+            "target": f"{'at least' if target['at_least'] else 'at most'} {short(target['limit'])}{target['unit']}",
+            "measured": f"{short(target['measured'])}{target['unit']}",
+            "": "met" if target["met"] else "**missed**",
+        }
+        for name, record in records.items()
+        for target in record["targets"]
+    ]
+    return _table(rows)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "(nothing measured)"
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_cell(row.get(column, "")) for column in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return short(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,143 @@
+"""What a benchmark found, and where, when and with what: one JSON file a benchmark."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSIONED = ("elegans", "numpy", "jax", "jaxlib", "torch", "sqlalchemy", "pandas")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number that was promised, and what was measured.
+
+    Args:
+        what: what is measured, in words.
+        measured: the figure (a median where there are repetitions).
+        limit: the number promised.
+        unit: of both, as it is printed after them.
+        at_least: whether more is better.
+    """
+
+    what: str
+    measured: float
+    limit: float
+    unit: str
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        """Whether the promise is kept."""
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a benchmark found.
+
+    Args:
+        settings: what was measured: sizes, steps, repetitions.
+        repetitions: every figure of every repetition, by contender.
+        summary: the rows of the table on the page: medians, ratios, and the smallest and largest.
+        targets: the promises that this benchmark is about.
+    """
+
+    settings: Mapping[str, Any]
+    repetitions: Any
+    summary: Sequence[Mapping[str, Any]]
+    targets: Sequence[Target] = field(default_factory=list)
+
+
+def write(result: Result, folder: Path, name: str, *, quick: bool, seconds: float, load: float) -> Path:
+    """Write a result with its circumstances as ``<folder>/<name>.json`` and return the path.
+
+    Args:
+        result: what the benchmark found.
+        folder: made if it is missing.
+        name: the benchmark's name.
+        quick: whether the run was a coarse one.
+        seconds: how long it took.
+        load: the machine's load average before it began: what else was running.
+    """
+    record = {
+        "benchmark": name,
+        "command": f"python -m benchmarks {name}{' --quick' if quick else ''}",
+        "quick": quick,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "load_before": round(load, 2),
+        "machine": machine(),
+        "versions": versions(),
+        "settings": result.settings,
+        "summary": result.summary,
+        "targets": [{**asdict(target), "met": target.met} for target in result.targets],
+        "repetitions": result.repetitions,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(rounded(record), indent=1) + "\n")
+    return path
+
+
+def rounded(value: Any) -> Any:
+    """Return a nested record with its numbers cut to six digits, which is more than a clock can tell."""
+    if isinstance(value, Mapping):
+        return {str(key): rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def machine() -> dict[str, Any]:
+    """Return the class of this machine: processor, cores in use, instruction set, memory."""
+    import psutil
+
+    from elegans import _native
+
+    return {
+        "processor": _processor(),
+        "architecture": platform.machine(),
+        "cores": cores(),
+        "instruction_set": _native.instruction_set(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "system": platform.system(),
+    }
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def restrict(count: int) -> None:
+    """Keep this process and its children on so many cores, where the system can do that."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def _processor() -> str:
+    """Return the processor's name; clouds hide the model in it, so family and model are added."""
+    information = Path("/proc/cpuinfo")
+    if not information.exists():
+        return platform.processor() or platform.machine()
+    pairs = (line.partition(":") for line in information.read_text().split("\n\n")[0].splitlines())
+    facts = {name.strip(): value.strip() for name, _, value in pairs}
+    name = facts.get("model name", platform.machine())
+    return f"{name} (family {facts['cpu family']}, model {facts['model']})" if "cpu family" in facts else name
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that the figures depend on."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
