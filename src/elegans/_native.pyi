@@ -21,8 +21,10 @@ def instruction_sets() -> list[str]:
     """Instruction sets compiled in that this machine has, best last."""
 
 def instruction_set() -> str:
-    """The instruction set that new networks take: the best, unless the environment variable
-    ELEGANS_INSTRUCTION_SET or `use_instruction_set` says otherwise."""
+    """The instruction set that new networks take.
+
+    The best, unless the environment variable ELEGANS_INSTRUCTION_SET or `use_instruction_set` says otherwise.
+    """
 
 def use_instruction_set(name: str) -> None:
     """Choose the instruction set that new networks take.
@@ -95,8 +97,10 @@ class Network:
         """Copies of W (width, n), b (width,), v (width,), and c."""
 
     def stop(self) -> None:
-        """From any thread: end a running `advance` after its present step, and every later one at
-        once; evaluations raise Stopped. Until `resume`."""
+        """End a running `advance` after its present step, from any thread, and every later one at once.
+
+        Evaluations raise Stopped. Until `resume`.
+        """
 
     def resume(self) -> None:
         """Undo `stop`."""

@@ -5,10 +5,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.text import Text
+from rich.table import Table
 
 from elegans.sweeps import Progress
 
@@ -55,18 +55,31 @@ class SweepView:
             return
         self.shown_at = now
         if self.live:
-            bar = ProgressBar(total=max(1, progress.trials), completed=progress.done, width=BAR_WIDTH)
-            self.live.update(Group(bar, Text(line(progress))), refresh=True)
+            self.live.update(picture(progress), refresh=True)
         else:
             self.console.print(line(progress))
 
 
+def picture(progress: Progress) -> Table:
+    """Return a run's progress as a bar, with how far and how fast below it, and below that what came out."""
+    rows = Table.grid()
+    rows.add_row(ProgressBar(total=max(1, progress.trials), completed=progress.done, width=BAR_WIDTH))
+    rows.add_row(pace(progress))
+    rows.add_row(states(progress))
+    return rows
+
+
 def line(progress: Progress) -> str:
     """Return a run's progress as one line."""
+    return f"{pace(progress)}: {states(progress)}"
+
+
+def pace(progress: Progress) -> str:
+    """Return how far a run is and how fast."""
     left = "" if progress.seconds_left is None else f", {span(progress.seconds_left)} left"
     return (
         f"{progress.cells_done} of {progress.cells} cells, {progress.done} of {progress.trials} trials, "
-        f"{progress.per_second:.3g} trials/s{left}: {states(progress)}"
+        f"{progress.per_second:.3g} trials/s{left}"
     )
 
 
