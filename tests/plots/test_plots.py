@@ -62,6 +62,11 @@ def test_trials_and_cells_give_the_same_picture():
         assert written(one) == written(other)
 
 
+def test_columns_of_whole_numbers_that_may_be_missing_are_drawn():
+    trials = table().astype({"regime.size": "Int64", "solved_at": "Int64", "model.width": "Int64"})
+    assert written(success_frontier(trials).flat[0]) == written(success_frontier(table()).flat[0])
+
+
 def test_rows_are_input_sizes_and_columns_initialisations_by_supports():
     axes = success_frontier(table(n=(50, 100), k=(3, 4)))
     assert axes.shape == (2, 4)

@@ -44,8 +44,7 @@ def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
 
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
-    found = table if "rate" in table else cells(table)
-    _check(found)
+    found = _checked(table if "rate" in table else cells(table))
     rows, columns = _layout(found)
     grid = _Grid(found)
     drawn = _figure(grid, rows, columns, found) if axes is None else _given(axes, rows, columns)
@@ -119,12 +118,15 @@ def _write(ax: Axes, x: float, y: float, rate: float) -> None:
     ax.text(x, y, text, ha="center", va="center", fontsize=MEDIUM, color=ink(RATES(rate)), fontfamily="DejaVu Sans")
 
 
-def _check(found: pd.DataFrame) -> None:
+def _checked(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with sizes as floating-point numbers, NaN online, or refuse it."""
     for needed in ("regime.size", "model.width", "rate", "solved", "trials"):
         if needed not in found:
             raise ExperimentError(f"a success frontier must have a column {needed!r}: {', '.join(map(str, found))}")
     if found.empty:
         raise ExperimentError("a success frontier must have at least one cell: cells=0")
+    sizes = ("regime.size", "model.width")
+    return found.assign(**{name: found[name].to_numpy(float, na_value=np.nan) for name in sizes})
 
 
 def _layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -169,7 +171,8 @@ def _figure(grid: _Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.
     width = max(len(columns) * (across * CELL[0] + 0.15) + 1.3, 4.2)
     figure = Figure(figsize=(width, len(rows) * (up * CELL[1] + 0.3) + 1.25), layout="constrained")
     figure.suptitle(_title(found), fontsize=LARGE, fontweight="bold")
-    figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found)), fontsize=SMALL, color=GREY)
+    places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
+    figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found, places)), fontsize=SMALL, color=GREY)
     return figure.subplots(len(rows), len(columns), squeeze=False, sharex=True, sharey=True)
 
 
@@ -190,7 +193,7 @@ def _title(found: pd.DataFrame) -> str:
     return f"Success rate: {', '.join([task, *facts])}" if task else "Success rate"
 
 
-def _note(found: pd.DataFrame) -> list[str]:
+def _note(found: pd.DataFrame, places: int) -> list[str]:
     """Say what is written in the cells, and how wide their intervals are."""
     counted = found[found["trials"] > 0]
     if counted.empty:
@@ -198,7 +201,7 @@ def _note(found: pd.DataFrame) -> list[str]:
     fewest = int(counted["trials"].min())
     widest = 50 * float(_width(counted).max())
     return [
-        "In each cell: % of its trials solved, ✓ where all; grey: none ended yet.",
+        f"In each cell: % of its trials solved, ✓ where all{'; grey: none ended yet' * (len(counted) < places)}.",
         f"Wilson 95% intervals: at most ±{widest:.0f} points, {100 * wilson(fewest, fewest)[0]:.0f} to 100% at ✓.",
     ]
 

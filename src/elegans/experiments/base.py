@@ -1,0 +1,114 @@
+"""What an experiment is, and what it comes to."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.component import suggest
+from elegans.errors import ExperimentError
+from elegans.experiments.record import write_json
+from elegans.sweeps import Sweep
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large an experiment is made.
+
+    Args:
+        sweep: makes the sweep, given the number of trials a cell. Its order is the order of work: what has
+            been done when a run is cut short should make a picture already.
+        trials: how many trials a cell has by default.
+        time: how long it takes and where, in words.
+    """
+
+    sweep: Callable[[int], Sweep]
+    trials: int
+    time: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published figure or table: its sweeps, its analysis, its plot.
+
+    Args:
+        name: what it is called.
+        shows: what it shows, in one line.
+        source: the work and the figure or table.
+        scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published).
+        analysis: from a row a trial to the table behind the figure.
+        plot: from that table to the figure.
+    """
+
+    name: str
+    shows: str
+    source: str
+    scales: Mapping[str, Scale]
+    analysis: Callable[[pd.DataFrame], pd.DataFrame]
+    plot: Callable[[pd.DataFrame], Figure]
+
+    def scale(self, name: str) -> Scale:
+        """Return a scale by its name.
+
+        Raises:
+            ExperimentError: there is no such scale; the nearest is suggested.
+        """
+        if name not in self.scales:
+            raise ExperimentError(f"{self.name} has no scale {name!r}{suggest(name, dict(self.scales))}")
+        return self.scales[name]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment came to, and where it is written.
+
+    Args:
+        experiment: which.
+        scale: at which scale.
+        trials: a row a trial.
+        table: the table behind the figure, a row a cell.
+        record: how it was made, as in ``record.json``.
+        folder: where the files lie.
+    """
+
+    experiment: Experiment
+    scale: str
+    trials: pd.DataFrame
+    table: pd.DataFrame
+    record: Mapping[str, Any]
+    folder: Path
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The written files by what they are: ``figure``, ``print``, ``table`` and ``record``."""
+        names = {"figure": "figure.png", "print": "figure.pdf", "table": "table.csv", "record": "record.json"}
+        return {what: self.folder / name for what, name in names.items()}
+
+    @property
+    def failed(self) -> int:
+        """How many trials failed."""
+        return int(self.record["failed"])
+
+    @property
+    def interrupted(self) -> int:
+        """How many trials were interrupted, or not begun."""
+        return int(self.record["interrupted"])
+
+    def write(self) -> "Result":
+        """Write figure, table and record.
+
+        Raises:
+            ExperimentError: a file cannot be written.
+        """
+        figure = self.experiment.plot(self.table)
+        try:
+            self.table.to_csv(self.files["table"], index=False)
+            figure.savefig(self.files["figure"], dpi=200)
+            figure.savefig(self.files["print"], metadata={"CreationDate": None})
+            write_json(self.files["record"], self.record)
+        except OSError as error:
+            raise ExperimentError(f"results must be writable: {error}") from None
+        return self

@@ -1,0 +1,82 @@
+"""Running an experiment by its name."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from elegans.errors import ExperimentError
+from elegans.experiments.base import Result
+from elegans.experiments.record import record_of
+from elegans.experiments.registry import find
+from elegans.sweeps import run
+
+
+def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
+    name: str,
+    scale: str,
+    *,
+    out: Path | str = "results",
+    store: Any = None,
+    workers: int | None = None,
+    seeds: int | None = None,
+    engine: str = "auto",
+    watch: Any = None,
+    command: str | None = None,
+) -> Result:
+    """Run an experiment and write its figure, table and record into one folder.
+
+    Trials that the store has already are not trained again, so a run that was cut short goes on where it was.
+
+    Args:
+        name: the experiment's name.
+        scale: ``smoke``, ``laptop`` or ``paper``.
+        out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, ``table.csv`` (a row a cell)
+            and ``record.json``.
+        store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
+        workers: how many processes train; as many as there are cores by default.
+        seeds: how many trials a cell has; the scale's own number by default.
+        engine: ``auto``, ``fused`` or ``jax``.
+        watch: told of the progress, as in ``elegans.run``.
+        command: what the record gives as the command; this call by default.
+
+    Raises:
+        ExperimentError: the experiment or the scale is unknown, ``seeds`` is not positive, or the folder
+            cannot be written.
+        StoreError: the store cannot be used.
+        EngineError: no engine takes the trials.
+    """
+    experiment = find(name)
+    chosen = experiment.scale(scale)
+    if seeds is not None and seeds < 1:
+        raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
+    sweep = chosen.sweep(seeds or chosen.trials)
+    folder = _make(Path(out) / experiment.name)
+    begun, date = time.perf_counter(), datetime.now(UTC)
+    kept = store or folder / "runs.db"
+    trials = run(sweep, kept, workers=workers, engine=engine, watch=watch, name=experiment.name)
+    table = experiment.analysis(trials)
+    record = {
+        "experiment": experiment.name,
+        "source": experiment.source,
+        "scale": scale,
+        "command": command or _call(name, scale, seeds),
+        "date": date.isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - begun, 3),
+        "cells": len(table),
+        **record_of(trials),
+    }
+    return Result(experiment, scale, trials, table, record, folder).write()
+
+
+def _make(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExperimentError(f"results must have a folder that can be made: {error}") from None
+    return folder
+
+
+def _call(name: str, scale: str, seeds: int | None) -> str:
+    given = "" if seeds is None else f", seeds={seeds}"
+    return f"elegans.experiments.run_experiment({name!r}, {scale!r}{given})"

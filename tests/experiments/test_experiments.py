@@ -1,0 +1,118 @@
+"""Experiments run by name, write their files, and refuse what does not exist."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from elegans.errors import ExperimentError
+from elegans.experiments import EXPERIMENTS, find, run_experiment
+from elegans.experiments.pareto import SIZES
+
+SCALES = [(name, scale) for name, experiment in EXPERIMENTS.items() for scale in experiment.scales]
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """``success-frontier`` at smoke scale, with the folder that it was written to."""
+    out = tmp_path_factory.mktemp("results")
+    return run_experiment("success-frontier", "smoke", out=out, command="elegans run …"), out
+
+
+def test_a_run_writes_figure_table_and_record(smoke):
+    result, out = smoke
+    names = {"figure.png", "figure.pdf", "table.csv", "record.json"}
+    assert names | {"runs.db"} == {path.name for path in (out / "success-frontier").iterdir()}
+    assert {path.name for path in result.files.values()} == names
+    assert all(path.stat().st_size > 0 for path in result.files.values())
+
+
+def test_the_table_has_a_row_a_cell(smoke):
+    result, _ = smoke
+    table = pd.read_csv(result.files["table"])
+    assert {"task.n", "task.k", "regime.size", "model.width", "model.init"} <= set(table)
+    assert list(table)[-7:] == ["trials", "solved", "rate", "low", "high", "median_steps", "failed"]
+    assert len(table) == 2 * 3 * 3
+    assert (table["trials"] == EXPERIMENTS["success-frontier"].scales["smoke"].trials).all()
+    assert table["rate"].between(table["low"], table["high"]).all()
+
+
+def test_the_record_says_how_it_was_made(smoke):
+    result, _ = smoke
+    record = json.loads(result.files["record"].read_text())
+    assert (record["experiment"], record["scale"], record["command"]) == ("success-frontier", "smoke", "elegans run …")
+    assert {"python", "numpy", "jax", "elegans"} <= set(record["versions"])
+    assert set(record["machine"]) == {"processor", "cores", "instruction_set", "system"}
+    assert record["trials"] == len(result.trials) == sum(record["states"].values()) == sum(record["engines"].values())
+    assert (record["failed"], record["interrupted"]) == (result.failed, result.interrupted) == (0, 0)
+    assert 0 < record["evaluation_share"] < 1
+    assert record["seconds"] > 0 and record["date"]
+
+
+def test_the_figure_has_a_panel_for_each_initialisation(smoke):
+    result, _ = smoke
+    figure = result.experiment.plot(result.table)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles[:2] == ["dense initialisation", "sparse initialisation (2 non-zeros)"]
+
+
+def test_running_again_trains_nothing(smoke):
+    result, out = smoke
+    again = run_experiment("success-frontier", "smoke", out=out)
+    pd.testing.assert_frame_equal(again.trials, result.trials)
+    assert again.record["seconds"] < result.record["seconds"]
+
+
+def test_seeds_sets_the_trials_of_a_cell(smoke):
+    _, out = smoke
+    result = run_experiment("success-frontier", "smoke", out=out, seeds=2)
+    assert (result.table["trials"] == 2).all()
+
+
+def test_the_registry_goes_by_the_experiments_names():
+    assert all(find(name).name == name for name in EXPERIMENTS)
+
+
+def test_every_experiment_has_the_three_scales_and_a_page():
+    for experiment in EXPERIMENTS.values():
+        assert list(experiment.scales) == ["smoke", "laptop", "paper"]
+        assert experiment.shows and experiment.source and all(scale.time for scale in experiment.scales.values())
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALES)
+def test_a_sweep_has_as_many_trials_as_cells_times_seeds(name, scale):
+    chosen = EXPERIMENTS[name].scales[scale]
+    sweep = chosen.sweep(2)
+    assert len(sweep) == 2 * len(sweep.cells)
+
+
+def test_the_paper_scale_is_the_published_grid():
+    """24 panels x 9 widths x (17 sample sizes and online) x 50 trials: the roughly 200K runs of appendix C."""
+    sweep = EXPERIMENTS["success-frontier"].scales["paper"].sweep(50)
+    assert len(SIZES) == 17 and SIZES[:5] == (100, 200, 300, 600, 1000) and SIZES[-1] == 1_000_000
+    assert len(sweep) == 24 * 9 * 18 * 50 == 194_400
+    first = sweep.cells[0]
+    assert (first.training.steps, first.training.batch_size) == (100_000, 32)
+    assert (first.training.learning_rate, first.training.weight_decay) == (0.1, 0.01)
+    assert (first.training.success.error, first.training.success.examples) == (0.1, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "seeds", "message"),
+    [
+        ("success-frontiers", "smoke", None, "did you mean 'success-frontier'"),
+        ("grokking-by-moonlight", "smoke", None, "there are: .*success-frontier"),
+        ("success-frontier", "labtop", None, "did you mean 'laptop'"),
+        ("success-frontier", "smoke", 0, "seeds must be at least 1: seeds=0"),
+    ],
+)
+def test_what_does_not_exist_is_refused_before_anything_is_made(name, scale, seeds, message, tmp_path):
+    with pytest.raises(ExperimentError, match=message):
+        run_experiment(name, scale, out=tmp_path, seeds=seeds)
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_that_cannot_be_written_are_an_error_of_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExperimentError, match="results must have a folder that can be made"):
+        run_experiment("success-frontier", "smoke", out=tmp_path / "file")
