@@ -25,23 +25,15 @@ std::vector<const Kernel*> supported() {
   std::vector<const Kernel*> kernels{&baseline::kernel};
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                        __builtin_cpu_supports("popcnt");
-  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
-                          __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#if defined(ELEGANS_HAS_avx2)
-  if (has_avx2) kernels.push_back(&avx2::kernel);
-#endif
-#if defined(ELEGANS_HAS_avx512)
-  if (has_avx512) kernels.push_back(&avx512::kernel);
-#endif
-#if defined(ELEGANS_HAS_avx512_popcount)
-  if (has_avx512 && __builtin_cpu_supports("avx512vpopcntdq")) {
-    kernels.push_back(&avx512_popcount::kernel);
-  }
-#endif
+  bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+             __builtin_cpu_supports("popcnt");
+  if (has) kernels.push_back(&avx2::kernel);
+  has = has && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (has) kernels.push_back(&avx512::kernel);
+  has = has && __builtin_cpu_supports("avx512vpopcntdq");
+  if (has) kernels.push_back(&avx512_popcount::kernel);
 #endif
   return kernels;
 }
