@@ -10,6 +10,10 @@ from elegans.training.optimisers import Success
 Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
 """Returns which of the examples with the given indices each network gets wrong."""
 
+MARGIN = 32
+"""Examples looked at beyond the fewest that could settle it: a few of last time's mistakes are mistakes no more."""
+SMALLEST_BLOCK = 128
+
 
 class HeldOut:
     """Decides, for trials side by side, whether at most the allowed number of held-out examples is wrong.
@@ -26,22 +30,21 @@ class HeldOut:
     def __init__(self, trials: int, success: Success) -> None:
         """Begin with the examples in their own order."""
         self.examples, self.allowed = success.examples, success.allowed
-        self.block = min(self.examples, self.allowed + 1 + self.allowed // 8 + 64)
         self.order = np.tile(np.arange(self.examples, dtype=np.uint32), (trials, 1))
 
     def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
         """Return, exactly, which trials have at most the allowed number of mistakes."""
         mistakes = np.zeros(len(self.order), np.int64)
-        seen, blocks = 0, []
-        while True:
-            index = self.order[:, seen : seen + self.block]
+        unsolved = solved = np.zeros(len(self.order), bool)
+        seen, blocks, block = 0, [], self.allowed + 1 + MARGIN
+        while not (unsolved | solved).all():
+            index = self.order[:, seen : seen + block]
             blocks.append(wrong(index))
             seen += index.shape[1]
             mistakes += blocks[-1].sum(axis=1)
             unsolved = mistakes > self.allowed
             solved = seen - mistakes >= self.examples - self.allowed
-            if (unsolved | solved).all():
-                break
+            block = max(SMALLEST_BLOCK, 2 * int(self.allowed + 1 - mistakes.min()))
         self._reorder(np.concatenate(blocks, axis=1) if len(blocks) > 1 else blocks[0])
         return ~unsolved
 
