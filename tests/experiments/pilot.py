@@ -45,15 +45,42 @@ def compare(table, draws=20_000):
     """
     rng = np.random.default_rng(0)
     rows = []
+    for (init, width, regime, solved, time), times in zip(_pilots(), _times(table), strict=True):
+        cell = _cell(times, solved, time or math.inf, rng, draws)
+        rows.append({"init": init, "width": width, "regime": regime, **cell})
+    return pd.DataFrame(rows)
+
+
+def outside_by_chance(table, repetitions=1000):
+    """Return how many cells fall outside although both programs draw from one law: the mean, and a 95% range.
+
+    The law of a cell is taken to be that of our trials: 20 and 5 are drawn from them with replacement.
+    """
+    rng, cells = np.random.default_rng(0), _times(table)
+    counts = [sum(_falls_outside(times, rng) for times in cells) for _ in range(repetitions)]
+    return np.mean(counts), np.quantile(counts, [0.025, 0.975])
+
+
+def _falls_outside(times, rng):
+    ours, pilot = rng.choice(times, len(times)), rng.choice(times, TRIALS)
+    low, high = wilson(np.isfinite(ours).sum(), len(ours))
+    first, last = median_interval(ours)
+    return not (low <= np.isfinite(pilot).mean() <= high and first <= np.median(pilot) <= last)
+
+
+def _pilots():
     for (init, width), cells in PILOT.items():
         for size, (solved, time) in zip(SIZES, cells, strict=True):
-            regime = "online" if size is None else f"sample:{size}"
-            mine = table[(table["model.init"] == init) & (table["model.width"] == width) & (table["regime"] == regime)]
-            times = np.where(mine["solved_at"].isna(), np.inf, mine["solved_at"].to_numpy(float))
-            rows.append(
-                {"init": init, "width": width, "regime": regime, **_cell(times, solved, time or math.inf, rng, draws)}
-            )
-    return pd.DataFrame(rows)
+            yield init, width, "online" if size is None else f"sample:{size}", solved, time
+
+
+def _times(table):
+    """Return our times of each of the pilot's cells, infinite where unsolved."""
+    found = []
+    for init, width, regime, *_ in _pilots():
+        mine = table[(table["model.init"] == init) & (table["model.width"] == width) & (table["regime"] == regime)]
+        found.append(np.where(mine["solved_at"].isna(), np.inf, mine["solved_at"].to_numpy(float)))
+    return found
 
 
 def _cell(times, solved, time, rng, draws):
@@ -112,4 +139,11 @@ def _steps(time):
 
 if __name__ == "__main__":
     store = sys.argv[1] if len(sys.argv) > 1 else None
-    print(markdown(compare(el.run(sweep(), store))))
+    table = el.run(sweep(), store)
+    found = compare(table)
+    print(markdown(found))
+    rate, time = ~found["rate_inside"], ~found["time_inside"]
+    print(f"\n{rate.sum()} rates and {time.sum()} medians lie outside, in {(rate | time).sum()} cells")
+    print(f"the least p: {found[['p_rate', 'p_time']].min().min():.2g}")
+    mean, (low, high) = outside_by_chance(table)
+    print(f"cells outside if both programs draw from one law: {mean:.1f}, 95% of the time {low:.0f} to {high:.0f}")

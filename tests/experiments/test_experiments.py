@@ -8,6 +8,7 @@ import pytest
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
 from elegans.experiments.pareto import SIZES
+from elegans.training.engines import ENGINES
 
 SCALES = [(name, scale) for name, experiment in EXPERIMENTS.items() for scale in experiment.scales]
 
@@ -54,6 +55,14 @@ def test_the_figure_has_a_panel_for_each_initialisation(smoke):
     figure = result.experiment.plot(result.table)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[:2] == ["dense initialisation", "sparse initialisation (2 non-zeros)"]
+
+
+@pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="its error rate is that of the fused engine")
+def test_the_smoke_scale_shows_that_width_saves_examples(smoke):
+    """8 trials a cell; true rates 98% (width 1000) and 3% (width 3), from 60 others: fails with probability 0.003."""
+    solved = smoke[0].table.set_index(["model.init", "model.width", "regime"])["solved"]
+    assert solved["sparse:2", 1000, "sample:1000"] >= 6
+    assert solved["sparse:2", 3, "sample:1000"] <= 2
 
 
 def test_running_again_trains_nothing(smoke):

@@ -109,8 +109,8 @@ def test_a_frontier_refuses_tables_that_it_cannot_draw():
         success_frontier(pd.concat([found, found]))
 
 
-def test_no_labels_overlap_in_a_large_frontier():
-    sizes = [a * 10.0**j for j in (2, 3, 4, 5) for a in (1, 2, 3, 6)] + [1e6, None]
+@pytest.mark.parametrize("sizes", [[a * 10.0**j for j in (2, 3, 4, 5) for a in (1, 2, 3, 6)] + [1e6, None], [300.0]])
+def test_no_labels_overlap_in_a_large_or_a_small_frontier(sizes):
     axes = success_frontier(table(n=(50, 100), k=(3,), widths=(10, 1000, 100000), sizes=sizes))
     canvas = FigureCanvasAgg(axes[0, 0].figure)
     canvas.draw()

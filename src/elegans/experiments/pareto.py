@@ -64,7 +64,7 @@ def panels(base: Trial, sizes: Sequence[int], widths: Sequence[int], trials: int
 
 def smoke(trials: int) -> Sweep:
     """Return a corner of the frontier: wide sparse networks solve (30, 3) where narrow ones do not."""
-    return panels(trial(n=30, k=3, steps=1600), (1000, 300), (10, 100, 1000), trials)
+    return panels(trial(n=30, k=3, steps=1600), (1000, 300), (3, 30, 1000), trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -96,7 +96,7 @@ SUCCESS_FRONTIER = Experiment(
     shows="More data or a larger network: wide networks need fewer examples, sparsely initialised ones fewer still",
     source="Pareto Frontiers in Deep Feature Learning: Data, Compute, Width, and Luck; figures 1 (left) and 4",
     scales={
-        "smoke": Scale(smoke, trials=5, time="seconds"),
+        "smoke": Scale(smoke, trials=8, time="seconds"),
         "laptop": Scale(laptop, trials=20, time="minutes"),
         "paper": Scale(paper, trials=50, time="weeks"),
     },

@@ -18,6 +18,8 @@ GAP = 0.35
 """How far the online column stands apart, in columns."""
 CELL = 0.275, 0.25
 """Width and height of a cell, in inches."""
+PANEL = 2.9
+"""The least width of a panel, in inches: its title and its number of trials stand side by side."""
 NARROW = 7.0
 """The width in inches of a figure up to which its note takes two lines."""
 
@@ -168,7 +170,7 @@ def _matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
 def _figure(grid: _Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
     """Make a figure of its own, with a title and the note on intervals; no global state of pyplot."""
     across, up = grid.extent
-    width = max(len(columns) * (across * CELL[0] + 0.15) + 1.3, 4.2)
+    width = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
     figure = Figure(figsize=(width, len(rows) * (up * CELL[1] + 0.3) + 1.25), layout="constrained")
     figure.suptitle(_title(found), fontsize=LARGE, fontweight="bold")
     places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
