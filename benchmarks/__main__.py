@@ -17,28 +17,34 @@ CORES = 2
 
 
 def main() -> int:
-    """Run the named benchmarks (all by default), each in a process of its own."""
+    """Run the named benchmarks (all by default), each in a process of its own; return 1 where one fails."""
     arguments = _arguments()
     out = arguments.out or (COARSE if arguments.quick else RESULTS)
+    failed = []
     if len(arguments.names) == 1:
         _run(arguments.names[0], out, quick=arguments.quick)
     else:
         options = ["--quick"] if arguments.quick else []
         for name in arguments.names or NAMES:
             command = [sys.executable, "-m", "benchmarks", name, "--out", str(out), *options]
-            status = subprocess.run(command, check=False).returncode
-            if status:
-                return status
-    if not arguments.quick:
+            if subprocess.run(command, check=False).returncode:
+                failed.append(name)
+    if out == RESULTS and not arguments.quick:
         page.render(out)
-    return 0
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which benchmarks: {', '.join(NAMES)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions; docs/performance.md is left alone")
-    parser.add_argument("--out", type=Path, help=f"folder of the results ({RESULTS}; with --quick {COARSE})")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions; the page is left alone")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help=f"folder of the results (by default {RESULTS}, which docs/performance.md shows; with --quick {COARSE})",
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in NAMES]
     if unknown:

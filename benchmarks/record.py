@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 VERSIONED = ("elegans", "numpy", "jax", "jaxlib", "torch", "sqlalchemy", "pandas")
 
 
@@ -86,7 +88,9 @@ def write(result: Result, folder: Path, name: str, *, quick: bool, seconds: floa
 
 
 def rounded(value: Any) -> Any:
-    """Return a nested record with its numbers cut to six digits, which is more than a clock can tell."""
+    """Return a nested record in plain values, its numbers cut to six digits: more than a clock can tell."""
+    if isinstance(value, np.generic):
+        return rounded(value.item())
     if isinstance(value, Mapping):
         return {str(key): rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -30,8 +30,10 @@ LIMITS = {10: 150.0, 100: 80.0, 1000: 20.0, 10000: 7.0}
 """The promised speed of the fused engine, in multiples of the plain loop's."""
 VMAPPED_LIMIT = 5.0
 BATCHED = (10, 32)
-LONGEST = {10: 2000, 100: 1000, 1000: 400, 10000: 200}
-"""The most steps from the start, by width: while the task is unsolved and the hinge active."""
+LONGEST = {10: 500, 100: 200, 1000: 50, 10000: 20}
+"""The most steps from the start, by width: few, so that most examples still have a hinge gradient."""
+MOST_ROUNDS = 20
+"""How often fresh networks are trained within one repetition at the most."""
 PROCESSES = "PyTorch plain, 2 processes"
 
 
@@ -69,11 +71,11 @@ def run(*, quick: bool) -> Result:
     with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
         for width in WIDTHS:
             contenders = contenders_of(width, pool, budget)
-            steps = {name: steps_for(one, LONGEST[width], budget) for name, one in contenders.items()}
-            measures = {name: partial(milliseconds, one, steps[name]) for name, one in contenders.items()}
+            plans = {name: plan(one, LONGEST[width], budget) for name, one in contenders.items()}
+            measures = {name: partial(milliseconds, one, *plans[name]) for name, one in contenders.items()}
             figures = in_turns(measures, repetitions)
             found[width] = {
-                "steps": steps,
+                "rounds_and_steps": plans,
                 "networks": {name: one.networks for name, one in contenders.items()},
                 "share_of_examples_with_a_gradient": active(width, LONGEST[width]),
                 "milliseconds_per_1000_steps_and_network": figures,
@@ -169,16 +171,18 @@ def _fused(width: int, budget: float) -> Contender:
     return Contender(per_core * cores(), prepare, advance)
 
 
-def steps_for(contender: Contender, longest: int, budget: float) -> int:
-    """Return how many steps fill the time of a repetition, after a warm-up."""
+def plan(contender: Contender, longest: int, budget: float) -> tuple[int, int]:
+    """Return how many rounds of how many steps fill the time of a repetition, after a warm-up."""
     contender.advance(contender.prepare(), 5)
     one = contender.advance(contender.prepare(), 10) / 10
-    return max(10, min(longest, round(budget / one)))
+    steps = max(10, min(longest, round(budget / one)))
+    return max(1, min(MOST_ROUNDS, round(budget / (one * steps)))), steps
 
 
-def milliseconds(contender: Contender, steps: int) -> float:
-    """Return the milliseconds for 1000 steps of one network."""
-    return contender.advance(contender.prepare(), steps) / (steps * contender.networks) * 1e6
+def milliseconds(contender: Contender, rounds: int, steps: int) -> float:
+    """Return the milliseconds for 1000 steps of one network; every round begins with fresh ones."""
+    spent = sum(contender.advance(contender.prepare(), steps) for _ in range(rounds))
+    return spent / (rounds * steps * contender.networks) * 1e6
 
 
 def active(width: int, steps: int) -> dict[str, float]:
