@@ -140,21 +140,33 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   const float scale = 2.0f / static_cast<float>(state.batch);
   const Floats rate = (rates.rate[hidden_weight] * scale) * *v.output;
   const float keep = rates.keep[hidden_weight];
-  const Words first = v.mask[0];
-  Floats dot{};
-  for (Size j = 0; j < state.inputs; j++) {
-    const std::uint32_t* bits = state.by_input + j;
-    Words negative = count_bits(first & bits[0]);
+  // Copies, because for all the compiler knows stores to weights could change what `v` points to.
+  Floats* const weight = v.weight;
+  const Words* const mask = v.mask;
+  const std::uint32_t* const by_input = state.by_input;
+  const Size inputs = state.inputs;
+  const Words first = mask[0];
+  auto update = [&](Size j) {
+    Words negative = count_bits(first & by_input[j]);
     if constexpr (!one_word) {
       for (Size word = 1; word < words; word++) {
-        negative += count_bits(v.mask[word] & bits[word * stride]);
+        negative += count_bits(mask[word] & by_input[word * stride + j]);
       }
     }
     const Floats sum = to_floats(negative) - half;
-    const Floats w = v.weight[j];
-    dot += w * sum;
-    v.weight[j] = keep * w - rate * sum;
+    const Floats w = weight[j];
+    weight[j] = keep * w - rate * sum;
+    return w * sum;
+  };
+  // Several sums, so that none waits for the one before.
+  Floats dots[4] = {};
+  Size j = 0;
+  for (; j + 4 <= inputs; j += 4) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) dots[i] += update(j + i);
   }
+  for (; j < inputs; j++) dots[0] += update(j);
+  const Floats dot = (dots[0] + dots[1]) + (dots[2] + dots[3]);
   update_rest(v, rates, half - to_floats(positive), dot, scale);
 }
 
@@ -166,11 +178,7 @@ ELEGANS_INLINE void sum_inputs(const State& state, const Floats* table, Size fir
   const Size stride = state.sign_words * 32;
   const std::uint16_t* offset = state.by_input_offset + first * stride + j;
   for (Size group = first; group < last; group++) {
-    const char* bytes = reinterpret_cast<const char*>(table);
-#pragma GCC unroll 8
-    for (int i = 0; i < count; i++) {
-      sum[i] += *reinterpret_cast<const Floats*>(bytes + offset[i]);
-    }
+    add_entries<count>(table, offset, sum);
     table += 16;
     offset += stride;
   }
@@ -195,11 +203,12 @@ ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Sli
     for (int i = 0; i < count; i++) gradient[i] = sum[i];
     return;
   }
+  Floats* const weight = v.weight + j;  // a copy: see backward_counts
 #pragma GCC unroll 8
   for (int i = 0; i < count; i++) {
-    const Floats w = v.weight[j + i];
+    const Floats w = weight[i];
     dot += w * sum[i];
-    v.weight[j + i] = keep * w - rate * sum[i];
+    weight[i] = keep * w - rate * sum[i];
   }
 }
 

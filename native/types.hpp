@@ -89,7 +89,7 @@ struct State {
 constexpr Size table_bytes = 16384;  // half of the smallest first-level cache in use
 constexpr Size example_block = 128;
 constexpr Size epoch_block = 256;
-constexpr Size direct_batch = 8;  // below this many examples tables cost more than they save
+constexpr Size direct_batch = 9;  // below this many examples tables cost more than they save
 
 // What one instruction set offers.
 struct Kernel {
