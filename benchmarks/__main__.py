@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast elegans is, beside its peers.")
     parser.add_argument("names", nargs="*", help=f"which benchmarks: {', '.join(NAMES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; the page is left alone")
     parser.add_argument(

@@ -17,7 +17,7 @@ from benchmarks.measure import ratios, short, spread
 from benchmarks.record import Result, Target
 from elegans.training.engines import ENGINES, Engine
 
-WIDTH = 100
+WIDTH = 1000
 AGES = (60_000, 88_000, 130_000)
 """The steps after which the speed is measured: 0.999^t is subnormal from 88000 to 104000, and then zero."""
 SPAN, REPETITIONS = 1000, 15
