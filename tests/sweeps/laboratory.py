@@ -1,0 +1,100 @@
+"""What the tests of sweeps share: a toy engine whose outcomes are known, and processes that run sweeps."""
+
+import multiprocessing
+import time
+from typing import ClassVar
+
+import numpy as np
+
+import elegans as el
+from elegans.training import Success
+from elegans.training.engines import ENGINES, Engine, Progress
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["elegans.sweeps"])
+
+TRIAL = el.Trial(
+    task=el.SparseParity(n=20, k=2),
+    regime=el.Sample(100),
+    model=el.MLP(width=10),
+    training=el.SGD(steps=4, success=Success(examples=10, every=2)),
+)
+TIMES = ["seconds", "evaluation_seconds"]
+
+
+class ToyEngine(Engine):
+    """Takes any trial and trains nothing: how a trial ends follows from its seed, and each step takes a while."""
+
+    name: ClassVar[str] = "toy"
+    side_by_side: ClassVar[int] = 1
+
+    def __init__(self, seconds=0.0, side_by_side=1, broken=()):
+        self.seconds, self.side_by_side, self.broken = seconds, side_by_side, set(broken)
+        self.batches = []
+
+    def unavailable(self):
+        return None
+
+    def refusal(self, trial):
+        return "the toy engine takes no task 'impossible'" if trial.task.n == 13 else None
+
+    def signature(self, trial):
+        return f"width {trial.model.width}"
+
+    def init(self, trials):
+        self.batches.append([(trial.cell, trial.seed) for trial in trials])
+        for trial in trials:
+            if trial.seed in self.broken:
+                raise RuntimeError(f"seed {trial.seed} is broken")
+        return list(trials)
+
+    def advance(self, state, steps):
+        time.sleep(self.seconds * steps)
+        return state
+
+    def progress(self, state):
+        ones = np.ones(len(state))
+        diverged = [0 if trial.seed % 7 == 5 else -1 for trial in state]
+        return Progress(ones, ones / 2, np.array(diverged))
+
+    def wrong(self, state, stream, index):
+        level = np.array([trial.seed % 3 for trial in state])
+        return index % 10 < level[:, None]
+
+    def predict(self, state, x):
+        return np.zeros((len(state), len(x)), np.float32)
+
+    def parameters(self, state):
+        return [{} for _ in state]
+
+    def select(self, state, positions):
+        return [state[position] for position in positions]
+
+    @property
+    def trained(self):
+        return sorted(trial for batch in self.batches for trial in batch)
+
+
+def untimed(table):
+    """Return a table without the columns that differ from run to run."""
+    return table.drop(columns=TIMES)
+
+
+def process(target, *arguments):
+    """Start a process that is sure to be gone with the test."""
+    child = PROCESSES.Process(target=target, args=arguments, daemon=True)
+    child.start()
+    return child
+
+
+def run_toy(path, seeds, seconds, begun, report=None, workers=2):
+    """Run a toy sweep in a process of its own; sets ``begun`` at the first progress, and reports how it ended."""
+    ENGINES["toy"] = ToyEngine(seconds)
+    sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=seeds)
+    try:
+        el.run(sweep, path, engine="toy", workers=workers, watch=lambda progress: begun.set())
+        ended = "complete"
+    except BaseException as error:
+        ended = f"{type(error).__name__}: {error}"
+    if report is not None:
+        report.put((ended, time.time()))

@@ -1,0 +1,51 @@
+import pytest
+
+from elegans import extensions
+from elegans.errors import SweepError
+from elegans.tasks import Task
+
+
+def test_a_file_is_imported_once_and_its_classes_are_members(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from elegans.tasks import SparseParity\nclass ImportedOnce(SparseParity):\n    'Mine.'\n")
+    module = extensions.load(file)
+    assert extensions.load(str(file)) is module
+    assert Task.members()["imported-once"] is module.ImportedOnce
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(f"where = {folder!r}\n")
+    assert [extensions.load(tmp_path / folder / "mine.py").where for folder in ("a", "b")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("missing.py", None, "an extension must be a file that exists: {file}"),
+        ("mine.txt", "", "an extension must be a .py file: {file}"),
+        (
+            "bad.py",
+            "x = 1\ny = 1 / 0\n",
+            "an extension must import: {file}, line 2: ZeroDivisionError: division by zero",
+        ),
+        ("worse.py", "x = 1\nx = = 2\n", "an extension must import: {file}, line 2: SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_wrong_extension_is_refused_with_rule_and_value(tmp_path, name, text, message):
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SweepError) as raised:
+        extensions.load(file)
+    assert str(raised.value).startswith(message.format(file=file))
+
+
+def test_an_extension_that_failed_can_be_mended_and_loaded(tmp_path):
+    file = tmp_path / "mended.py"
+    file.write_text("1 / 0")
+    with pytest.raises(SweepError):
+        extensions.load(file)
+    file.write_text("answer = 42\n")
+    assert extensions.load(file).answer == 42

@@ -1,0 +1,172 @@
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+from laboratory import TRIAL
+
+import elegans as el
+from elegans.errors import SweepError, TrialError
+from elegans.sweeps import EXAMPLE
+
+SEEDS = st.one_of(st.integers(1, 5), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
+
+
+def test_a_grid_is_the_product_of_its_axes_with_the_last_one_fastest_and_seeds_inside():
+    sweep = el.grid(TRIAL, {"model.width": [10, 20], "regime.size": [1, 2, 3]}, seeds=2)
+    found = [(trial.model.width, trial.regime.size, trial.seed) for trial in sweep]
+    assert found == list(itertools.product([10, 20], [1, 2, 3], [0, 1]))
+    assert len(sweep) == 12 and len(sweep.cells) == 6 and sweep.seeds == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "components"),
+    [
+        ("regime", ["online", "sample:100"], [el.Online(), el.Sample(100)]),
+        ("regime", [{"kind": "online"}], [el.Online()]),
+        ("model.init", ["sparse:3", el.DenseInit()], [el.SparseInit(3), el.DenseInit()]),
+        ("model.width", np.array([1, 2]), [1, 2]),
+        ("model.width", range(1, 3), [1, 2]),
+    ],
+)
+def test_axes_take_values_in_every_form_that_the_field_takes(path, values, components):
+    assert el.grid(TRIAL, {path: values}) == el.grid(TRIAL, {path: components})
+
+
+def test_only_a_whole_combination_has_to_obey_the_rules():
+    sweep = el.grid(TRIAL, {"task.n": [1, 2], "task.k": [1]})
+    assert [(cell.task.n, cell.task.k) for cell in sweep.cells] == [(1, 1), (2, 1)]
+
+
+def test_a_component_and_its_field_can_both_be_axes():
+    sweep = el.grid(TRIAL, {"model.init.nonzeros": [1, 2], "model.init": ["sparse"]})
+    assert [cell.model.init for cell in sweep.cells] == [el.SparseInit(1), el.SparseInit(2)]
+
+
+@given(SEEDS, st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_trial_can_be_had_by_its_place(seeds, widths):
+    sweep = el.grid(TRIAL, {"model.width": widths}, seeds)
+    assert [sweep.trial(place) for place in range(len(sweep))] == list(sweep)
+
+
+@given(SEEDS, SEEDS, st.lists(st.integers(1, 4), min_size=1), st.lists(st.integers(1, 4), min_size=1))
+def test_the_sum_of_two_sweeps_has_the_trials_of_both_once(seeds, more, widths, others):
+    one, two = el.grid(TRIAL, {"model.width": widths}, seeds), el.grid(TRIAL, {"model.width": others}, more)
+    both = one + two
+    found = [(trial.cell, trial.seed) for trial in both]
+    assert len(found) == len(set(found)) == len(both)
+    assert set(found) == {(trial.cell, trial.seed) for sweep in (one, two) for trial in sweep}
+    assert both + one == both
+
+
+def test_seeds_mean_the_same_however_they_are_given():
+    sweeps = [el.grid(TRIAL, {}, seeds) for seeds in (3, range(3), [0, 1, 2], (0, 1, 2, 1), np.arange(3))]
+    assert all(sweep == sweeps[0] for sweep in sweeps)
+
+
+def test_a_sweep_of_a_hundred_thousand_trials_costs_no_more_memory_than_its_cells():
+    tracemalloc.start()
+    sweep = el.grid(TRIAL, {"model.width": range(1, 11)}, seeds=10_000)
+    for _ in sweep:
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(sweep) == 100_000
+    assert peak < 2**20
+
+
+@pytest.mark.parametrize(
+    ("axes", "seeds", "error", "message"),
+    [
+        ({"model.widht": [1]}, 1, TrialError, "MLP has no field 'widht'; did you mean 'width'?"),
+        ({"modle.width": [1]}, 1, TrialError, "Trial has no field 'modle'; did you mean 'model'?"),
+        ({"model.width.x": [1]}, 1, TrialError, "'width' of MLP has no fields of its own: 'width.x'"),
+        ({"model.width": [0]}, 1, TrialError, "width must be greater than or equal to 1: width=0"),
+        ({"task.k": [21]}, 1, TrialError, "k must be at most n: k=21, n=20"),
+        ({"regime": ["onlin"]}, 1, TrialError, "unknown regime 'onlin'; did you mean 'online'?"),
+        ({"model.width": []}, 1, SweepError, "an axis must have at least one value: model.width=[]"),
+        ({"model.width": 10}, 1, SweepError, "an axis must be a list of values: model.width=10"),
+        ({"regime": "online"}, 1, SweepError, "an axis must be a list of values: regime='online'"),
+        ({"seed": [1, 2]}, 1, SweepError, "seeds must be given as seeds, not as an axis: axis 'seed'"),
+        ({}, 0, SweepError, "seeds must be at least one: seeds=0"),
+        ({}, [], SweepError, "seeds must be at least one: seeds=[]"),
+        ({}, [2**64], SweepError, f"a seed must be from 0 to 2^64 - 1: seed={2**64}"),
+        ({}, [-1], SweepError, "a seed must be from 0 to 2^64 - 1: seed=-1"),
+        ({}, [0.5], SweepError, "seeds must be a number of seeds or whole numbers: seeds=[0.5]"),
+    ],
+)
+def test_a_wrong_grid_is_refused_with_rule_and_value(axes, seeds, error, message):
+    with pytest.raises(error) as raised:
+        el.grid(TRIAL, axes, seeds)
+    assert str(raised.value) == message
+
+
+def test_the_example_is_a_sweep_that_runs():
+    sweep = el.Sweep.from_toml(EXAMPLE)
+    table = el.run(sweep)
+    assert len(table) == len(sweep) == 20
+    assert set(table.state) <= {"solved", "unsolved"}
+
+
+@given(SEEDS, st.lists(st.integers(1, 100), min_size=1, max_size=3), st.booleans())
+def test_a_sweep_file_means_the_grid_that_it_describes(seeds, sizes, online):
+    axes = {"regime": [f"sample:{size}" for size in sizes] + ["online"] * online, "model.width": [1, 2]}
+    seeds = seeds if isinstance(seeds, int) else [seed % 2**63 for seed in seeds]
+    record = {"seeds": seeds, "trial": TRIAL.model_dump(mode="json", exclude_none=True), "axes": axes}
+    assert el.Sweep.from_toml(tomli_w.dumps(record)) == el.grid(TRIAL, axes, seeds)
+
+
+HEAD = tomli_w.dumps({"trial": TRIAL.model_dump(mode="json", exclude_none=True)})
+
+
+def test_paths_of_axes_may_be_written_with_quotes_or_without():
+    quoted = el.Sweep.from_toml(HEAD + '[axes]\n"model.width" = [1, 2]\n')
+    assert el.Sweep.from_toml(HEAD + "[axes]\nmodel.width = [1, 2]\n") == quoted
+    assert el.Sweep.from_toml(HEAD + "[axes.model]\nwidth = [1, 2]\n") == quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("sedes = 3\n" + HEAD, SweepError, "a sweep file has no key 'sedes'; did you mean 'seeds'?"),
+        ('seeds = "3"\n' + HEAD, SweepError, "seeds of a sweep file must be a number or a list: seeds='3'"),
+        ("seeds = 3\n", SweepError, "a sweep file must have a trial: the tables"),
+        (HEAD.replace("[trial.task]", "[trial.tusk]"), TrialError, "Trial has no field 'tusk'; did you mean 'task'?"),
+        (HEAD.replace("width", "widht"), TrialError, "MLP has no field 'widht'; did you mean 'width'?"),
+        (HEAD + '[axes]\n"model.widht" = [1]', TrialError, "MLP has no field 'widht'; did you mean 'width'?"),
+        (HEAD + "[axes]\nmodel.width = 1", SweepError, "an axis must be a list of values: model.width=1"),
+        (
+            HEAD + '[axes]\n"model.width" = [1]\nmodel.width = [1]',
+            SweepError,
+            "an axis must be given once: 'model.width'",
+        ),
+        (
+            HEAD + '[axes]\n"model.width" = [1]\n"model.width" = [1]',
+            SweepError,
+            "a sweep file must be TOML: Cannot overwrite",
+        ),
+        ("seeds = \n", SweepError, "a sweep file must be TOML: "),
+        ("nowhere.toml", SweepError, "a sweep file must be readable: nowhere.toml (No such file or directory)"),
+    ],
+)
+def test_a_wrong_sweep_file_is_refused_with_rule_and_value(text, error, message):
+    with pytest.raises(error) as raised:
+        el.Sweep.from_toml(text)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_paths_in_a_sweep_file_are_relative_to_it(tmp_path):
+    (tmp_path / "my_task.py").write_text(
+        "from elegans.tasks import SparseParity\nclass MyParity(SparseParity):\n    'My own.'\n"
+    )
+    (tmp_path / "my.toml").write_text(
+        'import = ["my_task.py"]\nstore = "my.db"\nengine = "jax"\n' + HEAD.replace("sparse-parity", "my-parity")
+    )
+    for source in (tmp_path / "my.toml", str(tmp_path / "my.toml")):
+        sweep = el.Sweep.from_toml(source)
+        assert sweep.cells[0].task.kind == "my-parity"
+        assert (sweep.store, sweep.engine) == (str(tmp_path / "my.db"), "jax")

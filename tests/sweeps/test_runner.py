@@ -1,0 +1,363 @@
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from laboratory import PROCESSES, TRIAL, ToyEngine, process, run_toy, untimed
+from pandas.testing import assert_frame_equal
+from sqlalchemy import select
+
+import elegans as el
+from elegans.errors import EngineError, StoreError, SweepError, TrialError
+from elegans.sweeps import Interrupted, Store
+from elegans.sweeps.schema import TRIALS
+from elegans.training.engines import ENGINES
+
+SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=20)
+
+
+def attempts(store):
+    with store.engine.connect() as connection:
+        return Counter(connection.scalars(select(TRIALS.c.attempts)).all())
+
+
+def same(one, other):
+    assert_frame_equal(untimed(one), untimed(other))
+
+
+def test_only_what_is_missing_is_trained(toy, tmp_path):
+    engine = toy()
+    some = el.grid(TRIAL, {"model.width": [20]}, seeds=range(5, 12))
+    el.run(some, tmp_path / "runs.db", engine="toy")
+    assert engine.trained == sorted((trial.cell, trial.seed) for trial in some)
+    table = el.run(SWEEP, tmp_path / "runs.db", engine="toy")
+    assert engine.trained == sorted((trial.cell, trial.seed) for trial in SWEEP)
+    same(table, el.run(SWEEP, engine="toy"))
+    assert list(zip(table["model.width"], table.seed, strict=True)) == [(t.model.width, t.seed) for t in SWEEP]
+
+
+def test_the_table_says_how_each_trial_ended(toy):
+    toy()
+    table = el.run(SWEEP, engine="toy")
+    states = ["diverged" if seed % 7 == 5 else ["solved", "solved", "unsolved"][seed % 3] for seed in table.seed]
+    assert table.state.tolist() == states
+    assert (table.solved_at.notna() == (table.state == "solved")).all()
+    assert set(table.engine) == {"toy"}
+
+
+def test_the_number_of_workers_changes_nothing(toy):
+    toy()
+    tables = [el.run(SWEEP, engine="toy", workers=workers) for workers in (1, 2, 5)]
+    same(tables[0], tables[1])
+    same(tables[0], tables[2])
+
+
+def test_the_native_or_general_engine_trains_a_sweep():
+    sweep = el.grid(TRIAL, {"regime": ["online", "sample:50"]}, seeds=2)
+    table = el.run(sweep)
+    assert len(table) == 4 and set(table.state) <= {"solved", "unsolved"}
+    alone = [el.train(trial) for trial in sweep]
+    assert table.test_error.tolist() == [outcome.test_error for outcome in alone]
+
+
+def test_trials_of_one_signature_train_side_by_side_across_cells_in_batches_of_one_size(toy):
+    engine = toy(side_by_side=16)
+    sweep = el.grid(TRIAL, {"regime": ["sample:10", "sample:20", "online"], "model.width": [10, 20]}, seeds=10)
+    table = el.run(sweep, engine="toy")
+    assert [len(batch) for batch in engine.batches] == [15] * 4
+    assert len(table) == 60 and len(set(engine.trained)) == 60
+    width = {trial.cell: trial.model.width for trial in sweep}
+    assert all(len({width[cell] for cell, _ in batch}) == 1 for batch in engine.batches)
+    toy()
+    same(table, el.run(sweep, engine="toy"))
+
+
+@pytest.mark.parametrize("side_by_side", [1, 8])
+def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, side_by_side):
+    engine = toy(broken=[3], side_by_side=side_by_side)
+    with Store() as store:
+        table = el.run(SWEEP, store, engine="toy")
+        failed = table[table.state == "failed"]
+        assert failed.seed.tolist() == [3, 3] and len(table) == 40
+        trial = next(trial for trial in SWEEP if trial.seed == 3)
+        assert store.outcome(trial).error.startswith("Traceback (most recent call last)")
+        assert store.outcome(trial).error.endswith("RuntimeError: seed 3 is broken\n")
+        engine.batches.clear()
+        same(el.run(SWEEP, store, engine="toy"), table)
+        assert engine.batches == []
+        same(el.run(SWEEP, store, engine="toy", retry_failed=True), table)
+        assert {seed for _, seed in engine.trained} == {3}
+        engine.broken.clear()
+        assert el.run(SWEEP, store, engine="toy", retry_failed=True).state.tolist().count("failed") == 0
+        assert store.outcome(trial).error is None
+
+
+def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_trained(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from elegans.models import MLP\n"
+        "class Moody(MLP):\n"
+        "    'Cannot start where its first weight would be negative.'\n"
+        "    def initialise(self, key, task):\n"
+        "        parameters = super().initialise(key, task)\n"
+        "        if parameters['output']['bias'] < 0:\n"
+        "            raise RuntimeError('not in the mood')\n"
+        "        return parameters\n"
+    )
+    el_sweep = 'import = ["mine.py"]\nseeds = 6\n[trial.model]\nkind = "moody"\nwidth = 5\n'
+    rest = "[trial]\ntask = {kind = 'sparse-parity', n = 5, k = 1}\nregime = 'online'\n"
+    rest += "training = {kind = 'sgd', steps = 3, success = {examples = 10}}\n"
+    (tmp_path / "mine.toml").write_text(el_sweep.replace("[trial.model]", rest + "[trial.model]"))
+    sweep = el.Sweep.from_toml(tmp_path / "mine.toml")
+    with Store() as store:
+        table = el.run(sweep, store)
+        expected = [el.MLP(width=5).initialise(t.key("init"), t.task)["output"]["bias"] < 0 for t in sweep]
+        assert (table.state == "failed").tolist() == expected
+        assert 0 < sum(expected) < 6
+        failed = next(each for each in store.outcomes() if each.state == "failed")
+        assert "mine.py" in failed.error and "not in the mood" in failed.error
+
+
+def test_a_trial_without_the_measures_that_are_asked_for_is_missing(toy):
+    engine = toy()
+    sweep = el.grid(TRIAL, {}, seeds=3)
+    with Store() as store:
+        el.run(sweep, store, engine="toy")
+        el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
+        assert len(engine.batches) == 6
+        el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
+        el.run(sweep, store, engine="toy")
+        assert len(engine.batches) == 6
+        measures = store.outcome(next(iter(sweep))).measures
+        assert measures == {"test-error": {"step": [0, 2], "error": [0.0, 0.0]}}
+
+
+class Unplain(el.Probe):
+    """Measures what JSON does not know."""
+
+    def measure(self, snapshot):
+        return {"number": np.float32(0.5), "row": np.arange(2)}
+
+
+def test_measures_may_be_numpys_own(toy):
+    toy()
+    with Store() as store:
+        el.run(el.grid(TRIAL, {}), store, engine="toy", probes=[Unplain(every=4)])
+        assert store.outcome(TRIAL).measures["unplain"]["row"][0] == [0, 1]
+
+
+impossible = el.grid(TRIAL, {"task.n": [12, 13]})
+
+
+@pytest.mark.parametrize(
+    ("sweep", "options", "error", "message"),
+    [
+        (SWEEP, {"engine": "fusde"}, EngineError, "unknown engine 'fusde'; did you mean 'fused'?"),
+        (impossible, {"engine": "toy"}, EngineError, "no engine for this trial: the toy engine takes no task"),
+        (SWEEP, {"workers": 0}, SweepError, "workers must be at least 1: workers=0"),
+        (
+            SWEEP,
+            {"probes": [el.probes.TestError(), el.probes.TestError(every=7)]},
+            SweepError,
+            "probes must be of different kinds: test-error is there 2 times",
+        ),
+        (
+            el.grid(TRIAL, {"task.k": [2, 20]}),
+            {"probes": [el.probes.FourierGap()]},
+            TrialError,
+            "fourier-gap must have irrelevant inputs to compare with: k=20, n=20",
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_starts(tmp_path, toy, sweep, options, error, message):
+    engine = toy()
+    with pytest.raises(error) as raised:
+        el.run(sweep, tmp_path / "runs.db", **{"engine": "toy", **options})
+    assert str(raised.value).startswith(message)
+    assert engine.batches == [] and not (tmp_path / "runs.db").exists()
+
+
+def test_a_sweep_names_its_own_engine_and_store(toy, tmp_path):
+    engine = toy()
+    sweep = el.Sweep(SWEEP.parts, engine="toy", store=str(tmp_path / "own.db"))
+    el.run(sweep)
+    assert len(engine.batches) == 40
+    assert len(Store(tmp_path / "own.db", create=False).table()) == 40
+
+
+def test_progress_is_told_at_most_ten_times_a_second_and_ends_with_everything(toy):
+    toy(seconds=0.005, broken=[3])
+    seen = []
+    begun = time.monotonic()
+    el.run(SWEEP, engine="toy", watch=seen.append)
+    assert 2 <= len(seen) <= 10 * (time.monotonic() - begun) + 2
+    last = seen[-1]
+    assert (last.cells, last.cells_done, last.trials, last.done, last.this_run) == (2, 2, 40, 40, 40)
+    assert (last.failed, last.interrupted, last.seconds_left) == (2, 0, 0.0)
+    assert last.solved + last.unsolved + last.diverged == 38
+    assert all(one.done <= two.done and one.elapsed <= two.elapsed for one, two in pairwise(seen))
+
+
+def test_a_watcher_that_raises_ends_the_run_and_what_had_ended_is_kept(toy, tmp_path):
+    toy(seconds=0.005)
+
+    def watch(progress):
+        if progress.done > 5:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        el.run(SWEEP, tmp_path / "runs.db", engine="toy", watch=watch)
+    with Store(tmp_path / "runs.db") as store:
+        assert 5 < len(store.table()) < 40
+        assert store.status().states["running"] == 0
+
+
+def test_a_run_in_another_thread_works_and_leaves_signals_alone(toy):
+    toy()
+    tables = []
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=lambda: tables.append(el.run(SWEEP, engine="toy")))
+    thread.start()
+    thread.join()
+    assert len(tables[0]) == 40
+    el.run(SWEEP, engine="toy")
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_two_runs_in_one_process_share_a_sweep(toy, tmp_path):
+    engine = toy(seconds=0.002)
+    tables = []
+    threads = [
+        threading.Thread(target=lambda: tables.append(el.run(SWEEP, tmp_path / "runs.db", engine="toy")))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(engine.trained)) == len(engine.trained) == 40
+    for table in tables[1:]:
+        assert_frame_equal(table, tables[0])
+
+
+def toy_sweep(seeds):
+    return el.grid(TRIAL, {"model.width": [10, 20]}, seeds=seeds)
+
+
+def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
+    path, begun, report = tmp_path / "runs.db", PROCESSES.Event(), PROCESSES.Queue()
+    children = [process(run_toy, path, 100, 0.002, begun, report) for _ in range(2)]
+    assert [report.get(timeout=60)[0] for _ in children] == ["complete"] * 2
+    for child in children:
+        child.join()
+    with Store(path) as store:
+        assert attempts(store) == {1: 200}
+        with store.engine.connect() as connection:
+            shares = Counter(connection.scalars(select(TRIALS.c.run)).all())
+        toy()
+        same(store.table(toy_sweep(100)), el.run(toy_sweep(100), engine="toy"))
+    assert sorted(shares) == [1, 2]
+
+
+def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
+    path, begun = tmp_path / "runs.db", PROCESSES.Event()
+    child = process(run_toy, path, 3, 1000.0, begun)
+    assert begun.wait(60)
+    with Store(path) as store:
+        while store.status().states["running"] < 2:
+            time.sleep(0.01)
+        toy()
+        tables = []
+        waiting = threading.Thread(target=lambda: tables.append(el.run(toy_sweep(3), path, engine="toy")))
+        waiting.start()
+        while store.status().states.get("pending") or len(store.table()) < 4:
+            time.sleep(0.01)
+        assert waiting.is_alive()
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+        waiting.join()
+        assert len(tables[0]) == 6
+        assert attempts(store) == {1: 6}
+
+
+def test_a_sweep_killed_at_twenty_random_moments_ends_with_the_same_table(toy, tmp_path):
+    toy()
+    seeds, moments = 150, random.Random(0)
+    sweep = toy_sweep(seeds)
+    expected = el.run(sweep, engine="toy")
+    kept = []
+    for number in range(20):
+        path, begun = tmp_path / f"runs{number}.db", PROCESSES.Event()
+        child = process(run_toy, path, seeds, 0.0005, begun)
+        if number % 4:  # every fourth one is killed while it still starts
+            assert begun.wait(60)
+        time.sleep(moments.uniform(0, 0.4))
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+        with Store(path) as store:
+            kept.append(len(store.table()))
+            same(el.run(sweep, store, engine="toy"), expected)
+            assert attempts(store) == {1: 2 * seeds}
+    assert any(0 < count < 2 * seeds for count in kept)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_within_two_seconds_and_keeps_what_had_ended(toy, tmp_path, number):
+    path, begun, report = tmp_path / "runs.db", PROCESSES.Event(), PROCESSES.Queue()
+    child = process(run_toy, path, 1000, 0.005, begun, report)
+    assert begun.wait(60)
+    time.sleep(0.5)
+    sent = time.time()
+    os.kill(child.pid, number)
+    ended, at = report.get(timeout=60)
+    child.join()
+    assert at - sent < 2
+    assert ended.startswith("Interrupted: interrupted: ")
+    assert ended.endswith(" of 2000 trials are done; run it again to go on from there")
+    with Store(path) as store:
+        table = store.table()
+        assert 0 < len(table) < 2000 and "interrupted" in set(table.state)
+        assert f" {(table.state != 'interrupted').sum()} of " in ended
+        assert store.status().runs[0].finished and store.status().states["running"] == 0
+        toy()
+        same(el.run(toy_sweep(1000), store, engine="toy"), el.run(toy_sweep(1000), engine="toy"))
+        kept = store.table().merge(table[table.state != "interrupted"][["seed", "model.width", "seconds"]])
+        assert len(kept) == (table.state != "interrupted").sum()
+
+
+class StuckEngine(ToyEngine):
+    """Does not come back from a step for a long time, as a compilation may not."""
+
+    def advance(self, state, steps):
+        time.sleep(3)
+        return state
+
+
+def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monkeypatch, tmp_path):
+    monkeypatch.setitem(ENGINES, "toy", StuckEngine())
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    begun = time.monotonic()
+    with pytest.raises(Interrupted) as raised:
+        el.run(SWEEP, tmp_path / "runs.db", engine="toy")
+    assert time.monotonic() - begun < 0.3 + 2
+    assert isinstance(raised.value, KeyboardInterrupt)
+    with Store(tmp_path / "runs.db") as store:
+        assert store.status().states["running"] == 0
+
+
+def test_a_store_that_breaks_in_the_middle_ends_the_run_with_a_store_error(toy, tmp_path):
+    toy(seconds=0.005)
+    path = tmp_path / "runs.db"
+
+    def watch(progress):
+        if progress.done:
+            with store.engine.begin() as connection:
+                connection.exec_driver_sql("ALTER TABLE trials RENAME TO elsewhere")
+
+    with Store(path) as store, pytest.raises(StoreError, match="a store must be a database that answers: "):
+        el.run(SWEEP, store, engine="toy", watch=watch)

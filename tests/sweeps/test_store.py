@@ -1,0 +1,430 @@
+import json
+import sqlite3
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laboratory import TRIAL, process
+from pandas.testing import assert_frame_equal
+from sqlalchemy import event, insert, select, update
+
+import elegans as el
+from elegans.errors import StoreError
+from elegans.sweeps import Store
+from elegans.sweeps.frames import median
+from elegans.sweeps.schema import RUNS, TRIALS
+from elegans.training import Curve, Outcome
+
+SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=3)
+STATES = ["solved", "unsolved", "diverged", "failed", "interrupted"]
+
+
+def outcome(trial, state="solved", **fields):
+    solved_at = 4 if state == "solved" else None
+    return Outcome(trial, state, **{"solved_at": solved_at, "steps": 4, "seconds": 1.0, "engine": "toy", **fields})
+
+
+def fill(store, outcomes, **options):
+    run, _ = store.begin(SWEEP, **options)
+    claimed = store.claim(run, [each.trial for each in outcomes])
+    assert len(claimed) == len(outcomes)
+    store.record(run, outcomes)
+    store.release(run)
+    return run
+
+
+small = st.floats(width=32, allow_nan=False)
+curves = st.lists(st.tuples(small, small), max_size=5).map(
+    lambda points: Curve([*range(1, len(points) + 1)], [loss for loss, _ in points], [error for _, error in points])
+)
+measures = st.dictionaries(
+    st.sampled_from(["test-error", "fourier-gap"]),
+    st.fixed_dictionaries({"step": st.lists(st.integers(0, 9)), "x": st.lists(st.floats(allow_nan=False))}),
+)
+outcomes = st.builds(
+    Outcome,
+    st.builds(TRIAL.with_seed, st.integers(0, 2**64 - 1)),
+    st.sampled_from(STATES[:4]),
+    solved_at=st.none() | st.integers(0, 2**32),
+    test_error=st.none() | st.floats(0, 1),
+    train_error=st.none() | st.floats(0, 1),
+    steps=st.integers(0, 2**32),
+    seconds=st.floats(0, 1e9),
+    evaluation_seconds=st.floats(0, 1e9),
+    engine=st.sampled_from(["fused", "jax", None]),
+    error=st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    curve=curves,
+    measures=measures,
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(outcomes, min_size=1, max_size=5, unique_by=lambda each: each.trial.seed))
+def test_an_outcome_is_read_back_as_it_was_recorded(recorded):
+    with Store() as store:
+        fill(store, recorded)
+        assert [store.outcome(each.trial) for each in recorded] == recorded
+        in_order = sorted(recorded, key=lambda each: each.trial.seed)
+        assert list(store.outcomes()) == in_order
+        assert store.table().seed.tolist() == [each.trial.seed for each in in_order]
+
+
+def test_the_table_has_the_trials_columns_and_then_the_outcomes():
+    sweep = el.grid(TRIAL, {"regime": ["online", "sample:100"], "model.init": ["dense", "sparse:2"]}, seeds=2)
+    with Store() as store:
+        fill(store, [outcome(trial, STATES[trial.seed]) for trial in sweep])
+        table = store.table(sweep)
+    parts = [name for name in TRIAL.columns() if name != "seed"]
+    parts.insert(parts.index("model.init") + 1, "model.init.nonzeros")
+    parts.insert(parts.index("model.init") + 2, "model.init.value")
+    results = ["state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine"]
+    assert list(table) == [*parts, "seed", *results]
+    assert table["regime.size"].dtype == "Int64" and table["regime.size"].isna().sum() == 4
+    assert table["model.width"].dtype == table.seed.dtype == table.steps.dtype == np.int64
+    assert table.solved_at.dtype == float and table.solved_at.isna().sum() == 4
+    assert table["model.init"].tolist() == ["dense"] * 2 + ["sparse:2"] * 2 + ["dense"] * 2 + ["sparse:2"] * 2
+
+
+def test_the_table_is_in_the_sweeps_order_or_by_cell_and_seed():
+    sweep = el.grid(TRIAL, {"model.width": [20, 10]}, seeds=[2**64 - 1, 3, 5])
+    with Store() as store:
+        fill(store, [outcome(trial) for trial in list(sweep)[::-1]])
+        rows = store.table(sweep)
+        assert list(zip(rows["model.width"], rows.seed, strict=True)) == [(t.model.width, t.seed) for t in sweep]
+        assert store.table().seed.tolist() == [3, 5, 2**64 - 1] * 2
+        some = el.grid(TRIAL, {"model.width": [10, 99]}, seeds=[3, 4])
+        assert store.table(some)[["model.width", "seed"]].to_numpy().tolist() == [[10, 3]]
+
+
+def test_a_table_can_be_filtered_by_columns():
+    with Store() as store:
+        fill(store, [outcome(trial) for trial in SWEEP])
+        assert set(store.table(where={"model.width": 20})["model.width"]) == {20}
+        assert len(store.table(where={"model.width": [10, 20], "task.k": 2})) == 6
+        assert len(store.table(where={"model.width": 30})) == len(store.cells_table(where={"model.width": 30})) == 0
+        with pytest.raises(StoreError, match=r"a filter must name a column of the trials: 'model.widht'; did you mean"):
+            store.table(where={"model.widht": 10})
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(STATES), min_size=1, max_size=8), st.data())
+def test_cells_are_summed_up_as_their_trials_say(states, data):
+    sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=len(states))
+    steps = st.integers(1, 100).map(lambda step: 10 * step)
+    with Store() as store:
+        fill(store, [outcome(t, states[t.seed], solved_at=data.draw(steps)) if states[t.seed] == "solved"
+                     else outcome(t, states[t.seed]) for t in sweep])  # fmt: skip
+        table, cells = store.table(), store.cells_table()
+    for width, cell in zip([10, 20], cells.to_dict("records"), strict=True):
+        own = table[table["model.width"] == width]
+        ended = own[own.state.isin(STATES[:3])]
+        middle = np.median(ended.solved_at.fillna(np.inf)) if len(ended) else np.inf
+        assert cell["model.width"] == width
+        assert cell["trials"] == len(ended) and cell["solved"] == ended.solved_at.notna().sum()
+        assert all(cell[state] == (own.state == state).sum() for state in STATES)
+        assert cell["seconds"] == own.seconds.sum()
+        assert cell["median_steps"] == middle or (np.isinf(middle) and np.isnan(cell["median_steps"]))
+
+
+@given(st.lists(st.integers(1, 9)), st.integers(0, 9))
+def test_the_median_counts_unsolved_trials_as_infinite(times, unsolved):
+    expected = np.median([*times, *[np.inf] * unsolved]) if times or unsolved else np.inf
+    found = median(np.array(times, float), len(times) + unsolved)
+    assert found == expected or (np.isnan(found) and not np.isfinite(expected))
+
+
+def test_a_trial_is_claimed_by_one_run_at_a_time():
+    with Store() as store:
+        trials = list(SWEEP)
+        (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
+        assert store.claim(one, trials[:4]) == trials[:4]
+        assert store.claim(two, trials) == trials[4:]
+        store.record(one, [outcome(trials[0])])
+        store.release(one)
+        assert store.claim(two, trials) == trials[1:4]
+        store.release(two)
+
+
+@pytest.mark.parametrize(
+    ("how", "free"),
+    [
+        ({"name": "still at work"}, False),
+        ({"finished": 1.0}, True),
+        ({"token": "another run of this process"}, True),
+        ({"process_started": 5.0}, True),
+        ({"pid": 2**22 + 1}, True),
+        ({"pid": 1, "process_started": 5.0}, True),
+        ({"host": "elsewhere", "pid": 1}, False),
+        ({"host": "elsewhere", "heartbeat": 5.0}, True),
+    ],
+)
+def test_a_claim_is_free_once_its_holder_is_gone(how, free):
+    with Store() as store:
+        (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
+        store.claim(one, SWEEP)
+        with store.engine.begin() as connection:
+            connection.execute(update(RUNS).where(RUNS.c.id == one.number).values(**how))
+        assert len(store.claim(two, SWEEP)) == (len(SWEEP) if free else 0)
+        store.release(one)
+        store.release(two)
+
+
+@pytest.mark.parametrize("retry_failed", [False, True])
+def test_interrupted_trials_are_always_free_and_failed_ones_when_asked(retry_failed):
+    with Store() as store:
+        sweep = el.grid(TRIAL, {}, seeds=5)
+        fill(store, [outcome(trial, STATES[trial.seed]) for trial in sweep])
+        run, found = store.begin(sweep, retry_failed=retry_failed)
+        claimed = store.claim(run, sweep)
+        assert [STATES[trial.seed] for trial in claimed] == ["failed"] * retry_failed + ["interrupted"]
+        assert np.count_nonzero(~found.settled) == len(claimed)
+        store.release(run)
+
+
+def test_a_finished_outcome_is_not_lost_to_an_interruption():
+    probe = el.probes.TestError()
+    with Store() as store:
+        trial = next(iter(SWEEP))
+        fill(store, [outcome(trial, test_error=0.25)])
+        run, _ = store.begin(SWEEP, probes=[probe])
+        assert store.claim(run, [trial]) == [trial]
+        store.record(run, [outcome(trial, "interrupted")])
+        store.release(run)
+        assert store.outcome(trial).test_error == 0.25
+
+
+def test_measures_of_other_probes_are_kept():
+    trial = next(iter(SWEEP))
+    with Store() as store:
+        for kind in ("test-error", "train-error"):
+            probe = el.Probe.parse({"kind": kind})
+            fill(store, [outcome(trial, measures={kind: {"step": [0], "error": [0.5]}})], probes=[probe])
+        assert set(store.outcome(trial).measures) == {"test-error", "train-error"}
+        for probes in ([], [el.probes.TestError()], [el.probes.TestError(), el.probes.TrainError()]):
+            run, found = store.begin(SWEEP, probes=probes)
+            store.release(run)
+            assert found.settled.sum() == 1
+        run, found = store.begin(SWEEP, probes=[el.probes.TestError(every=7)])
+        store.release(run)
+        assert found.settled.sum() == 0
+
+
+def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused():
+    with Store() as store:
+        run, _ = store.begin(SWEEP)
+        with pytest.raises(StoreError, match="an outcome must be of a claimed trial: 1 of 1 are of none"):
+            store.record(run, [outcome(next(iter(SWEEP)))])
+        with pytest.raises(StoreError, match="an outcome must be recorded before it is read: memory has none of"):
+            store.outcome(next(iter(SWEEP)))
+        store.release(run)
+
+
+def foreign(path, *statements):
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def no_sqlite(path):
+    path.write_text("This is a text and nothing else, and long enough to be looked at. " * 20)
+
+
+def other_tables(path):
+    foreign(path, "CREATE TABLE sales (id)")
+
+
+def other_meta(path):
+    foreign(path, "CREATE TABLE meta (key, value)", "INSERT INTO meta VALUES ('format', 'something')")
+
+
+def newer(path):
+    Store(path).close()
+    foreign(path, "UPDATE meta SET value = '2' WHERE key = 'version'")
+
+
+@pytest.mark.parametrize(
+    ("make", "create", "message"),
+    [
+        (no_sqlite, True, "a store must be an SQLite file: {path} (file is not a database)"),
+        (other_tables, True, "a store must be made by elegans: {path} holds other tables (sales)"),
+        (other_meta, True, "a store must be made by elegans: {path} holds other tables (meta)"),
+        (newer, True, "a store must be of version 1: {path} is of version 2, of a newer elegans"),
+        (newer, False, "a store must be of version 1: {path} is of version 2, of a newer elegans"),
+        (lambda path: path.mkdir(), True, "a store must be a file, not a folder: {path}"),
+        (lambda path: None, False, "a store must exist to be read: {path}"),
+        (lambda path: path.touch(), False, "a store must hold a table of outcomes: {path} is empty"),
+    ],
+)
+def test_what_is_no_store_is_refused_with_rule_and_value(tmp_path, make, create, message):
+    path = tmp_path / "runs.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(StoreError) as raised:
+        Store(path, create=create)
+    assert str(raised.value) == message.format(path=path)
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nowhere/runs.db", "the folder of a store must exist: nowhere (of runs.db)"),
+        ("sqlite:///nowhere/runs.db", "the folder of a store must exist: nowhere (of runs.db)"),
+        ("://", "a store must be a path or an SQLAlchemy URL: '://'"),
+        ("oracel://host/db", "a store must be of a database with a driver here: oracel://host/db"),
+    ],
+)
+def test_a_wrong_url_is_refused_with_rule_and_value(url, message):
+    with pytest.raises(StoreError) as raised:
+        Store(url)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_store_that_cannot_be_written_is_refused_before_anything_starts(tmp_path, toy):
+    path = tmp_path / "runs.db"
+    Store(path).close()
+    engine = toy()
+    for url in (f"sqlite:///file:{path}?mode=ro&uri=true", None):
+        store = Store(url) if url else Store(path, create=False)
+        with store, pytest.raises(StoreError, match="a store must be writable to run a sweep: "):
+            el.run(SWEEP, store, engine="toy")
+    assert engine.batches == []
+
+
+def test_a_full_disk_ends_the_run_and_keeps_what_was_committed(tmp_path, toy):
+    toy(seconds=0.001)
+    path = tmp_path / "runs.db"
+    sweep = el.grid(TRIAL, {}, seeds=2000)
+    with Store(path) as store:
+        limit = store.engine.raw_connection()
+        pages = limit.cursor().execute("PRAGMA page_count").fetchone()[0]
+        limit.cursor().execute(f"PRAGMA max_page_count = {pages + 8}")
+        event.listen(store.engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count = {pages + 8}"))
+        limit.close()
+        message = r"a store must have room on its disk \(what was committed is kept\): .*\(database or disk is full\)"
+        with pytest.raises(StoreError, match=message):
+            el.run(sweep, store, engine="toy")
+    with Store(path) as store:
+        kept = store.table()
+        assert 0 < len(kept) < 2000
+        whole = el.run(sweep, store, engine="toy")
+        assert len(whole) == 2000
+        assert_frame_equal(whole[whole.seed.isin(kept.seed)].reset_index(drop=True), kept)
+
+
+def read_while(path, ready, answer):
+    with Store(path, create=False) as store:
+        ready.wait()
+        answer.put((len(store.table()), store.status().trials, len(store.cells_table())))
+
+
+def test_readers_see_what_is_committed_while_another_process_writes(tmp_path):
+    from laboratory import PROCESSES
+
+    path = tmp_path / "runs.db"
+    with Store(path) as store:
+        fill(store, [outcome(trial) for trial in SWEEP])
+        ready, answer = PROCESSES.Event(), PROCESSES.Queue()
+        child = process(read_while, path, ready, answer)
+        with store.engine.connect().execution_options(writing=True) as connection, connection.begin():
+            connection.execute(update(TRIALS).values(state="failed"))
+            ready.set()
+            assert answer.get(timeout=60) == (6, 6, 2)
+        child.join()
+
+
+def test_the_status_counts_cells_and_trials():
+    with Store() as store:
+        trials = list(SWEEP)
+        run, _ = store.begin(SWEEP, name="my sweep")
+        store.claim(run, trials[:5])
+        store.record(run, [outcome(trial, state) for trial, state in zip(trials, STATES[:4], strict=False)])
+        status = store.status()
+        assert (status.cells, status.cells_done, status.cells_running, status.cells_failed) == (2, 1, 1, 1)
+        assert status.trials == 6
+        expected = {"solved": 1, "unsolved": 1, "diverged": 1, "failed": 1, "running": 1, "pending": 1}
+        assert status.states == expected
+        assert status.per_second > 0 and status.seconds_left > 0
+        assert status.runs[0].alive and status.runs[0].running == 1 and status.runs[0].missing == 6
+        assert "run 1 my sweep (running" in str(status)
+        store.release(run)
+        ended = store.status()
+        assert ended.states["running"] == 0 and ended.states["pending"] == 2
+        assert ended.seconds_left is None and not ended.runs[0].alive
+        wider = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=[1, 2, 3])
+        store.release(store.begin(wider)[0])
+        assert store.status().trials == 8
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_an_export_holds_the_table(tmp_path, suffix):
+    sweep = el.grid(TRIAL, {"task.support": [None, (0, 1)], "regime": ["online", "sample:5"]}, seeds=2)
+    with Store() as store:
+        fill(store, [outcome(trial) for trial in sweep])
+        assert store.export(tmp_path / f"out{suffix}") == 8
+        table = store.table()
+    read = (pd.read_csv if suffix == ".csv" else pd.read_parquet)(tmp_path / f"out{suffix}")
+    assert list(read) == list(table)
+    assert read["seed"].tolist() == table["seed"].tolist()
+    assert json.loads(read["task.support"].iloc[-1]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("out.xlsx", "an export must be a .csv or .parquet file: {file}"),
+        ("nowhere/out.csv", "an export must go to a file that can be written: {file}"),
+        ("nowhere/out.parquet", "an export must go to a file that can be written: {file}"),
+    ],
+)
+def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message):
+    with Store() as store, pytest.raises(StoreError) as raised:
+        fill(store, [outcome(trial) for trial in SWEEP])
+        store.export(tmp_path / name)
+    assert str(raised.value).startswith(message.format(file=tmp_path / name))
+
+
+def test_a_table_of_a_hundred_thousand_rows_is_as_the_rows_say():
+    sweep = el.grid(TRIAL, {"model.width": range(1, 201)}, seeds=500)
+    with Store() as store:
+        run, _ = store.begin(sweep)
+        store.release(run)
+        row = {"state": "solved", "test_error": 0.1, "steps": 4, "seconds": 1.0, "evaluation_seconds": 0.0}
+        rows = [
+            {**row, "cell": cell, "seed": seed, "solved_at": cell * 1000 + seed, "engine": "toy", "attempts": 1}
+            for cell in range(1, 201)
+            for seed in range(500)
+        ]
+        with store.engine.begin() as connection:
+            connection.execute(insert(TRIALS), rows)
+            assert len(connection.execute(select(TRIALS.c.cell).where(TRIALS.c.cell == 7)).all()) == 500
+        table, cells = store.table(sweep), store.cells_table(sweep)
+    assert (table.solved_at == table["model.width"] * 1000 + table.seed).all()
+    assert (cells.median_steps == cells["model.width"] * 1000 + 249.5).all()
+    assert (cells.trials == 500).all()
+
+
+def test_a_store_in_memory_is_gone_when_it_is_closed():
+    store = Store()
+    fill(store, [outcome(trial) for trial in SWEEP])
+    assert len(store.table()) == 6
+    store.close()
+    assert len(Store("sqlite://").table()) == 0
+
+
+def test_a_heartbeat_is_written_down():
+    with Store() as store:
+        run, _ = store.begin(SWEEP)
+        with store.engine.begin() as connection:
+            connection.execute(update(RUNS).values(heartbeat=5.0))
+        begun = time.time()
+        store.beat(run)
+        with store.engine.connect() as connection:
+            assert connection.scalar(select(RUNS.c.heartbeat)) >= begun
+        store.release(run)
