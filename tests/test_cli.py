@@ -30,6 +30,18 @@ def elegans(capsys, tmp_path, monkeypatch):
     return call
 
 
+@pytest.fixture
+def elegans_apart(tmp_path):
+    """Run a command line in a process of its own, whose classes are not those of other tests."""
+
+    def call(*arguments):
+        command = [sys.executable, "-W", "error", "-m", "elegans", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """The store of the example sweep, run to its end."""
@@ -234,9 +246,10 @@ class Majority(el.Task):
 """
 
 
-def test_train_takes_a_task_of_the_users_own(elegans, tmp_path):
+def test_train_takes_a_task_of_the_users_own(elegans_apart, tmp_path):
     (tmp_path / "majority.py").write_text(MAJORITY)
-    code, out, err = elegans("train", "--import", "majority.py", "--task", "majority", "--n", 5, "--width", 20)
+    chosen = ["--task", "majority", "--n", "5", "--width", "20"]
+    code, out, err = elegans_apart("train", "--import", "majority.py", *chosen)
     assert (code, err) == (0, "")
     assert out.splitlines()[-1].startswith("solved at step ")
 
@@ -287,12 +300,12 @@ class Failing(el.Model):
 """
 
 
-def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans, tmp_path):
+def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, tmp_path):
     (tmp_path / "failing.py").write_text(FAILING)
     written = EXAMPLE.replace('kind = "mlp"', 'kind = "failing"').replace("width = 100", "")
     written = written.replace('init = "sparse:2"', "").replace('"model.width" = [10, 100]', "")
     (tmp_path / "my.toml").write_text(written)
-    code, out, _ = elegans("sweep", "my.toml", "--import", "failing.py", "--workers", 1)
+    code, out, _ = elegans_apart("sweep", "my.toml", "--import", "failing.py", "--workers", "1")
     assert code == 1
     assert "10 failed" in out.splitlines()[-1]
     assert "no such luck" not in out
@@ -352,7 +365,7 @@ LONG = EXAMPLE.replace("seeds = 5", "seeds = 100000").replace("width = 100", "wi
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_ctrl_c_ends_soon_and_says_how_to_go_on(tmp_path):
     (tmp_path / "long.toml").write_text(LONG)
-    command = [sys.executable, "-m", "elegans.cli", "sweep", "long.toml", "--workers", "1"]
+    command = [sys.executable, "-m", "elegans", "sweep", "long.toml", "--workers", "1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not outcomes(tmp_path / "long.db") and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The same commands by ``python -m elegans.cli``."""
+"""The commands, as ``python -m elegans``."""
 
 import sys
 
