@@ -7,6 +7,7 @@ with s the stream's number. All functions take NumPy or JAX arrays (traced ones 
 same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ STREAMS = {"task": 0, "init": 1, "sample": 2, "batches": 3, "test": 4, "noise": 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _NO_LANE = 0xFFFFFFFF
+_ZERO = np.zeros(1, np.uint32)
 
 
 class Key(NamedTuple):
@@ -32,8 +34,8 @@ class Key(NamedTuple):
 
     def fold(self, number: Any) -> "Key":
         """Return an independent key for a number below 2^32, as ``jax.random.fold_in`` does."""
-        high, low = words(self, np.zeros(1, np.uint32), number)
-        return Key(high[0], low[0]) if not isinstance(high, np.ndarray) else Key(int(high[0]), int(low[0]))
+        high, low = words(self, _ZERO, number)
+        return Key(high[0], low[0]) if _is_jax(high) else Key(high.item(), low.item())
 
     def for_jax(self) -> Any:
         """Return the same key as a typed JAX key, for use with ``jax.random``."""
@@ -43,6 +45,7 @@ class Key(NamedTuple):
         return jax.random.wrap_key_data(data, impl="threefry2x32")
 
 
+@lru_cache(maxsize=1024)
 def stream(seed: int, name: str) -> Key:
     """Return the key of one of a trial's streams.
 
@@ -69,13 +72,16 @@ def words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
         xp = traced[0].__array_namespace__()
         index, lane = xp.broadcast_arrays(_uint32(xp, index), _uint32(xp, lane))
         return threefry(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
-    index, lane = np.broadcast_arrays(np.asarray(index, np.uint32), np.asarray(lane, np.uint32))
     if _native is None:
         high, low = np.asarray([key.high], np.uint32), np.asarray([key.low], np.uint32)
+        index, lane = np.broadcast_arrays(np.asarray(index, np.uint32), np.asarray(lane, np.uint32))
         return threefry(high, low, np.atleast_1d(index), np.atleast_1d(lane))
-    flat = np.ascontiguousarray(index).ravel(), np.ascontiguousarray(lane).ravel()
-    first, second = _native.words((int(key.high), int(key.low)), *flat)
-    return first.reshape(index.shape), second.reshape(index.shape)
+    # every trial draws a little: additions broadcast at a fraction of the cost of np.broadcast_arrays
+    index, lane = np.asarray(index, np.uint32), np.asarray(lane, np.uint32)
+    nothing = (index & 0) + (lane & 0)
+    counters = (index + nothing).ravel(), (lane + nothing).ravel()
+    first, second = _native.words((int(key.high), int(key.low)), *counters)
+    return first.reshape(nothing.shape), second.reshape(nothing.shape)
 
 
 def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, Any]:
@@ -109,7 +115,9 @@ def integers(key: Key, index: Any, lane: Any, bound: Any) -> Any:
 
 
 def multiply_high(a: Any, b: Any) -> Any:
-    """Return the upper 32 bits of the product of uint32 arrays, in 32-bit arithmetic alone."""
+    """Return the upper 32 bits of the product of uint32 arrays; JAX has no wider numbers by default."""
+    if not (_is_jax(a) or _is_jax(b)):
+        return ((np.asarray(a, np.uint64) * b) >> 32).astype(np.uint32)
     a_high, a_low, b_high, b_low = a >> 16, a & 0xFFFF, b >> 16, b & 0xFFFF
     middle = a_high * b_low + ((a_low * b_low) >> 16)
     return a_high * b_high + (middle >> 16) + (((middle & 0xFFFF) + a_low * b_high) >> 16)

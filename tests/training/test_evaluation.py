@@ -30,6 +30,7 @@ def test_the_decision_is_that_of_a_full_count_every_time(data, examples, error, 
         mistakes = rng.random((trials, examples)) < np.array(rates)[:, None]
         decided = held_out.decide(Counted(mistakes))
         assert np.array_equal(decided, mistakes.sum(axis=1) <= success.allowed)
+        assert held_out.error(Counted(mistakes)) == pytest.approx(mistakes.mean(axis=1))
         assert np.array_equal(np.sort(held_out.order, axis=1), np.tile(np.arange(examples), (trials, 1)))
 
 

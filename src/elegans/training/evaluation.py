@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, UInt32
+from jaxtyping import Bool, Float, Int, UInt32
 
 from elegans.training.optimisers import Success
 
@@ -12,7 +12,7 @@ Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials 
 
 MARGIN = 32
 """Examples looked at beyond the fewest that could settle it: a few of last time's mistakes are mistakes no more."""
-SMALLEST_BLOCK = 128
+SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 
 
 class HeldOut:
@@ -31,6 +31,7 @@ class HeldOut:
         """Begin with the examples in their own order."""
         self.examples, self.allowed = success.examples, success.allowed
         self.order = np.tile(np.arange(self.examples, dtype=np.uint32), (trials, 1))
+        self.mistakes, self.unseen = np.zeros(trials, np.int64), self.order
 
     def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
         """Return, exactly, which trials have at most the allowed number of mistakes."""
@@ -45,8 +46,13 @@ class HeldOut:
             unsolved = mistakes > self.allowed
             solved = seen - mistakes >= self.examples - self.allowed
             block = max(SMALLEST_BLOCK, 2 * int(self.allowed + 1 - mistakes.min()))
+        self.mistakes, self.unseen = mistakes, self.order[:, seen:].copy()
         self._reorder(np.concatenate(blocks, axis=1) if len(blocks) > 1 else blocks[0])
         return ~unsolved
+
+    def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
+        """Return the exact test errors, given that nothing has moved since the last decision."""
+        return (self.mistakes + _count(wrong, self.unseen)) / self.examples
 
     def select(self, positions: list[int]) -> None:
         """Keep some of the trials only, in the given order."""
@@ -60,17 +66,21 @@ class HeldOut:
             row[:] = np.concatenate([head[mistakes], row[seen:], head[~mistakes]])
 
 
-def error_rate(wrong: Wrong, trials: int, examples: int, block: int = 4096) -> np.ndarray:
+def error_rate(wrong: Wrong, trials: int, examples: int) -> Float[np.ndarray, " trials"]:
     """Return each network's share of mistakes among the first examples of a stream.
 
     Args:
         wrong: returns which examples each network gets wrong.
         trials: how many networks.
         examples: how many examples.
-        block: how many are looked at in one call.
     """
-    mistakes = np.zeros(trials, np.int64)
-    for first in range(0, examples, block):
-        index = np.arange(first, min(first + block, examples), dtype=np.uint32)
-        mistakes += wrong(np.broadcast_to(index, (trials, len(index)))).sum(axis=1)
-    return mistakes / examples
+    index = np.broadcast_to(np.arange(examples, dtype=np.uint32), (trials, examples))
+    return _count(wrong, index) / examples
+
+
+def _count(wrong: Wrong, index: UInt32[np.ndarray, "trials count"]) -> Int[np.ndarray, " trials"]:
+    """Return how many of the given examples each network gets wrong, in blocks that bound the memory."""
+    mistakes = np.zeros(len(index), np.int64)
+    for first in range(0, index.shape[1], LARGEST_BLOCK):
+        mistakes += wrong(index[:, first : first + LARGEST_BLOCK]).sum(axis=1)
+    return mistakes

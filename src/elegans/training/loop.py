@@ -164,7 +164,7 @@ class _Loop:
     def _final_errors(self) -> tuple[Float[np.ndarray, " trials"], list[float | None]]:
         """Return each network's exact test error, and its error on the sample (None online)."""
         count = len(self.running)
-        test = error_rate(self._wrong_on("test"), count, self.success.examples)
+        test = self.held_out.error(self._wrong_on("test"))
         sizes = [_sample_size(outcome.trial) if outcome else None for outcome in self.running]
         train: list[float | None] = [None] * count
         for size in {size for size in sizes if size is not None}:
