@@ -277,7 +277,7 @@ def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
         while store.status().states.get("pending") or len(store.table()) < 4:
             time.sleep(0.01)
         assert waiting.is_alive()
-        os.kill(child.pid, signal.SIGKILL)
+        child.kill()
         child.join()
         waiting.join()
         assert len(tables[0]) == 6
@@ -296,7 +296,7 @@ def test_a_sweep_killed_at_twenty_random_moments_ends_with_the_same_table(toy, t
         if number % 4:  # every fourth one is killed while it still starts
             assert begun.wait(60)
         time.sleep(moments.uniform(0, 0.4))
-        os.kill(child.pid, signal.SIGKILL)
+        child.kill()
         child.join()
         with Store(path) as store:
             kept.append(len(store.table()))

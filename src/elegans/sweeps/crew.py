@@ -1,5 +1,6 @@
 """The threads that train: one batch each at a time, nothing but trials in and outcomes out."""
 
+import atexit
 import threading
 import time
 import traceback
@@ -18,7 +19,8 @@ _Batch = tuple[Engine, Sequence[Trial]]
 class Crew:
     """Threads that train batches of trials; engines let go of the interpreter while they work.
 
-    The threads are daemons: one that is held up in a long compilation does not hold up the end of the process.
+    A thread that is held up, in a long compilation for instance, does not hold up the run; at the end of the
+    process it is waited for, since native code does not bear to be cut off.
 
     Args:
         workers: how many threads.
@@ -64,6 +66,9 @@ class Crew:
         deadline, found = time.monotonic() + seconds, []
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
             found += self.collect(0.01)
+        held_up = [thread for thread in self._threads if thread.is_alive()]
+        if held_up:
+            atexit.register(_await, held_up)
         return found + self.collect(0.0)
 
     def _work(self) -> None:
@@ -88,3 +93,9 @@ class Crew:
             for trial in left.values():
                 if not self.stop.is_set():
                     yield from self._outcomes(engine, [trial])
+
+
+def _await(threads: Sequence[threading.Thread]) -> None:
+    """Wait until threads have ended, for a minute each at the most."""
+    for thread in threads:
+        thread.join(60)

@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.1
 """How often the run looks up: at signals, at its watcher, at its claims."""
 WAIT_SECONDS = 0.25
 """How often a run that waits for another one looks at what that one has done."""
-FAREWELL_SECONDS = 1.5
+FAREWELL_SECONDS = 1.2
 """How long an interrupted run waits for what is in flight; with what follows, it ends within two seconds."""
 
 Watch = Callable[[Progress], None]
