@@ -15,7 +15,7 @@ import numpy as np
 try:
     from elegans import _native
 except ImportError:  # no native engine on this machine: `elegans doctor` says why
-    _native = None
+    _native = None  # type: ignore[assignment]
 
 STREAMS = {"task": 0, "init": 1, "sample": 2, "batches": 3, "test": 4, "noise": 5, "probe": 6}
 """The streams of a trial, each an independent source of draws, and their numbers."""

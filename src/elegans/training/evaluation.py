@@ -48,11 +48,13 @@ class HeldOut:
             block = max(SMALLEST_BLOCK, 2 * int(self.allowed + 1 - mistakes.min()))
         self.mistakes, self.unseen = mistakes, self.order[:, seen:].copy()
         self._reorder(np.concatenate(blocks, axis=1) if len(blocks) > 1 else blocks[0])
-        return ~unsolved
+        decided: Bool[np.ndarray, " trials"] = ~unsolved
+        return decided
 
     def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
         """Return the exact test errors, given that nothing has moved since the last decision."""
-        return (self.mistakes + _count(wrong, self.unseen)) / self.examples
+        errors: Float[np.ndarray, " trials"] = (self.mistakes + _count(wrong, self.unseen)) / self.examples
+        return errors
 
     def select(self, positions: list[int]) -> None:
         """Keep some of the trials only, in the given order."""

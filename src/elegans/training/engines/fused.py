@@ -1,7 +1,7 @@
 """The native engine: two-layer ReLU networks on sparse parities, one network at a time, very fast."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float32, UInt32
@@ -10,11 +10,15 @@ from elegans import random
 from elegans.models import MLP
 from elegans.tasks import Online, Sample, SparseParity
 from elegans.training.engines.base import Engine, Progress
-from elegans.training.losses import Hinge, Logistic, Square
+from elegans.training.losses import Hinge, Logistic, Loss, Square
 from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
 
-LARGEST_SAMPLE = 2**30
+LOSSES: dict[type[Loss], Literal["hinge", "square", "logistic"]] = {
+    Hinge: "hinge",
+    Square: "square",
+    Logistic: "logistic",
+}
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
 
 
@@ -39,7 +43,7 @@ class FusedEngine(Engine):
             "regime": (trial.regime, (Online, Sample)),
             "model": (trial.model, (MLP,)),
             "training": (trial.training, (SGD,)),
-            "loss": (trial.training.loss, (Hinge, Square, Logistic)),
+            "loss": (trial.training.loss, tuple(LOSSES)),
         }
         for name, (part, taken) in parts.items():
             if type(part) not in taken:
@@ -110,7 +114,7 @@ class _Network:
             sample_size=trial.regime.size if isinstance(trial.regime, Sample) else 0,
             order=training.batches,
             batch_size=training.batch_size,
-            loss=training.loss.kind,
+            loss=LOSSES[type(training.loss)],
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
             sample_key=self.keys["sample"],
