@@ -87,12 +87,14 @@ def process(target, *arguments):
     return child
 
 
-def run_toy(path, seeds, seconds, begun, report=None, workers=2):
+def run_toy(path, seeds, seconds, begun, report=None, together=None):
     """Run a toy sweep in a process of its own; sets ``begun`` at the first progress, and reports how it ended."""
+    if together is not None:
+        together.wait()
     ENGINES["toy"] = ToyEngine(seconds)
     sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=seeds)
     try:
-        el.run(sweep, path, engine="toy", workers=workers, watch=lambda progress: begun.set())
+        el.run(sweep, path, engine="toy", workers=2, watch=lambda progress: begun.set())
         ended = "complete"
     except BaseException as error:
         ended = f"{type(error).__name__}: {error}"

@@ -203,7 +203,7 @@ def test_progress_is_told_at_most_ten_times_a_second_and_ends_with_everything(to
 
 
 def test_a_watcher_that_raises_ends_the_run_and_what_had_ended_is_kept(toy, tmp_path):
-    toy(seconds=0.005)
+    toy(seconds=0.02)
 
     def watch(progress):
         if progress.done > 5:
@@ -250,7 +250,8 @@ def toy_sweep(seeds):
 
 def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
     path, begun, report = tmp_path / "runs.db", PROCESSES.Event(), PROCESSES.Queue()
-    children = [process(run_toy, path, 100, 0.002, begun, report) for _ in range(2)]
+    together = PROCESSES.Barrier(2)
+    children = [process(run_toy, path, 100, 0.005, begun, report, together) for _ in range(2)]
     assert [report.get(timeout=60)[0] for _ in children] == ["complete"] * 2
     for child in children:
         child.join()
@@ -351,7 +352,7 @@ def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monk
 
 
 def test_a_store_that_breaks_in_the_middle_ends_the_run_with_a_store_error(toy, tmp_path):
-    toy(seconds=0.005)
+    toy(seconds=0.02)
     path = tmp_path / "runs.db"
 
     def watch(progress):
