@@ -96,9 +96,13 @@ SUCCESS_FRONTIER = Experiment(
     shows="More data or a larger network: wide networks need fewer examples, sparsely initialised ones fewer still",
     source="Pareto Frontiers in Deep Feature Learning: Data, Compute, Width, and Luck; figures 1 (left) and 4",
     scales={
-        "smoke": Scale(smoke, trials=8, time="seconds"),
-        "laptop": Scale(laptop, trials=20, time="minutes"),
-        "paper": Scale(paper, trials=50, time="weeks"),
+        "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
+        "laptop": Scale(laptop, trials=20, time="about 2 minutes on 2 cores with AVX-512"),
+        "paper": Scale(
+            paper,
+            trials=50,
+            time="(50, 3) up to width 3000 comes first: about 40 minutes on 2 cores with AVX-512; all of it: months",
+        ),
     },
     analysis=cells,
     plot=plot,
