@@ -68,9 +68,13 @@ def _group(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hashable(column: pd.Series) -> Any:
+    """Return a column whose values can be told apart by hashing; a value that many rows share is read once."""
     if column.dtype != object:
         return column
-    return column.map(lambda value: str(value) if isinstance(value, list | tuple | dict) else value)
+    values = column.to_list()
+    distinct = {id(value): value for value in values}
+    texts = {key: str(value) if isinstance(value, list | tuple | dict) else value for key, value in distinct.items()}
+    return pd.Series([texts[id(value)] for value in values], dtype=object)
 
 
 def _is_parameter(name: Any) -> bool:
