@@ -21,7 +21,7 @@ import elegans as el
 from benchmarks import tiny
 from benchmarks.measure import in_turns, seconds, spread
 from benchmarks.record import Result, Target, cores
-from elegans.analysis import cells, wilson
+from elegans.analysis import cells
 from elegans.experiments import pareto
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.schema import CELLS, TRIALS, open_engine
@@ -176,7 +176,7 @@ def _reading(rows: int, path: Path, repetitions: int) -> tuple[dict[str, list[fl
     engine.dispose()
     where = {"task.k": 3, "task.n": 50}
     ways = {
-        "open, filter and sum up in the database (Store.cells_table)": lambda store: _frontier(
+        "open, filter and sum up in the database (Store.cells_table), then analysis.cells": lambda store: cells(
             store.cells_table(where=where)
         ),
         "open, filter and read every row (Store.table), then analysis.cells": lambda store: cells(
@@ -195,12 +195,6 @@ def _opened(path: Path, rows: int, way: Callable[[el.Store], pd.DataFrame]) -> f
     spent = time.perf_counter() - begun
     assert frontier["trials"].sum() == rows, f"{frontier['trials'].sum()} of {rows} rows"
     return spent
-
-
-def _frontier(table: pd.DataFrame) -> pd.DataFrame:
-    """Add each cell's success rate and its interval to its counts and median."""
-    low, high = wilson(table["solved"], table["trials"])
-    return table.assign(rate=table["solved"] / table["trials"], low=low, high=high)
 
 
 def _fill(engine: Engine, templates: tuple[el.Trial, ...], rows: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import elegans as el
 from elegans.analysis import cells, median, wilson
 from elegans.errors import ExperimentError
 
@@ -116,3 +117,17 @@ def test_cells_agree_with_counting_one_by_one(drawn):
         assert (row["trials"], row["failed"]) == (len(times), len(mine) - len(times))
         assert row["solved"] == np.isfinite(times).sum()
         assert row["median_steps"] == pytest.approx(median(times), nan_ok=True)
+
+
+def test_a_store_s_sums_give_the_same_cells_as_its_trials(tmp_path):
+    trial = el.Trial(
+        task=el.SparseParity(n=12, k=2),
+        regime=el.Online(),
+        model=el.MLP(width=10),
+        training=el.SGD(steps=400, success=el.Success(every=50, examples=200)),
+    )
+    with el.Store(tmp_path / "runs.db") as store:
+        sweep = el.grid(trial, {"regime": ["sample:50", "sample:500", "online"], "model.width": [4, 30]}, seeds=3)
+        table = el.run(sweep, store)
+        summed = el.analysis.cells(store.cells_table())
+    pd.testing.assert_frame_equal(el.analysis.cells(table), summed, check_dtype=False)
