@@ -6,7 +6,8 @@ shows how one pays for the other, and what a sparse initialisation adds.
 
 What the paper leaves open is settled so: hinge loss (none is named for the experiments; the theory uses it);
 non-zero initial weights of 1; biases and output weights as with the dense initialisation; minibatches drawn
-with replacement; success checked every 200 steps (250 at the paper's 100,000); support, sample and network drawn anew for each trial.
+with replacement; success checked every 200 steps (250 at the paper's scale); support, sample and network drawn
+anew for each trial.
 """
 
 from collections.abc import Sequence
