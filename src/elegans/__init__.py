@@ -7,7 +7,16 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "errors": ("EngineError", "ElegansError", "ExperimentError", "StoreError", "SweepError", "TrialError"),
+    "errors": (
+        "CertificateError",
+        "EngineError",
+        "ElegansError",
+        "ExperimentError",
+        "StoreError",
+        "SweepError",
+        "TheoryError",
+        "TrialError",
+    ),
     "tasks": ("Online", "Regime", "Sample", "SparseParity", "Task"),
     "models": ("MLP", "DenseInit", "Init", "Model", "SparseInit"),
     "training": (
@@ -25,8 +34,21 @@ _HOMES = {
     ),
     "sweeps": ("Store", "Sweep", "grid", "run"),
     "probes": ("Probe", "Snapshot"),
+    "certificates": ("Certificate", "ReadOut", "Spectrum", "certify", "read_out", "spectrum"),
 }
-_MODULES = ("analysis", "experiments", "models", "plots", "probes", "random", "sweeps", "tasks", "training")
+_MODULES = (
+    "analysis",
+    "certificates",
+    "experiments",
+    "models",
+    "plots",
+    "probes",
+    "random",
+    "sweeps",
+    "tasks",
+    "theory",
+    "training",
+)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_HOME_OF, *_MODULES]

@@ -27,3 +27,11 @@ class StoreError(ElegansError):
 
 class ExperimentError(ElegansError, ValueError):
     """An experiment, scale or figure that does not exist."""
+
+
+class CertificateError(ElegansError, ValueError):
+    """A network, task or support that a certificate, read-out or spectrum does not cover."""
+
+
+class TheoryError(ElegansError, ValueError):
+    """A theorem's calculator asked outside the theorem's hypotheses."""

@@ -1,0 +1,77 @@
+"""What a theorem asks of its arguments, and the numbers that calculators take."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Literal
+
+from elegans.errors import TheoryError
+
+Number = int | float | Fraction
+"""What may stand for an exact number: a float stands for the dyadic rational that it stores."""
+
+Form = Literal["corrected", "printed"]
+"""Whether a formula is the one that holds, or the one that the source prints."""
+
+
+def require(condition: bool, rule: str, **values: object) -> None:
+    """Refuse arguments that break a hypothesis.
+
+    Args:
+        condition: whether the hypothesis holds.
+        rule: the hypothesis and whose it is, as in ``k must be even (Theorem 4)``.
+        **values: the offending values, by name.
+
+    Raises:
+        TheoryError: it does not.
+    """
+    if not condition:
+        raise TheoryError(f"{rule}: " + ", ".join(f"{name}={value}" for name, value in values.items()))
+
+
+def require_form(form: str, allowed: Iterable[str] = ("corrected", "printed")) -> None:
+    """Refuse the name of a form that a formula does not have."""
+    require(form in allowed, f"form must be one of {', '.join(allowed)}", form=form)
+
+
+def require_probability(name: str, value: Number, source: str) -> None:
+    """Refuse what does not lie strictly between 0 and 1."""
+    require(0 < value < 1, f"{name} must lie between 0 and 1 ({source})", **{name: value})
+
+
+def require_positive(source: str, **values: Number) -> None:
+    """Refuse values that are not above 0."""
+    for name, value in values.items():
+        require(value > 0, f"{name} must be positive ({source})", **{name: value})
+
+
+def require_parity(n: int, k: int, source: str) -> None:
+    """Refuse what is no (n, k)-parity."""
+    require(k >= 1, f"k must be at least 1 ({source})", k=k)
+    require(k <= n, f"k must be at most n ({source})", k=k, n=n)
+
+
+def require_over_sparse(k: int, s: int, source: str, n: int | None = None) -> None:
+    """Refuse what is no over-sparse neuron: k even, s odd, k < s, and s at most n where there is an n."""
+    require(k >= 2, f"k must be at least 2 ({source})", k=k)
+    require(k % 2 == 0, f"k must be even ({source})", k=k)
+    require(s % 2 == 1, f"s must be odd ({source})", s=s)
+    require(s > k, f"s must be above k ({source})", s=s, k=k)
+    require(n is None or s <= n, f"s must be at most n ({source})", s=s, n=n)
+
+
+def require_under_sparse(n: int, k: int, s: int, source: str) -> None:
+    """Refuse what is no under-sparse neuron: k and s even, 0 <= s < k <= n."""
+    require_parity(n, k, source)
+    require(k % 2 == 0, f"k must be even ({source})", k=k)
+    require(s % 2 == 0, f"s must be even ({source})", s=s)
+    require(s >= 0, f"s must be at least 0 ({source})", s=s)
+    require(s < k, f"s must be below k ({source})", s=s, k=k)
+
+
+def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
+    """Return a set of coordinates, refusing repetitions and what lies outside 0..n-1."""
+    listed = list(members)
+    chosen = frozenset(listed)
+    require(len(chosen) == len(listed), f"{name} must hold distinct coordinates", **{name: listed})
+    require(all(0 <= place < n for place in chosen), f"{name} must lie in 0..n-1", **{name: listed}, n=n)
+    return chosen

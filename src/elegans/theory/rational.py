@@ -1,0 +1,57 @@
+"""Linear algebra over the rationals, for systems of a dozen unknowns."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+Vector = tuple[Fraction, ...]
+Matrix = tuple[Vector, ...]
+
+
+def reduced(matrix: Sequence[Sequence[Fraction]]) -> tuple[list[list[Fraction]], list[int]]:
+    """Return the reduced row echelon form of a matrix and the columns of its pivots."""
+    rows = [[Fraction(entry) for entry in row] for row in matrix]
+    pivots: list[int] = []
+    for column in range(len(rows[0]) if rows else 0):
+        found = next((place for place in range(len(pivots), len(rows)) if rows[place][column] != 0), None)
+        if found is None:
+            continue
+        here = len(pivots)
+        rows[here], rows[found] = rows[found], rows[here]
+        rows[here] = [entry / rows[here][column] for entry in rows[here]]
+        for place, row in enumerate(rows):
+            if place != here and row[column] != 0:
+                rows[place] = [entry - row[column] * top for entry, top in zip(row, rows[here], strict=True)]
+        pivots.append(column)
+    return rows, pivots
+
+
+def rank(matrix: Sequence[Sequence[Fraction]]) -> int:
+    """Return the rank of a matrix."""
+    return len(reduced(matrix)[1])
+
+
+def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> Vector | None:
+    """Return the one solution of a linear system, or None where there is none or more than one.
+
+    Args:
+        matrix: the rows of the system's matrix, at least as many as there are unknowns.
+        right: the right-hand side, one entry a row.
+    """
+    unknowns = len(matrix[0])
+    rows, pivots = reduced([[*row, entry] for row, entry in zip(matrix, right, strict=True)])
+    if pivots != list(range(unknowns)):
+        return None
+    return tuple(row[unknowns] for row in rows[:unknowns])
+
+
+def null_space(matrix: Sequence[Sequence[Fraction]]) -> Matrix:
+    """Return a basis of the vectors that a matrix sends to zero."""
+    rows, pivots = reduced(matrix)
+    columns = len(matrix[0])
+    basis = []
+    for free in (column for column in range(columns) if column not in pivots):
+        vector = [Fraction(column == free) for column in range(columns)]
+        for place, pivot in enumerate(pivots):
+            vector[pivot] = -rows[place][free]
+        basis.append(tuple(vector))
+    return tuple(basis)
