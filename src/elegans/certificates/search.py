@@ -1,0 +1,154 @@
+"""Branch and bound over inputs: prove every one right, or find one that is wrong."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from elegans.certificates.bounds import Bounds, Nodes, bounds
+from elegans.certificates.network import Network
+
+BATCH = 128
+"""Nodes bounded at once."""
+_ROUNDS = 10
+"""How often an input is moved to the minimum of the network's affine form around it, at the most."""
+
+
+class Search:
+    """The nodes not yet proved, the smallest lower bound, and the smallest margin found at an input.
+
+    Args:
+        network: the network.
+        support: the coordinates whose product is the label.
+        budget: the largest number of nodes to bound.
+        tighten: whether to go on until the smallest margin is known, rather than only its sign.
+    """
+
+    def __init__(self, network: Network, support: Int[np.ndarray, " k"], budget: int, tighten: bool = False) -> None:
+        self.network, self.support, self.budget, self.tighten = network, support, budget, tighten
+        self.nodes = 0
+        self.proved = np.inf
+        self.intervals = np.inf
+        self.attained: Fraction | None = None
+        self.worst = np.ones(network.n, np.int8)
+        self.open: Nodes = np.zeros((0, network.n))
+        self.lower: Float[np.ndarray, " open"] = np.zeros(0)
+        self.blame: Float[np.ndarray, "open n"] = np.zeros((0, network.n))
+        self._estimate = np.inf
+
+    @property
+    def margin(self) -> float:
+        """A lower bound of y f over all inputs."""
+        return float(min(self.proved, self.lower.min(initial=np.inf)))
+
+    @property
+    def refuted(self) -> bool:
+        """Whether an input with y f at most 0 has been found."""
+        return self.attained is not None and self.attained <= 0
+
+    @property
+    def wanted(self) -> float:
+        """What a node's bound must exceed: float32 rounding, where that is possible, or else 0."""
+        if self.tighten:
+            return max(self._estimate - 3 * self.network.rounding, 0.0)
+        return self.network.float32_rounding if self._estimate > self.network.float32_rounding else 0.0
+
+    def patterns(self) -> None:
+        """Bound the 2^k patterns on the support, and look for the smallest margin within each."""
+        for nodes in self._patterns():
+            found = self._bound(nodes)
+            self.intervals = min(self.intervals, float(found.intervals.min()))
+            self._look_at(self._descend(found.candidate))
+            self._drop_closed()
+
+    def branch(self) -> None:
+        """Split the node with the least bound, many at a time, until all is proved, refuted or spent."""
+        while len(self.open) and not self.refuted and self.nodes + 2 <= self.budget:
+            count = min(BATCH // 2, len(self.open), (self.budget - self.nodes) // 2)
+            chosen = np.argpartition(self.lower, count - 1)[:count]
+            children = self._split(chosen)
+            self._keep(np.setdiff1d(np.arange(len(self.open)), chosen))
+            self._bound(children)
+            self._drop_closed()
+
+    def labels(self, x: Nodes) -> Float[np.ndarray, " count"]:
+        """Return the product over the support, shape (count,)."""
+        return np.asarray(x[:, self.support].prod(axis=1))
+
+    def _patterns(self) -> Iterator[Nodes]:
+        places = np.arange(len(self.support))
+        # a coordinate without any weight is fixed at once: splitting there would only double the work
+        idle = np.where(np.abs(self.network.output) @ self.network.size == 0, 1.0, 0.0)
+        for first in range(0, 2 ** len(places), BATCH):
+            numbers = np.arange(first, min(first + BATCH, 2 ** len(places)))
+            nodes = np.repeat(idle[None], len(numbers), axis=0)
+            nodes[:, self.support] = 1 - 2 * ((numbers[:, None] >> places) & 1)
+            yield nodes
+
+    def _bound(self, nodes: Nodes) -> Bounds:
+        """Bound nodes and open them, and evaluate the network at the inputs that they point to."""
+        found = bounds(self.network, nodes, self.labels(nodes))
+        self.nodes += len(nodes)
+        self._look_at(found.candidate)
+        settled = (nodes != 0).all(axis=1)
+        for row in np.flatnonzero(settled & ~self._closed(found.affine)):
+            found.affine[row] = np.nextafter(float(self._record(nodes[row])), -np.inf)
+        self.open = np.concatenate([self.open, nodes])
+        self.lower = np.concatenate([self.lower, found.affine])
+        self.blame = np.concatenate([self.blame, found.blame])
+        return found
+
+    def _split(self, chosen: np.ndarray) -> Nodes:
+        """Fix, in each chosen node, the free coordinate that most widens neurons whose sign is open: both ways."""
+        free = self.open[chosen] == 0
+        place = np.where(free, self.blame[chosen] + 1e-300, 0).argmax(axis=1)
+        children = np.repeat(self.open[chosen][None], 2, axis=0)
+        rows = np.arange(len(chosen))
+        children[0, rows, place], children[1, rows, place] = 1, -1
+        return children.reshape(-1, self.network.n)
+
+    def _closed(self, lower: np.ndarray) -> np.ndarray:
+        return np.asarray(lower > self.wanted)
+
+    def _drop_closed(self) -> None:
+        """Put away nodes that are proved, and single inputs, of which nothing more can be known."""
+        done = self._closed(self.lower) | (self.open != 0).all(axis=1)
+        self.proved = min(self.proved, float(self.lower[done].min(initial=np.inf)))
+        self._keep(np.flatnonzero(~done))
+
+    def _keep(self, rows: np.ndarray) -> None:
+        self.open, self.lower, self.blame = self.open[rows], self.lower[rows], self.blame[rows]
+
+    def _look_at(self, x: Nodes) -> None:
+        """Evaluate inputs, and keep the one with the smallest margin, exactly, where it is a smaller one."""
+        margins = self.labels(x) * self.network.outputs(x)
+        least = int(margins.argmin())
+        # where rounding hides the sign, look again even at an estimate that is no smaller
+        if margins[least] < self._estimate or margins[least] <= self.network.rounding:
+            self._estimate = min(self._estimate, float(margins[least]))
+            self._record(x[least])
+
+    def _record(self, x: np.ndarray) -> Fraction:
+        """Return y f at one input exactly, and keep the input if that is the smallest so far."""
+        exact = int(x[self.support].prod()) * self.network.exactly(x)
+        if self.attained is None or exact < self.attained:
+            self.attained, self.worst = exact, x.astype(np.int8)
+            self._estimate = min(self._estimate, float(exact))
+        return exact
+
+    def _descend(self, x: Nodes) -> Nodes:
+        """Move inputs to where the network's affine form around them is least, while that lowers their margins."""
+        x, labels = x.copy(), self.labels(x)
+        margins = labels * self.network.outputs(x)
+        for _ in range(_ROUNDS):
+            fires = x @ self.network.weight.T + self.network.bias > 0
+            linear = (labels[:, None] * self.network.output * fires) @ self.network.weight
+            moved = np.where(linear > 0, -1.0, 1.0)
+            moved[:, self.support] = x[:, self.support]
+            after = labels * self.network.outputs(moved)
+            better = after < margins
+            x[better], margins[better] = moved[better], after[better]
+            if not better.any():
+                break
+        return x
