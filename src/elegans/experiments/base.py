@@ -1,6 +1,6 @@
 """What an experiment is, and what it comes to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from elegans.component import suggest
 from elegans.errors import ExperimentError
 from elegans.experiments.record import write_json
+from elegans.probes import Probe
 from elegans.sweeps import Sweep
+from elegans.training import Trial
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Scale:
 class Experiment:
     """A published figure or table: its sweeps, its analysis, its plot.
 
+    Most are a sweep, a table and a picture. Where a picture shows how networks learn, ``probes`` and ``details``
+    give the analysis what was measured along the way; where one training follows from what another came to, as
+    a lottery ticket does, ``further`` says which.
+
     Args:
         name: what it is called.
         shows: what it shows, in one line.
@@ -41,6 +47,12 @@ class Experiment:
         scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published).
         analysis: from a row a trial to the table behind the figure.
         plot: from that table to the figure.
+        findings: from that table to what it says about the claim, for ``record.json``: numbers, with intervals.
+        probes: makes the measures that the sweep's trials are taken, given one of them.
+        details: whether the rows given to ``analysis`` hold lists: ``curve.step``, ``curve.error`` and each
+            measure by the name of its probe, as in ``test-error.error`` and ``test-error.step``.
+        further: makes the sweep of the trials that follow from the first ones, given those, a row for each with
+            its details, and the number of trials a cell.
     """
 
     name: str
@@ -49,6 +61,10 @@ class Experiment:
     scales: Mapping[str, Scale]
     analysis: Callable[[pd.DataFrame], pd.DataFrame]
     plot: Callable[[pd.DataFrame], Figure]
+    findings: Callable[[pd.DataFrame], dict[str, Any]] | None = None
+    probes: Callable[[Trial], Sequence[Probe]] | None = None
+    details: bool = False
+    further: Callable[[Sweep, pd.DataFrame, int], Sweep] | None = None
 
     def scale(self, name: str) -> Scale:
         """Return a scale by its name.

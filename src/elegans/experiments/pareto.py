@@ -7,13 +7,12 @@ shows how one pays for the other, and what a sparse initialisation adds.
 What the paper leaves open is settled so: hinge loss (none is named for the experiments; the theory uses it);
 non-zero initial weights of 1; biases and output weights as with the dense initialisation; minibatches drawn
 with replacement; success checked every 200 steps (250 at the paper's scale); support, sample and network drawn
-anew for each trial.
+anew for each trial. The other experiments of the paper (``pareto_zoom.py`` and its neighbours) vary the same trial.
 """
 
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import cast
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -21,11 +20,12 @@ from matplotlib.figure import Figure
 from elegans.analysis import cells
 from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, SparseInit
-from elegans.plots import success_frontier
+from elegans.plots import figure_of, success_frontier
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Success, Trial
 
+SOURCE = "Pareto Frontiers in Deep Feature Learning: Data, Compute, Width, and Luck"
 INITS = ("dense", "sparse:2")
 SIZES = (*(factor * 10**power for power in range(2, 6) for factor in (1, 2, 3, 6)), 10**6)
 WIDTHS = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
@@ -87,15 +87,13 @@ def paper(trials: int) -> Sweep:
 
 def plot(table: pd.DataFrame) -> Figure:
     """Draw the success frontier and return its figure."""
-    axes = success_frontier(table)
-    first = axes if not hasattr(axes, "flat") else axes.flat[0]
-    return cast(Figure, first.figure)
+    return figure_of(success_frontier(table))
 
 
 SUCCESS_FRONTIER = Experiment(
     name="success-frontier",
     shows="More data or a larger network: wide networks need fewer examples, sparsely initialised ones fewer still",
-    source="Pareto Frontiers in Deep Feature Learning: Data, Compute, Width, and Luck; figures 1 (left) and 4",
+    source=f"{SOURCE}; figures 1 (left) and 4",
     scales={
         "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=20, time="about 2 minutes on 2 cores with AVX-512"),

@@ -1,15 +1,20 @@
 """Running an experiment by its name."""
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Result
+from elegans.experiments.base import Experiment, Result
+from elegans.experiments.details import with_details
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import find
-from elegans.sweeps import run
+from elegans.sweeps import Store, Sweep, run
 
 
 def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
@@ -50,11 +55,13 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     chosen = experiment.scale(scale)
     if seeds is not None and seeds < 1:
         raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
-    sweep = chosen.sweep(seeds or chosen.trials)
+    count = seeds or chosen.trials
+    sweep = chosen.sweep(count)
     folder = _make(Path(out) / experiment.name)
     begun, date = time.perf_counter(), datetime.now(UTC)
-    kept = store or folder / "runs.db"
-    trials = run(sweep, kept, workers=workers, engine=engine, watch=watch, name=experiment.name)
+    settings = {"workers": workers, "engine": engine, "watch": watch, "name": experiment.name}
+    with _opened(store or folder / "runs.db") as kept:
+        sweep, trials = _train(experiment, sweep, count, kept, settings)
     table = experiment.analysis(trials)
     record = {
         "experiment": experiment.name,
@@ -63,10 +70,36 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         "command": command or _call(name, scale, seeds),
         "date": date.isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - begun, 3),
-        "cells": len(table),
+        "cells": len(sweep.cells),
         **record_of(trials),
+        **({"findings": experiment.findings(table)} if experiment.findings else {}),
     }
     return Result(experiment, scale, trials, table, record, folder).write()
+
+
+@contextmanager
+def _opened(store: Any) -> Iterator[Store]:
+    """Yield a store; one that was given by its place is closed at the end."""
+    if isinstance(store, Store):
+        yield store
+        return
+    with Store(store) as opened:
+        yield opened
+
+
+def _train(
+    experiment: Experiment, sweep: Sweep, count: int, store: Store, settings: Mapping[str, Any]
+) -> tuple[Sweep, pd.DataFrame]:
+    """Train an experiment's trials, and those that follow from them; return all of them and a row for each."""
+    probes = experiment.probes(sweep.cells[0]) if experiment.probes else ()
+    trials = run(sweep, store, probes=probes, **settings)
+    if experiment.details:
+        trials = with_details(trials, store, sweep)
+    if experiment.further is None:
+        return sweep, trials
+    sweep = sweep + experiment.further(sweep, trials, count)
+    trials = run(sweep, store, **settings)
+    return sweep, with_details(trials, store, sweep) if experiment.details else trials
 
 
 def _make(folder: Path) -> Path:

@@ -28,6 +28,23 @@ class Init(Component, family=True):
             ValueError: with the rule and the value.
         """
 
+    def check_width(self, width: int) -> None:
+        """Refuse a width for which there is no such initialisation.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """
+
+    def parameters(self, key: random.Key, width: int, n: int) -> dict[str, dict[str, np.ndarray]]:
+        """Draw the four parameter arrays: biases and output weights uniform on plus or minus 1/sqrt(fan-in)."""
+        return {
+            "hidden": {"weight": self.weights(key.fold(0), width, n), "bias": fan_in_uniform(key.fold(1), (width,), n)},
+            "output": {
+                "weight": fan_in_uniform(key.fold(2), (width,), width),
+                "bias": fan_in_uniform(key.fold(3), (), width),
+            },
+        }
+
 
 class DenseInit(Init, kind="dense"):
     """Every weight uniform on [-1/sqrt(n), 1/sqrt(n)]: the default of ``torch.nn.Linear``.
@@ -87,8 +104,9 @@ class MLP(Model):
     init: SerializeAsAny[Init] = DenseInit()
 
     def check(self, task: Task) -> None:
-        """Refuse an input size that the initialisation has no law for."""
+        """Refuse an input size or a width that the initialisation has no law for."""
         self.init.check(task.input_size)
+        self.init.check_width(self.width)
 
     def parameter_names(self, task: Task) -> list[str]:
         """Return the names of the four parameter arrays."""
@@ -96,17 +114,7 @@ class MLP(Model):
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
         """Draw the four parameter arrays."""
-        n = task.input_size
-        return {
-            "hidden": {
-                "weight": self.init.weights(key.fold(0), self.width, n),
-                "bias": fan_in_uniform(key.fold(1), (self.width,), n),
-            },
-            "output": {
-                "weight": fan_in_uniform(key.fold(2), (self.width,), self.width),
-                "bias": fan_in_uniform(key.fold(3), (), self.width),
-            },
-        }
+        return self.init.parameters(key, self.width, task.input_size)
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the outputs, shape (count,)."""
