@@ -54,7 +54,8 @@ BAD = [
     (lambda: TRIAL.replace("seed", -1), "seed must be greater than or equal to 0: seed=-1"),
     (lambda: TRIAL.replace("modle.width", 3), "Trial has no field 'modle'; did you mean 'model'?"),
     (lambda: TRIAL.replace("seed.x", 3), "'seed' of Trial has no fields of its own: 'seed.x'"),
-    (lambda: el.Trial.from_json('{"task": {"n": 5}}'), "task must name its kind (one of sparse-parity): {'n': 5}"),
+    # other test modules may have tasks of their own in the register
+    (lambda: el.Trial.from_json('{"task": {"n": 5}}'), "task must name its kind (one of "),
     (lambda: el.Trial.from_toml("[task"), "a trial must be TOML"),
     (lambda: el.Trial.from_json("nonsense"), "a trial must be JSON"),
 ]
