@@ -51,10 +51,10 @@ def bounds(network: Network, nodes: Nodes, labels: Float[np.ndarray, " count"]) 
     free = (nodes == 0).astype(np.float64)
     radius = free @ network.size.T
     low, high = centre - radius, centre + radius
-    signed = labels[:, None] * network.output
-    slope = _slopes(low, centre, high, signed)
-    linear = ((signed * slope) @ network.weight) * free
-    constant = (signed * (slope * centre + _intercepts(low, high, signed, slope))).sum(axis=1)
+    neurons = relax(low, centre, high, labels[:, None] * network.output)
+    signed = neurons.signed
+    linear = ((signed * neurons.slope) @ network.weight) * free
+    constant = (signed * neurons.value).sum(axis=1)
     intervals = (signed * np.where(signed >= 0, np.maximum(low, 0), np.maximum(high, 0))).sum(axis=1)
     base = labels * network.offset - network.rounding
     unsettled = np.abs(signed) * ((low < 0) & (high > 0))
@@ -67,16 +67,27 @@ def bounds(network: Network, nodes: Nodes, labels: Float[np.ndarray, " count"]) 
     )
 
 
-def _slopes(low: np.ndarray, centre: np.ndarray, high: np.ndarray, signed: np.ndarray) -> np.ndarray:
-    """Return the slope of each neuron's relaxation, from 0 (never fires) to 1 (always fires)."""
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """An affine bound of each neuron, from below where it counts for the label, from above where against.
+
+    Args:
+        signed: y v, shape (..., width).
+        slope: the bound's slope in the pre-activation, from 0 to 1, shape (..., width).
+        value: the bound's value at the centre, shape (..., width).
+    """
+
+    signed: Float[np.ndarray, "*nodes width"]
+    slope: Float[np.ndarray, "*nodes width"]
+    value: Float[np.ndarray, "*nodes width"]
+
+
+def relax(low: np.ndarray, centre: np.ndarray, high: np.ndarray, signed: np.ndarray) -> Neurons:
+    """Return the affine bounds of neurons whose pre-activations lie in [low, high]; see ``bounds``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         chord = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low)))
     nearer = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, (centre > 0).astype(np.float64)))
-    return np.asarray(np.where(signed >= 0, nearer, chord))
-
-
-def _intercepts(low: np.ndarray, high: np.ndarray, signed: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Return min over [low, high] of relu(z) - slope z where the neuron counts for the label, max where against."""
+    slope = np.where(signed >= 0, nearer, chord)
     least = (1 - slope) * np.maximum(low, 0) + slope * np.maximum(-high, 0)
     most = np.maximum(np.maximum(low, 0) - slope * low, np.maximum(high, 0) - slope * high)
-    return np.asarray(np.where(signed >= 0, least, most))
+    return Neurons(signed, slope, slope * centre + np.where(signed >= 0, least, most))

@@ -14,7 +14,7 @@ from elegans.tasks import SparseParity, Task
 from elegans.training.outcome import Outcome
 
 Verdict = Literal["proved", "refuted", "undecided"]
-Method = Literal["intervals", "affine", "branching", "descent"]
+Method = Literal["intervals", "affine", "quadratic", "branching", "descent"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Certificate:
         attained: y f at ``worst``, computed exactly and then rounded to the nearest float: the smallest that was seen.
         worst: that input, shape (n,); at a refuted network the counterexample.
         nodes: how many boxes of inputs were bounded.
-        method: what the verdict took: the weakest of ``intervals``, ``affine`` relaxation and ``branching``, or
-            ``descent`` from the relaxation to a counterexample.
+        method: what the verdict took: the weakest of ``intervals``, ``affine`` and ``quadratic`` relaxation and
+            ``branching``, or ``descent`` from the relaxation to a counterexample.
         float32_rounding: how far the network evaluated in float32, in any order of summation, may be from f at most.
     """
 
@@ -82,16 +82,17 @@ def certify(
     task: Task | None = None,
     *,
     support: Sequence[int] | None = None,
-    budget: int = 2**14,
+    budget: int = 2**12,
     tighten: bool = False,
 ) -> Certificate:
     """Prove that a trained two-layer network is right on all 2^n inputs, or find one on which it is wrong.
 
     The 2^k patterns on the support are enumerated; within each, the other n - k coordinates are bounded: every
     pre-activation lies within sum |w_ij| (j off the support) of its centre, and the output is bounded by interval
-    arithmetic and, more tightly, by affine relaxation of each neuron. Patterns that this leaves open are split at
-    further coordinates until all are proved, an input is found that is wrong, or the budget is spent. As everywhere
-    in elegans, an output of 0 is wrong.
+    arithmetic, more tightly by affine relaxation of each neuron, and where that is not enough (and n <= 256) by
+    quadratic relaxation of all of them together. Patterns that this leaves open are split at further coordinates
+    until all are proved, an input is found that is wrong, or the budget is spent. As everywhere in elegans, an output
+    of 0 is wrong.
 
     Rounding: bounds are computed in float64, and an a-priori bound of all their rounding errors is subtracted
     (``Network.rounding``); counterexamples are confirmed in exact integer arithmetic. So a proof and a refutation
@@ -108,8 +109,9 @@ def certify(
         CertificateError: a model that is no ``MLP``, an outcome without parameters, a task that is no parity, a
             support that does not fit the input size, or more patterns than the budget.
 
-    Source: interval arithmetic and affine relaxation as in Zhang et al. (CROWN, 2018); the enumeration of the
-    support's patterns, which makes the proof exact where irrelevant weights vanish, is ours.
+    Source: affine relaxation, Zhang et al. (CROWN, 2018); quadratic relaxation, a verified dual point of the
+    semidefinite one of Raghunathan et al. (2018). That the patterns on the support are enumerated makes the proof
+    exact where irrelevant weights vanish.
     """
     network = network_of(outcome)
     places = _places(network, hidden_support(outcome, task) if support is None else support)
@@ -171,6 +173,7 @@ def _method(search: Search, patterns: float) -> Method:
         return "branching" if split else "descent"
     # a proof that float32 evaluation has no share in may have been enough
     needed = search.network.float32_rounding if search.margin > search.network.float32_rounding else 0.0
-    if search.intervals > needed:
-        return "intervals"
-    return "affine" if patterns > needed or not split else "branching"
+    bounds: list[tuple[Method, float]] = [("intervals", search.intervals), ("affine", search.affine)]
+    bounds.append(("quadratic", patterns))
+    enough = [method for method, bound in bounds if bound > needed]
+    return enough[0] if enough else "branching" if split else "quadratic"

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 
 from elegans.certificates.bounds import Bounds, Nodes, bounds
 from elegans.certificates.network import Network
+from elegans.certificates.quadratic import LARGEST_N, quadratic
 
 BATCH = 128
 """Nodes bounded at once."""
@@ -29,7 +30,7 @@ class Search:
         self.network, self.support, self.budget, self.tighten = network, support, budget, tighten
         self.nodes = 0
         self.proved = np.inf
-        self.intervals = np.inf
+        self.intervals, self.affine = np.inf, np.inf
         self.attained: Fraction | None = None
         self.worst = np.ones(network.n, np.int8)
         self.open: Nodes = np.zeros((0, network.n))
@@ -59,6 +60,7 @@ class Search:
         for nodes in self._patterns():
             found = self._bound(nodes)
             self.intervals = min(self.intervals, float(found.intervals.min()))
+            self.affine = min(self.affine, float(found.affine.min()))
             self._look_at(self._descend(found.candidate))
             self._drop_closed()
 
@@ -87,15 +89,19 @@ class Search:
             yield nodes
 
     def _bound(self, nodes: Nodes) -> Bounds:
-        """Bound nodes and open them, and evaluate the network at the inputs that they point to."""
-        found = bounds(self.network, nodes, self.labels(nodes))
+        """Bound nodes and open them, evaluate the inputs that they point to, and return the quick bounds."""
+        labels = self.labels(nodes)
+        found = bounds(self.network, nodes, labels)
         self.nodes += len(nodes)
         self._look_at(found.candidate)
-        settled = (nodes != 0).all(axis=1)
-        for row in np.flatnonzero(settled & ~self._closed(found.affine)):
-            found.affine[row] = np.nextafter(float(self._record(nodes[row])), -np.inf)
+        lower, settled = found.affine.copy(), (nodes != 0).all(axis=1)
+        for row in np.flatnonzero(~self._closed(lower)):
+            if settled[row]:
+                lower[row] = np.nextafter(float(self._record(nodes[row])), -np.inf)
+            elif self.network.n <= LARGEST_N:
+                lower[row] = max(lower[row], quadratic(self.network, nodes[row], labels[row]))
         self.open = np.concatenate([self.open, nodes])
-        self.lower = np.concatenate([self.lower, found.affine])
+        self.lower = np.concatenate([self.lower, lower])
         self.blame = np.concatenate([self.blame, found.blame])
         return found
 
