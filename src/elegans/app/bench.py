@@ -34,7 +34,8 @@ class Rate:
         networks: how many networks were trained at once.
         steps_per_second: steps of all networks together.
         trials_per_second: the same in trials of 20 000 steps.
-        gflops: 4 x batch x n x width floating-point operations a step, in 10^9 a second.
+        gflops: 4 x batch x n x width operations a step, the usual count for both passes, in 10^9 a second. The
+            fused engine adds up signs with fewer operations than that, and can exceed the machine's peak.
     """
 
     engine: str
@@ -89,7 +90,7 @@ def together(work: Callable[[int], float], threads: int) -> float:
         return sum(pool.map(work, range(threads)))
 
 
-def peak(seconds: float = 0.25) -> float | None:
+def peak(seconds: float = 0.5) -> float | None:
     """Return the measured float32 multiply-add peak in GFLOP/s with all cores busy; None without native code.
 
     Args:
@@ -121,15 +122,11 @@ def report(seen: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
     Args:
         seen: called with each rate as it is known.
     """
-    rows, peaks = [], [peak()]
+    rows, highest = [], peak()
     for rate in rates(SECONDS):
         seen(rate)
-        rows.append(asdict(rate))
-        peaks.append(peak())
-    # Other work on the machine only lowers a peak: the highest of several is the machine's.
-    highest = max((one for one in peaks if one is not None), default=None)
-    for measured in rows:
-        measured["share_of_peak"] = measured["gflops"] / highest if highest and measured["device"] == "cpu" else None
+        share = rate.gflops / highest if highest and rate.device == "cpu" else None
+        rows.append({**asdict(rate), "share_of_peak": share})
     return {
         "cores": cores(),
         "instruction_set": instruction_sets()[0],

@@ -329,4 +329,5 @@ def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
     measured = report(seen=lambda rate: _say(row(rate)))
     if measured["peak_gflops"]:
         _say(f"multiply-add peak, {measured['cores']} cores at once: {measured['peak_gflops']:.0f} GFLOP/s")
+        _say("(a step counts as 4 x batch x n x width operations; the fused engine adds up signs with fewer)")
     return Exit.WELL
