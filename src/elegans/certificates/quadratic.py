@@ -12,6 +12,8 @@ LARGEST_N = 256
 """The largest input size for which matrices (n, n) are decomposed at every node."""
 _HEADROOM = 1e-6
 """By how much, relatively, the computed largest eigenvalue is raised before it is verified."""
+_SMALL = 2**17
+"""Multiplications in one product of matrices, about."""
 _SPREAD = 2.0
 """How many times the mean of a neuron's squared deviation from its centre its relaxation is made for."""
 
@@ -84,7 +86,7 @@ def _bends(signed: np.ndarray, chord: np.ndarray, centre: np.ndarray, radius: np
 
 def _largest_quadratic_form(weight: np.ndarray, factor: np.ndarray) -> float:
     """Bound x' Q x over signs x, Q = sum_i factor_i w_i w_i', from above; infinite where that cannot be verified."""
-    form = (weight.T * factor) @ weight
+    form = _form(weight, factor)
     used = form.diagonal() > 0
     form = form[np.ix_(used, used)]
     scale = np.sqrt(form.diagonal())
@@ -96,3 +98,14 @@ def _largest_quadratic_form(weight: np.ndarray, factor: np.ndarray) -> float:
         return float("inf")
     size = len(diagonal)
     return float(diagonal.sum()) * (1 + 4 * size * gamma(size + 2, DOUBLE))
+
+
+def _form(weight: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Return sum_i factor_i w_i w_i', in products too small for BLAS to start threads: on a busy machine those wait."""
+    size = weight.shape[1]
+    rows = max(8, _SMALL // size**2)
+    form = np.zeros((size, size))
+    for first in range(0, len(weight), rows):
+        part = weight[first : first + rows]
+        form += (part.T * factor[first : first + rows]) @ part
+    return form
