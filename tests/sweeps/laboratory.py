@@ -99,4 +99,4 @@ def run_toy(path, seeds, seconds, begun, report=None, together=None):
     except BaseException as error:
         ended = f"{type(error).__name__}: {error}"
     if report is not None:
-        report.put((ended, time.time()))
+        report.put(ended)

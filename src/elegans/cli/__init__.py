@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it, so that ``elegans --help`` is instant.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -52,7 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: what follows ``elegans``; by default what the process was called with.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
+    if code == Exit.INTERRUPTED and arguments is None:
+        # whoever pressed Ctrl-C does not wait for a compilation to end; all that counts is in the store
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(given: list[str]) -> int:
     try:
         return int(app(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
     except _ClickError as error:
@@ -91,7 +101,10 @@ def _say(text: str = "") -> None:
 
 @app.command("list", epilog="Example: elegans list")
 def list_experiments() -> None:
-    """List every experiment: what it shows, its source, its scales with the time to expect."""
+    """List every experiment.
+
+    What each shows, its source, and its scales with the time to expect.
+    """
     from elegans.experiments import EXPERIMENTS
 
     for name, experiment in EXPERIMENTS.items():
@@ -113,6 +126,9 @@ def run(
     seeds: Annotated[
         int | None, typer.Option(parser=_count, metavar="N", help="Trials a cell.", show_default="the scale's own")
     ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Trace the success frontier: train only the cells that decide it.")
+    ] = False,
     engine: Engine = "auto",
     imports: Imports = None,
 ) -> int:
@@ -132,6 +148,7 @@ def run(
                 store=store,
                 workers=workers,
                 seeds=seeds,
+                adaptive=adaptive,
                 engine=engine,
                 watch=view,
                 command=command,
@@ -280,7 +297,10 @@ def sweep(
 
 @app.command(epilog="Example: elegans status runs.db")
 def status(store: Annotated[str, typer.Argument(help="A store: a file or a database URL.")]) -> int:
-    """Say how far the runs of a store are: cells done, running and failed, trials a second, time left."""
+    """Say how far the runs of a store are.
+
+    Cells done, running and failed, trials a second, time left.
+    """
     from elegans.sweeps import Store
 
     with Store(store, create=False) as opened:
@@ -305,7 +325,10 @@ def export(
 
 @app.command(epilog="Example: elegans doctor")
 def doctor() -> int:
-    """Say what this machine has, and which engines work on it and why others do not."""
+    """Say what this machine has.
+
+    Versions, cores, the instruction set chosen, and which engines work here and why others do not.
+    """
     from elegans.app.doctor import examine
 
     for section, facts in examine().items():
@@ -317,7 +340,10 @@ def doctor() -> int:
 
 @app.command(epilog="Example: elegans bench --json")
 def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
-    """Measure trials a second and GFLOP/s here, beside this machine's multiply-add peak; under a minute."""
+    """Measure how fast this machine trains.
+
+    Trials a second and GFLOP/s beside the measured multiply-add peak; under a minute.
+    """
     import json
 
     from elegans.app.bench import heading, report, row
