@@ -35,7 +35,8 @@ def dense_gradients(
         neurons: how many neurons to draw.
         seed: the seed of the neurons (stream ``init``) and of the examples (stream ``probe``).
         examples: how many uniform examples to estimate the means on, with a standard error of at most
-            1/sqrt(examples) an entry; None to take them over all 2^n inputs, for n up to 16.
+            1/sqrt(examples) an entry, below which no gap can be seen; None to take them over all 2^n inputs, for
+            n up to 16.
 
     Returns:
         float64 of shape (neurons, n).
@@ -89,7 +90,7 @@ def fourier_gap(gradients: Any, support: Iterable[int]) -> np.ndarray:
         support: the coordinates of S, fewer than n.
 
     Returns:
-        float64 of shape (...): infinite where the rest is exactly 0 and the support is not; NaN where both are.
+        float64 of shape (...): 0 where the support has an exact 0, infinite where all the rest is 0 and it has none.
 
     Raises:
         TheoryError: a support that is empty or everything, or a coordinate outside 0..n-1.
@@ -100,7 +101,7 @@ def fourier_gap(gradients: Any, support: Iterable[int]) -> np.ndarray:
     require(0 < len(relevant) < n, "support must leave irrelevant inputs to compare with", k=len(relevant), n=n)
     high, low = size[..., relevant].min(axis=-1), np.delete(size, relevant, axis=-1).max(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(high / low)
+        return np.where(high == 0, 0.0, high / low)
 
 
 def expected_best(values: Any, width: int) -> float:

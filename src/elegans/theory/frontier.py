@@ -206,9 +206,7 @@ def sq_excluded(
     return sq_resource(parameters, steps, tau, delta) <= sq_threshold(n, k, form)
 
 
-def sq_smallest_sample(
-    n: int, k: int, *, parameters: int, steps: int, delta: Number, form: SQForm = "strict"
-) -> float:
+def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Number, form: SQForm = "strict") -> float:
     """Return the sample size at which the lower bound stops to apply: a line for a plot of width and data.
 
     Formula: m = C(n, k) delta / (4 r T); printed: C(n, k) delta / (2 r T). Logarithms in tau dropped.

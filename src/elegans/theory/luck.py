@@ -36,7 +36,7 @@ def p_good_over(n: int, k: int, s: int) -> Fraction:
     """
     require_parity(n, k, "Lemma 7")
     require(k <= s <= n, "s must lie in k..n (Lemma 7)", s=s, k=k, n=n)
-    return Fraction(math.comb(n - k, s - k), math.comb(n, s))
+    return math.prod((Fraction(s - i, n - i) for i in range(k)), start=Fraction(1))
 
 
 def p_good_over_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
@@ -189,10 +189,12 @@ def p_all_biases_good(neurons: int, p: Number, biases: int) -> float:
     """
     _require_draw(neurons, p)
     require(1 <= biases <= 30, "biases must lie in 1..30 for inclusion and exclusion in floating point", biases=biases)
+    if neurons < biases:
+        return 0.0
     terms = []
     for j in range(biases + 1):
         missed = float(p) * j / biases
-        stays = math.exp(neurons * math.log1p(-missed)) if missed < 1 else float(neurons == 0)
+        stays = math.exp(neurons * math.log1p(-missed)) if missed < 1 else 0.0
         terms.append((-1) ** j * math.comb(biases, j) * stays)
     return min(1.0, max(0.0, math.fsum(terms)))
 

@@ -265,8 +265,7 @@ def population_gradient(weight: Sequence[Number], bias: Number, support: Iterabl
         The n exact correlations.
 
     Raises:
-        TheoryError: too many inputs, weights that no common denominator below 2^62 makes whole, or a
-            coordinate outside 0..n-1.
+        TheoryError: too many inputs, or a coordinate outside 0..n-1.
     """
     n = len(weight)
     relevant = coordinates("support", support, n)
@@ -282,8 +281,7 @@ def _activations(weight: Sequence[Number], bias: Number) -> np.ndarray:
     scale = math.lcm(*(value.denominator for value in exact))
     *whole, offset = (int(value * scale) for value in exact)
     largest = sum(map(abs, whole)) + abs(offset)
-    require(largest < 2**62, "weights and bias must have a common denominator below 2^62", scaled_sum=largest)
-    sums = np.asarray([sum(whole) + offset], np.int64)
+    sums = np.asarray([sum(whole) + offset], np.int64 if largest < 2**62 else object)
     for value in whole:
         sums = np.concatenate([sums, sums - 2 * value])
-    return sums > 0
+    return np.asarray(sums > 0, bool)

@@ -1,0 +1,28 @@
+"""The list of calculators is complete, and every one says where it comes from."""
+
+import inspect
+
+import elegans as el
+from elegans import theory
+
+HELPERS = {"catalogue", "set_index", "sign_table"}
+
+
+def test_every_public_function_has_a_formula_and_a_source():
+    functions = {name for name in theory.__all__ if inspect.isfunction(getattr(theory, name))}
+    listed = theory.catalogue()
+    assert {entry.name for entry in listed} == functions - HELPERS
+    assert all(entry.formula and entry.source and entry.summary.endswith(".") for entry in listed)
+
+
+def test_an_entry_reads_as_its_docstring_does():
+    entry = next(entry for entry in theory.catalogue() if entry.name == "majority_ratio")
+    assert entry.signature == "(n, degree)"
+    assert entry.formula == "|Maj^_n(d + 2)| / |Maj^_n(d)| = d / (n - d - 1), the signs being opposite."
+    assert entry.source == "follows from Pareto frontiers, Lemma 17."
+
+
+def test_theory_errors_are_errors_of_the_package_and_of_values():
+    assert issubclass(el.TheoryError, el.errors.ElegansError)
+    assert issubclass(el.TheoryError, ValueError)
+    assert el.theory is theory
