@@ -288,7 +288,7 @@ class Theorem16:
         smallest_s: the sparsity from which the theorem's loss is reached.
         satisfied: whether s is at least that.
         loss: the population loss that is then promised.
-        failure: the probability of failure that the parts add up to.
+        failure: a bound on the probability of failure, which the parts add up to.
     """
 
     width: int
@@ -354,5 +354,5 @@ def theorem16_parameters(
         smallest_s=smallest,
         satisfied=s >= smallest,
         loss=lemma14_loss(epsilon, form),
-        failure=4 * delta,
+        failure=min(1.0, 4 * delta),
     )
