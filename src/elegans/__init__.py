@@ -33,6 +33,7 @@ _HOMES = {
         "train",
     ),
     "sweeps": ("Store", "Sweep", "grid", "run"),
+    "analysis": ("Contour", "trace_frontier"),
     "probes": ("Probe", "Snapshot"),
     "certificates": ("Certificate", "ReadOut", "Spectrum", "certify", "read_out", "spectrum"),
 }

@@ -1,0 +1,133 @@
+"""A sequential test of a success rate against a level, with its error rates computed exactly."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from elegans.analysis.intervals import wilson
+
+Verdict = Literal["below", "above", "undecided"]
+
+BELOW, OPEN, ABOVE = -1, 0, 1
+HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class SequentialTest:
+    """Whether a success rate lies below or above a level, looked at after every trial.
+
+    The test ends as soon as a Wilson interval of the trials so far is clear of the level, when no further outcome
+    could make it so (curtailment: the verdict is the same, the trials are saved), or when the trials are used up.
+
+    Whoever looks after every trial has many chances to be misled: with the plain 99% interval and 20 trials, a
+    rate of exactly 0.5 would be said to lie below it with probability 0.018. So the interval that is used
+    (``nominal``) is somewhat wider: the narrowest at which ``error`` is at most ``1 - confidence``.
+
+    Args:
+        level: the rate that is tested, between 0 and 1.
+        confidence: 1 minus the largest probability of either wrong verdict, between 0 and 1.
+        maximum: how many trials there are at the most.
+
+    Raises:
+        ValueError: the level or the confidence is no probability, or the trials are too few for any verdict.
+
+    Source: Wilson (1927) for the interval; error rates by the exact law of the path of successes, as for any
+    curtailed binomial test (Jennison and Turnbull, "Group Sequential Methods", chapter 12).
+    """
+
+    level: float = 0.5
+    confidence: float = 0.99
+    maximum: int = 20
+
+    def __post_init__(self) -> None:
+        """Refuse what is no test."""
+        for name in ("level", "confidence"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie between 0 and 1: {name}={getattr(self, name)}")
+        if not (self._clear == BELOW).any() or not (self._clear == ABOVE).any():
+            raise ValueError(
+                f"trials must be enough to tell a rate of 0 or 1 from {self.level} at {self.confidence}: "
+                f"trials={self.maximum}"
+            )
+
+    @cached_property
+    def nominal(self) -> float:
+        """The nominal confidence of the Wilson interval: at least ``confidence``."""
+        low, high = self.confidence, 1.0
+        if self._largest_error(low) <= 1 - self.confidence:
+            return low
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._largest_error(middle) <= 1 - self.confidence else (middle, high)
+        return high
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """The exact probabilities of the verdicts ``below`` and ``above`` at a rate that equals the level.
+
+        A rate above the level is said to lie below it with at most the first probability, and one below the level
+        to lie above it with at most the second.
+        """
+        return self.probabilities(self.level)
+
+    def probabilities(self, rate: float) -> tuple[float, float]:
+        """Return the exact probabilities of the verdicts ``below`` and ``above`` at a success rate."""
+        return _passage(self._clear, rate)
+
+    def verdict(self, solved: int, trials: int) -> Verdict:
+        """Return what so many successes of so many trials say."""
+        return ("below", "undecided", "above")[int(self._clear[trials, solved]) + 1]  # type: ignore[return-value]
+
+    def wait(self, solved: int, trials: int) -> int:
+        """Return after how many further trials the test may end: 0 where it has ended."""
+        return int(self._wait[trials, solved])
+
+    def _largest_error(self, nominal: float) -> float:
+        return max(_passage(_clear(self.level, nominal, self.maximum), self.level))
+
+    @cached_property
+    def _clear(self) -> Int[np.ndarray, "trials solved"]:
+        return _clear(self.level, self.nominal, self.maximum)
+
+    @cached_property
+    def _wait(self) -> Int[np.ndarray, "trials solved"]:
+        hopeful = self._hopeful
+        wait = np.zeros(self._clear.shape, np.int64)
+        for trials in range(self.maximum - 1, -1, -1):
+            least = np.minimum(wait[trials + 1, :-1], wait[trials + 1, 1:])
+            wait[trials, :-1] = np.where((self._clear[trials, :-1] == OPEN) & hopeful[trials, :-1], 1 + least, 0)
+        return wait
+
+    @property
+    def _hopeful(self) -> Bool[np.ndarray, "trials solved"]:
+        """Whether some outcome of the trials that are left leads to a verdict."""
+        hopeful = self._clear != OPEN
+        for trials in range(self.maximum - 1, -1, -1):
+            hopeful[trials, :-1] |= hopeful[trials + 1, :-1] | hopeful[trials + 1, 1:]
+        return hopeful
+
+
+def _clear(level: float, confidence: float, maximum: int) -> Int[np.ndarray, "trials solved"]:
+    """Return, by trials and successes from 0 to ``maximum``, on which side of the level the interval lies."""
+    trials, solved = np.mgrid[: maximum + 1, : maximum + 1]
+    low, high = wilson(np.minimum(solved, trials), trials, confidence)
+    possible = (solved <= trials) & (trials > 0)
+    clear: Int[np.ndarray, "trials solved"] = np.where(possible & (low > level), ABOVE, OPEN)
+    clear[possible & (high < level)] = BELOW
+    return clear
+
+
+def _passage(clear: Int[np.ndarray, "trials solved"], rate: float) -> tuple[float, float]:
+    """Return the probabilities that the path of successes ends below and above the level."""
+    reached: Float[np.ndarray, " solved"] = np.zeros(len(clear))
+    reached[0] = 1
+    below = above = 0.0
+    for verdicts in clear[1:]:
+        reached = (1 - rate) * reached + rate * np.concatenate([[0], reached[:-1]])
+        below += float(reached[verdicts == BELOW].sum())
+        above += float(reached[verdicts == ABOVE].sum())
+        reached = np.where(verdicts == OPEN, reached, 0)
+    return below, above

@@ -1,0 +1,124 @@
+"""Times to solve where some trials were stopped early: the Kaplan-Meier estimate."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Survival:
+    """The share of trials that are still unsolved, against steps.
+
+    Args:
+        table: a row for each step at which a trial was solved: ``steps``; ``at_risk``, the trials unsolved and under
+            training just before; ``solved``, those solved there; ``unsolved``, the estimated share that takes longer,
+            with its pointwise interval ``low`` to ``high`` (Greenwood's variance, complementary log-log scale).
+        median: the step by which half of the trials are solved, or NaN where the estimate stays above one half.
+        low: the lower end of the median's interval (Brookmeyer and Crowley); 0 where it has none.
+        high: the upper end; infinity where it has none.
+        trials: how many trials there were.
+        censored: how many of them were stopped unsolved.
+        confidence: of the intervals.
+    """
+
+    table: pd.DataFrame
+    median: float
+    low: float
+    high: float
+    trials: int
+    censored: int
+    confidence: float
+
+
+def kaplan_meier(times: Float[np.ndarray, " trials"], censored_at: Any = None, confidence: float = 0.95) -> Survival:
+    """Estimate how long trials take to be solved, some of them having been stopped before they were.
+
+    Where all unsolved trials were stopped at one step, after the last solution, ``median`` is that of
+    ``elegans.analysis.median``: unsolved trials are then just the slowest ones. Where they were stopped at various
+    steps (a budget that ran out, training lengths that differ) only this estimate is right.
+
+    Args:
+        times: the step at which each trial was solved; NaN or infinity where it was not.
+        censored_at: the step up to which each unsolved trial had been trained: one number, or one a trial (solved
+            trials' do not count); by default after every solution.
+        confidence: of the intervals, between 0 and 1.
+
+    Raises:
+        ValueError: there are no trials, a step is missing or negative, or the confidence is no probability.
+
+    Source: Kaplan and Meier (1958); Brookmeyer and Crowley (1982) for the median's interval; computed by
+    ``statsmodels.duration.survfunc.SurvfuncRight``.
+    """
+    from statsmodels.duration.survfunc import SurvfuncRight
+
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    solved, steps = _observed(times, censored_at)
+    found = SurvfuncRight(steps, solved.astype(int))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = found.quantile_ci(0.5, alpha=1 - confidence, method="cloglog") if solved.any() else (0, math.inf)
+    kept = np.asarray(found.n_events) > 0
+    unsolved = np.asarray(found.surv_prob, float)[kept]
+    table = pd.DataFrame(
+        {
+            "steps": np.asarray(found.surv_times, float)[kept],
+            "at_risk": np.asarray(found.n_risk, np.int64)[kept],
+            "solved": np.asarray(found.n_events, np.int64)[kept],
+            "unsolved": unsolved,
+        }
+    )
+    table["low"], table["high"] = _pointwise(unsolved, np.asarray(found.surv_prob_se, float)[kept], confidence)
+    return Survival(
+        table=table,
+        median=_half(table),
+        low=0.0 if math.isnan(low) else float(low),
+        high=math.inf if math.isnan(high) else float(high),
+        trials=len(solved),
+        censored=int((~solved).sum()),
+        confidence=confidence,
+    )
+
+
+def _observed(times: Any, censored_at: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return which trials were solved, and up to which step each of them was seen."""
+    given = np.atleast_1d(np.asarray(times, float))
+    if not given.size:
+        raise ValueError("a survival estimate must have at least one trial: trials=0")
+    solved = np.isfinite(given)
+    end = np.nextafter(given[solved].max(), np.inf) if solved.any() else 1.0
+    until = np.broadcast_to(np.asarray(end if censored_at is None else censored_at, float), given.shape)
+    steps = np.where(solved, given, until)
+    if not (np.isfinite(steps).all() and (steps >= 0).all()):
+        raise ValueError(f"a step must be known and at least 0: {steps[~(np.isfinite(steps) & (steps >= 0))][0]}")
+    return solved, steps
+
+
+def _pointwise(
+    unsolved: Float[np.ndarray, " steps"], error: Float[np.ndarray, " steps"], confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the interval of each share, which keeps within 0 and 1; where all are solved it has no width."""
+    from statsmodels.stats.weightstats import zconfint_generic
+
+    inside = (unsolved > 0) & (unsolved < 1)
+    low, high = unsolved.copy(), unsolved.copy()
+    share, spread = unsolved[inside], error[inside]
+    logarithm = np.log(share)
+    ends = zconfint_generic(np.log(-logarithm), np.abs(spread / (share * logarithm)), 1 - confidence, "two-sided")
+    low[inside], high[inside] = np.exp(-np.exp(ends[1])), np.exp(-np.exp(ends[0]))
+    return low, high
+
+
+def _half(table: pd.DataFrame) -> float:
+    """Return where the estimate passes one half: the middle where it stays there for a while, as a median does."""
+    unsolved, steps = table["unsolved"].to_numpy(), table["steps"].to_numpy()
+    reached = np.flatnonzero(unsolved <= 0.5 + 1e-12)
+    if not len(reached):
+        return math.nan
+    first = reached[0]
+    if abs(unsolved[first] - 0.5) > 1e-12:
+        return float(steps[first])
+    return float((steps[first] + steps[first + 1]) / 2) if first + 1 < len(steps) else math.nan
