@@ -26,15 +26,15 @@ class CurveView:
     """
 
     def __init__(self, console: Console, trial: Trial) -> None:
-        self.console, self.steps = console, trial.training.steps
+        self.console, self.steps = console, trial.steps
         self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self.shown_at = -math.inf
 
     @staticmethod
     def period(trial: Trial) -> int:
         """Return how many steps lie between two looks at the errors: at the trial's checks, 200 at the most."""
-        every = trial.training.success.every
-        return every * max(1, -(-trial.training.steps // (200 * every)))
+        every = trial.success.every
+        return every * max(1, -(-trial.steps // (200 * every)))
 
     def __enter__(self) -> Self:
         """Begin to draw."""

@@ -21,22 +21,9 @@ class Init(Component, family=True):
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         """Draw the hidden weights: one row a neuron."""
 
-    def check(self, n: int) -> None:
-        """Refuse an input size for which there is no such initialisation.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
-
-    def check_width(self, width: int) -> None:
-        """Refuse a width for which there is no such initialisation.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
-
-    def parameters(self, key: random.Key, width: int, n: int) -> dict[str, dict[str, np.ndarray]]:
-        """Draw the four parameter arrays: biases and output weights uniform on plus or minus 1/sqrt(fan-in)."""
+    def parameters(self, key: random.Key, width: int, task: Task) -> dict[str, dict[str, np.ndarray]]:
+        """Draw all four parameter arrays; biases and output weights uniform on plus or minus 1/sqrt(fan-in)."""
+        n = task.input_size
         return {
             "hidden": {"weight": self.weights(key.fold(0), width, n), "bias": fan_in_uniform(key.fold(1), (width,), n)},
             "output": {
@@ -44,6 +31,13 @@ class Init(Component, family=True):
                 "bias": fan_in_uniform(key.fold(3), (), width),
             },
         }
+
+    def check(self, width: int, task: Task) -> None:
+        """Refuse a width or a task for which there is no such initialisation.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """
 
 
 class DenseInit(Init, kind="dense"):
@@ -76,8 +70,9 @@ class SparseInit(Init, kind="sparse"):
         """Take the number of non-zeros by position or by name."""
         super().__init__(nonzeros=nonzeros, value=value)  # type: ignore[call-arg]
 
-    def check(self, n: int) -> None:
+    def check(self, width: int, task: Task) -> None:
         """Refuse more non-zeros than there are inputs."""
+        n = task.input_size
         if self.nonzeros > n:
             raise ValueError(f"nonzeros of a sparse init must be at most n: nonzeros={self.nonzeros}, n={n}")
 
@@ -91,22 +86,21 @@ class SparseInit(Init, kind="sparse"):
 class MLP(Model):
     """A two-layer ReLU network with biases: f(x) = v . relu(W x + b) + c.
 
-    Biases and output weights are uniform on plus or minus 1/sqrt(fan-in), the default of
-    ``torch.nn.Linear``; the hidden weights follow ``init``. Its parameters are
+    The hidden weights follow ``init``; biases and output weights are uniform on plus or minus 1/sqrt(fan-in), the
+    default of ``torch.nn.Linear``, unless ``init`` has a law of its own for them. Its parameters are
     ``{"hidden": {"weight": (width, n), "bias": (width,)}, "output": {"weight": (width,), "bias": ()}}``.
 
     Args:
         width: the number of hidden neurons, at least 1.
-        init: the law of the hidden weights: ``DenseInit()`` or ``SparseInit(nonzeros)``.
+        init: the law of the hidden weights: ``DenseInit()``, ``SparseInit(nonzeros)`` or a theorem's own.
     """
 
     width: Annotated[int, Field(ge=1)]
     init: SerializeAsAny[Init] = DenseInit()
 
     def check(self, task: Task) -> None:
-        """Refuse an input size or a width that the initialisation has no law for."""
-        self.init.check(task.input_size)
-        self.init.check_width(self.width)
+        """Refuse a width or a task that the initialisation has no law for."""
+        self.init.check(self.width, task)
 
     def parameter_names(self, task: Task) -> list[str]:
         """Return the names of the four parameter arrays."""
@@ -114,7 +108,7 @@ class MLP(Model):
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
         """Draw the four parameter arrays."""
-        return self.init.parameters(key, self.width, task.input_size)
+        return self.init.parameters(key, self.width, task)
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the outputs, shape (count,)."""

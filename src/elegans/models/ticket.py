@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from elegans import random
 from elegans.models.mlp import MLP, Init
+from elegans.tasks import Task
 
 
 class Ticket(Init):
@@ -37,23 +38,20 @@ class Ticket(Init):
             raise ValueError(f"neurons of a ticket must be below the width: {self.neurons}, width={self.of.width}")
         return self
 
-    def check(self, n: int) -> None:
-        """Refuse an input size that the other network could not have."""
-        self.of.init.check(n)
-
-    def check_width(self, width: int) -> None:
-        """Refuse a width other than the number of neurons."""
+    def check(self, width: int, task: Task) -> None:
+        """Refuse a width other than the number of neurons, and a task that the other network could not have."""
         if width != len(self.neurons):
             raise ValueError(f"width must be the ticket's number of neurons: width={width}, neurons={self.neurons}")
+        self.of.check(task)
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         """Return the hidden weights of the neurons."""
-        rows: np.ndarray = self.parameters(key, width, n)["hidden"]["weight"]
-        return rows
+        other = self.of.init.weights(random.stream(self.seed, "init").fold(0), self.of.width, n)
+        return other[list(self.neurons)]
 
-    def parameters(self, key: random.Key, width: int, n: int) -> dict[str, dict[str, np.ndarray]]:
+    def parameters(self, key: random.Key, width: int, task: Task) -> dict[str, dict[str, np.ndarray]]:
         """Return the four parameter arrays, from the other trial's init stream."""
-        other = self.of.init.parameters(random.stream(self.seed, "init"), self.of.width, n)
+        other = self.of.initialise(random.stream(self.seed, "init"), task)
         kept = list(self.neurons)
         return {
             "hidden": {name: values[kept] for name, values in other["hidden"].items()},

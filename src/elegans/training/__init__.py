@@ -2,25 +2,58 @@
 
 from collections.abc import Sequence
 
+from elegans.models import Success
 from elegans.probes import Probe
 from elegans.training.engines import choose
 from elegans.training.loop import Watch, train_together
-from elegans.training.optimisers import SGD, Constant, Cosine, LayerRates, Piecewise, Schedule, Success, Training
+from elegans.training.optimisers import (
+    SGD,
+    Constant,
+    Cosine,
+    LayerRates,
+    Minibatches,
+    Piecewise,
+    Schedule,
+    Training,
+)
 from elegans.training.outcome import Curve, Outcome
+from elegans.training.theorems import (
+    Constructed,
+    FeatureSelection,
+    LastIterate,
+    LinearProgram,
+    OverSparse,
+    OverSparseInit,
+    Readout,
+    Ridge,
+    UnderSparse,
+    UnderSparseInit,
+)
 from elegans.training.trial import Trial
 
 __all__ = [
     "SGD",
     "Constant",
+    "Constructed",
     "Cosine",
     "Curve",
+    "FeatureSelection",
+    "LastIterate",
     "LayerRates",
+    "LinearProgram",
+    "Minibatches",
     "Outcome",
+    "OverSparse",
+    "OverSparseInit",
     "Piecewise",
+    "Readout",
+    "Ridge",
     "Schedule",
     "Success",
     "Training",
     "Trial",
+    "UnderSparse",
+    "UnderSparseInit",
     "train",
 ]
 
@@ -31,7 +64,7 @@ def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", w
     Args:
         trial: what to train.
         probes: measures to take along the way.
-        engine: ``auto``, ``fused`` or ``jax``.
+        engine: ``auto``, ``fused``, ``jax``, ``layerwise`` or ``learner``.
         watch: called with the outcome so far at each check, for a live picture.
 
     Raises:

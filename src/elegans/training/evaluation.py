@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
-from elegans.training.optimisers import Success
+from elegans.models import Success
 
 Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
 """Returns which of the examples with the given indices each network gets wrong."""

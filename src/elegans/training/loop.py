@@ -70,8 +70,7 @@ class _Loop:
     ) -> None:
         self.engine, self.probes, self.stopped, self.watch = engine, probes, stopped, watch
         self.keep_parameters = keep_parameters
-        self.training = trials[0].training
-        self.success = self.training.success
+        self.steps, self.success = trials[0].steps, trials[0].success
         self.clock = time.perf_counter()
         self.state = engine.init(trials)
         self.running: list[Outcome | None] = [Outcome(trial, "interrupted", engine=engine.name) for trial in trials]
@@ -90,13 +89,13 @@ class _Loop:
             yield from self._end_diverged()
             if any(probe.every and self.step % probe.every == 0 for probe in self.probes):
                 self._measure()
-            if self.step % self.success.every == 0 or self.step == self.training.steps:
+            if self.step % self.success.every == 0 or self.step == self.steps:
                 yield from self._check()
             self._drop_ended()
 
     def _next_event(self) -> int:
         periods = [self.success.every, *(probe.every for probe in self.probes)]
-        return min(self.training.steps, *((self.step // every + 1) * every for every in periods))
+        return min(self.steps, *((self.step // every + 1) * every for every in periods))
 
     def _advance_to(self, target: int) -> bool:
         """Advance in strides that leave room for an interruption; return whether there was none."""
@@ -141,7 +140,7 @@ class _Loop:
         self._record_curve()
         begun = time.perf_counter()
         solved = self.held_out.decide(self._wrong_on("test"))
-        at_end = self.step == self.training.steps
+        at_end = self.step == self.steps
         for position, outcome in self._current():
             if solved[position] and outcome.solved_at is None:
                 _set(outcome, solved_at=self.step)

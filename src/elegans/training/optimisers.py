@@ -1,13 +1,16 @@
 """How parameters move: stochastic gradient descent and its schedules."""
 
 from abc import abstractmethod
+from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny, model_validator
 
-from elegans.component import Component
+from elegans.component import Component, suggest
+from elegans.models import Model, Success
+from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
 
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -86,44 +89,37 @@ class LayerRates(Component):
     weight_decay: Rate | None = None
 
 
-class Success(Component):
-    """When a trial counts as solved: its test error is at most ``error`` on ``examples`` held-out examples.
-
-    Args:
-        error: the largest test error that counts, from 0 to 1. The paper's is 10%.
-        examples: how many held-out examples; the decision is exact on them.
-        every: how many steps lie between two checks (the last step is always checked).
-        stop: whether training ends where the trial is first solved.
-    """
-
-    host_only = True
-    error: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    examples: Annotated[int, Field(ge=1, le=10**7)] = 10_000
-    every: Annotated[int, Field(ge=1)] = 200
-    stop: bool = True
-
-    @property
-    def allowed(self) -> int:
-        """The largest number of mistakes among the held-out examples that still counts as solved."""
-        return int(np.floor(self.error * self.examples + 1e-9))
-
-
 class Training(Component, family=True):
-    """Loss, optimiser, batch size, number of steps and stop rule.
+    """How a network learns: the number of steps and the stop rule, and whatever moves its parameters.
 
     Args:
         steps: the largest number of steps.
-        batch_size: the number of examples in a minibatch.
-        loss: the loss, by name or as a component.
-        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
         success: when the trial counts as solved, and whether it then ends.
     """
 
     steps: Annotated[int, Field(ge=1, lt=2**32)]
+    success: Success = Success()
+
+    def check(self, task: Task, regime: Regime, model: Model) -> None:
+        """Refuse parts that this training does not fit.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """
+
+
+class Minibatches(Component):
+    """What a training has that descends the loss of one minibatch after another; inherit from it and ``Training``.
+
+    Args:
+        batch_size: the number of examples in a minibatch.
+        loss: the loss, by name or as a component.
+        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
+    """
+
     batch_size: Annotated[int, Field(ge=1)] = 32
     loss: SerializeAsAny[Loss] = Hinge()
     batches: Literal["replacement", "epochs"] = "replacement"
-    success: Success = Success()
 
     @abstractmethod
     def optimiser(self, factor: Any) -> Any:
@@ -134,7 +130,7 @@ class Training(Component, family=True):
         """Return the schedule's factors for the steps first, …, first + count - 1."""
 
 
-class SGD(Training):
+class SGD(Minibatches, Training):
     """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient.
 
     A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), the same
@@ -156,6 +152,18 @@ class SGD(Training):
     weight_decay: Rate = 0.0
     schedule: SerializeAsAny[Schedule] = Constant()
     layers: dict[str, LayerRates] = Field(default_factory=dict)
+
+    def check(self, task: Task, regime: Regime, model: Model) -> None:
+        """Refuse more examples than a regime can count, and rates for layers that the model does not have."""
+        regime.check(self.steps, self.batch_size)
+        if not self.layers:
+            return
+        parameters = model.parameter_names(task)
+        known = {prefix for name in parameters for prefix in accumulate(name.split("."), "{}.{}".format)}
+        for name in self.layers:
+            if name not in known:
+                near = suggest(name, list(known))
+                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{near}")
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
         """Return the schedule's factors for the steps first, …, first + count - 1."""

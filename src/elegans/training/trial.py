@@ -4,18 +4,17 @@ import hashlib
 import json
 import tomllib
 from functools import cached_property
-from itertools import accumulate
 from typing import Annotated
 
 import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
-from elegans.component import Component, suggest
+from elegans.component import Component
 from elegans.errors import TrialError
-from elegans.models import Model
+from elegans.models import Learner, Model, Success
 from elegans.tasks import Regime, Task
-from elegans.training.optimisers import SGD, Training
+from elegans.training.optimisers import Training
 
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 
@@ -30,7 +29,8 @@ class Trial(Component):
         task: what is learned.
         regime: how examples reach the learner.
         model: what learns.
-        training: loss, optimiser, batch size, steps, stop rule.
+        training: loss, optimiser, batch size, steps, stop rule; None for a learner that is no network, which
+            has steps and stop rule of its own.
         seed: from 0 to 2^64 - 1; all draws of the trial follow from it.
 
     Raises:
@@ -40,26 +40,38 @@ class Trial(Component):
     task: SerializeAsAny[Task]
     regime: SerializeAsAny[Regime]
     model: SerializeAsAny[Model]
-    training: SerializeAsAny[Training]
+    training: SerializeAsAny[Training] | None = None
     seed: Seed = 0
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Trial":
         self.model.check(self.task)
-        self.regime.check(self.training.steps, self.training.batch_size)
-        if isinstance(self.training, SGD):
-            self._check_layers(self.training)
+        if isinstance(self.model, Learner):
+            if self.training is not None:
+                named = f"model={self.model.kind!r}, training={self.training.kind!r}"
+                raise ValueError(f"training must be None for a learner that is no network: {named}")
+            self.model.check_regime(self.task, self.regime)
+        elif self.training is None:
+            raise ValueError(f"training must be given for a network: model={self.model.kind!r}, training=None")
+        else:
+            self.training.check(self.task, self.regime, self.model)
         return self
 
-    def _check_layers(self, training: SGD) -> None:
-        if not training.layers:
-            return
-        parameters = self.model.parameter_names(self.task)
-        known = {prefix for name in parameters for prefix in accumulate(name.split("."), "{}.{}".format)}
-        for name in training.layers:
-            if name not in known:
-                near = suggest(name, list(known))
-                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{near}")
+    @property
+    def steps(self) -> int:
+        """The largest number of steps: the training's, or the rounds of a learner that is no network."""
+        if self.training is not None:
+            return self.training.steps
+        assert isinstance(self.model, Learner)
+        return self.model.rounds(self.task)
+
+    @property
+    def success(self) -> Success:
+        """When the trial counts as solved, and whether it then ends."""
+        if self.training is not None:
+            return self.training.success
+        assert isinstance(self.model, Learner)
+        return self.model.success
 
     @cached_property
     def cell(self) -> str:

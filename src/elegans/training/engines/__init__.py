@@ -1,16 +1,24 @@
-"""What advances trials: ``fused`` (native, two-layer networks on parities) and ``jax`` (everything)."""
+"""What advances trials.
+
+``fused`` (native) takes two-layer networks on parities under SGD, ``jax`` every training by minibatches, ``layerwise``
+the algorithms that train one layer after the other, ``learner`` what is no network.
+"""
 
 from elegans.component import suggest
 from elegans.errors import EngineError
 from elegans.training.engines.base import Engine, Progress
 from elegans.training.engines.fused import FusedEngine
 from elegans.training.engines.jax import JaxEngine
+from elegans.training.engines.layerwise import LayerwiseEngine
+from elegans.training.engines.learner import LearnerEngine
 from elegans.training.trial import Trial
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (FusedEngine(), JaxEngine())}
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (FusedEngine(), LayerwiseEngine(), LearnerEngine(), JaxEngine())
+}
 """Every engine by name, the one that ``auto`` prefers first."""
 
-__all__ = ["ENGINES", "Engine", "FusedEngine", "JaxEngine", "Progress", "choose"]
+__all__ = ["ENGINES", "Engine", "FusedEngine", "JaxEngine", "LayerwiseEngine", "LearnerEngine", "Progress", "choose"]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:

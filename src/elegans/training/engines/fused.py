@@ -43,11 +43,11 @@ class FusedEngine(Engine):
             "regime": (trial.regime, (Online, Sample)),
             "model": (trial.model, (MLP,)),
             "training": (trial.training, (SGD,)),
-            "loss": (trial.training.loss, tuple(LOSSES)),
+            "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
         }
         for name, (part, taken) in parts.items():
             if type(part) not in taken:
-                return f"the fused engine takes no {name} {part.kind!r}"
+                return f"the fused engine takes no {name} {getattr(part, 'kind', None)!r}"
         return None
 
     def signature(self, trial: Trial) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
 from elegans.training.engines.base import Engine, Progress
+from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial
 
 SUBNORMAL = 1e-20
@@ -35,7 +36,7 @@ class _State:
 
 
 class JaxEngine(Engine):
-    """Advances trials side by side in one XLA program, on the CPU or on a CUDA device."""
+    """Advances networks that train by minibatches side by side in one XLA program, on the CPU or on a CUDA device."""
 
     name: ClassVar[str] = "jax"
     side_by_side: ClassVar[int] = 64
@@ -51,8 +52,12 @@ class JaxEngine(Engine):
         return None
 
     def refusal(self, trial: Trial) -> str | None:
-        """Return None: this engine takes every trial."""
-        return None
+        """Return None for every training by minibatches, whatever the task and the network."""
+        if isinstance(trial.training, Minibatches):
+            return None
+        if trial.training is None:
+            return f"the jax engine takes no model {trial.model.kind!r}"
+        return f"the jax engine takes no training {trial.training.kind!r}"
 
     def signature(self, trial: Trial) -> str:
         """Return the trial without its seed and traced numbers."""
@@ -76,7 +81,7 @@ class JaxEngine(Engine):
             "hidden": jax.tree.map(lambda *leaves: jnp.stack(leaves), *[_hidden(trial) for trial in trials]),
             "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test")},
         }
-        optimiser = jax.vmap(lambda tree: template.training.optimiser(1.0).init(tree))(parameters)
+        optimiser = jax.vmap(lambda tree: _training(template).optimiser(1.0).init(tree))(parameters)
         count = len(trials)
         progress = Progress(np.zeros(count), np.zeros(count), np.full(count, -1))
         return _State(template, parameters, static, optimiser, inputs, 0, progress)
@@ -95,7 +100,7 @@ class JaxEngine(Engine):
     def _stride(self, state: Any, first: int, count: int) -> tuple[Any, Any, Any]:
         """Run the compiled loop once; return the state and the sums of minibatch loss and error."""
         factors = np.zeros(STRIDE, np.float32)
-        factors[:count] = state.template.training.factors(first, count)
+        factors[:count] = _training(state.template).factors(first, count)
         diverged_at = state.progress.diverged_at.astype(np.int32)
         parameters, optimiser, loss, error, diverged_at = _programs_of(state).advance(
             state.parameters, state.optimiser, state.inputs, factors, np.uint32(first), np.int32(count), diverged_at
@@ -166,7 +171,7 @@ class _Pinned:
 
     def __init__(self, trial: Trial, static: Any) -> None:
         self.trial, self.static = trial, static
-        self.classes = type(trial.task), type(trial.model), type(trial.training), type(trial.training.loss)
+        self.classes = type(trial.task), type(trial.model), type(trial.training), type(_training(trial).loss)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Pinned) and self.classes == other.classes
@@ -198,13 +203,13 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
 
     def objective(parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
         output = outputs(trial, parameters, x)
-        loss = trial.training.loss.value(output, y).mean()
+        loss = _training(trial).loss.value(output, y).mean()
         wrong = (~(y * output > 0)).astype(jnp.float32).mean()
         return loss, (wrong, jnp.isfinite(output).all())
 
     def one_step(parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
         trial = template.substitute(inputs["traced"])
-        training = trial.training
+        training = _training(trial)
         index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
         x, y = examples(trial, inputs, inputs["keys"]["sample"], index, noisy=True)
         (loss, (wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
@@ -266,6 +271,11 @@ def _where(alive: Any, moved: Any, old: Any) -> Any:
         return jnp.where(alive.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept)
 
     return jax.tree.map(choose, moved, old)
+
+
+def _training(trial: Trial) -> Minibatches:
+    assert isinstance(trial.training, Minibatches)
+    return trial.training
 
 
 def _number(trial: Trial, path: str) -> Any:

@@ -1,0 +1,30 @@
+"""When a task counts as solved."""
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from elegans.component import Component
+
+
+class Success(Component):
+    """When a trial counts as solved: its test error is at most ``error`` on ``examples`` held-out examples.
+
+    Args:
+        error: the largest test error that counts, from 0 to 1. The paper's is 10%.
+        examples: how many held-out examples; the decision is exact on them.
+        every: how many steps lie between two checks (the last step is always checked).
+        stop: whether training ends where the trial is first solved.
+    """
+
+    host_only = True
+    error: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    examples: Annotated[int, Field(ge=1, le=10**7)] = 10_000
+    every: Annotated[int, Field(ge=1)] = 200
+    stop: bool = True
+
+    @property
+    def allowed(self) -> int:
+        """The largest number of mistakes among the held-out examples that still counts as solved."""
+        return int(np.floor(self.error * self.examples + 1e-9))

@@ -1,0 +1,246 @@
+"""The engine of trainings that are theorems: one step of the hidden layer on the whole sample, then a readout."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, UInt32
+
+from elegans.models import MLP
+from elegans.tasks import Sample, SparseParity
+from elegans.training.engines.base import Engine, Progress
+from elegans.training.theorems.correlations import LARGEST_PATTERN, blocks, correlations, patterns
+from elegans.training.theorems.layerwise import Layerwise
+from elegans.training.theorems.readouts import Construction, Features, LastIterate, Solver
+from elegans.training.trial import Trial
+
+WITHOUT_SAMPLE = 4096
+"""Examples on which loss and error along the way are measured where there is no sample."""
+KEPT = 2**25
+"""Feature values kept between steps at the most (256 MiB); beyond, they are computed anew at each step."""
+HELD = 2**22
+"""Pre-activations held at once, about, when outputs are computed."""
+
+
+class LayerwiseEngine(Engine):
+    """Advances ``OverSparse`` and ``UnderSparse`` in NumPy, one network at a time, in memory that no sample exceeds."""
+
+    name: ClassVar[str] = "layerwise"
+    side_by_side: ClassVar[int] = 1
+
+    def unavailable(self) -> str | None:
+        """Return None: NumPy is everywhere."""
+        return None
+
+    def refusal(self, trial: Trial) -> str | None:
+        """Return None for a layerwise training, which has checked everything else when the trial was made."""
+        if isinstance(trial.training, Layerwise):
+            return None
+        if trial.training is None:
+            return f"the layerwise engine takes no model {trial.model.kind!r}"
+        return f"the layerwise engine takes no training {trial.training.kind!r}"
+
+    def signature(self, trial: Trial) -> str:
+        """Return the trial's identity: networks train one at a time."""
+        return trial.identity
+
+    def init(self, trials: Sequence[Trial]) -> Any:
+        """Return each trial's network before its first step."""
+        return [_Network(trial) for trial in trials]
+
+    def advance(self, state: Any, steps: int) -> Any:
+        """Advance each network in place."""
+        for network in state:
+            network.advance(steps)
+        return state
+
+    def progress(self, state: Any) -> Progress:
+        """Return what the last ``advance`` saw: loss and error on the whole sample, before each step."""
+        return Progress(
+            loss=np.array([network.loss for network in state]),
+            error=np.array([network.error for network in state]),
+            diverged_at=np.array([network.diverged_at for network in state]),
+        )
+
+    def wrong(
+        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
+    ) -> Bool[np.ndarray, "trials count"]:
+        """Return which examples each network gets wrong."""
+        return np.stack([network.wrong(stream, row) for network, row in zip(state, index, strict=True)])
+
+    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
+        """Return each network's outputs on the same inputs."""
+        return np.stack([network.outputs(x).astype(np.float32) for network in state])
+
+    def parameters(self, state: Any) -> list[Any]:
+        """Return each network's parameters."""
+        return [network.parameters() for network in state]
+
+    def select(self, state: Any, positions: Sequence[int]) -> Any:
+        """Keep some of the networks."""
+        return [state[position] for position in positions]
+
+
+class _Network:
+    """One network; its hidden layer in float64 from float32 draws, its output layer in float64."""
+
+    def __init__(self, trial: Trial) -> None:
+        assert isinstance(trial.model, MLP) and isinstance(trial.task, SparseParity)
+        self.trial, self.task, self.rule = trial, trial.task, cast(Any, trial.model.init)
+        self.training = cast(Any, trial.training)
+        self.support = trial.task.draw(trial.key("task"))
+        self.initial = trial.model.initialise(trial.key("init"), trial.task)
+        self.weight = self.initial["hidden"]["weight"].astype(np.float64)
+        self.bias = self.initial["hidden"]["bias"].astype(np.float64)
+        self.output = self.initial["output"]["weight"].astype(np.float64)
+        self.constant = 0.0
+        self.half = len(self.bias) // 2
+        self.sample = trial.regime.size if isinstance(trial.regime, Sample) else None
+        self.step, self.diverged_at = 0, -1
+        self.loss = self.error = 1.0
+        self.readout: _Readout | None = None
+
+    def advance(self, steps: int) -> None:
+        seen = [self._one_step() for _ in range(steps)]
+        self.loss, self.error = (float(mean) for mean in np.mean(seen, axis=0))
+
+    def _one_step(self) -> tuple[float, float]:
+        if self.step == 0:
+            self._move_hidden()
+            loss, error = 1.0, 1.0  # the mirrored network is 0 everywhere
+        else:
+            self.readout = self.readout or _Readout(self)
+            loss, error = self.readout.step(self.step)
+        if self.diverged_at < 0 and not np.isfinite(loss):
+            self.diverged_at = self.step
+        self.step += 1
+        return loss, error
+
+    def _move_hidden(self) -> None:
+        """Take the one step of the hidden weights, and keep those neurons apart that may still fire."""
+        step = self.training.first_step(self.task, self.rule)
+        gradient = self._gradient()
+        gradient[np.abs(gradient) <= step.threshold] = 0
+        moved = step.rate * self.output[: self.half, None] * gradient
+        kept = (1 - step.decay) * self.weight[: self.half]
+        self.weight = np.concatenate([kept + moved, kept - moved]).astype(np.float32).astype(np.float64)
+
+    def _gradient(self) -> Float[np.ndarray, "half n"]:
+        if self.training.gradient == "population":
+            clean = self.training.population_gradient(self.initial["hidden"]["weight"][: self.half], self.support)
+            return np.asarray(clean * (1 - 2 * self.task.noise))
+        assert self.sample is not None
+        weight, bias = self.training.gates(self.rule, self.initial)
+        return correlations(weight, bias, self.examples, self.sample)
+
+    def examples(self, index: UInt32[np.ndarray, " count"], stream: str = "sample") -> tuple[Any, Any]:
+        """Return examples by their indices: inputs, and labels as training sees them in the sample."""
+        x, y = self.task.examples(self.support, self.trial.key(stream), index)
+        return x, self.task.corrupt(y, self.trial.key("noise"), index) if stream == "sample" else y
+
+    def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float[np.ndarray, " count"]:
+        """Return the outputs; the halves are summed apart, so that mirrored neurons cancel exactly."""
+        found = np.full(len(x), self.constant)
+        sums = []
+        for part in (slice(None, self.half), slice(self.half, None)):
+            may_fire = np.abs(self.weight[part]).sum(axis=1) + self.bias[part] > 0
+            weight, bias, output = (array[part][may_fire] for array in (self.weight, self.bias, self.output))
+            size = max(1, HELD // max(1, len(weight)))
+            blocks = [x[first : first + size] @ weight.T + bias for first in range(0, len(x), size)]
+            sums.append(np.concatenate([np.maximum(block, 0) @ output for block in blocks]))
+        return np.asarray(found + (sums[0] + sums[1]))
+
+    def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
+        x, y = self.examples(index, stream)
+        return np.asarray(~(y * self.outputs(x) > 0))
+
+    def parameters(self) -> dict[str, dict[str, np.ndarray]]:
+        return {
+            "hidden": {"weight": self.weight.astype(np.float32), "bias": self.bias.astype(np.float32)},
+            "output": {"weight": self.output.astype(np.float32), "bias": np.asarray(self.constant, np.float32)},
+        }
+
+
+class _Readout:
+    """The output layer on its way: the sample as features of the neurons that may fire."""
+
+    def __init__(self, network: _Network) -> None:
+        self.network, self.rule = network, network.training.readout
+        self.active = np.flatnonzero(np.abs(network.weight).sum(axis=1) + network.bias > 0)
+        self.construction = self._construction()
+        self.scale = 1.0 if self.construction is None else self.construction.scale
+        self.output = np.concatenate([[network.constant], network.output[self.active] * self.scale])
+        self.count = network.sample or WITHOUT_SAMPLE
+        self.parts = self._kept()
+        self.solved: tuple[float, float] | None = None
+
+    def _construction(self) -> Construction | None:
+        try:
+            found: Construction = self.network.training.construction(self.network.task, self.network.rule)
+        except ValueError:  # the printed list of biases has none, and the readout has been checked to need none
+            return None
+        return found
+
+    def step(self, number: int) -> tuple[float, float]:
+        """Take a step of the readout, counted from 1; return loss and error before it."""
+        if self.solved is not None:
+            return self.solved
+        loss, error, gradient = self._hinge()
+        if isinstance(self.rule, LastIterate):
+            decay = self.rule.strength(1.0 if self.construction is None else self.construction.norm)
+            self.output = (1 - 1 / number) * self.output - gradient / (decay * number)
+            self._hand_over()
+            return loss, error
+        if isinstance(self.rule, Solver):
+            self.output = self.rule.solve(self.parts)
+            self._hand_over()
+        else:
+            self._construct()
+        self.solved = self._hinge()[:2]
+        return loss, error
+
+    def _hinge(self) -> tuple[float, float, Any]:
+        seen = [part.hinge(self.output) for part in self.parts()]
+        losses, errors, gradients = zip(*seen, strict=True)
+        return sum(losses), sum(errors), sum(gradients)
+
+    def _hand_over(self) -> None:
+        """Give the network the output layer that has been found; neurons that never fire get 0."""
+        network = self.network
+        network.output = np.zeros(len(network.bias))
+        network.output[self.active] = self.output[1:] / self.scale
+        network.constant = float(self.output[0])
+
+    def _construct(self) -> None:
+        network = self.network
+        assert self.construction is not None
+        values = np.array([float(value) for value in network.rule.biases(network.task)], np.float32)
+        bias = np.searchsorted(values, network.initial["hidden"]["bias"][: network.half])
+        good = network.rule.good(network.initial["hidden"]["weight"][: network.half], network.support)
+        sign = network.initial["output"]["weight"][: network.half]
+        network.constant, network.output = self.construction.build(bias, good, sign)
+        self.output = np.concatenate([[network.constant], network.output[self.active] * self.scale])
+
+    def _features(self, x: Any, used: Any) -> Float[np.ndarray, "count features"]:
+        weight, bias = self.network.weight[self.active][:, used], self.network.bias[self.active]
+        hidden = np.maximum(x @ weight.T + bias, 0) / self.scale
+        return np.concatenate([np.ones((len(x), 1)), hidden], axis=1)
+
+    def _kept(self) -> Callable[[], Iterator[Features]]:
+        """Return what yields the sample in parts: counted by patterns, kept, or computed anew, whichever fits."""
+        used = np.flatnonzero((self.network.weight[self.active] != 0).any(axis=0))
+        draw = self.network.examples
+        if len(used) <= LARGEST_PATTERN and 2 ** (len(used) + 1) <= self.count:
+            x, y, share = patterns(draw, self.count, used)
+            counted = Features(self._features(x, used), y, share)
+            return lambda: iter([counted])
+
+        def anew() -> Iterator[Features]:
+            for x, y in blocks(draw, self.count):
+                share = np.full(len(y), 1 / self.count)
+                yield Features(self._features(x[:, used], used), y.astype(np.float64), share)
+
+        if self.count * (1 + len(self.active)) > KEPT:
+            return anew
+        kept = list(anew())
+        return lambda: iter(kept)

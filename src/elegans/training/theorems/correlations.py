@@ -1,0 +1,89 @@
+"""The correlations that a first step follows, from a sample of any size in bounded memory."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jaxtyping import Float, Float32, Int64, UInt32
+
+Draw = Callable[[UInt32[np.ndarray, " count"]], tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]]
+"""Returns training examples by their indices: inputs and labels."""
+
+BLOCK = 2**14
+"""Examples drawn at once; below 2^24, so that sums of signs over a block are exact in float32."""
+NEURONS = 2**11
+"""Neurons looked at at once."""
+LARGEST_PATTERN = 16
+"""Inputs of which all patterns may be counted, in place of keeping examples."""
+
+
+def blocks(draw: Draw, count: int) -> Iterator[tuple[Float32[np.ndarray, "block n"], Float32[np.ndarray, " block"]]]:
+    """Yield the first examples of a sample, a block at a time."""
+    for first in range(0, count, BLOCK):
+        yield draw(np.arange(first, min(first + BLOCK, count), dtype=np.uint32))
+
+
+def correlations(
+    weight: Float32[np.ndarray, "neurons n"], bias: Float[np.ndarray, " neurons"], draw: Draw, count: int
+) -> Float[np.ndarray, "neurons n"]:
+    """Return (1/m) sum 1{w . x + b > 0} x y over a sample, for each neuron.
+
+    Each entry is within 2 sqrt(log(4 n r / delta) / m) of its expectation, for all n inputs of all r neurons at once
+    with probability 1 - delta (Pareto frontiers, Lemma 10).
+
+    Args:
+        weight: hidden weights whose sums with signs are exact in float32: whole numbers.
+        bias: hidden biases, no whole numbers.
+        draw: returns examples.
+        count: the number m of examples, any.
+    """
+    total = np.zeros(weight.shape)
+    for x, y in blocks(draw, count):
+        signed = x * y[:, None]
+        for first in range(0, len(weight), NEURONS):
+            some = slice(first, first + NEURONS)
+            fires = (x @ weight[some].T > -bias[some]).astype(np.float32)
+            total[some] += fires.T @ signed
+    return total / count
+
+
+def recovered(
+    correlation: Float[np.ndarray, "neurons n"],
+    chosen: Int64[np.ndarray, "neurons s"],
+    support: Int64[np.ndarray, " k"],
+) -> np.ndarray:
+    """Return for which good under-sparse neurons the k - s largest |G_i| are the rest of the support.
+
+    The coordinates of large weight are left out: their correlation is 0 in expectation.
+
+    Source: Pareto frontiers, Theorem 21; the reading-off that its threshold stands for.
+
+    Args:
+        correlation: the neurons' correlations.
+        chosen: the coordinates where their initial weights are large, within the support.
+        support: the support.
+    """
+    size = np.abs(correlation)
+    np.put_along_axis(size, chosen, -1.0, axis=1)
+    missing = len(support) - chosen.shape[1]
+    largest = np.argsort(-size, axis=1, kind="stable")[:, :missing]
+    return np.asarray(np.isin(largest, support).all(axis=1))
+
+
+def patterns(
+    draw: Draw, count: int, used: Int64[np.ndarray, " inputs"]
+) -> tuple[Float[np.ndarray, "patterns inputs"], Float[np.ndarray, " patterns"], Float[np.ndarray, " patterns"]]:
+    """Return the distinct (inputs on some coordinates, label) of a sample, and the share of the sample that each has.
+
+    Args:
+        draw: returns examples.
+        count: how many.
+        used: the coordinates, ``LARGEST_PATTERN`` at the most.
+    """
+    places = 1 << np.arange(1, len(used) + 1)
+    counts = np.zeros(2 ** (len(used) + 1), np.int64)
+    for x, y in blocks(draw, count):
+        codes = (x[:, used] < 0) @ places + (y < 0)
+        counts += np.bincount(codes, minlength=len(counts))
+    found = np.flatnonzero(counts)
+    signs = 1.0 - 2.0 * ((found[:, None] >> np.arange(len(used) + 1)) & 1)
+    return signs[:, 1:], signs[:, 0], counts[found] / count
