@@ -252,7 +252,7 @@ def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
     path, begun, report = tmp_path / "runs.db", PROCESSES.Event(), PROCESSES.Queue()
     together = PROCESSES.Barrier(2)
     children = [process(run_toy, path, 100, 0.005, begun, report, together) for _ in range(2)]
-    assert [report.get(timeout=60)[0] for _ in children] == ["complete"] * 2
+    assert [report.get(timeout=60) for _ in children] == ["complete"] * 2
     for child in children:
         child.join()
     with Store(path) as store:
