@@ -79,7 +79,7 @@ class SequentialTest:
 
     def verdict(self, solved: int, trials: int) -> Verdict:
         """Return what so many successes of so many trials say."""
-        return ("below", "undecided", "above")[int(self._clear[trials, solved]) + 1]  # type: ignore[return-value]
+        return ("below", "undecided", "above")[int(self._clear[trials, solved]) + 1]
 
     def wait(self, solved: int, trials: int) -> int:
         """Return after how many further trials the test may end: 0 where it has ended."""
@@ -107,7 +107,7 @@ class SequentialTest:
         hopeful = self._clear != OPEN
         for trials in range(self.maximum - 1, -1, -1):
             hopeful[trials, :-1] |= hopeful[trials + 1, :-1] | hopeful[trials + 1, 1:]
-        return hopeful
+        return np.asarray(hopeful)
 
 
 def _clear(level: float, confidence: float, maximum: int) -> Int[np.ndarray, "trials solved"]:

@@ -139,14 +139,15 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         if must:
             _check_increasing(name, values)
     test = _test(level, confidence, seeds)
-    _check_amounts(gap, budget, test, trial.training.steps)
+    steps = _longest(trial)
+    _check_amounts(gap, budget, test, steps)
     cells = grid(trial, {y: up, x: across}).cells
     if len(cells) != len(up) * len(across):
         raise SweepError(f"every value must be there once: {x}={list(across)}, {y}={list(up)}")
     school = _School(cells, len(across), workers, engine, watch)
     opened = store if isinstance(store, Store) else Store(store)
     try:
-        search = Search(len(up), len(across), test, gap, monotone, trial.training.steps, budget)
+        search = Search(len(up), len(across), test, gap, monotone, steps, budget)
         search.conduct(lambda asked: school.ask(opened, asked))
         sweep = Sweep(school.parts(search.trials))
         table = opened.table(sweep)
@@ -372,6 +373,13 @@ def _test(level: float, confidence: float, seeds: int) -> SequentialTest:
         return SequentialTest(level, confidence, seeds)
     except ValueError as error:
         raise SweepError(str(error)) from None
+
+
+def _longest(trial: Trial) -> int:
+    """Return what a trial that is not solved takes."""
+    if trial.training is None:
+        raise SweepError(f"a traced trial must have a training, whose steps are saved: model={trial.model.label()}")
+    return trial.training.steps
 
 
 def _check_amounts(gap: int, budget: int | None, test: SequentialTest, steps: int) -> None:
