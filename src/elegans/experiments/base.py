@@ -36,7 +36,7 @@ class Scale:
 class Experiment:
     """A published figure or table: its sweeps, its analysis, its plot.
 
-    Most are a sweep, a table and a picture. Where a picture shows how networks learn, ``probes`` and ``details``
+    Most are a sweep, a table and a picture. Where a picture shows how networks learn, ``probes`` and ``outcomes``
     give the analysis what was measured along the way; where one training follows from what another came to, as
     a lottery ticket does, ``further`` says which.
 
@@ -49,10 +49,9 @@ class Experiment:
         plot: from that table to the figure.
         findings: from that table to what it says about the claim, for ``record.json``: numbers, with intervals.
         probes: makes the measures that the sweep's trials are taken, given one of them.
-        details: whether the rows given to ``analysis`` hold lists: ``curve.step``, ``curve.error`` and each
-            measure by the name of its probe, as in ``test-error.error`` and ``test-error.step``.
-        further: makes the sweep of the trials that follow from the first ones, given those, a row for each with
-            its details, and the number of trials a cell.
+        outcomes: whether the rows given to ``analysis`` have a column ``outcome``: curve and measures of each trial.
+        further: makes the sweep of the trials that follow from the first ones, given those, a row for each,
+            and the number of trials a cell.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Experiment:
     plot: Callable[[pd.DataFrame], Figure]
     findings: Callable[[pd.DataFrame], dict[str, Any]] | None = None
     probes: Callable[[Trial], Sequence[Probe]] | None = None
-    details: bool = False
+    outcomes: bool = False
     further: Callable[[Sweep, pd.DataFrame, int], Sweep] | None = None
 
     def scale(self, name: str) -> Scale:

@@ -2,10 +2,28 @@
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError
-from elegans.experiments import pareto
+from elegans.experiments import (
+    pareto,
+    pareto_curves,
+    pareto_decay,
+    pareto_descent,
+    pareto_sparsity,
+    pareto_tickets,
+    pareto_zoom,
+)
 from elegans.experiments.base import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (pareto.SUCCESS_FRONTIER,)}
+_ALL = (
+    pareto.SUCCESS_FRONTIER,
+    pareto_zoom.FRONTIER_ZOOM,
+    pareto_curves.TRAINING_CURVES,
+    pareto_descent.DOUBLE_DESCENT,
+    pareto_sparsity.SPARSITY_SWEEP,
+    pareto_decay.WEIGHT_DECAY_SWEEP,
+    pareto_tickets.LOTTERY_TICKETS,
+)
+
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 """Every experiment by its name."""
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from elegans.errors import ExperimentError
+from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result
-from elegans.experiments.details import with_details
+from elegans.experiments.outcomes import with_outcomes
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import find
 from elegans.sweeps import Store, Sweep, run
@@ -25,6 +26,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     store: Any = None,
     workers: int | None = None,
     seeds: int | None = None,
+    adaptive: bool = False,
     engine: str = "auto",
     watch: Any = None,
     command: str | None = None,
@@ -41,6 +43,8 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many processes train; as many as there are cores by default.
         seeds: how many trials a cell has; the scale's own number by default.
+        adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
+            are trained, each until its verdict is certain or it has ``seeds`` trials.
         engine: ``auto``, ``fused`` or ``jax``.
         watch: told of the progress, as in ``elegans.run``.
         command: what the record gives as the command; this call by default.
@@ -61,13 +65,16 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     begun, date = time.perf_counter(), datetime.now(UTC)
     settings = {"workers": workers, "engine": engine, "watch": watch, "name": experiment.name}
     with _opened(store or folder / "runs.db") as kept:
-        sweep, trials = _train(experiment, sweep, count, kept, settings)
+        if adaptive:
+            experiment, sweep, trials = trace(experiment, sweep, count, kept, settings)
+        else:
+            sweep, trials = _train(experiment, sweep, count, kept, settings)
     table = experiment.analysis(trials)
     record = {
         "experiment": experiment.name,
         "source": experiment.source,
         "scale": scale,
-        "command": command or _call(name, scale, seeds),
+        "command": command or _call(name, scale, seeds, adaptive),
         "date": date.isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - begun, 3),
         "cells": len(sweep.cells),
@@ -93,13 +100,13 @@ def _train(
     """Train an experiment's trials, and those that follow from them; return all of them and a row for each."""
     probes = experiment.probes(sweep.cells[0]) if experiment.probes else ()
     trials = run(sweep, store, probes=probes, **settings)
-    if experiment.details:
-        trials = with_details(trials, store, sweep)
+    if experiment.outcomes:
+        trials = with_outcomes(trials, store, sweep)
     if experiment.further is None:
         return sweep, trials
     sweep = sweep + experiment.further(sweep, trials, count)
     trials = run(sweep, store, **settings)
-    return sweep, with_details(trials, store, sweep) if experiment.details else trials
+    return sweep, with_outcomes(trials, store, sweep) if experiment.outcomes else trials
 
 
 def _make(folder: Path) -> Path:
@@ -110,6 +117,6 @@ def _make(folder: Path) -> Path:
     return folder
 
 
-def _call(name: str, scale: str, seeds: int | None) -> str:
-    given = "" if seeds is None else f", seeds={seeds}"
+def _call(name: str, scale: str, seeds: int | None, adaptive: bool) -> str:
+    given = ("" if seeds is None else f", seeds={seeds}") + ", adaptive=True" * adaptive
     return f"elegans.experiments.run_experiment({name!r}, {scale!r}{given})"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import cells, wilson
 from elegans.analysis.cells import STATISTICS
 from elegans.errors import ExperimentError
-from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, short
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, name_of, short
 
 GAP = 0.35
 """How far the online column stands apart, in columns."""
@@ -46,14 +46,14 @@ def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
 
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
-    found = _checked(table if "rate" in table else cells(table))
-    rows, columns = _layout(found)
-    grid = _Grid(found)
+    found = checked(table if "rate" in table else cells(table))
+    rows, columns = layout(found)
+    grid = Grid(found)
     drawn = _figure(grid, rows, columns, found) if axes is None else _given(axes, rows, columns)
     image = None
     for row, column in np.ndindex(drawn.shape):
         ax: Axes = drawn.item(row, column)
-        panel = found[_matches(found, {**rows[row], **columns[column]})]
+        panel = found[matches(found, {**rows[row], **columns[column]})]
         image = grid.draw(ax, panel)
         _describe(ax, panel, rows[row], columns[column], edge=(row == len(rows) - 1, column == 0))
     bar = drawn.item(0).figure.colorbar(image, ax=list(drawn.flat), pad=0.015, aspect=18 * len(rows), fraction=0.04)
@@ -63,7 +63,7 @@ def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
     return drawn.item() if drawn.size == 1 else drawn
 
 
-class _Grid:
+class Grid:
     """The columns and rows that all panels share: sample sizes, then online, by widths."""
 
     def __init__(self, found: pd.DataFrame) -> None:
@@ -101,6 +101,13 @@ class _Grid:
         self._label(ax)
         return image
 
+    def places(self, widths: Any, sizes: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return where widths and sample sizes lie on the axes, which name sizes in order, not to scale.
+
+        Between two named sizes the scale is logarithmic; beyond the last it goes on as between the last two.
+        """
+        return _place(sizes, self.sizes), _place(widths, self.widths)
+
     def _label(self, ax: Axes) -> None:
         places = [place + 0.5 for place in range(len(self.sizes))] + [self.online_at + 0.5] * self.online
         names = [short(size) for size in self.sizes] + ["online"] * self.online
@@ -112,6 +119,18 @@ class _Grid:
         ax.spines[:].set_visible(False)
 
 
+def _place(values: Any, named: Sequence[float]) -> np.ndarray:
+    logs, known = np.log(np.asarray(values, float)), np.log(np.asarray(named, float))
+    centres = np.arange(len(known)) + 0.5
+    if len(known) < 2:
+        return centres[0] + np.sign(logs - known[0]) * 1e3 if len(known) else np.full(logs.shape, np.nan)
+    inside = np.interp(logs, known, centres)
+    before = centres[0] + (logs - known[0]) / (known[1] - known[0])
+    after = centres[-1] + (logs - known[-1]) / (known[-1] - known[-2])
+    found: np.ndarray = np.where(logs < known[0], before, np.where(logs > known[-1], after, inside))
+    return found
+
+
 def _write(ax: Axes, x: float, y: float, rate: float) -> None:
     """Write a cell's percentage, or a tick where all trials were solved; never round to 0 or 100."""
     percent = 100 * rate
@@ -120,7 +139,7 @@ def _write(ax: Axes, x: float, y: float, rate: float) -> None:
     ax.text(x, y, text, ha="center", va="center", fontsize=MEDIUM, color=ink(RATES(rate)), fontfamily="DejaVu Sans")
 
 
-def _checked(found: pd.DataFrame) -> pd.DataFrame:
+def checked(found: pd.DataFrame) -> pd.DataFrame:
     """Return the table with sizes as floating-point numbers, NaN online, or refuse it."""
     for needed in ("regime.size", "model.width", "rate", "solved", "trials"):
         if needed not in found:
@@ -131,7 +150,7 @@ def _checked(found: pd.DataFrame) -> pd.DataFrame:
     return found.assign(**{name: found[name].to_numpy(float, na_value=np.nan) for name in sizes})
 
 
-def _layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the parameters of each row of panels and of each column, as far as they vary."""
     own = ("regime", "regime.size", "model.width", *STATISTICS)
     varied = [str(name) for name in found if name not in own and found[name].nunique(dropna=False) > 1]
@@ -160,14 +179,15 @@ def _first_duplicate(places: pd.DataFrame) -> str:
     return ", ".join(f"{name}={value}" for name, value in first.items())
 
 
-def _matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
+def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
+    """Return which rows have the given values, missing ones being equal to each other."""
     mask = np.ones(len(found), bool)
     for name, value in where.items():
         mask &= (found[name].isna() if pd.isna(value) else found[name] == value).to_numpy(bool)
     return mask
 
 
-def _figure(grid: _Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
+def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
     """Make a figure of its own, with a title and the note on intervals; no global state of pyplot."""
     across, up = grid.extent
     width = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
@@ -220,24 +240,17 @@ def _describe(
     at_bottom, at_left = edge
     if not column and "model.init" in panel:
         column = {"model.init": panel["model.init"].iloc[0]}
-    ax.set_title(", ".join(_name(name, value) for name, value in column.items()), loc="left", fontsize=MEDIUM, pad=3)
+    ax.set_title(", ".join(name_of(name, value) for name, value in column.items()), loc="left", fontsize=MEDIUM, pad=3)
     ax.set_title(_trials(panel), loc="right", fontsize=SMALL, color=GREY, pad=3)
     if at_bottom:
         ax.set_xlabel("sample size (examples)", fontsize=MEDIUM)
     if at_left:
-        prefix = "".join(f"{_name(name, value)}\n" for name, value in row.items())
+        prefix = "".join(f"{name_of(name, value)}\n" for name, value in row.items())
         ax.set_ylabel(f"{prefix}width (hidden neurons)", fontsize=MEDIUM)
 
 
 def _trials(panel: pd.DataFrame) -> str:
+    if panel.empty:
+        return "not run"
     fewest, most = int(panel["trials"].min()), int(panel["trials"].max())
     return f"{fewest} trials a cell" if fewest == most else f"{fewest} to {most} trials a cell"
-
-
-def _name(parameter: str, value: Any) -> str:
-    """Return a parameter and its value in words: ``sparse initialisation (2 non-zeros)``, ``n = 50``."""
-    if parameter == "model.init":
-        law, _, nonzeros = str(value).partition(":")
-        return f"{law} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
-    shown = f"{value:g}" if isinstance(value, float | np.floating) else f"{value}"
-    return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {shown}"

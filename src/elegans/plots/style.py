@@ -3,6 +3,7 @@
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's palette, in an order whose neighbours differ in lightness too."""
@@ -21,10 +22,30 @@ def short(number: float) -> str:
     return f"{number:g}"
 
 
+def name_of(parameter: str, value: Any) -> str:
+    """Return a parameter and its value in words: ``sparse initialisation (2 non-zeros)``, ``n = 50``."""
+    if parameter == "model.init":
+        law, _, nonzeros = str(value).partition(":")
+        return f"{law} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
+    shown = f"{value:g}" if isinstance(value, float) else f"{value}"
+    return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {shown}"
+
+
 def ink(colour: Any) -> str:
     """Return black or white, whichever can be read on a colour (relative luminance of WCAG 2)."""
     red, green, blue = (_linear(part) for part in matplotlib.colors.to_rgb(colour))
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "white"
+
+
+def shades(count: int) -> list[Any]:
+    """Return as many colours as there are values of a quantity, from dark to light; none so light as to be lost."""
+    return [RATES(0.88 * place / max(count - 1, 1)) for place in range(count)]
+
+
+def quiet(ax: Axes) -> None:
+    """Take the frame off where nothing is read, and set small ticks."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=SMALL, length=2)
 
 
 def _linear(part: float) -> float:

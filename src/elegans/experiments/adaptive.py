@@ -1,0 +1,90 @@
+"""An experiment's frontier traced: of its grid, only the cells that decide where success begins are trained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import Contour, cells, trace_frontier
+from elegans.errors import ExperimentError
+from elegans.experiments.base import Experiment
+from elegans.plots import figure_of, traced_frontier
+from elegans.sweeps import Store, Sweep
+from elegans.tasks import Sample
+from elegans.training import Trial
+
+LEVEL = 0.5
+
+
+def trace(
+    experiment: Experiment, sweep: Sweep, count: int, store: Store, settings: Mapping[str, Any]
+) -> tuple[Experiment, Sweep, pd.DataFrame]:
+    """Trace the success frontier of a sweep over sample sizes and widths, in place of training all of it.
+
+    Args:
+        experiment: whose sweep it is.
+        sweep: cells that differ in sample size and width; whatever else they differ in makes panels, each with a
+            contour of its own. Online cells are left out: they are no place on the axis of sample sizes.
+        count: the largest number of trials a cell.
+        store: where outcomes are kept; a trial of the grid is the same trial here.
+        settings: ``workers``, ``engine`` and ``watch``, as in ``elegans.run``.
+
+    Returns:
+        The experiment with the traced figure and with findings (``steps`` used, and the crossings of each panel), the
+        sweep that was trained, and its trials, a row each.
+
+    Raises:
+        ExperimentError: the experiment's sweep is no grid of sample sizes and widths.
+        SweepError: the count is too small for a verdict on any cell.
+    """
+    panels, sizes, widths = _grid(experiment, sweep)
+    given = {name: settings[name] for name in ("workers", "engine", "watch")}
+    contours = [
+        trace_frontier(panel, xs=sizes, ys=widths, level=LEVEL, seeds=count, store=store, **given) for panel in panels
+    ]
+    trained = Sweep(tuple(part for contour in contours for part in contour.sweep.parts))
+    traced = replace(
+        experiment, analysis=cells, plot=partial(_plot, contours), findings=partial(_findings, contours), outcomes=False
+    )
+    return traced, trained, store.table(trained)
+
+
+def _grid(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:
+    """Return a trial for each panel of a sweep, its sample sizes and its widths."""
+    offline = [cell for cell in sweep.cells if isinstance(cell.regime, Sample) and hasattr(cell.model, "width")]
+    sizes = sorted({cell.regime.size for cell in offline if isinstance(cell.regime, Sample)})
+    widths = sorted({int(cell.columns()["model.width"]) for cell in offline})
+    if experiment.probes or experiment.further or len(sizes) < 2 or len(widths) < 2:
+        raise ExperimentError(
+            f"a traced experiment must be a grid of several sample sizes and widths: {experiment.name!r} is none"
+        )
+    panels = [cell.replace("regime", Sample(sizes[0])).replace("model.width", widths[0]) for cell in offline]
+    return list({panel.cell: panel for panel in panels}.values()), sizes, widths
+
+
+def _plot(contours: Sequence[Contour], table: pd.DataFrame) -> Figure:
+    return figure_of(traced_frontier(contours))
+
+
+def _findings(contours: Sequence[Contour], table: pd.DataFrame) -> dict[str, Any]:
+    """Return what was traced with how many steps, for ``record.json``."""
+    test = contours[0].test
+    return {
+        "steps": sum(contour.steps for contour in contours),
+        "level": LEVEL,
+        "largest_error_of_a_verdict": max(test.error),
+        "contours": [
+            {
+                "panel": contour.sweep.cells[0].columns()["model.init"],
+                "task": {"n": contour.sweep.cells[0].columns().get("task.n")},
+                "steps": contour.steps,
+                "trials": len(contour.trials),
+                "monotone_in_width": contour.monotone,
+                "crossings": contour.crossings.astype(object).where(contour.crossings.notna(), None).to_dict("records"),
+            }
+            for contour in contours
+        ],
+    }

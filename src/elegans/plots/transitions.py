@@ -1,0 +1,167 @@
+"""Success and time to solve along one axis: where a transition lies, and what it costs to be near it."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from elegans.errors import ExperimentError
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, name_of, quiet, shades, short
+
+AXES = {
+    "regime.size": ("sample size (examples)", "online"),
+    "model.init.nonzeros": ("non-zero initial weights a neuron", "dense"),
+}
+"""For each axis its label, and what a missing value stands for; it is drawn apart, at the right."""
+NEEDED = ("trials", "rate", "low", "high", "median_steps", "median_low", "median_high")
+
+
+def success_and_time(
+    table: pd.DataFrame, *, curve: str, x: str = "regime.size", panel: str | None = None, axes: Any = None
+) -> np.ndarray:
+    """Draw the success rate and the median time to solve against one parameter, one curve for each value of another.
+
+    Bands are Wilson 95% intervals of the rate, and 95% order-statistic intervals of the median, in which unsolved
+    trials are infinite: no median is drawn where fewer than half of the trials were solved, and a band without an
+    upper end goes to the top. Online training, or the dense initialisation, stands apart at the right.
+
+    Args:
+        table: a row a cell, as ``elegans.experiments.tables.timed_cells`` makes it.
+        curve: the column whose values are the curves.
+        x: the column along the axis: ``regime.size`` or ``model.init.nonzeros``.
+        panel: the column whose values are the rows of panels; one row by default.
+        axes: two axes a row of panels, in reading order; a new figure by default.
+
+    Returns:
+        The axes, of shape (panels, 2): the rate at the left, the time at the right.
+
+    Raises:
+        ExperimentError: a column is missing, or there are fewer or more axes than needed.
+
+    Source: Pareto frontiers, figure 2.
+    """
+    for name in (x, curve, *NEEDED):
+        if name not in table:
+            raise ExperimentError(f"success and time must have a column {name!r}: {', '.join(map(str, table))}")
+    values = [None] if panel is None else sorted(table[panel].unique())
+    drawn = _figure(table, len(values)) if axes is None else _given(axes, len(values))
+    colours = _colours(sorted(table[curve].unique()))
+    for row, value in zip(drawn, values, strict=True):
+        shown = table if value is None else table[table[panel] == value]
+        places = _Places(table, x)
+        for order, (key, colour) in enumerate(colours.items()):
+            cells = shown[shown[curve] == key]
+            label = name_of(curve, key)
+            shift = 1 + 0.03 * (order - (len(colours) - 1) / 2)
+            places.draw(row[0], cells, ("rate", "low", "high"), colour, label, shift)
+            places.draw(row[1], cells, ("median_steps", "median_low", "median_high"), colour, label, shift)
+        _describe(row, places, "" if panel is None else name_of(str(panel), value))
+    for ax in drawn[-1]:
+        ax.set_xlabel(AXES[x][0], fontsize=MEDIUM)
+    _limit_times(drawn[:, 1], table)
+    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="best")
+    return drawn
+
+
+def _colours(values: list[Any]) -> dict[Any, Any]:
+    """Return a colour for each curve: shades where the values are ordered, distinct ones where they are names."""
+    ordered = all(isinstance(value, int | float | np.number) for value in values)
+    return dict(zip(values, shades(len(values)) if ordered else COLOURS, strict=False))
+
+
+class _Places:
+    """Where along the axis things are: on a logarithmic scale, and what has no value apart at the right."""
+
+    def __init__(self, table: pd.DataFrame, x: str) -> None:
+        self.x = x
+        self.apart = AXES[x][1]
+        values = _numbers(table[x])
+        self.known = np.unique(values[np.isfinite(values)])
+        self.has_apart = bool(np.isnan(values).any())
+        spread = self.known[-1] / self.known[0] if len(self.known) else 1.0
+        self.at = float(self.known[-1] * max(spread**0.1, 1.3)) if len(self.known) else 1.0
+
+    def draw(
+        self, ax: Axes, cells: pd.DataFrame, columns: tuple[str, str, str], colour: Any, label: str, shift: float
+    ) -> None:
+        """Draw one curve with its band, and the point that stands apart with its bar."""
+        x = _numbers(cells[self.x])
+        middle, low, high = (_numbers(cells[name]) for name in columns)
+        low, high = np.where(np.isfinite(middle), low, np.nan), np.where(np.isfinite(middle), high, np.nan)
+        order = np.argsort(x)
+        inside = order[np.isfinite(x[order])]
+        top = np.where(np.isinf(high), 1e12, high)
+        ax.fill_between(x[inside], low[inside], top[inside], color=colour, alpha=0.16, linewidth=0)
+        ax.plot(x[inside], middle[inside], color=colour, linewidth=1.3, marker="o", markersize=2.2, label=label)
+        for place in np.flatnonzero(np.isnan(x) & np.isfinite(middle)):
+            bars = [[middle[place] - low[place]], [top[place] - middle[place]]]
+            style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 2.8, "elinewidth": 1.0}
+            ax.errorbar([self.at * shift], [middle[place]], yerr=bars, **style)
+
+    def label_axis(self, ax: Axes) -> None:
+        """Write sizes as they are spoken of, and what stands apart beneath its place."""
+        ax.set_xscale("log")
+        ticks = list(self.known) if len(self.known) <= 8 else _round_numbers(self.known)
+        names = [short(tick) for tick in ticks]
+        if self.has_apart:
+            ticks, names = [*ticks, self.at], [*names, self.apart]
+        ax.set_xticks(ticks, names)
+        ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _round_numbers(known: np.ndarray) -> list[float]:
+    steps = (1, 3) if known[-1] / known[0] > 30 else (1, 2, 5)
+    candidates = [factor * 10.0**power for power in range(9) for factor in steps]
+    return [one for one in candidates if known[0] <= one <= known[-1] * 1.001]
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    return column.to_numpy(float, na_value=np.nan)
+
+
+def _figure(table: pd.DataFrame, rows: int) -> np.ndarray:
+    figure = Figure(figsize=(7.0, 2.15 * rows + 0.55), layout="constrained")
+    fewest, most = int(table["trials"].min()), int(table["trials"].max())
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    note = (
+        f"{count} trials a cell. Bands: Wilson 95% intervals of the rate; 95% order-statistic intervals of the median "
+        "time,\nunsolved trials counted as infinite (no median where fewer than half were solved)."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    drawn: np.ndarray = figure.subplots(rows, 2, squeeze=False, sharex=True, sharey="col")
+    return drawn
+
+
+def _given(axes: Any, rows: int) -> np.ndarray:
+    flat = np.asarray(axes, object).ravel()
+    if len(flat) != 2 * rows:
+        raise ExperimentError(f"axes must be two a row of panels: axes={len(flat)}, rows={rows}")
+    return flat.reshape(rows, 2)
+
+
+def _describe(row: np.ndarray, places: _Places, title: str) -> None:
+    """Name a row of panels, and label its axes."""
+    rate, time = row
+    for ax in row:
+        quiet(ax)
+        places.label_axis(ax)
+    rate.set_title(title, loc="left", fontsize=LARGE)
+    rate.set_ylabel("trials solved", fontsize=MEDIUM)
+    rate.set_ylim(-0.03, 1.03)
+    rate.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    time.set_ylabel("median steps to solve", fontsize=MEDIUM)
+    time.set_yscale("log")
+    time.yaxis.set_major_formatter(lambda value, _: short(value))
+    time.yaxis.set_minor_formatter(lambda value, _: short(value) if str(f"{value:.0e}")[0] in "25" else "")
+    time.tick_params(axis="y", which="minor", labelsize=SMALL, length=1)
+
+
+def _limit_times(axes: np.ndarray, table: pd.DataFrame) -> None:
+    """Let the time axes span the medians: bands that have no upper end leave them at the top."""
+    medians = _numbers(table["median_steps"])
+    if np.isfinite(medians).any():
+        for ax in axes:
+            ax.set_ylim(np.nanmin(medians) * 0.7, np.nanmax(medians) * 1.8)

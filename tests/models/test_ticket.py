@@ -1,0 +1,70 @@
+"""Tickets begin where the neurons of another network began, and are trials like any other."""
+
+import numpy as np
+import pytest
+
+import elegans as el
+from elegans.errors import TrialError
+from elegans.models import Ticket
+from elegans.training.engines import ENGINES, choose
+
+PARENT = el.Trial(
+    task=el.SparseParity(n=20, k=3),
+    regime=el.Online(),
+    model=el.MLP(width=50, init=el.SparseInit(2)),
+    training=el.SGD(steps=100, weight_decay=0.01),
+    seed=7,
+)
+
+
+def ticket(neurons=(3, 17, 41), width=3):
+    support = tuple(int(place) for place in PARENT.task.draw(PARENT.key("task")))
+    return el.Trial(
+        task=el.SparseParity(n=20, k=3, support=support),
+        regime=el.Online(),
+        model=el.MLP(width=width, init=Ticket(of=PARENT.model, seed=7, neurons=neurons)),
+        training=PARENT.training,
+        seed=123,
+    )
+
+
+def test_a_ticket_has_the_neurons_initial_values_whatever_its_own_seed():
+    whole = PARENT.model.initialise(PARENT.key("init"), PARENT.task)
+    for seed in (0, 123):
+        one = ticket().with_seed(seed)
+        part = one.model.initialise(one.key("init"), one.task)
+        for name in ("weight", "bias"):
+            np.testing.assert_array_equal(part["hidden"][name], whole["hidden"][name][[3, 17, 41]])
+        np.testing.assert_array_equal(part["output"]["weight"], whole["output"]["weight"][[3, 17, 41]])
+        assert part["output"]["bias"] == whole["output"]["bias"]
+
+
+def test_a_ticket_is_a_record_with_a_hash_of_its_content():
+    one = ticket()
+    assert el.Trial.from_json(one.to_json()) == one
+    assert el.Trial.from_json(one.to_json()).identity == one.identity
+    assert ticket((3, 17, 40)).identity != one.identity
+
+
+@pytest.mark.parametrize("name", ["fused", "jax"])
+def test_both_engines_train_tickets_and_end_with_equal_weights(name):
+    if ENGINES[name].unavailable() is not None:
+        pytest.skip(f"{name} is not available")
+    one = ticket()
+    assert choose(one, name).name == name
+    weight = el.train(one, engine=name).parameters["hidden"]["weight"]
+    np.testing.assert_allclose(weight, el.train(one, engine="jax").parameters["hidden"]["weight"], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("neurons", "width", "message"),
+    [
+        ((3, 3, 4), 3, "must be distinct"),
+        ((), 1, "one at least"),
+        ((3, 17, 50), 3, "below the width"),
+        ((3, 17, 41), 4, "width must be the ticket's number of neurons: width=4"),
+    ],
+)
+def test_tickets_that_cannot_be_are_refused(neurons, width, message):
+    with pytest.raises(TrialError, match=message):
+        ticket(neurons, width)
