@@ -143,8 +143,8 @@ class LinearProgram(Solver, Readout):
 
     def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
         """Return a minimiser of the hinge loss."""
-        from scipy.optimize import linprog  # type: ignore[import-untyped]
-        from scipy.sparse import csr_array, eye_array, hstack  # type: ignore[import-untyped]
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, eye_array, hstack
 
         values, labels, share = self._first(parts())
         size = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
