@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
@@ -21,6 +22,9 @@ from elegans.theory import (
     statistical_limit,
     under_sparse_frontier,
 )
+
+OUTLINE = [Stroke(linewidth=2.8, foreground="black"), Normal()]
+"""A dark edge: lines are read on every colour of the cells."""
 
 Points = tuple[np.ndarray, np.ndarray]
 """Widths and sample sizes along a line."""
@@ -97,17 +101,17 @@ def _lines(steps: int, constant: float) -> tuple[Line, ...]:
         ),
         Line(
             f"Theorem 4: width (n/s)^k, {times or ''}n² (s/k)^(k-1) examples, k < s < n",
-            {"color": "#E69F00", "linewidth": 1.6, "linestyle": "--"},
+            {"color": "#FF3B30", "linewidth": 1.6, "linestyle": "--"},
             lambda n, k, _: _over_sparse(n, k, constant, truncated=False),
         ),
         Line(
             f"Theorem 4, gradients truncated: {times}(s/k)^(k-1) examples",
-            {"color": "#E69F00", "linewidth": 1.6, "linestyle": ":"},
+            {"color": "#FF3B30", "linewidth": 1.6, "linestyle": ":"},
             lambda n, k, _: _over_sparse(n, k, constant, truncated=True),
         ),
         Line(
             f"Theorem 5: width (n/k)^s, {times}(n/k)^(k-s-1) examples, s < k",
-            {"color": "#D55E00", "linewidth": 1.6, "linestyle": "-."},
+            {"color": "#FF7AF5", "linewidth": 1.6, "linestyle": "-."},
             lambda n, k, _: _under_sparse(n, k, constant),
         ),
     )
@@ -153,8 +157,7 @@ def _draw(ax: Axes, grid: Grid, line: Line, n: int, k: int) -> bool:
     if not inside.any():
         return False
     shown = np.where(x <= across, x, np.nan)
-    ax.plot(shown, y, color="black", linewidth=line.style["linewidth"] + 1.2, alpha=0.55, solid_capstyle="butt")
-    ax.plot(shown, y, **line.style)
+    ax.plot(shown, y, path_effects=OUTLINE, **line.style)
     return True
 
 
@@ -170,9 +173,8 @@ def _denser(values: np.ndarray) -> np.ndarray:
 def _legend(ax: Axes, lines: tuple[Line, ...], seen: set[str], odd: bool) -> None:
     handles = []
     for line in lines:
-        style = {**line.style, "color": "0.25"} if line.style["color"] == "white" else line.style
         label = line.label + ("" if line.label in seen else " (not on the grid)")
-        handles.append(Line2D([], [], label=label, **style))
+        handles.append(Line2D([], [], label=label, path_effects=OUTLINE, **line.style))
     title = "Theory" + (" (Theorems 4 and 5 hold for even k)" if odd else "")
     legend = ax.figure.legend(
         handles=handles, loc="outside lower left", fontsize=SMALL, title=title, ncols=2, frameon=False
