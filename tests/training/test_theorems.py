@@ -1,7 +1,9 @@
 """The algorithms of Theorems 4 and 5: their draws, their one step, their readouts, and what they refuse."""
 
 import itertools
+import tracemalloc
 
+import jax
 import numpy as np
 import pytest
 from scipy import stats
@@ -150,6 +152,16 @@ def test_active_neurons_are_twice_the_good_ones_once_the_sample_is_large(seed):
     assert outcome.test_error == 0
 
 
+def test_a_neuron_fires_on_some_input_exactly_where_its_weights_outweigh_its_bias():
+    """What ``active`` counts, against all 2^12 inputs, after steps on samples that select badly and well."""
+    for size in (100, 3000):
+        trial = OVER.replace("task.n", 12).replace("regime.size", size).replace("training.truncate", False)
+        outcome, seen = trained(trial, training__readout="ridge", training__steps=2)
+        hidden = {name: values.astype(np.float64) for name, values in outcome.parameters["hidden"].items()}
+        fires = (every_input(12) @ hidden["weight"].T + hidden["bias"] > 0).any(axis=0)
+        assert fires.sum() == seen["active"]
+
+
 def test_good_neurons_are_as_frequent_as_theory_says():
     """Binomial, 10^4 neurons; a two-sided test that fails for one seed in 10^4."""
     trial = OVER.replace("model.width", 20_000)
@@ -230,6 +242,28 @@ def test_counted_kept_and_streamed_examples_make_the_same_readout(monkeypatch):
     for other in (kept, streamed):
         assert other.parameters["output"]["weight"] == pytest.approx(counted.parameters["output"]["weight"], rel=1e-5)
         assert other.curve.loss == pytest.approx(counted.curve.loss, rel=1e-9)
+
+
+def test_memory_does_not_grow_with_the_sample(monkeypatch):
+    monkeypatch.setattr(engine_module, "LARGEST_PATTERN", 0)
+    monkeypatch.setattr(engine_module, "KEPT", 0)
+    peaks = []
+    for size in (2**15, 2**17):
+        trial = OVER.replace("training.readout", "ridge").replace("training.steps", 2).replace("regime.size", size)
+        tracemalloc.start()
+        ENGINES["layerwise"].advance(ENGINES["layerwise"].init([trial]), 2)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_the_errors_are_those_of_the_parameters_that_are_handed_out():
+    outcome = el.train(OVER.replace("training.steps", 100))
+    x, y = OVER.task.examples(
+        OVER.task.draw(OVER.key("task")), OVER.key("test"), np.arange(ONCE.examples, dtype=np.uint32)
+    )
+    parameters = jax.tree.map(lambda array: array.astype(np.float64), outcome.parameters)
+    assert (y * OVER.model.apply(parameters, x.astype(np.float64)) <= 0).mean() == outcome.test_error
 
 
 def test_patterns_share_out_the_sample():

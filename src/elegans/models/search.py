@@ -1,12 +1,11 @@
 """Searches over parities: the learners at the corners of the frontier of statistical queries."""
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Float32, Int64, UInt64
+from jaxtyping import Float32, Int64, UInt64
 from pydantic import Field
 
 from elegans import random
@@ -104,32 +103,31 @@ class _Search(Course):
 
     def advance(self, rounds: int) -> None:
         """Try the next rounds' parities."""
-        before = min(self.best, 1.0)
-        found = np.concatenate(list(self._tried(rounds)))
-        best = np.minimum.accumulate(np.concatenate([[before], found]))
-        self.loss = self.error = float(best[np.arange(rounds) * self.search.parallel].mean())
-        self.round += rounds
-
-    def _tried(self, rounds: int) -> Iterator[Float[np.ndarray, " count"]]:
-        """Yield the error of each parity of the next rounds, and keep the best."""
         first, last = self.round, self.round + rounds
         if self.sample is not None:
-            yield from self._try(self.sample, first * self.search.parallel, last * self.search.parallel)
-            return
-        assert self.search.examples is not None
-        for number in range(first, last):
-            sheet = Sheet(self.lesson, number * self.search.examples, self.search.examples)
-            yield from self._try(sheet, number * self.search.parallel, (number + 1) * self.search.parallel)
+            before = self._try(self.sample, first, last)
+        else:
+            assert self.search.examples is not None
+            before = 0.0
+            for number in range(first, last):
+                sheet = Sheet(self.lesson, number * self.search.examples, self.search.examples)
+                before += self._try(sheet, number, number + 1)
+        self.loss = self.error = before / rounds
+        self.round = last
 
-    def _try(self, sheet: "Sheet", first: int, last: int) -> Iterator[Float[np.ndarray, " count"]]:
-        size = max(1, BLOCK // sheet.columns.shape[1])
-        for start in range(first, min(last, self.total), size):
-            supports = self._supports(np.arange(start, min(start + size, last, self.total)))
+    def _try(self, sheet: "Sheet", first: int, last: int) -> float:
+        """Try the parities of some rounds and keep the best; return the sum over rounds of the best error before."""
+        parallel, size, before = self.search.parallel, max(1, BLOCK // sheet.columns.shape[1]), 0.0
+        end = min(last * parallel, self.total)
+        for start in range(first * parallel, end, size):
+            supports = self._supports(np.arange(start, min(start + size, end)))
             errors = sheet.mistakes(supports) / sheet.count
+            best = np.minimum.accumulate(np.concatenate([[min(self.best, 1.0)], errors]))
+            before += float(best[:-1][np.arange(start, start + len(errors)) % parallel == 0].sum())
             place = int(errors.argmin())
             if errors[place] < self.best:
                 self.best, self.support = float(errors[place]), np.sort(supports[place])
-            yield errors
+        return before
 
     def _supports(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, "count k"]:
         """Return the supports at places of the order of search."""

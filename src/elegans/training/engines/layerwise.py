@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, UInt32
 from elegans.models import MLP
 from elegans.tasks import Sample, SparseParity
 from elegans.training.engines.base import Engine, Progress
-from elegans.training.theorems.correlations import LARGEST_PATTERN, blocks, correlations, patterns
+from elegans.training.theorems.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
 from elegans.training.theorems.layerwise import Layerwise
 from elegans.training.theorems.readouts import Construction, Features, LastIterate, Solver
 from elegans.training.trial import Trial
@@ -19,7 +19,7 @@ WITHOUT_SAMPLE = 4096
 KEPT = 2**25
 """Feature values kept between steps at the most (256 MiB); beyond, they are computed anew at each step."""
 HELD = 2**22
-"""Pre-activations held at once, about, when outputs are computed."""
+"""Pre-activations or features held at once, about."""
 
 
 class LayerwiseEngine(Engine):
@@ -150,6 +150,11 @@ class _Network:
             sums.append(np.concatenate([np.maximum(block, 0) @ output for block in blocks]))
         return np.asarray(found + (sums[0] + sums[1]))
 
+    def answer_with(self, constant: float, output: Float[np.ndarray, " width"]) -> None:
+        """Take an output layer, rounded to the float32 numbers that the parameters are."""
+        self.constant = float(np.float32(constant))
+        self.output = output.astype(np.float32).astype(np.float64)
+
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         x, y = self.examples(index, stream)
         return np.asarray(~(y * self.outputs(x) > 0))
@@ -206,10 +211,9 @@ class _Readout:
 
     def _hand_over(self) -> None:
         """Give the network the output layer that has been found; neurons that never fire get 0."""
-        network = self.network
-        network.output = np.zeros(len(network.bias))
-        network.output[self.active] = self.output[1:] / self.scale
-        network.constant = float(self.output[0])
+        weights = np.zeros(len(self.network.bias))
+        weights[self.active] = self.output[1:] / self.scale
+        self.network.answer_with(self.output[0], weights)
 
     def _construct(self) -> None:
         network = self.network
@@ -218,7 +222,7 @@ class _Readout:
         bias = np.searchsorted(values, network.initial["hidden"]["bias"][: network.half])
         good = network.rule.good(network.initial["hidden"]["weight"][: network.half], network.support)
         sign = network.initial["output"]["weight"][: network.half]
-        network.constant, network.output = self.construction.build(bias, good, sign)
+        network.answer_with(*self.construction.build(bias, good, sign))
         self.output = np.concatenate([[network.constant], network.output[self.active] * self.scale])
 
     def _features(self, x: Any, used: Any) -> Float[np.ndarray, "count features"]:
@@ -236,7 +240,7 @@ class _Readout:
             return lambda: iter([counted])
 
         def anew() -> Iterator[Features]:
-            for x, y in blocks(draw, self.count):
+            for x, y in blocks(draw, self.count, min(BLOCK, max(1, HELD // (1 + len(self.active))))):
                 share = np.full(len(y), 1 / self.count)
                 yield Features(self._features(x[:, used], used), y.astype(np.float64), share)
 

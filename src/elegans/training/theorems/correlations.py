@@ -10,16 +10,25 @@ Draw = Callable[[UInt32[np.ndarray, " count"]], tuple[Float32[np.ndarray, "count
 
 BLOCK = 2**14
 """Examples drawn at once; below 2^24, so that sums of signs over a block are exact in float32."""
-NEURONS = 2**11
+NEURONS = 2**9
 """Neurons looked at at once."""
 LARGEST_PATTERN = 16
 """Inputs of which all patterns may be counted, in place of keeping examples."""
 
 
-def blocks(draw: Draw, count: int) -> Iterator[tuple[Float32[np.ndarray, "block n"], Float32[np.ndarray, " block"]]]:
-    """Yield the first examples of a sample, a block at a time."""
-    for first in range(0, count, BLOCK):
-        yield draw(np.arange(first, min(first + BLOCK, count), dtype=np.uint32))
+def blocks(
+    draw: Draw, count: int, size: int | None = None
+) -> Iterator[tuple[Float32[np.ndarray, "block n"], Float32[np.ndarray, " block"]]]:
+    """Yield the first examples of a sample, a block at a time.
+
+    Args:
+        draw: returns examples.
+        count: how many.
+        size: the largest block, or None for ``BLOCK``.
+    """
+    size = size or BLOCK
+    for first in range(0, count, size):
+        yield draw(np.arange(first, min(first + size, count), dtype=np.uint32))
 
 
 def correlations(
