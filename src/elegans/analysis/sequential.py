@@ -23,8 +23,8 @@ class SequentialTest:
     could make it so (curtailment: the verdict is the same, the trials are saved), or when the trials are used up.
 
     Whoever looks after every trial has many chances to be misled: with the plain 99% interval and 20 trials, a
-    rate of exactly 0.5 would be said to lie below it with probability 0.018. So the interval that is used
-    (``nominal``) is somewhat wider: the narrowest at which ``error`` is at most ``1 - confidence``.
+    rate of exactly 0.5 would be said to lie below it with probability 0.018. So each end of the interval is somewhat
+    wider (``nominal``): the narrowest at which ``error`` is at most ``1 - confidence``.
 
     Args:
         level: the rate that is tested, between 0 and 1.
@@ -54,15 +54,24 @@ class SequentialTest:
             )
 
     @cached_property
-    def nominal(self) -> float:
-        """The nominal confidence of the Wilson interval: at least ``confidence``."""
+    def nominal(self) -> tuple[float, float]:
+        """The nominal confidence of the Wilson interval for ``below`` and for ``above``: at least ``confidence``."""
+        return self._nominal(0), self._nominal(1)
+
+    def _nominal(self, side: int) -> float:
         low, high = self.confidence, 1.0
-        if self._largest_error(low) <= 1 - self.confidence:
+        if self._error_at(low, side) <= 1 - self.confidence:
             return low
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            low, high = (low, middle) if self._largest_error(middle) <= 1 - self.confidence else (middle, high)
+            low, high = (low, middle) if self._error_at(middle, side) <= 1 - self.confidence else (middle, high)
         return high
+
+    def _error_at(self, nominal: float, side: int) -> float:
+        """Return the probability of one wrong verdict, as if the other one did not end the test."""
+        verdicts = _clear(self.level, (nominal, nominal), self.maximum)
+        verdicts[verdicts == (ABOVE, BELOW)[side]] = OPEN
+        return _passage(verdicts, self.level)[side]
 
     @property
     def error(self) -> tuple[float, float]:
@@ -84,9 +93,6 @@ class SequentialTest:
     def wait(self, solved: int, trials: int) -> int:
         """Return after how many further trials the test may end: 0 where it has ended."""
         return int(self._wait[trials, solved])
-
-    def _largest_error(self, nominal: float) -> float:
-        return max(_passage(_clear(self.level, nominal, self.maximum), self.level))
 
     @cached_property
     def _clear(self) -> Int[np.ndarray, "trials solved"]:
@@ -110,11 +116,12 @@ class SequentialTest:
         return np.asarray(hopeful)
 
 
-def _clear(level: float, confidence: float, maximum: int) -> Int[np.ndarray, "trials solved"]:
-    """Return, by trials and successes from 0 to ``maximum``, on which side of the level the interval lies."""
+def _clear(level: float, confidence: tuple[float, float], maximum: int) -> Int[np.ndarray, "trials solved"]:
+    """Return, by trials and successes from 0 to ``maximum``, on which side of the level the intervals lie."""
     trials, solved = np.mgrid[: maximum + 1, : maximum + 1]
-    low, high = wilson(np.minimum(solved, trials), trials, confidence)
     possible = (solved <= trials) & (trials > 0)
+    high = wilson(np.minimum(solved, trials), trials, confidence[0])[1]
+    low = wilson(np.minimum(solved, trials), trials, confidence[1])[0]
     clear: Int[np.ndarray, "trials solved"] = np.where(possible & (low > level), ABOVE, OPEN)
     clear[possible & (high < level)] = BELOW
     return clear

@@ -101,14 +101,14 @@ def _pointwise(
     unsolved: Float[np.ndarray, " steps"], error: Float[np.ndarray, " steps"], confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the interval of each share, which keeps within 0 and 1; where all are solved it has no width."""
-    from statsmodels.stats.weightstats import zconfint_generic
+    from scipy.stats import norm
 
     inside = (unsolved > 0) & (unsolved < 1)
     low, high = unsolved.copy(), unsolved.copy()
     share, spread = unsolved[inside], error[inside]
-    logarithm = np.log(share)
-    ends = zconfint_generic(np.log(-logarithm), np.abs(spread / (share * logarithm)), 1 - confidence, "two-sided")
-    low[inside], high[inside] = np.exp(-np.exp(ends[1])), np.exp(-np.exp(ends[0]))
+    centre = np.log(-np.log(share))
+    reach = norm.ppf((1 + confidence) / 2) * np.abs(spread / (share * np.log(share)))
+    low[inside], high[inside] = np.exp(-np.exp(centre + reach)), np.exp(-np.exp(centre - reach))
     return low, high
 
 

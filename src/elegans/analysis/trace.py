@@ -49,8 +49,8 @@ class Contour:
             (NaN where it lies before the first value, or after the last one if anywhere); ``crossing``, interpolated
             between the cells' rates (linear in log x), NaN where an end is open.
         cells: a row an examined cell: the values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
-            ``low`` to ``high``, at ``test.nominal``; ``verdict`` (``below``, ``above``, ``undecided``); ``steps``; and
-            ``failed`` trials.
+            ``low`` to ``high``, at ``test.confidence``; ``verdict`` (``below``, ``above``, ``undecided``); ``steps``;
+            and ``failed`` trials.
         trials: a row a trial, as ``elegans.run`` returns it: also what ``elegans.plots.success_frontier`` takes.
         sweep: the same trials.
         test: the sequential test of each cell, with its exact error rates.
@@ -419,7 +419,7 @@ def _examined(search: Search, paths: tuple[str, str], ys: Sequence[Any], xs: Seq
     for place in sorted(search.trials):
         solved, trials = search.counts(place)
         answers = search.trials[place]
-        low, high = wilson(solved, trials, search.test.nominal)
+        low, high = wilson(solved, trials, search.test.confidence)
         rows.append(
             {
                 paths[0]: ys[place[0]],
