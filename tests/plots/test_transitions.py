@@ -69,7 +69,7 @@ def errors():
 def test_error_curves_have_two_lines_a_network_and_a_panel_a_cell():
     axes = error_curves(errors())
     assert axes.shape == (2, 2)
-    assert axes[0, 1].get_title(loc="left") == "dense: 1,000 examples, width 100"
+    assert axes[0, 1].get_title(loc="left") == "1,000 examples, width 100"
     curves = [line for line in axes[0, 0].lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 100]
     assert len(curves) == 4
     with pytest.raises(ExperimentError, match="axes=1, panels=4"):

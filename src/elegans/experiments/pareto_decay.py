@@ -72,7 +72,7 @@ WEIGHT_DECAY_SWEEP = Experiment(
     source=f"{SOURCE}; section 4 (the location of the transitions)",
     scales={
         "smoke": Scale(smoke, trials=4, time="about 4 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about 4 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
     },
     analysis=analysis,

@@ -124,7 +124,7 @@ DOUBLE_DESCENT = Experiment(
     source=f"{SOURCE}; section 4 and figure 4",
     scales={
         "smoke": Scale(smoke, trials=4, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=40, time="about 3 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=20, time="about 2 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about an hour on 2 cores with AVX-512"),
     },
     analysis=analysis,

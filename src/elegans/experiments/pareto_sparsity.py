@@ -74,7 +74,7 @@ SPARSITY_SWEEP = Experiment(
     source=f"{SOURCE}; appendix C.1 (choice of the sparse initialisation)",
     scales={
         "smoke": Scale(smoke, trials=4, time="about 2 seconds"),
-        "laptop": Scale(laptop, trials=40, time="about 2 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about an hour on 2 cores with AVX-512"),
     },
     analysis=analysis,

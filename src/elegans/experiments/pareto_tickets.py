@@ -24,6 +24,7 @@ from elegans.plots import figure_of, learned_by
 from elegans.probes import Probe, StrongestNeurons
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
+from elegans.training.outcome import Curve
 
 FIRST_SEED = 1_000_000
 """Seeds of what follows from the wide networks, whose own are counted from 0: no example is seen by both."""
@@ -42,9 +43,8 @@ POINTS = 64
 
 
 def wide(n: int, k: int, steps: int, trials: int, every: int = 200) -> Sweep:
-    """Return the wide networks. They train on after they are solved: the norms have to tell neurons apart."""
-    base = trial(n, k, steps, every).replace("model.width", 100)
-    return grid(base.replace("training.success.stop", False), {}, seeds=trials)
+    """Return the wide networks; each stops when it is solved."""
+    return grid(trial(n, k, steps, every).replace("model.width", 100), {}, seeds=trials)
 
 
 def smoke(trials: int) -> Sweep:
@@ -76,7 +76,7 @@ def further(sweep: Sweep, trials: pd.DataFrame, count: int) -> Sweep:
         for ticket in _tickets(parent, outcome.measures["strongest-neurons"]).values()
     ]
     base = sweep.cells[0]
-    small = base.replace("model.width", base.task.columns()["k"])
+    small = base.replace("model.width", base.task.columns()["k"]).replace("training.success.stop", False)
     parts.append(grid(small, {}, seeds=range(FIRST_SEED, FIRST_SEED + count * RETRAINED)))
     return sum(parts[1:], start=parts[0])
 
@@ -94,12 +94,11 @@ def _tickets(parent: Trial, measured: dict[str, list[Any]]) -> dict[str, Trial]:
 
 def _ticket(parent: Trial, neurons: tuple[int, ...]) -> Trial:
     support = tuple(int(place) for place in parent.task.draw(parent.key("task")))
-    assert isinstance(parent.model, MLP)
+    assert isinstance(parent.model, MLP) and parent.training is not None
+    training = parent.training.replace("success.stop", False)
     init = Ticket(of=parent.model, seed=parent.seed, neurons=tuple(sorted(neurons)))
     model = MLP(width=len(neurons), init=init)
-    return Trial(
-        task=parent.task.replace("support", support), regime=parent.regime, model=model, training=parent.training
-    )
+    return Trial(task=parent.task.replace("support", support), regime=parent.regime, model=model, training=training)
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:
@@ -138,10 +137,11 @@ def _labelled(outcomes: Sequence[Any]) -> Iterator[tuple[Any, str, int]]:
 
 def _course(arm: str, outcomes: list[Any], groups: list[int]) -> pd.DataFrame:
     """Return what an arm's networks had come to at each of some steps."""
-    last = max(outcome.steps for outcome in outcomes)
+    last = max(outcome.trial.training.steps for outcome in outcomes)
     steps = np.unique(np.linspace(0, last, POINTS + 1).round().astype(int)[1:])
     errors = np.array([np.interp(steps, outcome.curve.step, outcome.curve.error) for outcome in outcomes])
     times = np.array([np.inf if outcome.solved_at is None else outcome.solved_at for outcome in outcomes])
+    learning = np.array([_first_below(outcome.curve) for outcome in outcomes])
     solved = pd.DataFrame(times[:, None] <= steps).groupby(np.asarray(groups)).mean()
     low, high = wilson(solved.sum().to_numpy(), np.full(len(steps), len(solved)))
     first, final = median_interval(times)
@@ -160,8 +160,16 @@ def _course(arm: str, outcomes: list[Any], groups: list[int]) -> pd.DataFrame:
             "median_steps": median(times),
             "median_low": first,
             "median_high": final,
+            "learning_steps": median(learning),
+            "learning_low": median_interval(learning)[0],
+            "learning_high": median_interval(learning)[1],
         }
     )
+
+
+def _first_below(curve: Curve, error: float = 0.25) -> float:
+    """Return the first step of a curve with an error that small: the parity was found, if not solved to 10%."""
+    return next((float(step) for step, value in zip(curve.step, curve.error, strict=True) if value <= error), np.inf)
 
 
 def plot(table: pd.DataFrame) -> Figure:
@@ -170,11 +178,15 @@ def plot(table: pd.DataFrame) -> Figure:
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each arm, the share solved at the end with its interval, and the median time of all networks."""
+    """Return, for each arm, the share solved at the end, and the median steps to solve and to an error of 25%.
+
+    Intervals of medians are order-statistic intervals that take all networks of an arm as independent.
+    """
     found = {}
     for arm, rows in table.groupby("arm", sort=False):
         last = rows.iloc[-1]
-        times = {name: _finite(last[name]) for name in ("median_steps", "median_low", "median_high")}
+        named = [f"{time}_{end}" for time in ("median", "learning") for end in ("steps", "low", "high")]
+        times = {name: _finite(last[name]) for name in named}
         shares = {name: round(float(last[name]), 4) for name in ("solved", "low", "high")}
         counts = {name: int(last[name]) for name in ("networks", "independent")}
         found[str(arm)] = {**counts, **shares, **times}

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, name_of, quiet, short
 
 NEEDED = ("model.init", "model.width", "regime.size", "seed", "step", "train_error", "test_error")
 
@@ -46,10 +46,11 @@ def error_curves(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
                 ax.set_axis_off()
                 continue
             _draw(ax, panels[place])
-        row[0].set_ylabel("error", fontsize=MEDIUM)
+        init = name_of("model.init", panels[0]["model.init"].iloc[0]).partition(" (")[0]
+        row[0].set_ylabel(f"{init}\nerror", fontsize=MEDIUM)
     for ax in drawn[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
-    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower left")
+    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="center right")
     return drawn
 
 
@@ -67,8 +68,7 @@ def _draw(ax: Axes, cell: pd.DataFrame) -> None:
         ax.plot(seen["step"], seen["test_error"], color=colour, linewidth=0.8, label="" if order else "held out")
     ax.axhline(0.1, color=GREY, linewidth=0.6, linestyle=":")
     first = cell.iloc[0]
-    words = f"{first['regime.size']:,.0f} examples, width {first['model.width']:,}"
-    ax.set_title(f"{str(first['model.init']).partition(':')[0]}: {words}", loc="left", fontsize=MEDIUM)
+    ax.set_title(f"{first['regime.size']:,.0f} examples, width {first['model.width']:,}", loc="left", fontsize=SMALL)
     ax.set_xscale("log")
     ax.set_ylim(-0.02, 0.6)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))

@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from elegans.errors import ExperimentError
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 
+DASHES = ("-", "-", (0, (3, 2)), "-", "-", "-")
+"""The third kind is dashed: it may lie on the second."""
 NEEDED = ("arm", "step", "error", "error_10", "error_90", "solved", "low", "high")
 
 
@@ -36,11 +38,11 @@ def learned_by(table: pd.DataFrame, names: Mapping[str, str], axes: Any = None) 
     drawn = _figure() if axes is None else np.asarray(axes, object).ravel()
     if len(drawn) != 2:
         raise ExperimentError(f"axes must be two: axes={len(drawn)}")
-    for (arm, name), colour in zip(names.items(), COLOURS, strict=False):
+    for (arm, name), colour, dashes in zip(names.items(), COLOURS, DASHES, strict=False):
         rows = table[table["arm"] == arm]
         for ax, middle, low, high in ((drawn[0], "error", "error_10", "error_90"), (drawn[1], "solved", "low", "high")):
             ax.fill_between(rows["step"], rows[low], rows[high], color=colour, alpha=0.15, linewidth=0)
-            ax.plot(rows["step"], rows[middle], color=colour, linewidth=1.4, label=name)
+            ax.plot(rows["step"], rows[middle], color=colour, linewidth=1.4, linestyle=dashes, label=name)
     for ax, label in zip(drawn, ("error on new examples", "networks solved"), strict=True):
         ax.set_xlabel("steps", fontsize=MEDIUM)
         ax.set_ylabel(label, fontsize=MEDIUM)
@@ -61,7 +63,7 @@ def _figure() -> np.ndarray:
     drawn: np.ndarray = figure.subplots(1, 2)
     note = (
         "Left: medians, 10th to 90th percentiles of networks. Right: Wilson 95% intervals, for as many trials as "
-        "there are independent networks."
+        "there are independent networks.\nThe error of a network that stops when it is solved stays at its last value."
     )
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     return drawn

@@ -87,7 +87,7 @@ class _Places:
     def draw(
         self, ax: Axes, cells: pd.DataFrame, columns: tuple[str, str, str], colour: Any, label: str, shift: float
     ) -> None:
-        """Draw one curve with its band, and the point that stands apart with its bar."""
+        """Draw one curve with its band, and with bars the point that stands apart and those without neighbours."""
         x = _numbers(cells[self.x])
         middle, low, high = (_numbers(cells[name]) for name in columns)
         low, high = np.where(np.isfinite(middle), low, np.nan), np.where(np.isfinite(middle), high, np.nan)
@@ -96,10 +96,12 @@ class _Places:
         top = np.where(np.isinf(high), 1e12, high)
         ax.fill_between(x[inside], low[inside], top[inside], color=colour, alpha=0.16, linewidth=0)
         ax.plot(x[inside], middle[inside], color=colour, linewidth=1.3, marker="o", markersize=2.2, label=label)
-        for place in np.flatnonzero(np.isnan(x) & np.isfinite(middle)):
+        here = np.isfinite(np.concatenate([[np.nan], middle[inside], [np.nan]]))
+        alone = inside[here[1:-1] & ~here[:-2] & ~here[2:]]
+        for place in (*np.flatnonzero(np.isnan(x) & np.isfinite(middle)), *alone):
             bars = [[middle[place] - low[place]], [top[place] - middle[place]]]
             style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 2.8, "elinewidth": 1.0}
-            ax.errorbar([self.at * shift], [middle[place]], yerr=bars, **style)
+            ax.errorbar([self.at * shift if np.isnan(x[place]) else x[place]], [middle[place]], yerr=bars, **style)
 
     def label_axis(self, ax: Axes) -> None:
         """Write sizes as they are spoken of, and what stands apart beneath its place."""
