@@ -13,6 +13,7 @@ import elegans as el
 from elegans import theory
 from elegans.errors import EngineError, TrialError
 from elegans.models import Lesson, SubsetSearch
+from elegans.models import search as search_module
 from elegans.models.search import Sheet, unrank
 
 TO_THE_END = el.Success(stop=False, every=2**31, examples=50)
@@ -57,6 +58,13 @@ def test_a_random_order_holds_every_parity_once():
     course = search(9, 3, 10, order="random").model.begin(lesson(search(9, 3, 10)))
     found = {frozenset(row) for row in course._supports(np.arange(84)).tolist()}
     assert len(found) == 84
+
+
+def test_a_random_order_is_the_same_kept_or_drawn_bit_by_bit(monkeypatch):
+    trial = search(12, 3, 20, order="random", parallel=7, steps=20)
+    kept = el.train(trial)
+    monkeypatch.setattr(search_module, "KEPT", 0)
+    assert el.train(trial).curve == kept.curve
 
 
 @pytest.mark.parametrize(("parallel", "rounds"), [(1, 19600), (1000, 20), (19600, 1), (10**6, 1)])

@@ -40,6 +40,7 @@ UNDER = el.Trial(
     model=el.MLP(width=800, init=UnderSparseInit(2)),
     training=UnderSparse(gradient="population", readout=Constructed(), success=ONCE),
 )
+POPULATION = OverSparse(truncate=True, gradient="population", readout=Constructed(), success=ONCE)
 
 
 def trained(trial, **changes):
@@ -217,6 +218,17 @@ def test_a_refitted_readout_solves_what_the_subnetwork_can(readout):
     trial = UNDER.replace("regime", "sample:1000").replace("training.readout", readout)
     outcome, _ = trained(trial, model__width=300)
     assert outcome.test_error < 0.05
+
+
+def test_no_large_weight_at_all_is_under_sparse_too():
+    outcome, seen = trained(UNDER, model__init__nonzeros=0, model__width=60)
+    assert (outcome.test_error, seen["good"]) == (0, 30)
+
+
+def test_what_the_theorems_make_is_proved_right_on_all_inputs():
+    over = el.train(OVER.replace("task.k", 4).replace("model.width", 1000).replace("training", POPULATION))
+    assert el.certify(over).proved and el.read_out(over).correct
+    assert el.certify(el.train(UNDER.replace("model.init.epsilon", 2.0**-12))).proved
 
 
 def test_without_a_good_neuron_for_every_bias_the_construction_fails_honestly():

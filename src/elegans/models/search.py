@@ -1,7 +1,7 @@
 """Searches over parities: the learners at the corners of the frontier of statistical queries."""
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +15,8 @@ from elegans.tasks import Regime, Sample, SparseParity, Task
 
 LARGEST_SEARCH = 2**30
 """The largest number of parities that a search can go through in a random order."""
+KEPT = 2**18
+"""Random orders of at most so many parities are drawn at once and kept."""
 BLOCK = 2**21
 """Words of 64 examples held at once, about."""
 
@@ -132,10 +134,18 @@ class _Search(Course):
     def _supports(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, "count k"]:
         """Return the supports at places of the order of search."""
         if self.search.order == "random":
-            zeros = np.zeros(len(places), np.uint32)
-            drawn = random.permuted(self.lesson.key("init"), zeros, places.astype(np.uint32), np.uint32(self.total))
-            places = np.asarray(drawn).astype(np.int64)
+            places = self._drawn(places) if self.total > KEPT else self._whole_order[places]
         return unrank(places, self.n, self.k)
+
+    @cached_property
+    def _whole_order(self) -> Int64[np.ndarray, " total"]:
+        return self._drawn(np.arange(self.total))
+
+    def _drawn(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
+        """Return where the parities at some places of the random order stand in the order of exhaustive search."""
+        zeros = np.zeros(len(places), np.uint32)
+        drawn = random.permuted(self.lesson.key("init"), zeros, places.astype(np.uint32), np.uint32(self.total))
+        return np.asarray(drawn).astype(np.int64)
 
 
 class Sheet:

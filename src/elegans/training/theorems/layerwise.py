@@ -12,7 +12,6 @@ from pydantic import SerializeAsAny, model_validator
 from elegans import random
 from elegans.component import Component
 from elegans.models import MLP, Model
-from elegans.models.mlp import Init
 from elegans.tasks import Regime, Sample, SparseParity, Task
 from elegans.training.theorems.readouts import Construction, LastIterate, Readout
 
@@ -176,6 +175,3 @@ def random_rows(key: random.Key, count: int, n: int, ones: int, rest: float) -> 
     rows = np.full((count, n), rest, np.float32)
     np.put_along_axis(rows, random.subsets(key, count, n, ones), np.float32(1), axis=1)
     return rows
-
-
-__all__ = ["Init", "Layerwise", "MirroredInit", "Step", "large", "random_rows"]

@@ -180,6 +180,8 @@ class Constructed(Readout):
     """The weights that the theorem's proof writes down: an oracle that knows the support, and looks at no example.
 
     Where some bias of the list has no good neuron the output layer stays 0: the trial was unlucky and is not solved.
+    The weights are those of the population's features. A sample's gradient errs in size even where it selects the
+    right inputs, and the output with it: averaged over all good neurons in Theorem 4, not at all in Theorem 5.
 
     Source: Pareto frontiers, proofs of Lemma 11 (``theory.spread_readout``) and Theorem 21
     (``theory.under_sparse_subnetwork``).
