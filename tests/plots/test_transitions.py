@@ -41,7 +41,8 @@ def test_curves_are_drawn_with_their_intervals_and_online_stands_apart(timed):
     assert axes.shape == (2, 2)
     rate = axes[0, 0]
     assert rate.get_title(loc="left") == "dense initialisation"
-    assert [text.get_text() for text in rate.get_legend().get_texts()] == ["width = 10", "width = 1000"]
+    legend = figure_of(axes).legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["width = 10", "width = 1000"]
     wide = next(line for line in rate.lines if line.get_label() == "width = 1000")
     np.testing.assert_allclose(wide.get_ydata(), [0.7, 0.7])
     low = timed[(timed["model.width"] == 1000) & (timed["regime"] == "sample:300")]["low"].iloc[0]

@@ -27,6 +27,8 @@ def name_of(parameter: str, value: Any) -> str:
     if parameter == "model.init":
         law, _, nonzeros = str(value).partition(":")
         return f"{law} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
+    if parameter == "network":
+        return str(value)
     shown = f"{value:g}" if isinstance(value, float) else f"{value}"
     return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {shown}"
 

@@ -55,14 +55,19 @@ def success_and_time(
         for order, (key, colour) in enumerate(colours.items()):
             cells = shown[shown[curve] == key]
             label = name_of(curve, key)
-            shift = 1 + 0.03 * (order - (len(colours) - 1) / 2)
+            shift = 1 + 0.05 * (order - (len(colours) - 1) / 2)
             places.draw(row[0], cells, ("rate", "low", "high"), colour, label, shift)
             places.draw(row[1], cells, ("median_steps", "median_low", "median_high"), colour, label, shift)
         _describe(row, places, "" if panel is None else name_of(str(panel), value))
     for ax in drawn[-1]:
         ax.set_xlabel(AXES[x][0], fontsize=MEDIUM)
     _limit_times(drawn[:, 1], table)
-    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="best")
+    if axes is None:
+        handles, labels = drawn[0, 0].get_legend_handles_labels()
+        style: dict[str, Any] = {"fontsize": SMALL, "frameon": False, "ncols": len(labels)}
+        drawn[0, 0].figure.legend(handles, labels, loc="outside upper center", **style)
+    else:
+        drawn[0, 0].legend(fontsize=SMALL, frameon=False)
     return drawn
 
 
@@ -82,7 +87,7 @@ class _Places:
         self.known = np.unique(values[np.isfinite(values)])
         self.has_apart = bool(np.isnan(values).any())
         spread = self.known[-1] / self.known[0] if len(self.known) else 1.0
-        self.at = float(self.known[-1] * max(spread**0.1, 1.3)) if len(self.known) else 1.0
+        self.at = float(self.known[-1] * max(spread**0.14, 1.5)) if len(self.known) else 1.0
 
     def draw(
         self, ax: Axes, cells: pd.DataFrame, columns: tuple[str, str, str], colour: Any, label: str, shift: float
