@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/tutorial.md", "docs/how-to/extend.md", "docs/how-to/sweeps.md", "docs/how-to/certify.md"]
+PAGES = [
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to/extend.md",
+    "docs/how-to/sweeps.md",
+    "docs/how-to/trace.md",
+    "docs/how-to/certify.md",
+]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 ELEGANS = f"{shlex.quote(sys.executable)} -m elegans"
 

@@ -317,7 +317,7 @@ class _School:
 
         def watch(progress: Progress) -> None:
             known = {"cells": len(self.seen), "cells_done": ended + progress.cells_done}
-            last[:] = [replace(_added(self.before, progress), **known)]
+            last[:] = [replace(added(self.before, progress), **known)]
             if self.watch:
                 self.watch(last[0])
 
@@ -339,11 +339,11 @@ class _School:
         return self.cells[place[0] * self.columns + place[1]]
 
 
-ADDED = ("trials", "done", "this_run", "elapsed", *FINISHED, "failed", "interrupted")
+ADDED = ("cells", "cells_done", "trials", "done", "this_run", "elapsed", *FINISHED, "failed", "interrupted")
 """What of the progress of several runs adds up."""
 
 
-def _added(before: Progress | None, progress: Progress) -> Progress:
+def added(before: Progress | None, progress: Progress) -> Progress:
     """Return the progress of a run together with what was done before; how much is to come is not known."""
     earlier = {name: 0 if before is None else getattr(before, name) for name in ADDED}
     return replace(progress, seconds_left=None, **{name: getattr(progress, name) + earlier[name] for name in ADDED})

@@ -1,6 +1,6 @@
 """An experiment's frontier traced: of its grid, only the cells that decide where success begins are trained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,10 +9,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import Contour, cells, trace_frontier
+from elegans.analysis.trace import added
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
 from elegans.plots import figure_of, traced_frontier
-from elegans.sweeps import Store, Sweep
+from elegans.sweeps import Progress, Store, Sweep
 from elegans.tasks import Sample
 from elegans.training import Trial
 
@@ -41,15 +42,33 @@ def trace(
         SweepError: the count is too small for a verdict on any cell.
     """
     panels, sizes, widths = _grid(experiment, sweep)
-    given = {name: settings[name] for name in ("workers", "engine", "watch")}
-    contours = [
-        trace_frontier(panel, xs=sizes, ys=widths, level=LEVEL, seeds=count, store=store, **given) for panel in panels
-    ]
+    given = {name: settings[name] for name in ("workers", "engine")}
+    contours: list[Contour] = []
+    before: Progress | None = None
+    for panel in panels:
+        view = _Sum(settings["watch"], before)
+        contours.append(
+            trace_frontier(panel, xs=sizes, ys=widths, level=LEVEL, seeds=count, store=store, watch=view, **given)
+        )
+        before = view.last
     trained = Sweep(tuple(part for contour in contours for part in contour.sweep.parts))
     traced = replace(
         experiment, analysis=cells, plot=partial(_plot, contours), findings=partial(_findings, contours), outcomes=False
     )
     return traced, trained, store.table(trained)
+
+
+class _Sum:
+    """Tells a watcher of the progress of one trace together with those before it."""
+
+    def __init__(self, watch: Callable[[Progress], None] | None, before: Progress | None) -> None:
+        self.watch, self.before, self.last = watch, before, before
+
+    def __call__(self, progress: Progress) -> None:
+        """Pass the progress on."""
+        self.last = added(self.before, progress)
+        if self.watch:
+            self.watch(self.last)
 
 
 def _grid(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:
