@@ -171,6 +171,16 @@ def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(tmp_
             assert abs(math.log2(exact / rows["crossing"].iloc[0])) <= 1
 
 
+def test_a_trace_that_was_cut_short_goes_on_to_the_same_contour(tmp_path):
+    store = tmp_path / "runs.db"
+    part = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=1, budget=20_000)
+    whole = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=2)
+    fresh = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, workers=1)
+    assert not part.complete and 0 < len(part.trials) < len(whole.trials)
+    pd.testing.assert_frame_equal(whole.crossings, fresh.crossings)
+    pd.testing.assert_frame_equal(whole.cells, fresh.cells)
+
+
 def test_a_budget_that_is_used_up_leaves_an_open_contour():
     found = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, workers=1, budget=9000)
     assert not found.complete and found.steps <= 9000
