@@ -390,3 +390,11 @@ def outcomes(path):
         return 0
     finally:
         database.close()
+
+
+def test_a_learner_that_is_no_network_has_no_training(tmp_path):
+    command = ["train", "--model", "subset-search", "--n", "20", "--k", "3", "--sample-size", "100"]
+    done = subprocess.run(
+        [sys.executable, "-m", "elegans", *command], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1].startswith("solved at step ")

@@ -213,7 +213,7 @@ def train(
     The fields of the task are options too: --n, --k, --support and --noise for sparse-parity.
     """
     _load(imports)
-    from elegans.cli.options import trial_from
+    from elegans.cli.options import is_learner, trial_from
 
     # Values go on as they were typed: the trial reads them, and its errors name rule and value.
     own = {"width": "1000" if width is None and model == "mlp" else width, "init": init}
@@ -231,6 +231,8 @@ def train(
         },
         "seed": seed,
     }
+    if is_learner(model):
+        del record["training"]
     named = [option for parameter in context.command.params for option in parameter.opts]
     return _train(trial_from(record, context.args, changes or [], named), probe or [], engine)
 

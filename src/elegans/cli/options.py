@@ -38,6 +38,13 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
     return Trial.parse(record)
 
 
+def is_learner(kind: str) -> bool:
+    """Return whether a kind of model is no network, and so has no training."""
+    from elegans.models import Learner, Model
+
+    return issubclass(Model.members().get(kind, Model), Learner)
+
+
 def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
     """Return names and values of ``--name value`` and ``--name=value``.
 
