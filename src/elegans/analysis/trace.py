@@ -45,9 +45,9 @@ class Contour:
         ys: the values of y.
         level: the success rate of the contour.
         crossings: a row for each crossing of each y value: the value of y; ``direction``, ``gained`` or ``lost`` as x
-            grows; ``low`` and ``high``, the examined values of x between which it lies with the stated confidence
-            (NaN where it lies before the first value, or after the last one if anywhere); ``crossing``, interpolated
-            between the cells' rates (linear in log x), NaN where an end is open.
+            grows; ``low`` and ``high``, the examined values of x between which it lies unless a cell's verdict is
+            wrong (NaN where it lies before the first value, or after the last one if anywhere); ``crossing``,
+            interpolated between the cells' rates (linear in log x), NaN where an end is open.
         cells: a row an examined cell: the values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
             ``low`` to ``high``, at ``test.confidence``; ``verdict`` (``below``, ``above``, ``undecided``); ``steps``;
             and ``failed`` trials.
