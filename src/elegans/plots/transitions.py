@@ -111,12 +111,20 @@ class _Places:
     def label_axis(self, ax: Axes) -> None:
         """Write sizes as they are spoken of, and what stands apart beneath its place."""
         ax.set_xscale("log")
-        ticks = list(self.known) if len(self.known) <= 8 else _round_numbers(self.known)
+        ticks = self._apart_enough(list(self.known) if len(self.known) <= 8 else _round_numbers(self.known))
         names = [short(tick) for tick in ticks]
         if self.has_apart:
             ticks, names = [*ticks, self.at], [*names, self.apart]
         ax.set_xticks(ticks, names)
         ax.xaxis.set_minor_locator(NullLocator())
+
+    def _apart_enough(self, ticks: list[float]) -> list[float]:
+        """Return those ticks whose labels do not meet, each at least a fourteenth of the axis from the last."""
+        least, kept = (self.at / self.known[0]) ** (1 / 14) if len(self.known) else 1.0, list[float]()
+        for tick in ticks:
+            if not kept or tick >= kept[-1] * least:
+                kept.append(tick)
+        return kept
 
 
 def _round_numbers(known: np.ndarray) -> list[float]:
