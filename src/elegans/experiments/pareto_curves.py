@@ -134,7 +134,7 @@ TRAINING_CURVES = Experiment(
     source=f"{SOURCE}; figure 1 (right)",
     scales={
         "smoke": Scale(smoke, trials=3, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=10, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
     },
     analysis=analysis,
