@@ -6,12 +6,14 @@ experiments' pages. Seeds are fixed, so on one type of machine a test passes alw
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import fisher_exact
 
 import elegans as el
-from elegans.experiments import run_experiment
+from elegans.errors import ExperimentError
+from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
 from elegans.experiments.pareto import trial
 from elegans.experiments.pareto_tickets import RETRAINED
 from elegans.experiments.pareto_zoom import spaced
@@ -58,6 +60,20 @@ def test_running_a_study_with_probes_or_tickets_again_trains_nothing(results):
         again = run_experiment(name, "smoke", out=result.folder.parent, seeds=2)
         pd.testing.assert_frame_equal(again.table, result.table)
         assert again.record["training_seconds"] == result.record["training_seconds"]
+
+
+@needs_fused
+def test_what_a_cut_short_run_of_the_paper_scale_has_can_be_drawn(tmp_path):
+    sweep = EXPERIMENTS["success-frontier"].scales["paper"].sweep(50)
+    some = [trial for trial in sweep.cells if trial.task.n <= 100 and trial.model.width == 10][:80]
+    parts = tuple((one, range(1)) for one in some[:3] + some[-3:])
+    el.run(el.Sweep(parts), tmp_path / "runs.db")
+    result = draw_experiment("success-frontier", "paper", out=tmp_path, store=tmp_path / "runs.db")
+    assert len(result.table) == 6 and result.files["figure"].stat().st_size > 0
+    with pytest.raises(ExperimentError, match="trials=0"):
+        draw_experiment("success-frontier", "laptop", out=tmp_path, store=tmp_path / "runs.db")
+    with pytest.raises(ExperimentError, match="must be run to be drawn"):
+        draw_experiment("lottery-tickets", "laptop", out=tmp_path, store=tmp_path / "runs.db")
 
 
 def test_sizes_are_spaced_evenly_on_a_logarithmic_scale():

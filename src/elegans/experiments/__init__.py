@@ -2,6 +2,6 @@
 
 from elegans.experiments.base import Experiment, Result, Scale
 from elegans.experiments.registry import EXPERIMENTS, find
-from elegans.experiments.run import run_experiment
+from elegans.experiments.run import draw_experiment, run_experiment
 
-__all__ = ["EXPERIMENTS", "Experiment", "Result", "Scale", "find", "run_experiment"]
+__all__ = ["EXPERIMENTS", "Experiment", "Result", "Scale", "draw_experiment", "find", "run_experiment"]

@@ -69,14 +69,54 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
             experiment, sweep, trials = trace(experiment, sweep, count, kept, settings)
         else:
             sweep, trials = _train(experiment, sweep, count, kept, settings)
+    made = {"command": command or _call(name, scale, seeds, adaptive), "date": date, "begun": begun}
+    return _written(experiment, scale, sweep, trials, folder, made)
+
+
+def draw_experiment(name: str, scale: str, *, out: Path | str = "results", store: Any = None) -> Result:
+    """Write figure, table and record of what a store has of an experiment already; nothing is trained.
+
+    For a run that is under way or was cut short: the ``paper`` scale of ``success-frontier`` takes months, and its
+    first panels make a picture after an hour.
+
+    Args:
+        name: the experiment's name.
+        scale: ``smoke``, ``laptop`` or ``paper``; trials of other scales are left out.
+        out: where the folder ``<name>`` is made, as in ``run_experiment``.
+        store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
+
+    Raises:
+        ExperimentError: the experiment or the scale is unknown, its figure shows more than rates and times, or the
+            store has none of its trials.
+        StoreError: there is no such store, or it cannot be read.
+    """
+    experiment = find(name)
+    chosen = experiment.scale(scale)
+    if experiment.outcomes or experiment.further:
+        raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
+    folder = Path(out) / experiment.name
+    begun, date = time.perf_counter(), datetime.now(UTC)
+    sweep = chosen.sweep(chosen.trials)
+    with Store(store or folder / "runs.db", create=False) as kept:
+        trials = kept.table(sweep)
+    if trials.empty:
+        raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
+    made = {"command": f"elegans.experiments.draw_experiment({name!r}, {scale!r})", "date": date, "begun": begun}
+    return _written(experiment, scale, sweep, trials, _make(folder), made)
+
+
+def _written(
+    experiment: Experiment, scale: str, sweep: Sweep, trials: pd.DataFrame, folder: Path, made: Mapping[str, Any]
+) -> Result:
+    """Make an experiment's table and record of its trials, and write them with the figure."""
     table = experiment.analysis(trials)
     record = {
         "experiment": experiment.name,
         "source": experiment.source,
         "scale": scale,
-        "command": command or _call(name, scale, seeds, adaptive),
-        "date": date.isoformat(timespec="seconds"),
-        "seconds": round(time.perf_counter() - begun, 3),
+        "command": made["command"],
+        "date": made["date"].isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - made["begun"], 3),
         "cells": len(sweep.cells),
         **record_of(trials),
         **({"findings": experiment.findings(table)} if experiment.findings else {}),
