@@ -66,7 +66,7 @@ FRONTIER_ZOOM = Experiment(
     source=f"{SOURCE}; figure 2",
     scales={
         "smoke": Scale(smoke, trials=4, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 3 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=20, time="about 3 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
     },
     analysis=timed_cells,
