@@ -43,11 +43,12 @@ def test_a_clear_fall_is_found_and_named():
     }
 
 
-def test_the_familywise_error_is_held():
-    """200 grids of 3 sizes and 4 widths, equal rates, the hardest null: at most 5% false alarms, 5 standard errors."""
+def test_the_familywise_error_is_held(monkeypatch):
+    """300 grids of 3 sizes and 4 widths, equal rates, the hardest null: at most 5% false alarms, 5 standard errors."""
+    monkeypatch.setattr("gc.collect", lambda: 0)  # statsmodels collects garbage in every call
     generator = np.random.default_rng(0)
-    alarms = sum(monotonicity(table(generator.binomial(20, 0.5, (3, 4))))["falls"].any() for _ in range(200))
-    assert alarms / 200 <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 200)
+    alarms = sum(monotonicity(table(generator.binomial(20, 0.5, (3, 4))))["falls"].any() for _ in range(300))
+    assert alarms / 300 <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 300)
 
 
 def test_cells_without_trials_and_grids_without_pairs_say_nothing():

@@ -44,9 +44,10 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         if name not in table:
             raise ExperimentError(f"a test of monotonicity must have a column {name!r}: {', '.join(map(str, table))}")
     pairs = _pairs(table[table["trials"] > 0], over)
-    solved, trials = pairs["solved_larger"], pairs["trials_larger"]
-    all_trials, all_solved = trials + pairs["trials_smaller"], solved + pairs["solved_smaller"]
-    pairs["p"] = np.minimum(hypergeom.cdf(solved, all_trials, all_solved, trials), 1) if len(pairs) else []
+    solved, trials, others, more = (
+        pairs[f"{what}_{which}"].to_numpy(int) for which in ("larger", "smaller") for what in ("solved", "trials")
+    )
+    pairs["p"] = np.minimum(hypergeom.cdf(solved, trials + more, solved + others, trials), 1) if len(pairs) else []
     adjusted = multipletests(pairs["p"], alpha, method="holm") if len(pairs) else ([], [])
     pairs["p_adjusted"], pairs["falls"] = adjusted[1], np.asarray(adjusted[0], bool)
     return pairs.sort_values("p", kind="stable", ignore_index=True)
