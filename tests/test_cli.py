@@ -398,3 +398,16 @@ def test_a_learner_that_is_no_network_has_no_training(tmp_path):
         [sys.executable, "-m", "elegans", *command], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1].startswith("solved at step ")
+
+
+def test_what_a_store_has_is_drawn_without_training(tmp_path):
+    run = [sys.executable, "-m", "elegans", "run", "success-frontier", "--scale", "smoke"]
+    for options in (["--seeds", "1"], ["--draw-only"]):
+        done = subprocess.run([*run, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "figure.png" in done.stdout
+    record = json.loads((tmp_path / "results" / "success-frontier" / "record.json").read_text())
+    assert record["trials"] == 18
+    assert record["command"].endswith("--draw-only")
+    empty = subprocess.run([*run, "--draw-only", "--out", "elsewhere"], cwd=tmp_path, capture_output=True, text=True)
+    assert empty.returncode == 2
+    assert empty.stderr.startswith("error: ")

@@ -129,15 +129,21 @@ def run(
     adaptive: Annotated[
         bool, typer.Option("--adaptive", help="Trace the success frontier: train only the cells that decide it.")
     ] = False,
+    draw_only: Annotated[
+        bool, typer.Option("--draw-only", help="Train nothing: draw what the store has, at this scale, already.")
+    ] = False,
     engine: Engine = "auto",
     imports: Imports = None,
 ) -> int:
     """Run an experiment and draw its figure. Run it again to go on where it was left."""
     _load(imports)
     from elegans.app.progress import SweepView
-    from elegans.experiments import run_experiment
+    from elegans.experiments import draw_experiment, run_experiment
 
     command = shlex.join(["elegans", *context.obj])
+    if draw_only:
+        _say_where(draw_experiment(experiment, scale, out=out, store=store, command=command))
+        return Exit.WELL
     view = SweepView(_console())
     try:
         with view:
@@ -155,9 +161,7 @@ def run(
             )
     except KeyboardInterrupt:
         return _interrupted(view.last, store or str(out / experiment / "runs.db"), command)
-    _say(f"figure  {result.files['figure']}, {result.files['print']}")
-    _say(f"table   {result.files['table']}")
-    _say(f"record  {result.files['record']}")
+    _say_where(result)
     return _ended(view.last)
 
 
@@ -167,6 +171,13 @@ def _ended(progress: Any) -> int:
 
     _say(ending(progress))
     return Exit.SOME_FAILED if progress.failed else Exit.WELL
+
+
+def _say_where(result: Any) -> None:
+    """Say where an experiment's files lie."""
+    _say(f"figure  {result.files['figure']}, {result.files['print']}")
+    _say(f"table   {result.files['table']}")
+    _say(f"record  {result.files['record']}")
 
 
 def _interrupted(progress: Any, store: str, command: str) -> int:

@@ -73,7 +73,9 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     return _written(experiment, scale, sweep, trials, folder, made)
 
 
-def draw_experiment(name: str, scale: str, *, out: Path | str = "results", store: Any = None) -> Result:
+def draw_experiment(
+    name: str, scale: str, *, out: Path | str = "results", store: Any = None, command: str | None = None
+) -> Result:
     """Write figure, table and record of what a store has of an experiment already; nothing is trained.
 
     For a run that is under way or was cut short: the ``paper`` scale of ``success-frontier`` takes months, and its
@@ -84,6 +86,7 @@ def draw_experiment(name: str, scale: str, *, out: Path | str = "results", store
         scale: ``smoke``, ``laptop`` or ``paper``; trials of other scales are left out.
         out: where the folder ``<name>`` is made, as in ``run_experiment``.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
+        command: what the record gives as the command; this call by default.
 
     Raises:
         ExperimentError: the experiment or the scale is unknown, its figure shows more than rates and times, or the
@@ -101,7 +104,8 @@ def draw_experiment(name: str, scale: str, *, out: Path | str = "results", store
         trials = kept.table(sweep)
     if trials.empty:
         raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
-    made = {"command": f"elegans.experiments.draw_experiment({name!r}, {scale!r})", "date": date, "begun": begun}
+    call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
+    made = {"command": command or call, "date": date, "begun": begun}
     return _written(experiment, scale, sweep, trials, _make(folder), made)
 
 
