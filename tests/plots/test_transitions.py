@@ -155,7 +155,7 @@ def test_the_legend_states_constants_and_what_theory_does_not_cover():
     trials = table(inits=("dense",))
     ax = overlay_theory(success_frontier(trials), trials, steps=20_000, constant=3)
     legend = figure_of(ax).legends[0]
-    assert legend.get_title().get_text() == "Theory (Theorems 4 and 5 hold for even k)"
+    assert legend.get_title().get_text().endswith("\nTheory (Theorems 4 and 5 hold for even k)")
     labels = [text.get_text() for text in legend.get_texts()]
     assert any("T = 20,000 steps" in label for label in labels)
     assert any(label.startswith("Theorem 5: width (n/k)^s, 3 (n/k)^(k-s-1)") for label in labels)

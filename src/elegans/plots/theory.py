@@ -13,8 +13,8 @@ from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
-from elegans.plots.frontier import Grid, checked, layout, matches
-from elegans.plots.style import MEDIUM, SMALL
+from elegans.plots.frontier import NARROW, Grid, checked, layout, matches
+from elegans.plots.style import SMALL
 from elegans.theory import (
     mlp_parameters,
     over_sparse_frontier,
@@ -25,6 +25,9 @@ from elegans.theory import (
 
 OUTLINE = [Stroke(linewidth=2.8, foreground="black"), Normal()]
 """A dark edge: lines are read on every colour of the cells."""
+
+LINE = 0.17
+"""The height in inches of a line of the legend."""
 
 Points = tuple[np.ndarray, np.ndarray]
 """Widths and sample sizes along a line."""
@@ -175,8 +178,15 @@ def _legend(ax: Axes, lines: tuple[Line, ...], seen: set[str], odd: bool) -> Non
     for line in lines:
         label = line.label + ("" if line.label in seen else " (not on the grid)")
         handles.append(Line2D([], [], label=label, path_effects=OUTLINE, **line.style))
-    title = "Theory" + (" (Theorems 4 and 5 hold for even k)" if odd else "")
-    legend = ax.figure.legend(
-        handles=handles, loc="outside lower left", fontsize=SMALL, title=title, ncols=2, frameon=False
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    columns = 2 if figure.get_figwidth() > NARROW else 1
+    # the note at the foot of the figure would lie under the legend
+    note = figure.get_supxlabel()
+    figure.supxlabel("")
+    title = "\n".join(filter(None, [note, "Theory" + (" (Theorems 4 and 5 hold for even k)" if odd else "")]))
+    figure.set_figheight(figure.get_figheight() + LINE * math.ceil(len(handles) / columns))
+    legend = figure.legend(
+        handles=handles, loc="outside lower left", fontsize=SMALL, title=title, ncols=columns, frameon=False
     )
-    legend.get_title().set_fontsize(MEDIUM)
+    legend.get_title().set_fontsize(SMALL)
