@@ -96,7 +96,7 @@ SUCCESS_FRONTIER = Experiment(
     source=f"{SOURCE}; figures 1 (left) and 4",
     scales={
         "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about 2 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(
             paper,
             trials=50,
