@@ -411,3 +411,15 @@ def test_what_a_store_has_is_drawn_without_training(tmp_path):
     empty = subprocess.run([*run, "--draw-only", "--out", "elsewhere"], cwd=tmp_path, capture_output=True, text=True)
     assert empty.returncode == 2
     assert empty.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--engine", "fusd"], ["--store", "notes.txt"], ["--seeds", "0"], ["--scale", "lap"]]
+)
+def test_a_refused_run_leaves_no_folder(tmp_path, wrong):
+    (tmp_path / "notes.txt").write_text("not a store")
+    run = [sys.executable, "-m", "elegans", "run", "success-frontier", "--scale", "smoke", *wrong]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -2,13 +2,11 @@
 
 import math
 import time
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.text import Text
 
+from elegans.app.live import LiveView
 from elegans.training import Outcome, Trial
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -17,7 +15,7 @@ PLAIN_EVERY = 2.0
 COLUMNS, ROWS = 64, 6
 
 
-class CurveView:
+class CurveView(LiveView):
     """Shows a trial's errors and loss as it trains; give it to ``train`` as ``watch``.
 
     Args:
@@ -26,8 +24,8 @@ class CurveView:
     """
 
     def __init__(self, console: Console, trial: Trial) -> None:
-        self.console, self.steps = console, trial.steps
-        self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        super().__init__(console)
+        self.steps = trial.steps
         self.shown_at = -math.inf
 
     @staticmethod
@@ -35,19 +33,6 @@ class CurveView:
         """Return how many steps lie between two looks at the errors: at the trial's checks, 200 at the most."""
         every = trial.success.every
         return every * max(1, -(-trial.steps // (200 * every)))
-
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the last picture standing."""
-        if self.live:
-            self.live.stop()
 
     def __call__(self, outcome: Outcome) -> None:
         """Show the outcome so far where its errors were just measured, unless the last was a moment ago."""

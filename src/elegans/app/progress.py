@@ -2,14 +2,12 @@
 
 import time
 from datetime import timedelta
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from elegans.app.live import LiveView
 from elegans.sweeps import Progress
 
 PLAIN_EVERY = 5.0
@@ -19,7 +17,7 @@ BAR_WIDTH = 60
 STATES = ("solved", "unsolved", "diverged", "interrupted", "failed")
 
 
-class SweepView:
+class SweepView(LiveView):
     """Shows how far a run is; give it to ``run`` as ``watch``.
 
     Args:
@@ -30,23 +28,9 @@ class SweepView:
     """
 
     def __init__(self, console: Console) -> None:
-        self.console = console
-        self.live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        super().__init__(console, transient=True)
         self.last: Progress | None = None
         self.shown_at = time.monotonic()
-
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Take the bar away: what the run came to is said by the caller."""
-        if self.live:
-            self.live.stop()
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress, unless the last one was shown a moment ago."""

@@ -16,6 +16,7 @@ from elegans.experiments.outcomes import with_outcomes
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import find
 from elegans.sweeps import Store, Sweep, run
+from elegans.training.engines import choose
 
 
 def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
@@ -41,7 +42,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, ``table.csv`` (a row a cell)
             and ``record.json``.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
-        workers: how many processes train; as many as there are cores by default.
+        workers: how many threads train; as many as there are cores by default.
         seeds: how many trials a cell has; the scale's own number by default.
         adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
             are trained, each until its verdict is certain or it has ``seeds`` trials.
@@ -61,10 +62,15 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
     count = seeds or chosen.trials
     sweep = chosen.sweep(count)
-    folder = _make(Path(out) / experiment.name)
+    for template in sweep.cells:
+        choose(template, engine)
+    folder = Path(out) / experiment.name
+    if store is None:
+        _make(folder)  # the store lies in it
     begun, date = time.perf_counter(), datetime.now(UTC)
     settings = {"workers": workers, "engine": engine, "watch": watch, "name": experiment.name}
     with _opened(store or folder / "runs.db") as kept:
+        _make(folder)
         if adaptive:
             experiment, sweep, trials = trace(experiment, sweep, count, kept, settings)
         else:
