@@ -7,6 +7,7 @@ with s the stream's number. All functions take NumPy or JAX arrays (traced ones 
 same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 """
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -105,6 +106,14 @@ def uniform(key: Key, index: Any, lane: Any) -> Any:
 def symmetric(key: Key, index: Any, lane: Any) -> Any:
     """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one a counter."""
     return _as_float(words(key, index, lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
+
+
+def normal(key: Key, index: Any, lane: Any) -> Any:
+    """Return float32 standard normal draws, one a counter, by the Box-Muller transform of 24-bit uniforms."""
+    first, second = words(key, index, lane)
+    xp = first.__array_namespace__()
+    radius = xp.sqrt(-2 * xp.log((_as_float(first >> 8) + 1) * np.float32(2.0**-24)))
+    return radius * xp.cos(_as_float(second >> 8) * np.float32(2 * math.pi * 2.0**-24))
 
 
 def integers(key: Key, index: Any, lane: Any, bound: Any) -> Any:

@@ -73,3 +73,43 @@ def test_outputs_are_the_formula():
     hidden = np.maximum(x @ parameters["hidden"]["weight"].T + parameters["hidden"]["bias"], 0)
     expected = hidden @ parameters["output"]["weight"] + parameters["output"]["bias"]
     assert el.MLP(width=6).apply(parameters, x) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_network_has_only_the_parts_that_it_is_said_to_have():
+    full = initial(el.MLP(width=5))
+    bare = initial(el.MLP(width=5, hidden_bias=False, output_bias=False))
+    single = initial(el.MLP(width=5, second_layer=False))
+    assert {name: set(part) for name, part in bare.items()} == {"hidden": {"weight"}, "output": {"weight"}}
+    assert set(single) == {"hidden"}
+    assert np.array_equal(bare["output"]["weight"], full["output"]["weight"])
+    x = np.random.default_rng(0).normal(size=(3, 40)).astype(np.float32)
+    sums = np.maximum(x @ full["hidden"]["weight"].T + full["hidden"]["bias"], 0)
+    assert el.MLP(width=5, second_layer=False).apply(single, x) == pytest.approx(sums.sum(axis=1), abs=1e-5)
+
+
+LAWS = {
+    "dense:fan-in": (el.DenseInit(), 40**-0.5, 500**-0.5),
+    "dense:glorot": (el.DenseInit(convention="glorot"), (6 / 540) ** 0.5, (6 / 501) ** 0.5),
+    "bernoulli:fan-in": (el.BernoulliInit(), 40**-0.5, 500**-0.5),
+    "bernoulli:glorot": (el.BernoulliInit(convention="glorot"), (6 / 540) ** 0.5, (6 / 501) ** 0.5),
+    "gaussian:kaiming": (el.GaussianInit(), (2 / 40) ** 0.5, (2 / 500) ** 0.5),
+    "gaussian:glorot": (el.GaussianInit(convention="glorot"), (2 / 540) ** 0.5, (2 / 501) ** 0.5),
+    "gaussian:0.3": (el.GaussianInit(deviation=0.3), 0.3, 0.3),
+}
+
+
+@pytest.mark.parametrize(("init", "hidden", "output"), LAWS.values(), ids=LAWS)
+def test_affine_laws_draw_every_array_by_its_layers_sizes(init, hidden, output):
+    """Kolmogorov-Smirnov on weights and biases of both layers; all together fail for less than one seed in 10^4."""
+    parameters = initial(el.MLP(width=500, init=init))
+    for array, scale in [
+        (parameters["hidden"]["weight"], hidden),
+        (parameters["hidden"]["bias"], hidden),
+        (parameters["output"]["weight"], output),
+    ]:
+        if init.kind == "bernoulli":
+            assert set(np.unique(array)) == {-np.float32(scale), np.float32(scale)}
+            assert stats.binomtest(int((array > 0).sum()), array.size).pvalue > 3e-6
+        else:
+            law = stats.norm(0, scale) if init.kind == "gaussian" else stats.uniform(-scale, 2 * scale)
+            assert stats.kstest(array.ravel(), law.cdf).pvalue > 3e-6

@@ -62,7 +62,7 @@ class SubsetSearch(Learner, Model):
             return
         if self.examples is None:
             raise ValueError(f"examples of subset-search must be given without a sample: regime={regime.kind!r}")
-        regime.check(self.rounds(task), self.examples)
+        regime.check(task, self.rounds(task), self.examples)
 
     def rounds(self, task: Task) -> int:
         """Return the number of rounds in which all parities are tried, or ``steps`` if that is less."""

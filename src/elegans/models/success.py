@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from elegans.component import Component
+from elegans.component import Component, Later
 
 
 class Success(Component):
@@ -14,6 +14,7 @@ class Success(Component):
     Args:
         error: the largest test error that counts, from 0 to 1. The paper's is 10%.
         examples: how many held-out examples; the decision is exact on them.
+        consecutive: how many checks in a row must find the error so small; the last of them is when it counts.
         every: how many steps lie between two checks (the last step is always checked).
         stop: whether training ends where the trial is first solved.
     """
@@ -21,6 +22,7 @@ class Success(Component):
     host_only = True
     error: Annotated[float, Field(ge=0, lt=1)] = 0.1
     examples: Annotated[int, Field(ge=1, le=10**7)] = 10_000
+    consecutive: Annotated[int, Field(ge=1), Later] = 1
     every: Annotated[int, Field(ge=1)] = 200
     stop: bool = True
 

@@ -7,7 +7,8 @@ from jaxtyping import Float32
 from pydantic import Field, model_validator
 
 from elegans import random
-from elegans.models.mlp import MLP, Init
+from elegans.models.inits import Init
+from elegans.models.mlp import MLP
 from elegans.tasks import Task
 
 
@@ -51,7 +52,7 @@ class Ticket(Init):
 
     def parameters(self, key: random.Key, width: int, task: Task) -> dict[str, dict[str, np.ndarray]]:
         """Return the four parameter arrays, from the other trial's init stream."""
-        other = self.of.initialise(random.stream(self.seed, "init"), task)
+        other = self.of.init.parameters(random.stream(self.seed, "init"), self.of.width, task)
         kept = list(self.neurons)
         return {
             "hidden": {name: values[kept] for name, values in other["hidden"].items()},

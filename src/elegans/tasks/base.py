@@ -12,6 +12,8 @@ from elegans.component import Component, Traced
 
 LARGEST_SAMPLE = 10**9
 """The largest sample that a counter-based index can address uniformly."""
+LARGEST_CUBE = 20
+"""The largest number of signs whose inputs are all gone through in one step."""
 
 
 class Task(Component, family=True):
@@ -55,6 +57,15 @@ class Task(Component, family=True):
         """Return the labels that training sees in place of the clean ones; the same by default."""
         return labels
 
+    def target(self, hidden: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
+        """Return the clean labels of given inputs, for tasks on uniform signs; others have no such method.
+
+        Args:
+            hidden: what ``draw`` returned.
+            x: inputs (count, input_size).
+        """
+        raise NotImplementedError(f"{self.kind} has no labels of given inputs")
+
 
 def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
     """Return labels in {-1, +1} with each flipped independently with a probability.
@@ -78,8 +89,14 @@ class Regime(Component, family=True):
     ) -> UInt32[Any, " batch_size"]:
         """Return the indices of the examples in the minibatch of a step (counted from 0)."""
 
-    def check(self, steps: int, batch_size: int) -> None:
-        """Refuse a training that this regime cannot feed.
+    def examples(
+        self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]:
+        """Return the inputs and clean labels that training sees under the given indices: the task's own by default."""
+        return task.examples(hidden, key, index)
+
+    def check(self, task: Task, steps: int, batch_size: int) -> None:
+        """Refuse a task or a training that this regime cannot feed.
 
         Raises:
             ValueError: the number of examples drawn does not fit the 32 bits of a counter.
@@ -118,3 +135,36 @@ class Sample(Regime):
             return random.integers(key, step + 0 * place, place, size)
         position = step * np.uint32(batch_size) + place
         return random.permuted(key, position // size, position % size, size)
+
+
+class Cube(Regime):
+    """All 2^n inputs at every step, each once: exact population gradients, for tasks on at most 20 uniform signs.
+
+    The batch size must be 2^n. With label noise, an input's label is flipped once for all or never.
+    """
+
+    def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+        """Return 0, …, batch_size - 1, at every step."""
+        return np.arange(batch_size, dtype=np.uint32) + np.uint32(0) * step
+
+    def examples(
+        self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]:
+        """Return the corners of the cube with the given numbers, and their labels."""
+        x = corners(index, task.input_size)
+        return x, task.target(hidden, x)
+
+    def check(self, task: Task, steps: int, batch_size: int) -> None:
+        """Refuse tasks that are not on uniform signs, too many signs, and batches that are not the cube."""
+        n = task.input_size
+        if type(task).target is Task.target:
+            raise ValueError(f"the cube must have a task on uniform signs: task={task.kind!r}")
+        if n > LARGEST_CUBE:
+            raise ValueError(f"the cube must have at most {LARGEST_CUBE} signs (train online beyond): n={n}")
+        if batch_size != 2**n:
+            raise ValueError(f"batch_size of the cube must be 2^n: batch_size={batch_size}, 2^n={2**n}")
+
+
+def corners(index: UInt32[Any, " count"], n: int) -> Float32[Any, "count n"]:
+    """Return corners of {-1, +1}^n by their numbers: coordinate j is -1 where bit j of the number is set."""
+    return 1 - 2 * ((index[:, None] >> np.arange(n, dtype=np.uint32)) & 1).astype(np.float32)

@@ -68,8 +68,51 @@ class SparseParity(Task):
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
         """Return signs (count, n) and their products over the support (count,)."""
         x = random.signs(key, index, self.n)
-        return x, x[:, hidden].prod(axis=1)
+        return x, self.target(hidden, x)
+
+    def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the products over the support (count,)."""
+        return x[:, hidden].prod(axis=1)
 
     def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
         """Flip each label with the probability ``noise``; the same examples every time they are seen."""
         return flip(labels, self.noise, key, index)
+
+
+class DisjointParity(SparseParity):
+    """A (n, k)-parity with one coordinate of its support in each of k blocks of n/k successive coordinates.
+
+    Source: thesis, chapter 5, section 5.4 (disjoint parities).
+
+    Args:
+        n: the input size, a multiple of k.
+        k: the number of blocks.
+        support: the k coordinates, one a block, or None to draw them for each trial.
+        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+    """
+
+    @model_validator(mode="after")
+    def _blocks_fit(self) -> "DisjointParity":
+        if self.n % self.k:
+            raise ValueError(f"n of a disjoint parity must be a multiple of k: n={self.n}, k={self.k}")
+        blocks = [place // self.block for place in self.support or ()]
+        if self.support is not None and blocks != list(range(self.k)):
+            raise ValueError(f"support must have one coordinate a block of {self.block}: support={self.support}")
+        return self
+
+    @property
+    def block(self) -> int:
+        """The number n/k of coordinates in a block."""
+        return self.n // self.k
+
+    @property
+    def information(self) -> float:
+        """log2 of the number of supports: the bits that identify one."""
+        return self.k * math.log2(self.block)
+
+    def draw(self, key: random.Key) -> np.ndarray:
+        """Return the support, int64 of shape (k,), in increasing order."""
+        if self.support is not None:
+            return np.asarray(self.support, np.int64)
+        places = random.integers(key, np.arange(self.k, dtype=np.uint32), np.uint32(0), np.uint32(self.block))
+        return np.asarray(np.arange(self.k) * self.block + places.astype(np.int64))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from elegans import random
-from elegans.models.mlp import DenseInit, fan_in_uniform
+from elegans.models.inits import DenseInit, fan_in_uniform
 from elegans.theory.domain import coordinates, require
 from elegans.theory.fourier import set_index, sign_table, walsh_hadamard
 

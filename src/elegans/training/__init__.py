@@ -6,17 +6,10 @@ from elegans.models import Success
 from elegans.probes import Probe
 from elegans.training.engines import choose
 from elegans.training.loop import Watch, train_together
-from elegans.training.optimisers import (
-    SGD,
-    Constant,
-    Cosine,
-    LayerRates,
-    Minibatches,
-    Piecewise,
-    Schedule,
-    Training,
-)
+from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
+from elegans.training.optimisers import SGD, Adam, LayerRates, Minibatches, Training
 from elegans.training.outcome import Curve, Outcome
+from elegans.training.schedules import Constant, Cosine, Piecewise, Schedule
 from elegans.training.theorems import (
     Constructed,
     FeatureSelection,
@@ -33,14 +26,19 @@ from elegans.training.trial import Trial
 
 __all__ = [
     "SGD",
+    "Adam",
     "Constant",
     "Constructed",
+    "Correlation",
     "Cosine",
     "Curve",
     "FeatureSelection",
+    "Hinge",
     "LastIterate",
     "LayerRates",
     "LinearProgram",
+    "Logistic",
+    "Loss",
     "Minibatches",
     "Outcome",
     "OverSparse",
@@ -49,6 +47,7 @@ __all__ = [
     "Readout",
     "Ridge",
     "Schedule",
+    "Square",
     "Success",
     "Training",
     "Trial",

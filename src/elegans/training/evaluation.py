@@ -29,12 +29,13 @@ class HeldOut:
 
     def __init__(self, trials: int, success: Success) -> None:
         """Begin with the examples in their own order."""
-        self.examples, self.allowed = success.examples, success.allowed
+        self.examples, self.allowed, self.consecutive = success.examples, success.allowed, success.consecutive
+        self.streak = np.zeros(trials, np.int64)
         self.order = np.tile(np.arange(self.examples, dtype=np.uint32), (trials, 1))
         self.mistakes, self.unseen = np.zeros(trials, np.int64), self.order
 
     def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
-        """Return, exactly, which trials have at most the allowed number of mistakes."""
+        """Return, exactly, which trials have had at most the allowed number of mistakes often enough in a row."""
         mistakes = np.zeros(len(self.order), np.int64)
         unsolved = solved = np.zeros(len(self.order), bool)
         seen, blocks, block = 0, [], self.allowed + 1 + MARGIN
@@ -48,7 +49,8 @@ class HeldOut:
             block = max(SMALLEST_BLOCK, 2 * int(self.allowed + 1 - mistakes.min()))
         self.mistakes, self.unseen = mistakes, self.order[:, seen:].copy()
         self._reorder(np.concatenate(blocks, axis=1) if len(blocks) > 1 else blocks[0])
-        decided: Bool[np.ndarray, " trials"] = ~unsolved
+        self.streak = np.where(unsolved, 0, self.streak + 1)
+        decided: Bool[np.ndarray, " trials"] = self.streak >= self.consecutive
         return decided
 
     def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
@@ -58,7 +60,7 @@ class HeldOut:
 
     def select(self, positions: list[int]) -> None:
         """Keep some of the trials only, in the given order."""
-        self.order = self.order[positions]
+        self.order, self.streak = self.order[positions], self.streak[positions]
 
     def _reorder(self, wrong: Bool[np.ndarray, "trials seen"]) -> None:
         """Put last time's mistakes first, then what was not looked at, then what was right."""

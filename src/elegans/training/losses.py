@@ -1,9 +1,13 @@
 """Losses of a scalar output f against a label y in {-1, +1}, averaged over the minibatch."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
-from elegans.component import Component
+from pydantic import Field
+
+from elegans.component import Component, Later
+
+Scale = Annotated[float, Field(gt=0, allow_inf_nan=False), Later]
 
 
 class Loss(Component, family=True):
@@ -24,18 +28,38 @@ class Hinge(Loss):
 
 
 class Square(Loss):
-    """(f - y)^2 / 2."""
+    """scale (f - y)^2 / 2.
+
+    Args:
+        scale: what the loss is multiplied by; 2 for the convention without the half.
+    """
+
+    scale: Scale = 1.0
 
     def value(self, output: Any, label: Any) -> Any:
         """Return the loss of each example."""
-        return (output - label) ** 2 / 2
+        return self.scale * (output - label) ** 2 / 2
 
 
 class Logistic(Loss):
-    """log(1 + exp(-y f)), in natural units."""
+    """scale log(1 + exp(-y f)), in natural units.
+
+    Args:
+        scale: what the loss is multiplied by.
+    """
+
+    scale: Scale = 1.0
 
     def value(self, output: Any, label: Any) -> Any:
         """Return the loss of each example, without overflow at large margins."""
         import jax
 
-        return jax.nn.softplus(-label * output)
+        return self.scale * jax.nn.softplus(-label * output)
+
+
+class Correlation(Loss):
+    """-y f: what a loss is to first order around output 0; unbounded, so for theory and for few steps."""
+
+    def value(self, output: Any, label: Any) -> Any:
+        """Return the loss of each example."""
+        return -label * output

@@ -1,4 +1,4 @@
-"""How parameters move: stochastic gradient descent and its schedules."""
+"""How parameters move: stochastic gradient descent, and Adam."""
 
 from abc import abstractmethod
 from itertools import accumulate
@@ -6,75 +6,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny
 
-from elegans.component import Component, suggest
+from elegans.component import Component, Later, suggest
 from elegans.models import Model, Success
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
-
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class Schedule(Component, family=True):
-    """What the learning rate is multiplied by at each step."""
-
-    host_only = True
-
-    @abstractmethod
-    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return the factors of the steps first, …, first + count - 1 (counted from 0)."""
-
-
-class Constant(Schedule):
-    """The same learning rate throughout."""
-
-    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return ones."""
-        return np.ones(count, np.float32)
-
-
-class Piecewise(Schedule):
-    """A given factor from each given step on: ``Piecewise(steps=(0, 1000), factors=(1, 0.1))``.
-
-    Args:
-        steps: increasing, beginning with 0.
-        values: as many factors, each at least 0.
-    """
-
-    steps: tuple[Annotated[int, Field(ge=0)], ...]
-    values: tuple[Rate, ...]
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Piecewise":
-        if not self.steps or self.steps[0] != 0 or list(self.steps) != sorted(set(self.steps)):
-            raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={self.steps}")
-        if len(self.steps) != len(self.values):
-            raise ValueError(
-                f"a piecewise schedule must have as many values as steps: steps={self.steps}, values={self.values}"
-            )
-        return self
-
-    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return the value of the last given step that is not later."""
-        place = np.searchsorted(self.steps, np.arange(first, first + count), side="right") - 1
-        return np.asarray(self.values, np.float32)[place]
-
-
-class Cosine(Schedule):
-    """From 1 down to 0 along half a cosine: (1 + cos(pi t / steps)) / 2, and 0 after.
-
-    Args:
-        steps: how long the descent takes.
-    """
-
-    shorthand = "steps"
-    steps: Annotated[int, Field(ge=1)]
-
-    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return the points of the half cosine."""
-        progress = np.minimum(np.arange(first, first + count) / self.steps, 1)
-        return ((1 + np.cos(np.pi * progress)) / 2).astype(np.float32)
+from elegans.training.schedules import Constant, Rate, Schedule
 
 
 class LayerRates(Component):
@@ -130,11 +68,8 @@ class Minibatches(Component):
         """Return the schedule's factors for the steps first, …, first + count - 1."""
 
 
-class SGD(Minibatches, Training):
-    """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient.
-
-    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), the same
-    as ``torch.optim.SGD`` without momentum.
+class Descent(Minibatches, Training):
+    """What trainings by gradients have in common: rates, a schedule, weight decay, and exceptions by layer.
 
     Args:
         learning_rate: at least 0.
@@ -155,7 +90,7 @@ class SGD(Minibatches, Training):
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         """Refuse more examples than a regime can count, and rates for layers that the model does not have."""
-        regime.check(self.steps, self.batch_size)
+        regime.check(task, self.steps, self.batch_size)
         if not self.layers:
             return
         parameters = model.parameter_names(task)
@@ -182,6 +117,29 @@ class SGD(Minibatches, Training):
                 weight_decay = weight_decay if own.weight_decay is None else own.weight_decay
         return learning_rate, weight_decay
 
+
+class SGD(Descent):
+    """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient by default.
+
+    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), the same
+    as ``torch.optim.SGD`` without momentum. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta -
+    learning_rate x factor x gradient, as the thesis writes it (chapter 5, equation 5.1).
+
+    Args:
+        decay: whether weight decay is a part of the ``gradient`` or shrinks the ``parameters`` themselves.
+        learning_rate: at least 0.
+        weight_decay: at least 0.
+        schedule: what the learning rate is multiplied by at each step.
+        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        steps: the largest number of steps.
+        batch_size: the number of examples in a minibatch.
+        loss: the loss, by name or as a component.
+        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    decay: Annotated[Literal["gradient", "parameters"], Later] = "gradient"
+
     def optimiser(self, factor: Any) -> Any:
         """Return the optax transformation of one step."""
         import jax
@@ -190,11 +148,60 @@ class SGD(Minibatches, Training):
         def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
             def move(path: Any, gradient: Any, parameter: Any) -> Any:
                 learning_rate, weight_decay = self.rates(dotted(path))
-                return -(learning_rate * factor) * (gradient + weight_decay * parameter)
+                rate = learning_rate * factor
+                shrink = rate * weight_decay if self.decay == "gradient" else weight_decay
+                return -rate * gradient - shrink * parameter
 
             return jax.tree_util.tree_map_with_path(move, gradients, parameters), state
 
         return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
+
+
+class Adam(Descent):
+    """Adam: steps by the running mean of the gradient over the root of that of its square, both without bias.
+
+    A step moves theta to theta - learning_rate x factor x (m / (sqrt(v) + epsilon) + weight_decay x theta); the decay
+    stands outside the means, as in AdamW.
+
+    Source: Kingma and Ba (2015); Loshchilov and Hutter (2019) for the decay.
+
+    Args:
+        beta1: how much of the mean is kept a step.
+        beta2: how much of the mean square is kept a step.
+        epsilon: what is added to the root.
+        learning_rate: at least 0.
+        weight_decay: at least 0.
+        schedule: what the learning rate is multiplied by at each step.
+        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        steps: the largest number of steps.
+        batch_size: the number of examples in a minibatch.
+        loss: the loss, by name or as a component.
+        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    learning_rate: Rate = 0.001
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-8
+
+    def optimiser(self, factor: Any) -> Any:
+        """Return the optax transformation of one step."""
+        import jax
+        import optax
+
+        scaled = optax.scale_by_adam(b1=self.beta1, b2=self.beta2, eps=self.epsilon)
+
+        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
+            directions, state = scaled.update(gradients, state, parameters)
+
+            def move(path: Any, direction: Any, parameter: Any) -> Any:
+                learning_rate, weight_decay = self.rates(dotted(path))
+                return -(learning_rate * factor) * (direction + weight_decay * parameter)
+
+            return jax.tree_util.tree_map_with_path(move, directions, parameters), state
+
+        return optax.GradientTransformation(scaled.init, update)
 
 
 def dotted(path: Any) -> str:

@@ -10,7 +10,7 @@ import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
-from elegans.component import Component
+from elegans.component import FOR_IDENTITY, Component
 from elegans.errors import TrialError
 from elegans.models import Learner, Model, Success
 from elegans.tasks import Regime, Task
@@ -76,7 +76,7 @@ class Trial(Component):
     @cached_property
     def cell(self) -> str:
         """The hash of everything but the seed: 64 hexadecimal digits."""
-        record = self.model_dump(mode="json", exclude={"seed"})
+        record = self.model_dump(mode="json", exclude={"seed"}, context=FOR_IDENTITY)
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
     @property

@@ -48,6 +48,13 @@ class FusedEngine(Engine):
         for name, (part, taken) in parts.items():
             if type(part) not in taken:
                 return f"the fused engine takes no {name} {getattr(part, 'kind', None)!r}"
+        assert isinstance(trial.model, MLP) and isinstance(trial.training, SGD)
+        if (
+            not trial.model.is_plain
+            or trial.training.decay != "gradient"
+            or getattr(trial.training.loss, "scale", 1) != 1
+        ):
+            return "the fused engine takes plain relu networks only"
         return None
 
     def signature(self, trial: Trial) -> str:

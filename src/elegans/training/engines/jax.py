@@ -197,9 +197,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         with jax.default_matmul_precision("float32"):  # accelerators round products to fewer bits by default
             return trial.model.apply(eqx.combine(parameters, static), x)
 
-    def examples(trial: Trial, inputs: Any, key: Any, index: Any, noisy: bool) -> tuple[Any, Any]:
-        x, y = trial.task.examples(inputs["hidden"], random.Key(*key), index)
-        return x, trial.task.corrupt(y, random.Key(*inputs["keys"]["noise"]), index) if noisy else y
+    def corrupt(trial: Trial, inputs: Any, y: Any, index: Any) -> Any:
+        return trial.task.corrupt(y, random.Key(*inputs["keys"]["noise"]), index)
 
     def objective(parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
         output = outputs(trial, parameters, x)
@@ -211,7 +210,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         trial = template.substitute(inputs["traced"])
         training = _training(trial)
         index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
-        x, y = examples(trial, inputs, inputs["keys"]["sample"], index, noisy=True)
+        x, y = trial.regime.examples(trial.task, inputs["hidden"], random.Key(*inputs["keys"]["sample"]), index)
+        y = corrupt(trial, inputs, y, index)
         (loss, (wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
@@ -238,7 +238,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     def wrong(noisy: bool) -> Callable[..., Any]:
         def one(parameters: Any, inputs: Any, index: Any) -> Any:
             trial = template.substitute(inputs["traced"])
-            x, y = examples(trial, inputs, inputs["examples"], index, noisy)
+            x, y = trial.task.examples(inputs["hidden"], random.Key(*inputs["examples"]), index)
+            y = corrupt(trial, inputs, y, index) if noisy else y
             return ~(y * outputs(trial, parameters, x) > 0)
 
         return jax.jit(jax.vmap(one))

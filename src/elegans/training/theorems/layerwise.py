@@ -153,6 +153,8 @@ class Layerwise(Component):
             raise ValueError(
                 f"{self.kind} must train an mlp with init={self.init.kind!r} ({self.source}): model={named}"
             )
+        if not model.is_plain:
+            raise ValueError(f"{self.kind} must train relu neurons, with both biases ({self.source}): {model!r}")
         assert isinstance(task, SparseParity)  # the initialisation asks for it
         steps = getattr(self, "steps", 2)
         if steps < 2:

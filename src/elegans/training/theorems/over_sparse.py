@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, Int64
 from pydantic import Field
 
 from elegans import random, theory
-from elegans.models.mlp import Init
+from elegans.models import Init
 from elegans.tasks import SparseParity
 from elegans.theory.domain import Form, require_over_sparse
 from elegans.theory.over_sparse import OFFSET

@@ -1,0 +1,240 @@
+"""What a hidden neuron does with its sum: the activation functions, with exact derivatives.
+
+Four of them oscillate so that one neuron computes a parity: with weights 1 on the k coordinates of a support and 0
+elsewhere, the sum of an input is k - 2j, where j counts the -1s on the support, and the activation there is (-1)^j.
+
+Source: thesis, chapter 5, section 5.3 and appendix B.4 (settings vii to xiv).
+"""
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from elegans.component import Component
+
+Degree = Annotated[int, Field(ge=1, le=32)]
+
+
+class Activation(Component, family=True):
+    """An element-wise function, written with operators that NumPy and JAX arrays share."""
+
+    @abstractmethod
+    def value(self, z: Any) -> Any:
+        """Return the function of each element; same shape."""
+
+    @abstractmethod
+    def derivative(self, z: Any) -> Any:
+        """Return the derivative at each element, the one to the left at a kink; same shape."""
+
+
+class ReLU(Activation, kind="relu"):
+    """max(z, 0)."""
+
+    def value(self, z: Any) -> Any:
+        """Return the positive parts."""
+        return z * (z > 0)
+
+    def derivative(self, z: Any) -> Any:
+        """Return 1 where z is positive, else 0."""
+        return (z > 0).astype(z.dtype)
+
+
+class ReLU6(Activation, kind="relu6"):
+    """min(max(z, 0), 6).
+
+    Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), section 2.
+    """
+
+    def value(self, z: Any) -> Any:
+        """Return the values clipped to [0, 6]."""
+        return z * ((z > 0) & (z < 6)) + 6 * (z >= 6)
+
+    def derivative(self, z: Any) -> Any:
+        """Return 1 where z lies between 0 and 6, else 0."""
+        return ((z > 0) & (z < 6)).astype(z.dtype)
+
+
+class Power(Activation):
+    """z^degree, by repeated multiplication.
+
+    Args:
+        degree: from 1 to 32.
+    """
+
+    shorthand = "degree"
+    degree: Degree
+
+    def __init__(self, degree: int) -> None:
+        """Take the degree by position or by name."""
+        super().__init__(degree=degree)  # type: ignore[call-arg]
+
+    def value(self, z: Any) -> Any:
+        """Return the powers."""
+        return power(z, self.degree)
+
+    def derivative(self, z: Any) -> Any:
+        """Return degree z^(degree - 1)."""
+        return self.degree * power(z, self.degree - 1)
+
+
+class Oscillation(Activation):
+    """An activation through the k + 1 points (k - 2j, (-1)^j), j = 0, …, k: one neuron of it computes a k-parity.
+
+    Args:
+        degree: the size k of the parity, from 1 to 32.
+    """
+
+    shorthand = "degree"
+    degree: Degree
+
+    def __init__(self, degree: int, **fields: Any) -> None:
+        """Take the degree by position or by name."""
+        super().__init__(degree=degree, **fields)  # type: ignore[call-arg]
+
+
+class Zigzag(Oscillation):
+    """The k-zigzag: k straight pieces through the points, the outer two going on for ever.
+
+    Args:
+        degree: the size k of the parity, from 1 to 32.
+    """
+
+    def value(self, z: Any) -> Any:
+        """Return the zigzag."""
+        k = self.degree
+        above, below = z > k, z < -k
+        inner = z * ~(above | below) + k * above - k * below
+        return _triangle(inner, k) + above * (z - k) - (-1) ** k * below * (z + k)
+
+    def derivative(self, z: Any) -> Any:
+        """Return the slopes of the pieces: +1 or -1."""
+        k = self.degree
+        above, below = z > k, z < -k
+        return _triangle_slope(z, k) * ~(above | below) + above - (-1) ** k * below
+
+
+class TriangleWave(Oscillation):
+    """The infinite zigzag: a triangle wave of amplitude 1 and period 4 through the points.
+
+    The thesis' text gives the wave a period of 2, with which it fits half of the weights above; with 4 it is the
+    zigzag wherever that one oscillates.
+
+    Args:
+        degree: the size k of the parity, from 1 to 32.
+    """
+
+    def value(self, z: Any) -> Any:
+        """Return the wave."""
+        return _triangle(z, self.degree)
+
+    def derivative(self, z: Any) -> Any:
+        """Return the slopes of the pieces: +1 or -1."""
+        return _triangle_slope(z, self.degree)
+
+
+class OscillatingPolynomial(Oscillation):
+    """The polynomial of degree k through the points; its leading coefficient is 1/k!.
+
+    Args:
+        degree: the size k of the parity, from 1 to 32.
+    """
+
+    @property
+    def coefficients(self) -> tuple[Fraction, ...]:
+        """The exact coefficients, of degree 0 first."""
+        return _interpolation(self.degree)
+
+    def value(self, z: Any) -> Any:
+        """Return the polynomial."""
+        return horner(z, [float(coefficient) for coefficient in self.coefficients])
+
+    def derivative(self, z: Any) -> Any:
+        """Return its derivative."""
+        return horner(z, [degree * float(part) for degree, part in enumerate(self.coefficients) if degree])
+
+
+class Sinusoid(Oscillation):
+    """sin(scale pi z / 2 + pi (1 - k) / 2): a sinusoid through the points (at ``scale`` 1).
+
+    Args:
+        degree: the size k of the parity, from 1 to 32.
+        scale: what z is multiplied by; with 2 a neuron with weights 1/2 on the support computes the parity, which
+            is the same as larger initial weights and a larger learning rate.
+    """
+
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    def __init__(self, degree: int, scale: float = 1.0) -> None:
+        """Take the degree and the scale by position or by name."""
+        super().__init__(degree, scale=scale)
+
+    def value(self, z: Any) -> Any:
+        """Return the sinusoid: a sine for odd k and a cosine for even k, with a sign that keeps it exact."""
+        angle = z * self.frequency
+        xp = z.__array_namespace__()
+        return self._sign * (xp.sin(angle) if self.degree % 2 else xp.cos(angle))
+
+    def derivative(self, z: Any) -> Any:
+        """Return its derivative."""
+        angle = z * self.frequency
+        xp = z.__array_namespace__()
+        return self._sign * self.frequency * (xp.cos(angle) if self.degree % 2 else -xp.sin(angle))
+
+    @property
+    def frequency(self) -> Any:
+        """What z is multiplied by: scale pi / 2, in radians."""
+        return self.scale * (math.pi / 2)
+
+    @property
+    def phase(self) -> float:
+        """Pi (1 - k) / 2, in radians."""
+        return math.pi * (1 - self.degree) / 2
+
+    @property
+    def _sign(self) -> float:
+        """sin(z + pi (1 - k) / 2) is this times sin z for odd k, and times cos z for even k."""
+        return float((-1) ** (self.degree // 2))
+
+
+def power(z: Any, degree: int) -> Any:
+    """Return z^degree by repeated multiplication, which is many times faster than powers of floats."""
+    result = 1 + 0 * z
+    for _ in range(degree):
+        result = result * z
+    return result
+
+
+def horner(z: Any, coefficients: list[float]) -> Any:
+    """Return a polynomial at z, its coefficients given from degree 0 up."""
+    result = 0 * z
+    for coefficient in reversed(coefficients):
+        result = result * z + coefficient
+    return result
+
+
+def _triangle(z: Any, k: int) -> Any:
+    return abs((k - z) % 4 - 2) - 1
+
+
+def _triangle_slope(z: Any, k: int) -> Any:
+    return 1 - 2 * ((k - z) % 4 >= 2).astype(z.dtype)
+
+
+@lru_cache
+def _interpolation(k: int) -> tuple[Fraction, ...]:
+    """Return the coefficients of the polynomial through (k - 2j, (-1)^j), by Newton's divided differences."""
+    places = [Fraction(k - 2 * j) for j in range(k + 1)]
+    differences = [Fraction((-1) ** j) for j in range(k + 1)]
+    for order in range(1, k + 1):
+        for j in range(k, order - 1, -1):
+            differences[j] = (differences[j] - differences[j - 1]) / (places[j] - places[j - order])
+    coefficients = [Fraction(0)]
+    for difference, place in zip(reversed(differences), reversed(places), strict=True):
+        shifted = [Fraction(0), *coefficients]
+        coefficients = [high - place * low for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)]
+        coefficients[0] += difference
+    return tuple(coefficients[: k + 1])

@@ -1,0 +1,194 @@
+"""How the parameters of networks are initialised."""
+
+import math
+from abc import abstractmethod
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Float32
+from pydantic import Field
+
+from elegans import random
+from elegans.component import Component, Later
+from elegans.tasks import Task
+
+Layers = dict[str, dict[str, np.ndarray]]
+
+
+class Init(Component, family=True):
+    """The law of the initial hidden weights."""
+
+    @abstractmethod
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Draw the hidden weights: one row a neuron."""
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Draw all four parameter arrays; biases and output weights uniform on plus or minus 1/sqrt(fan-in)."""
+        n = task.input_size
+        return {
+            "hidden": {"weight": self.weights(key.fold(0), width, n), "bias": fan_in_uniform(key.fold(1), (width,), n)},
+            "output": {
+                "weight": fan_in_uniform(key.fold(2), (width,), width),
+                "bias": fan_in_uniform(key.fold(3), (), width),
+            },
+        }
+
+    def check(self, width: int, task: Task) -> None:
+        """Refuse a width or a task for which there is no such initialisation.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """
+
+
+class AffineInit(Init):
+    """A law by which weights and biases of an affine map are drawn alike, one by one: it fits any layer."""
+
+    @abstractmethod
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        """Draw one array of a layer.
+
+        Args:
+            key: the key of this array alone.
+            shape: (rows, columns), (rows,) or ().
+            fan_in: how many inputs the layer has.
+            fan_out: how many outputs it has.
+        """
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Draw the hidden weights: one row a neuron."""
+        return self.entries(key, (width, n), n, width)
+
+    def layer(self, weight: random.Key, bias: random.Key, fan_out: int, fan_in: int) -> dict[str, np.ndarray]:
+        """Draw weights (fan_out, fan_in) and biases (fan_out,) of a layer, each from its own key."""
+        return {
+            "weight": self.entries(weight, (fan_out, fan_in), fan_in, fan_out),
+            "bias": self.entries(bias, (fan_out,), fan_in, fan_out),
+        }
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Draw all four parameter arrays of a two-layer network by the same law, each by its layer's sizes."""
+        return {
+            "hidden": self.layer(key.fold(0), key.fold(1), width, task.input_size),
+            "output": {
+                "weight": self.entries(key.fold(2), (width,), width, 1),
+                "bias": self.entries(key.fold(3), (), width, 1),
+            },
+        }
+
+
+class BoundedInit(AffineInit):
+    """A law on [-c, c], with c by one of the two conventions that go by the name of Xavier.
+
+    Args:
+        convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+    """
+
+    convention: Annotated[Literal["fan-in", "glorot"], Later] = "fan-in"
+
+    def bound(self, fan_in: int, fan_out: int) -> np.float32:
+        """Return c for a layer of these sizes."""
+        return np.float32(math.sqrt(1 / fan_in if self.convention == "fan-in" else 6 / (fan_in + fan_out)))
+
+
+class DenseInit(BoundedInit, kind="dense"):
+    """Every weight and bias uniform on [-c, c]; by default c = 1/sqrt(fan-in), as ``torch.nn.Linear`` has it.
+
+    Source: Pareto frontiers, section 4 and appendix C ("dense"); thesis, appendix B.4 ("uniform").
+
+    Args:
+        convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+    """
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        """Draw uniform entries."""
+        index, lane = _counters(shape)
+        drawn = random.symmetric(key, index, lane) * self.bound(fan_in, fan_out)
+        return np.asarray(drawn, np.float32).reshape(shape)
+
+
+class BernoulliInit(BoundedInit, kind="bernoulli"):
+    """Every weight and bias -c or +c, each with probability 1/2.
+
+    Source: thesis, appendix B.4 ("Bernoulli").
+
+    Args:
+        convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+    """
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        """Draw signs times c."""
+        index, lane = _counters(shape)
+        drawn = np.where(random.symmetric(key, index, lane) < 0, np.float32(-1), np.float32(1))
+        return np.asarray(drawn * self.bound(fan_in, fan_out), np.float32).reshape(shape)
+
+
+class GaussianInit(AffineInit, kind="gaussian"):
+    """Every weight and bias normal, of mean 0 and a variance by one of two conventions, or a given deviation.
+
+    Source: thesis, appendix B.4 ("Gaussian", by Kaiming's convention).
+
+    Args:
+        convention: ``kaiming`` for a variance of 2 / fan-in, ``glorot`` for 2 / (fan-in + fan-out).
+        deviation: the standard deviation of every entry in place of a convention's, or None.
+    """
+
+    convention: Literal["kaiming", "glorot"] = "kaiming"
+    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        """Draw normal entries."""
+        deviation = self.deviation
+        if deviation is None:
+            deviation = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
+        index, lane = _counters(shape)
+        return np.asarray(random.normal(key, index, lane) * np.float32(deviation), np.float32).reshape(shape)
+
+
+class SparseInit(Init, kind="sparse"):
+    """Exactly ``nonzeros`` non-zero weights a neuron, at uniformly random distinct coordinates.
+
+    Source: Pareto frontiers, section 4 (random 2-hot rows). The paper names no value for the non-zeros;
+    1 is what its theory uses. Biases and output weights are drawn as with ``DenseInit``.
+
+    Args:
+        nonzeros: how many weights of each neuron are not zero, from 1 to n.
+        value: what they are.
+    """
+
+    shorthand = "nonzeros"
+    nonzeros: Annotated[int, Field(ge=1)] = 2
+    value: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+
+    def __init__(self, nonzeros: int = 2, value: float = 1.0) -> None:
+        """Take the number of non-zeros by position or by name."""
+        super().__init__(nonzeros=nonzeros, value=value)  # type: ignore[call-arg]
+
+    def check(self, width: int, task: Task) -> None:
+        """Refuse more non-zeros than there are inputs."""
+        n = task.input_size
+        if self.nonzeros > n:
+            raise ValueError(f"nonzeros of a sparse init must be at most n: nonzeros={self.nonzeros}, n={n}")
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Draw the hidden weights: one row a neuron."""
+        rows = np.zeros((width, n), np.float32)
+        np.put_along_axis(rows, random.subsets(key, width, n, self.nonzeros), np.float32(self.value), axis=1)
+        return rows
+
+
+def fan_in_uniform(key: random.Key, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
+    """Draw float32 uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], one counter an element.
+
+    Args:
+        key: the key of this array alone.
+        shape: (rows, columns), (rows,) or ().
+        fan_in: the number of inputs that the array's layer sums over.
+    """
+    return DenseInit().entries(key, shape, fan_in, fan_out=1)
+
+
+def _counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return one counter an element: its row as the index and its column as the lane."""
+    rows, columns = (*shape, 1, 1)[:2]
+    return np.arange(rows, dtype=np.uint32)[:, None], np.arange(columns, dtype=np.uint32)[None, :]

@@ -1,0 +1,74 @@
+"""What the learning rate is multiplied by as training goes on."""
+
+from abc import abstractmethod
+from typing import Annotated
+
+import numpy as np
+from jaxtyping import Float32
+from pydantic import Field, model_validator
+
+from elegans.component import Component
+
+Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A learning rate, a weight decay or a factor: finite, at least 0."""
+
+
+class Schedule(Component, family=True):
+    """What the learning rate is multiplied by at each step."""
+
+    host_only = True
+
+    @abstractmethod
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the factors of the steps first, …, first + count - 1 (counted from 0)."""
+
+
+class Constant(Schedule):
+    """The same learning rate throughout."""
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return ones."""
+        return np.ones(count, np.float32)
+
+
+class Piecewise(Schedule):
+    """A given factor from each given step on: ``Piecewise(steps=(0, 1000), factors=(1, 0.1))``.
+
+    Args:
+        steps: increasing, beginning with 0.
+        values: as many factors, each at least 0.
+    """
+
+    steps: tuple[Annotated[int, Field(ge=0)], ...]
+    values: tuple[Rate, ...]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Piecewise":
+        if not self.steps or self.steps[0] != 0 or list(self.steps) != sorted(set(self.steps)):
+            raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={self.steps}")
+        if len(self.steps) != len(self.values):
+            raise ValueError(
+                f"a piecewise schedule must have as many values as steps: steps={self.steps}, values={self.values}"
+            )
+        return self
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the value of the last given step that is not later."""
+        place = np.searchsorted(self.steps, np.arange(first, first + count), side="right") - 1
+        return np.asarray(self.values, np.float32)[place]
+
+
+class Cosine(Schedule):
+    """From 1 down to 0 along half a cosine: (1 + cos(pi t / steps)) / 2, and 0 after.
+
+    Args:
+        steps: how long the descent takes.
+    """
+
+    shorthand = "steps"
+    steps: Annotated[int, Field(ge=1)]
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        """Return the points of the half cosine."""
+        progress = np.minimum(np.arange(first, first + count) / self.steps, 1)
+        return ((1 + np.cos(np.pi * progress)) / 2).astype(np.float32)
