@@ -104,8 +104,8 @@ def biased_linear_bound(k: int, features: int, norm: float, form: Form = "correc
     """
     require_positive("Theorem 2", k=k, features=features, norm=norm)
     require_form(form)
-    size = math.sqrt(features) * norm if form == "corrected" else math.sqrt(features * norm)
-    return 0.5 - size / (2**k * math.sqrt(2))
+    size: float = math.sqrt(features) * norm if form == "corrected" else math.sqrt(features * norm)
+    return 0.5 - size / (2.0**k * math.sqrt(2))
 
 
 def biased_average_bound(n: int, k: int, features: int, norm: float) -> float:
