@@ -1,6 +1,6 @@
 """What a theorem asks of its arguments, and the numbers that calculators take."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Literal
 
@@ -75,3 +75,14 @@ def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
     require(len(chosen) == len(listed), f"{name} must hold distinct coordinates", **{name: listed})
     require(all(0 <= place < n for place in chosen), f"{name} must lie in 0..n-1", **{name: listed}, n=n)
     return chosen
+
+
+def least_count(enough: Callable[[int], bool], low: int) -> int:
+    """Return the smallest number above ``low`` that is enough, for a condition that goes on to hold once it does."""
+    high = 2 * low
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

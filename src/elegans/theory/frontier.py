@@ -229,6 +229,53 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
     return float(sq_threshold(n, k, form)) / sq_resource(parameters, steps, 1, delta)
 
 
+def sq_correlated_fraction(n: int, k: int, tau: Number) -> Fraction:
+    """Return a bound on the share of parities with which one statistical query correlates by more than its tolerance.
+
+    Formula: 1 / (tau^2 C(n, k)), at most 1, for a query bounded by 1 (Bessel: squared correlations add to at most 1).
+    Source: thesis, appendix B.1.1; Kearns, "Efficient noise-tolerant learning from statistical queries" (1998).
+
+    Args:
+        n: the number of inputs.
+        k: the size of the support, from 1 to n.
+        tau: the tolerance, above 0.
+
+    Returns:
+        The exact bound.
+
+    Raises:
+        TheoryError: k lies outside 1..n or the tolerance is not positive.
+    """
+    require_parity(n, k, "an (n, k)-parity")
+    require_positive("statistical queries", tau=tau)
+    return min(Fraction(1), 1 / (Fraction(tau) ** 2 * math.comb(n, k)))
+
+
+def sq_queries(n: int, k: int, tau: Number) -> int:
+    """Return the least number of statistical queries that may identify a parity, when answers may err by a tolerance.
+
+    An adversary answers 0 as long as it may: each answer rules out fewer than 1 / tau^2 parities, and all but one must
+    go.
+
+    Formula: T >= (C(n, k) - 1) tau^2, so that T / tau^2 is of order n^k.
+    Source: thesis, appendix B.1.1, with its constant.
+
+    Args:
+        n: the number of inputs.
+        k: the size of the support, from 1 to n.
+        tau: the tolerance, above 0.
+
+    Returns:
+        The number of queries.
+
+    Raises:
+        TheoryError: k lies outside 1..n or the tolerance is not positive.
+    """
+    require_parity(n, k, "an (n, k)-parity")
+    require_positive("statistical queries", tau=tau)
+    return math.ceil((math.comb(n, k) - 1) * Fraction(tau) ** 2)
+
+
 def over_sparse_frontier(n: int, k: int, s: int, *, truncated: bool = False) -> Resources:
     """Return the width and sample of over-sparse initialisation, constants and logarithms dropped.
 

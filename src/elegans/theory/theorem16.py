@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from elegans.theory.domain import (
     Form,
     Number,
+    least_count,
     require,
     require_form,
     require_over_sparse,
@@ -226,13 +227,7 @@ def lemma14_steps(norm: float, feature_norm: float, epsilon: float, form: Form =
     require_form(form)
     scale, extra = (norm, 1) if form == "corrected" else (1.0, 0)
     needed = 100 / epsilon**2 * (scale * (feature_norm + 1 / norm)) ** 2
-    low, high = 2, 4
-    while high < needed * (extra + math.log(high)):
-        low, high = high, high * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle >= needed * (extra + math.log(middle)) else (middle, high)
-    return high
+    return least_count(lambda steps: steps >= needed * (extra + math.log(steps)), 2)
 
 
 def lemma14_loss(epsilon: float, form: Form = "corrected") -> float:

@@ -1,0 +1,237 @@
+"""Population gradients of single neurons, for any activation: closed forms, enumeration, and estimates.
+
+Everything is about the correlations G_i = E[y x_i sigma'(w . x + b)] of neurons with the parity y over a support S: the
+negative gradient of the correlation loss, and of the hinge loss at an output of 0. Rows are neurons.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elegans.theory.domain import coordinates, require
+from elegans.theory.fourier import fourier_coefficients
+from elegans.theory.gaps import gap_correlations
+
+LARGEST_ENUMERATED = 20
+"""The largest number of inputs over which any activation's derivative is averaged: 2^20 values a neuron."""
+
+_ENTRIES = 2**22
+
+Derivative = Callable[[np.ndarray], np.ndarray]
+"""The derivative of an activation, entry by entry."""
+
+
+class Sinusoid(NamedTuple):
+    """The activation sin(frequency z + phase)."""
+
+    frequency: float = 1.0
+    phase: float = 0.0
+
+
+SINE = Sinusoid()
+"""The activation sin(z)."""
+
+
+def interpolating_phase(k: int) -> float:
+    """Return the phase with which a sinusoid makes the parity of k signs out of their sum.
+
+    It keeps the gap alive without a bias, too: the derivative is then even for odd k and odd for even k, as the degrees
+    k - 1 and k + 1 are. A plain sine without a bias has no gap for even k, a plain cosine none for odd k.
+
+    Formula: beta = pi (1 - k) / 2: sin(pi (k - 2 j) / 2 + beta) = (-1)^j for j = 0..k.
+    Source: derived here, for the shifted sinusoids of the thesis, section 5.3.1.
+
+    Args:
+        k: the size of the support.
+
+    Returns:
+        The phase in [0, 2 pi).
+
+    Raises:
+        TheoryError: k is below 1.
+    """
+    require(k >= 1, "k must be at least 1 (interpolating sinusoid)", k=k)
+    return (1 - k) % 4 * math.pi / 2
+
+
+def sinusoid_coefficients(
+    weight: Any, bias: Any, members: Iterable[int], sinusoid: Sinusoid | tuple[float, float] = SINE
+) -> np.ndarray:
+    """Return a Fourier coefficient of sinusoids of weighted sums of signs, for any number of signs.
+
+    Formula: Im(e^(i (omega b + beta)) i^|A|) prod_{j in A} sin(omega w_j) prod_{j not in A} cos(omega w_j).
+    Source: derived here: E[e^(i omega w_j x_j)] = cos(omega w_j) and E[x_j e^(i omega w_j x_j)] = i sin(omega w_j).
+
+    Args:
+        weight: shape (..., n).
+        bias: shape (...), or one number.
+        members: the coordinates of A.
+        sinusoid: the frequency omega and the phase beta of sin(omega z + beta). A cosine has pi / 2 more phase.
+
+    Returns:
+        float64 of shape (...).
+
+    Raises:
+        TheoryError: a coordinate outside 0..n-1.
+    """
+    frequency, phase = sinusoid
+    angle = frequency * np.asarray(weight, np.float64)
+    chosen = sorted(coordinates("members", members, angle.shape[-1]))
+    factors = np.cos(angle)
+    factors[..., chosen] = np.sin(angle[..., chosen])
+    shift = frequency * np.asarray(bias, np.float64) + phase
+    return np.asarray(np.sin(shift + math.pi / 2 * (len(chosen) % 4)) * factors.prod(axis=-1))
+
+
+def sinusoid_correlations(
+    weight: Any, bias: Any, support: Iterable[int], sinusoid: Sinusoid | tuple[float, float] = SINE
+) -> np.ndarray:
+    """Return the correlations of sinusoidal neurons, exactly and for any number of inputs.
+
+    Formula: G_i = omega f^(S ^ i) for f = cos(omega (w . x + b) + beta), S ^ i being S without or with i.
+    Source: derived here, for the neurons of the thesis, section 5.3.1 and appendix B.3.1.
+
+    Args:
+        weight: shape (..., n).
+        bias: shape (...), or one number.
+        support: the coordinates of S.
+        sinusoid: the frequency omega and the phase beta of the activation sin(omega z + beta).
+
+    Returns:
+        float64 of shape (..., n).
+
+    Raises:
+        TheoryError: a coordinate outside 0..n-1.
+    """
+    frequency, phase = sinusoid
+    rows = np.asarray(weight, np.float64)
+    n = rows.shape[-1]
+    relevant = coordinates("support", support, n)
+    derivative = Sinusoid(frequency, phase + math.pi / 2)
+    columns = [sinusoid_coefficients(rows, bias, relevant ^ {i}, derivative) for i in range(n)]
+    return np.asarray(frequency * np.stack(columns, axis=-1))
+
+
+def power_correlations(weight: Any, support: Iterable[int], degree: int | None = None) -> np.ndarray:
+    """Return the correlations of neurons with the activation z^d, exactly and for any number of inputs and any bias.
+
+    A derivative of degree d - 1 has no coefficient of degree k + 1, and of degree k - 1 only for d = k (below the
+    degree of the parity the gradient vanishes: greedy training of such a layer has no signal).
+
+    Formula: for d = k: G_i = k! prod_{j in S - i} w_j for i in S, 0 elsewhere; for d < k: 0.
+    Source: derived here, for the networks of the thesis, section 5.3.1 and appendix B.3.7.
+
+    Args:
+        weight: shape (..., n).
+        support: the k coordinates of S.
+        degree: d, from 1 to k; k by default.
+
+    Returns:
+        float64 of shape (..., n).
+
+    Raises:
+        TheoryError: the degree lies outside 1..k, or a coordinate outside 0..n-1.
+    """
+    rows = np.asarray(weight, np.float64)
+    relevant = sorted(coordinates("support", support, rows.shape[-1]))
+    k = len(relevant)
+    chosen = k if degree is None else degree
+    require(1 <= chosen <= k, "degree must lie in 1..k for the closed form of z^d", degree=chosen, k=k)
+    correlations = np.zeros_like(rows)
+    if chosen == k:
+        for i in relevant:
+            others = [j for j in relevant if j != i]
+            correlations[..., i] = math.factorial(k) * rows[..., others].prod(axis=-1)
+    return correlations
+
+
+def neuron_correlations(
+    activation: Derivative | Sinusoid | tuple[float, float] | int, weight: Any, bias: Any, support: Iterable[int]
+) -> np.ndarray:
+    """Return the exact correlations of many neurons at once, by a closed form where there is one, else by enumeration.
+
+    Formula: G_i = E[y x_i sigma'(w . x + b)] over uniform x, y the parity of x over S.
+    Source: thesis, appendix B.3.1.
+
+    Args:
+        activation: the derivative sigma' as a function of arrays, for means over all 2^n inputs by a fast
+            Walsh-Hadamard transform, n up to 20; or a sinusoid's (frequency, phase); or the degree d of z^d, at most k.
+        weight: shape (neurons, n).
+        bias: shape (neurons,), or one number.
+        support: the k coordinates of S.
+
+    Returns:
+        float64 of shape (neurons, n), for ``strict_gap`` and ``relaxed_gap``.
+
+    Raises:
+        TheoryError: too many inputs to enumerate, a degree outside 1..k, or a coordinate outside 0..n-1.
+    """
+    if isinstance(activation, int):
+        return power_correlations(weight, support, activation)
+    if isinstance(activation, tuple):
+        return sinusoid_correlations(weight, bias, support, activation)
+    rows = np.asarray(weight, np.float64)
+    neurons, n = rows.shape
+    require(
+        n <= LARGEST_ENUMERATED,
+        f"n must be at most {LARGEST_ENUMERATED} for means over all inputs (above it give a sinusoid or a degree, "
+        "which have closed forms, or estimate with sample_correlations)",
+        n=n,
+    )
+    relevant = sorted(coordinates("support", support, n))
+    offset = np.broadcast_to(np.asarray(bias, np.float64), (neurons,))
+    size = max(1, _ENTRIES >> n)
+    parts = [np.empty((0, n))]
+    for first in range(0, neurons, size):
+        values = activation(_preactivations(rows[first : first + size], offset[first : first + size]))
+        parts.append(gap_correlations(fourier_coefficients(values), relevant))
+    return np.concatenate(parts)
+
+
+def _preactivations(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Return w . x + b at all inputs, in the order of ``sign_table``: shape (neurons, 2^n)."""
+    sums: np.ndarray = (weight.sum(axis=1) + bias)[:, None]
+    for column in weight.T:
+        sums = np.concatenate([sums, sums - 2 * column[:, None]], axis=1)
+    return sums
+
+
+def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, y: Any) -> np.ndarray:
+    """Return the correlations of many neurons estimated on examples, each within about 1/sqrt(m) for |sigma'| <= 1.
+
+    The batch gradient of the correlation loss is their negative; absolute values are all that recovery looks at.
+
+    Formula: G_i = (1 / m) sum_a y_a x_ai sigma'(w . x_a + b).
+    Source: thesis, Proposition B.7.
+
+    Args:
+        derivative: the derivative sigma' as a function of arrays.
+        weight: shape (neurons, n).
+        bias: shape (neurons,), or one number.
+        x: examples of n signs, shape (m, n).
+        y: their labels, shape (m,).
+
+    Returns:
+        float64 of shape (neurons, n).
+
+    Raises:
+        TheoryError: shapes that do not fit, or no example.
+    """
+    rows, inputs, labels = (np.asarray(values, np.float64) for values in (weight, x, y))
+    require(
+        len(inputs) > 0 and inputs.shape == (len(labels), rows.shape[-1]),
+        "x must hold an example a label, of as many signs as there are weights",
+        x=inputs.shape,
+        y=labels.shape,
+        weight=rows.shape,
+    )
+    signed = inputs * labels[:, None]
+    size = max(1, _ENTRIES // len(rows))
+    offset = np.asarray(bias, np.float64)
+    total = np.zeros_like(rows)
+    for first in range(0, len(inputs), size):
+        part = slice(first, first + size)
+        total += derivative(inputs[part] @ rows.T + offset).T @ signed[part]
+    return np.asarray(total / len(inputs))
