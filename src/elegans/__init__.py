@@ -41,6 +41,7 @@ _HOMES = {
     ),
     "training": (
         "SGD",
+        "AdaDelta",
         "Adam",
         "Constant",
         "Constructed",

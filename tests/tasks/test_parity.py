@@ -93,3 +93,14 @@ def test_the_largest_sample_costs_no_memory():
     assert batch.max() > 9 * 10**8
     batch = el.Sample(10**9).batch(el.random.stream(0, "batches"), np.uint32(0), 1000, "epochs")
     assert len(np.unique(batch)) == 1000
+
+
+def test_a_disjoint_support_has_one_coordinate_a_block():
+    task = el.DisjointParity(n=12, k=3)
+    supports = np.array([task.draw(el.random.stream(seed, "task")) for seed in range(200)])
+    assert (supports // 4 == np.arange(3)).all()
+    assert all(len(np.unique(column)) == 4 for column in supports.T)
+    with pytest.raises(el.TrialError, match="n of a disjoint parity must be a multiple of k: n=10, k=3"):
+        el.DisjointParity(n=10, k=3)
+    with pytest.raises(el.TrialError, match="support must have one coordinate a block of 4"):
+        el.DisjointParity(n=12, k=3, support=(0, 1, 8))

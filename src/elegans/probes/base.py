@@ -13,7 +13,7 @@ from pydantic import Field
 from elegans import random
 from elegans.component import Component
 from elegans.models import Model
-from elegans.tasks import Task
+from elegans.tasks import SparseParity, Task
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,15 @@ class Snapshot:
         """The parameters at step 0."""
         return self.model.initialise(self.key("init"), self.task)
 
+    @property
+    def support(self) -> np.ndarray | None:
+        """The coordinates that the labels depend on, int64 of shape (k,), or None where the task has no such set."""
+        return np.asarray(self.hidden) if isinstance(self.task, SparseParity) else None
+
     def examples(self, stream: str, count: int) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
         """Return the first examples of a stream: inputs (count, n) and clean labels (count,)."""
-        return self.task.examples(self.hidden, self.key(stream), np.arange(count, dtype=np.uint32))
+        hidden = self.task.held_out(self.hidden) if stream == "test" else self.hidden
+        return self.task.examples(hidden, self.key(stream), np.arange(count, dtype=np.uint32))
 
 
 class Probe(Component, family=True):

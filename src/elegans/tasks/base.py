@@ -38,6 +38,10 @@ class Task(Component, family=True):
         """
         return None
 
+    def held_out(self, hidden: Any) -> Any:
+        """Return what held-out examples are made with instead of ``hidden``, for tasks on data; the same by default."""
+        return hidden
+
     @abstractmethod
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]

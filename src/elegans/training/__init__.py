@@ -7,7 +7,7 @@ from elegans.probes import Probe
 from elegans.training.engines import choose
 from elegans.training.loop import Watch, train_together
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
-from elegans.training.optimisers import SGD, Adam, LayerRates, Minibatches, Training
+from elegans.training.optimisers import SGD, AdaDelta, Adam, LayerRates, Minibatches, Training
 from elegans.training.outcome import Curve, Outcome
 from elegans.training.schedules import Constant, Cosine, Piecewise, Schedule
 from elegans.training.theorems import (
@@ -26,6 +26,7 @@ from elegans.training.trial import Trial
 
 __all__ = [
     "SGD",
+    "AdaDelta",
     "Adam",
     "Constant",
     "Constructed",

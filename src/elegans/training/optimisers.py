@@ -1,4 +1,4 @@
-"""How parameters move: stochastic gradient descent, and Adam."""
+"""How parameters move: stochastic gradient descent, Adam and AdaDelta."""
 
 from abc import abstractmethod
 from itertools import accumulate
@@ -13,6 +13,10 @@ from elegans.models import Model, Success
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
 from elegans.training.schedules import Constant, Rate, Schedule
+
+Kept = Annotated[float, Field(ge=0, lt=1)]
+"""How much of a running mean is kept a step."""
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class LayerRates(Component):
@@ -157,13 +161,42 @@ class SGD(Descent):
         return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
 
 
-class Adam(Descent):
-    """Adam: steps by the running mean of the gradient over the root of that of its square, both without bias.
+class Adaptive(Descent):
+    """What trainings have in common whose steps are scaled by the gradients before them.
 
-    A step moves theta to theta - learning_rate x factor x (m / (sqrt(v) + epsilon) + weight_decay x theta); the decay
-    stands outside the means, as in AdamW.
+    A step moves theta to theta - learning_rate x factor x (direction + weight_decay x theta): the decay stands outside
+    the running means, as in AdamW (Loshchilov and Hutter, 2019).
+    """
 
-    Source: Kingma and Ba (2015); Loshchilov and Hutter (2019) for the decay.
+    @abstractmethod
+    def directions(self) -> Any:
+        """Return the optax transformation from gradients to directions."""
+
+    def optimiser(self, factor: Any) -> Any:
+        """Return the optax transformation of one step."""
+        import jax
+        import optax
+
+        scaled = self.directions()
+
+        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
+            directions, state = scaled.update(gradients, state, parameters)
+
+            def move(path: Any, direction: Any, parameter: Any) -> Any:
+                learning_rate, weight_decay = self.rates(dotted(path))
+                return -(learning_rate * factor) * (direction + weight_decay * parameter)
+
+            return jax.tree_util.tree_map_with_path(move, directions, parameters), state
+
+        return optax.GradientTransformation(scaled.init, update)
+
+
+class Adam(Adaptive):
+    """Adam: directions m / (sqrt(v) + epsilon), with running means m of the gradient and v of its square.
+
+    Both means are without the bias of their beginning at 0. The other arguments are those of ``SGD``.
+
+    Source: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 
     Args:
         beta1: how much of the mean is kept a step.
@@ -181,27 +214,47 @@ class Adam(Descent):
     """
 
     learning_rate: Rate = 0.001
-    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-8
+    beta1: Kept = 0.9
+    beta2: Kept = 0.999
+    epsilon: Positive = 1e-8
 
-    def optimiser(self, factor: Any) -> Any:
-        """Return the optax transformation of one step."""
-        import jax
+    def directions(self) -> Any:
+        """Return the optax transformation from gradients to directions."""
         import optax
 
-        scaled = optax.scale_by_adam(b1=self.beta1, b2=self.beta2, eps=self.epsilon)
+        return optax.scale_by_adam(b1=self.beta1, b2=self.beta2, eps=self.epsilon)
 
-        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-            directions, state = scaled.update(gradients, state, parameters)
 
-            def move(path: Any, direction: Any, parameter: Any) -> Any:
-                learning_rate, weight_decay = self.rates(dotted(path))
-                return -(learning_rate * factor) * (direction + weight_decay * parameter)
+class AdaDelta(Adaptive, kind="adadelta"):
+    """AdaDelta: directions sqrt(u + epsilon) / sqrt(v + epsilon) x gradient, v and u being running mean squares.
 
-            return jax.tree_util.tree_map_with_path(move, directions, parameters), state
+    v is that of the gradients, u that of the directions before. The other arguments are those of ``SGD``.
 
-        return optax.GradientTransformation(scaled.init, update)
+    Source: Zeiler, "ADADELTA: an adaptive learning rate method" (2012).
+
+    Args:
+        rho: how much of the mean squares is kept a step.
+        epsilon: what is added under both roots.
+        learning_rate: at least 0.
+        weight_decay: at least 0.
+        schedule: what the learning rate is multiplied by at each step.
+        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        steps: the largest number of steps.
+        batch_size: the number of examples in a minibatch.
+        loss: the loss, by name or as a component.
+        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    learning_rate: Rate = 1.0
+    rho: Kept = 0.95
+    epsilon: Positive = 1e-6
+
+    def directions(self) -> Any:
+        """Return the optax transformation from gradients to directions."""
+        import optax
+
+        return optax.scale_by_adadelta(rho=self.rho, eps=self.epsilon)
 
 
 def dotted(path: Any) -> str:

@@ -238,7 +238,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     def wrong(noisy: bool) -> Callable[..., Any]:
         def one(parameters: Any, inputs: Any, index: Any) -> Any:
             trial = template.substitute(inputs["traced"])
-            x, y = trial.task.examples(inputs["hidden"], random.Key(*inputs["examples"]), index)
+            hidden = inputs["hidden"] if noisy else trial.task.held_out(inputs["hidden"])
+            x, y = trial.task.examples(hidden, random.Key(*inputs["examples"]), index)
             y = corrupt(trial, inputs, y, index) if noisy else y
             return ~(y * outputs(trial, parameters, x) > 0)
 

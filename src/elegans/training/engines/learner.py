@@ -78,5 +78,6 @@ class _Pupil:
         if stream == "sample":
             x, y = self.lesson.examples(index)
         else:
-            x, y = self.lesson.task.examples(self.lesson.hidden, self.lesson.key(stream), index)
+            hidden = self.lesson.task.held_out(self.lesson.hidden)
+            x, y = self.lesson.task.examples(hidden, self.lesson.key(stream), index)
         return np.asarray(~(y * self.model.apply(self.course.parameters, x) > 0))
