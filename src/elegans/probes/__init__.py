@@ -3,6 +3,7 @@
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.errors import TestError, TrainError
 from elegans.probes.fourier import FourierGap
+from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
 
-__all__ = ["FourierGap", "Probe", "Snapshot", "StrongestNeurons", "TestError", "TrainError"]
+__all__ = ["FourierGap", "Probe", "Snapshot", "StrongestNeurons", "TestError", "TrainError", "WeightMovement"]

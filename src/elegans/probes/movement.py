@@ -1,0 +1,61 @@
+"""How far the first layer's weights have moved, and where: what grows while loss and accuracy stand still."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from elegans.models import Learner, Model
+from elegans.probes.base import Probe, Snapshot
+from elegans.tasks import Task
+
+
+class WeightMovement(Probe):
+    """The largest change of a first-layer weight since the start: rho = max |W_t - W_0|, everywhere and by place.
+
+    Differences are taken in float32, as the weights are held. What rho would be without anything to learn is seen in
+    the same trial with ``task.noise`` at 0.5: labels are then independent of inputs, and all else is drawn alike.
+
+    Source: thesis, chapter 5, section 5.3 (the measure of hidden progress).
+
+    Args:
+        every: how many steps lie between two measurements.
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse models whose parameters have no layer ``hidden`` with a ``weight``."""
+        require_hidden(self, task, model)
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``movement``, and on tasks with a support its parts.
+
+        These are ``relevant`` (the largest change on the support), ``irrelevant`` (the largest elsewhere) and
+        ``leader`` (1 where the first exceeds the second, else 0). Where the support is everything there is only
+        ``relevant``.
+        """
+        moved = np.abs(hidden_weight(snapshot.parameters) - hidden_weight(snapshot.initial)).max(axis=0)
+        found = {"movement": float(moved.max())}
+        if snapshot.support is None:
+            return found
+        found["relevant"] = float(moved[snapshot.support].max())
+        elsewhere = np.delete(moved, snapshot.support)
+        if len(elsewhere):
+            found["irrelevant"] = float(elsewhere.max())
+            found["leader"] = float(found["relevant"] > found["irrelevant"])
+        return found
+
+
+def hidden_weight(parameters: Any) -> Float32[np.ndarray, "neurons n"]:
+    """Return the first layer's weights, a row a neuron."""
+    weight: Float32[np.ndarray, "neurons n"] = np.asarray(parameters["hidden"]["weight"])
+    return weight
+
+
+def require_hidden(probe: Probe, task: Task, model: Model) -> None:
+    """Refuse models whose parameters have no layer ``hidden`` with a ``weight``.
+
+    Raises:
+        ValueError: with the rule and the value.
+    """
+    if isinstance(model, Learner) or "hidden.weight" not in model.parameter_names(task):
+        raise ValueError(f"{probe.kind} must look at a network with hidden weights: {model.kind}")
