@@ -147,7 +147,7 @@ def test_measures_may_be_numpys_own(toy):
     toy()
     with Store() as store:
         el.run(el.grid(TRIAL, {}), store, engine="toy", probes=[Unplain(every=4)])
-        assert store.outcome(TRIAL).measures["unplain"]["row"][0] == [0, 1]
+        assert store.outcome(TRIAL).measures["unplain"]["row"].tolist() == [[0, 1], [0, 1]]
 
 
 impossible = el.grid(TRIAL, {"task.n": [12, 13]})

@@ -212,6 +212,53 @@ def test_measures_of_other_probes_are_kept():
         assert found.settled.sum() == 0
 
 
+def test_measures_that_are_arrays_come_back_as_arrays_to_the_last_bit():
+    trial = next(iter(SWEEP))
+    rows = [np.float32([[step, 0.1], [np.nan, -np.inf]]) for step in range(3)]
+    ragged = [np.arange(size) for size in (1, 2, 3)]
+    taken = {"step": [0, 2, 4], "weight": rows, "ragged": ragged, "error": [0.1, 1 / 3, float("nan")]}
+    with Store() as store:
+        fill(store, [outcome(trial, measures={"mine": taken, "other": {"step": [0], "place": [np.arange(4)]}})])
+        mine, other = store.outcome(trial).measures.values()
+        assert mine["weight"].dtype == np.float32
+        np.testing.assert_array_equal(mine["weight"], np.stack(rows))
+        assert mine["ragged"] == [[0], [0, 1], [0, 1, 2]]
+        np.testing.assert_array_equal(mine["error"], taken["error"])
+        np.testing.assert_array_equal(other["place"], [[0, 1, 2, 3]])
+
+
+def test_a_trajectory_takes_little_more_than_its_numbers(tmp_path):
+    """100 measurements of 50 weights: 20000 bytes as float32, where JSON takes 100000."""
+    trial = next(iter(SWEEP))
+    walk = list(np.random.default_rng(0).normal(size=(100, 50)).cumsum(axis=0).astype(np.float32))
+    with Store(tmp_path / "runs.db") as store:
+        fill(store, [outcome(trial, measures={"mine": {"step": list(range(100)), "weight": walk}})])
+    connection = sqlite3.connect(tmp_path / "runs.db")
+    ((size,),) = connection.execute("SELECT length(measures) FROM details").fetchall()
+    connection.close()
+    assert size < 21_000
+
+
+def test_a_store_of_version_1_keeps_all_that_it_has(tmp_path):
+    """There measures are JSON texts. Reading changes nothing; writing makes the store one of version 2."""
+    path, (trial, another) = tmp_path / "runs.db", list(SWEEP)[:2]
+    old = {"test-error": {"step": [0, 2], "error": [0.5, 1 / 3]}}
+    with Store(path) as store:
+        fill(store, [outcome(trial, measures=old)], probes=[el.probes.TestError()])
+    text = json.dumps(old).replace("'", "''")
+    foreign(path, f"UPDATE details SET measures = '{text}'", "UPDATE meta SET value = '1' WHERE key = 'version'")
+    before = path.read_bytes()
+    with Store(path, create=False) as store:
+        assert store.outcome(trial).measures == old
+    assert path.read_bytes() == before
+    new = {"train-error": {"step": [0], "error": [0.25]}}
+    with Store(path) as store:
+        fill(store, [outcome(trial, measures=new), outcome(another, measures=new)], probes=[el.probes.TrainError()])
+    with Store(path, create=False) as store:
+        assert store.outcome(trial).measures == old | new
+        assert store.outcome(another).measures == new
+
+
 def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused():
     with Store() as store:
         run, _ = store.begin(SWEEP)
@@ -244,7 +291,7 @@ def other_meta(path):
 
 def newer(path):
     Store(path).close()
-    foreign(path, "UPDATE meta SET value = '2' WHERE key = 'version'")
+    foreign(path, "UPDATE meta SET value = '3' WHERE key = 'version'")
 
 
 @pytest.mark.parametrize(
@@ -253,8 +300,8 @@ def newer(path):
         (no_sqlite, True, "a store must be an SQLite file: {path} (file is not a database)"),
         (other_tables, True, "a store must be made by elegans: {path} holds other tables (sales)"),
         (other_meta, True, "a store must be made by elegans: {path} holds other tables (meta)"),
-        (newer, True, "a store must be of version 1: {path} is of version 2, of a newer elegans"),
-        (newer, False, "a store must be of version 1: {path} is of version 2, of a newer elegans"),
+        (newer, True, "a store must be of version 2: {path} is of version 3, of a newer elegans"),
+        (newer, False, "a store must be of version 2: {path} is of version 3, of a newer elegans"),
         (lambda path: path.mkdir(), True, "a store must be a file, not a folder: {path}"),
         (lambda path: None, False, "a store must exist to be read: {path}"),
         (lambda path: path.touch(), False, "a store must hold a table of outcomes: {path} is empty"),

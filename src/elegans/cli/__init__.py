@@ -264,7 +264,8 @@ def _train(trial: Any, probes: list[str], engine: str) -> int:
         _say("interrupted: a single trial keeps nothing; the same command begins it again")
         return Exit.INTERRUPTED
     for kind in probes:
-        last = {name: values[-1] for name, values in outcome.measures[kind].items() if name != "step"}
+        taken = outcome.measures[kind].items()
+        last = {name: values[-1] for name, values in taken if name != "step" and not getattr(values[-1], "ndim", 0)}
         _say(f"{kind}: " + ", ".join(f"{name} {value:.4g}" for name, value in last.items()))
     _say(ending(outcome))
     return Exit.SOME_FAILED if outcome.state == "failed" else Exit.WELL

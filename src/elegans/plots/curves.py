@@ -52,12 +52,12 @@ def describe(trial: Trial) -> str:
 
 
 def _draw_measures(ax: Axes, outcome: Outcome) -> None:
-    """Draw error measures on the left axis and all others on a second one, sharing one cycle of colours."""
+    """Draw error measures on the left axis and all other numbers on a second one, sharing one cycle of colours."""
     colours = iter(COLOURS[1:2] + COLOURS[3:] + COLOURS[:3])
     other: Axes | None = None
     for kind, taken in outcome.measures.items():
         for name, values in taken.items():
-            if name == "step":
+            if name == "step" or np.ndim(values) != 1:
                 continue
             label = kind.replace("-", " ") if name == "error" else f"{kind.replace('-', ' ')}: {name}"
             on_left = name == "error"

@@ -1,7 +1,7 @@
 """What is seen inside a network while it learns: the contract of a probe."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -71,8 +71,8 @@ class Probe(Component, family=True):
     every: Annotated[int, Field(ge=1)] = 100
 
     @abstractmethod
-    def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return the named quantities of one network at one step."""
+    def measure(self, snapshot: Snapshot) -> Mapping[str, float | np.ndarray]:
+        """Return the named quantities of one network at one step: numbers, or arrays of a shape that stays."""
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse a trial that this probe cannot look into.

@@ -16,7 +16,8 @@ from elegans.probes import Probe
 from elegans.sweeps import liveness
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.grid import Sweep
-from elegans.sweeps.reading import Survey, cell_numbers, read_measures, signed, survey
+from elegans.sweeps.measures import pack_measures, read_measures
+from elegans.sweeps.reading import MEASURES, Survey, cell_numbers, signed, survey
 from elegans.sweeps.schema import CELLS, DETAILS, RUNS, TRIALS
 from elegans.training.outcome import FINISHED, Outcome
 from elegans.training.trial import Trial
@@ -230,14 +231,9 @@ def _details(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
         "cell": row["number"],
         "seed": row["place"],
         "curve": outcome.curve.to_bytes() if outcome.curve.step else None,
-        "measures": json.dumps(outcome.measures, default=_plain) if outcome.measures else None,
+        "measures": pack_measures(outcome.measures) if outcome.measures else None,
         "error": outcome.error,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return NumPy's numbers and arrays, which a probe may measure, as JSON has them."""
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
 def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str, Any], outcome: Outcome) -> None:
@@ -249,8 +245,8 @@ def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str
     before = connection.scalar(select(TRIALS.c.probes).where(there))
     if not before:
         return
-    measures = {**read_measures(connection.scalar(select(DETAILS.c.measures).where(here))), **outcome.measures}
-    detail["measures"] = json.dumps(measures, default=_plain)
+    measures = {**read_measures(connection.scalar(select(MEASURES).where(here))), **outcome.measures}
+    detail["measures"] = pack_measures(measures)
     probes = {probe["kind"]: probe for probe in (*json.loads(before), *json.loads(row["probes"]))}
     row["probes"] = json.dumps([probes[kind] for kind in sorted(probes)], sort_keys=True)
 

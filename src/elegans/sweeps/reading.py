@@ -1,18 +1,18 @@
 """What is read from a store: fast, in columns, a bounded number of rows at a time."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, RowMapping, Select, String, case, cast, func, select
+from sqlalchemy import Connection, LargeBinary, RowMapping, Select, String, case, cast, func, select
 
 from elegans.component import suggest
 from elegans.errors import StoreError
 from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, median, numbers, read_columns, whole_numbers
 from elegans.sweeps.grid import Sweep
+from elegans.sweeps.measures import read_measures
 from elegans.sweeps.places import Places
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
 from elegans.training.outcome import FINISHED, Curve, Outcome, State
@@ -28,6 +28,9 @@ RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds"
 
 STATES: tuple[State, ...] = (*FINISHED, "failed", "interrupted")
 """Every state of an outcome."""
+
+MEASURES = cast(DETAILS.c.measures, LargeBinary)
+"""Packed measures: what a store of version 1 has as a text is bytes, too."""
 
 Settles = Callable[[str | None, str | None], bool]
 """Whether a trial's state and probes are all that is asked for."""
@@ -250,17 +253,11 @@ def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
     )
 
 
-def read_measures(text: str | None) -> dict[str, dict[str, list[Any]]]:
-    """Return measures from JSON."""
-    found: dict[str, dict[str, list[Any]]] = json.loads(text) if text else {}
-    return found
-
-
 def outcome_rows(number: int) -> Select[Any]:
     """Return the query for the outcomes of one cell, with their details."""
     same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
     return (
-        select(TRIALS, DETAILS.c.curve, DETAILS.c.measures, DETAILS.c.error)
+        select(TRIALS, DETAILS.c.curve, MEASURES.label("measures"), DETAILS.c.error)
         .join(DETAILS, same, isouter=True)
         .where(TRIALS.c.cell == number, TRIALS.c.state.is_not(None))
     )

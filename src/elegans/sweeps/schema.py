@@ -29,12 +29,14 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from elegans.errors import StoreError
 
-FORMAT, VERSION = "elegans-store", "1"
+FORMAT, VERSION, TEXTUAL = "elegans-store", "2", "1"
+"""The format, its version, and the version before, whose measures are texts. An SQLite column holds both."""
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one before it gives up."""
 
@@ -87,11 +89,11 @@ DETAILS = Table(
     Column("cell", Integer, ForeignKey("cells.id"), primary_key=True, autoincrement=False),
     Column("seed", BigInteger, primary_key=True, autoincrement=False),
     Column("curve", LargeBinary),
-    Column("measures", Text),
+    Column("measures", LargeBinary),
     Column("error", Text),
     sqlite_with_rowid=False,
 )
-"""What few ask for and would slow the others down: packed curve, measures, traceback."""
+"""What few ask for and would slow the others down: packed curve, packed measures, traceback."""
 
 RUNS = Table(
     "runs",
@@ -225,26 +227,29 @@ def _on_begin(connection: Connection) -> None:
 
 
 def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
-    """Make sure that the database is a store of this version; make it one where it is empty."""
+    """Make sure that the database is a store of this version; make it one where it is empty or of the one before."""
     place = str(path or engine.url)
     with engine.connect() as connection:
-        if _is_store(connection, place):
+        version = _version(connection, place)
+        if version == VERSION or (version and read_only):
             return
     if read_only:
         raise StoreError(f"a store must hold a table of outcomes: {place} is empty")
-    if path is not None:
+    if path is not None and version is None:
         _use_write_ahead_log(engine)
     with engine.connect().execution_options(writing=True) as connection, connection.begin():
-        if not _is_store(connection, place):
+        if _version(connection, place) is None:
             _TABLES.create_all(connection)
             connection.execute(insert(META), [{"key": "format", "value": FORMAT}, {"key": "version", "value": VERSION}])
+        else:
+            connection.execute(update(META).where(META.c.key == "version").values(value=VERSION))
 
 
-def _is_store(connection: Connection, place: str) -> bool:
-    """Return False where the database is empty; refuse one that is something else."""
+def _version(connection: Connection, place: str) -> str | None:
+    """Return a store's version, None where the database is empty; refuse one that is something else."""
     tables = inspect(connection).get_table_names()
     if not tables:
-        return False
+        return None
     found: dict[str, str] = {}
     if META.name in tables and {"key", "value"} <= {
         column["name"] for column in inspect(connection).get_columns(META.name)
@@ -254,11 +259,12 @@ def _is_store(connection: Connection, place: str) -> bool:
         raise StoreError(
             f"a store must be made by elegans: {place} holds other tables ({', '.join(sorted(tables)[:3])})"
         )
-    if found.get("version") != VERSION:
-        raise StoreError(
-            f"a store must be of version {VERSION}: {place} is of version {found.get('version')}, of a newer elegans"
-        )
-    return True
+    version = found.get("version")
+    if version == TEXTUAL and connection.dialect.name != "sqlite":
+        raise StoreError(f"a store of version {TEXTUAL} must be an SQLite database: {place}")
+    if version not in (TEXTUAL, VERSION):
+        raise StoreError(f"a store must be of version {VERSION}: {place} is of version {version}, of a newer elegans")
+    return version
 
 
 def _use_write_ahead_log(engine: Engine) -> None:

@@ -72,7 +72,8 @@ class Outcome:
         engine: the engine that advanced it.
         error: the traceback of a failed trial, or None.
         curve: the minibatch loss and error along the way.
-        measures: by probe kind, the measured quantities: ``step`` and one list of values for each name.
+        measures: by probe kind, the measured quantities: ``step`` and for each name one value a measurement: a list,
+            or for quantities that are arrays, read back from a store, one array with a row a measurement.
         parameters: the final parameters as NumPy arrays, where the trial was trained in this process.
     """
 
@@ -87,7 +88,7 @@ class Outcome:
     engine: str | None = None
     error: str | None = None
     curve: Curve = field(default_factory=Curve)
-    measures: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    measures: dict[str, dict[str, Any]] = field(default_factory=dict)
     parameters: Any = None
 
     @property
