@@ -105,13 +105,13 @@ def _below(m: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     width = int(counts.max(initial=0)) + 2
     chance, mean = np.ones((len(counts), width)), np.zeros((len(counts), width))
     for row, count in enumerate(counts):
-        chance[row, : count + 2], mean[row, : count + 2] = _sums_of_signs(int(count))
+        chance[row, : count + 2], mean[row, : count + 2] = sums_of_signs(int(count))
     column = np.clip((limit + m) // 2 + 1, 0, m + 1)
     return chance[place, column], mean[place, column]
 
 
 @lru_cache(maxsize=4096)
-def _sums_of_signs(m: int) -> tuple[np.ndarray, np.ndarray]:
+def sums_of_signs(m: int) -> tuple[np.ndarray, np.ndarray]:
     """Return P and the partial mean of a sum of m signs with at most -1, 0, …, m of them +1, correctly rounded."""
     chance, mean = np.zeros(m + 2), np.zeros(m + 2)
     ways, passed, whole = 1, 0, 2**m
