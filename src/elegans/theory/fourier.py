@@ -127,6 +127,15 @@ def majority_coefficient(n: int, degree: int, tie: int = 0) -> Fraction:
     return tie * half_coefficient(n, degree) if n % 2 == 0 else Fraction(0)
 
 
+def majority_size(n: int, degree: int) -> float:
+    """Return |Maj^_n(d)| for odd n and d, by Stirling's series where exact binomials would have too many digits."""
+    if n <= 10_000:
+        return abs(float(majority_coefficient(n, degree)))
+    middle, j = (n - 1) // 2, (degree - 1) // 2
+    central = (1 - 1 / (8 * middle) + 1 / (128 * middle**2) + 5 / (1024 * middle**3)) / math.sqrt(math.pi * middle)
+    return math.comb(middle, j) / math.comb(2 * middle, 2 * j) * central
+
+
 def majority_ratio(n: int, degree: int) -> Fraction:
     """Return how much smaller a majority's next odd coefficient is, in absolute value.
 

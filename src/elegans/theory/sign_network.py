@@ -21,7 +21,7 @@ from elegans.theory.domain import (
     require_positive,
     require_probability,
 )
-from elegans.theory.fourier import majority_coefficient
+from elegans.theory.fourier import majority_size
 from elegans.theory.gaps import require_majority_gap, require_signs, sign_threshold_coefficient
 from elegans.theory.luck import neurons_for_any_good
 from elegans.theory.over_sparse import over_sparse_rate
@@ -130,7 +130,7 @@ def feature_bounds(n: int, k: int, tau: Number, form: Form = "corrected") -> Fea
     require_majority_gap(n, k, "Lemma B.4")
     require(tau >= 0, "tau must be at least 0 (Lemma B.4)", tau=tau)
     require_form(form)
-    unit = float(tau / abs(majority_coefficient(n, k - 1)))
+    unit = float(tau) / majority_size(n, k - 1)
     return FeatureBounds(unit / k if form == "corrected" else unit, ((k - 1) / (n - k) / 2 + unit) / k, unit / k)
 
 
@@ -188,7 +188,7 @@ def feature_precision(n: int, k: int, epsilon: float, form: Form = "corrected") 
     require_majority_gap(n, k, "Lemma B.5")
     require_probability("epsilon", epsilon, "Lemma B.5")
     require_form(form)
-    size = abs(float(majority_coefficient(n, k - 1)))
+    size = majority_size(n, k - 1)
     if form == "printed":
         return size / (16 * k * math.sqrt(2 * n * math.log(2 * k / epsilon)))
     still = feature_error(n, k, 0, epsilon)

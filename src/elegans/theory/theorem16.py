@@ -17,12 +17,12 @@ from elegans.theory.domain import (
     require_positive,
     require_probability,
 )
+from elegans.theory.fourier import majority_size
 from elegans.theory.luck import good_per_bias, lemma15_width
 from elegans.theory.over_sparse import (
     OFFSET,
     PAPER_OFFSET,
     over_sparse_biases,
-    over_sparse_rate,
     over_sparse_readout,
     readout_norm,
 )
@@ -254,15 +254,6 @@ def lemma14_loss(epsilon: float, form: Form = "corrected") -> float:
     return (4 + 5 * math.sqrt(2) if form == "corrected" else 7) * epsilon
 
 
-def _rate(k: int, s: int) -> float:
-    """Return 1 / (2k |C_{k,s}|), with Stirling's series where exact binomials would have too many digits."""
-    if s <= 10_000:
-        return float(over_sparse_rate(k, s))
-    middle, j = (s - 1) // 2, (k - 2) // 2
-    central = (1 - 1 / (8 * middle) + 1 / (128 * middle**2) + 5 / (1024 * middle**3)) / math.sqrt(math.pi * middle)
-    return math.comb(2 * middle, 2 * j) / (k * math.comb(middle, j) * central)
-
-
 def _require_lemma14(norm: float, feature_norm: float, epsilon: float) -> None:
     require_positive("Lemma 14", norm=norm, feature_norm=feature_norm)
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Lemma 14)", epsilon=epsilon)
@@ -332,7 +323,7 @@ def theorem16_parameters(
     require_form(form)
     knot = float((OFFSET if form == "corrected" else PAPER_OFFSET) if offset is None else offset)
     norm = readout_norm(over_sparse_readout(k, over_sparse_biases(k, knot)))
-    width, rate = lemma15_width(n, k, s, delta), _rate(k, s)
+    width, rate = lemma15_width(n, k, s, delta), 1 / (k * majority_size(s, k - 1))
     r_prime = good_per_bias(n, k, s, width, form=form)
     dead = lemma11_precision(n, k, rate) * min(1, 8 * (1 - knot))
     tau = min(epsilon / (4 * norm * k * r_prime * n * rate), dead)

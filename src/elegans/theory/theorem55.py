@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elegans.theory.domain import Form, require, require_form, require_positive
-from elegans.theory.fourier import majority_coefficient
+from elegans.theory.fourier import majority_size
 from elegans.theory.gaps import require_majority_gap
 from elegans.theory.sign_network import (
     feature_batch,
@@ -137,7 +137,7 @@ def theorem55_parameters(n: int, k: int, epsilon: float, form: Form = "corrected
         smallest_n=smallest,
         satisfied=n >= smallest,
         tau=tau,
-        feature_rate=1 / (k * abs(float(majority_coefficient(n, k - 1)))),
+        feature_rate=1 / (k * majority_size(n, k - 1)),
         readout_rate=convex_sgd_rate(norm, gradient, steps - 1),
         readout_excess=excess,
         loss=feature_loss(n, k, share) + excess + 2 * delta,
