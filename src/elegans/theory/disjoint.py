@@ -115,7 +115,8 @@ def disjoint_error_bounds(weights: Any, form: Form = "corrected") -> tuple[np.nd
 
     The printed exponent lacks the 1/2 of Hoeffding's inequality for signs, and its bound fails: at n' = 11, u all ones
     and v = 9.7 it allows a tail of 8.2e-5 where 9.8e-4 is exact. The printed power of ||u||_2 makes the lower bound
-    depend on the scale of the weights, which the error does not; the distance is also two-sided, which doubles it.
+    depend on the scale of the weights, which the error does not; the distance is also two-sided, which doubles it. That
+    bound fails too: three blocks of n' = 10, u all ones and v = 1.5 err on 0.440 of inputs, and it says 0.467.
 
     Formula: (1 - prod_i min(1, erf(|v_i| / (sqrt(2) ||u_i||_2)) + 2c ||u_i||_inf / ||u_i||_2)) / 2 <= error
         <= 2 sum_i exp(-v_i^2 / (2 ||u_i||_2^2)), c = 0.56; printed: c ||u_i||_inf / ||u_i||_2^3 and
