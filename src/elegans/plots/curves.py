@@ -57,7 +57,7 @@ def _draw_measures(ax: Axes, outcome: Outcome) -> None:
     other: Axes | None = None
     for kind, taken in outcome.measures.items():
         for name, values in taken.items():
-            if name == "step" or np.ndim(values) != 1:
+            if name == "step" or np.ndim(values[0]) > 0:
                 continue
             label = kind.replace("-", " ") if name == "error" else f"{kind.replace('-', ' ')}: {name}"
             on_left = name == "error"

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -29,6 +29,7 @@ class Snapshot:
         key: returns the key of one of the trial's streams by its name.
         read_parameters: returns the parameters as NumPy arrays.
         wrong: which examples of a stream the network gets wrong: takes the stream's name and indices.
+        memory: what is kept from one measurement of a trial to the next; see ``remember``.
     """
 
     step: int
@@ -39,16 +40,23 @@ class Snapshot:
     key: Callable[[str], random.Key]
     read_parameters: Callable[[], Any]
     wrong: Callable[[str, np.ndarray], Bool[np.ndarray, " count"]]
+    memory: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def parameters(self) -> Any:
         """The parameters now, in the model's own nesting, as NumPy arrays."""
         return self.read_parameters()
 
-    @cached_property
+    @property
     def initial(self) -> Any:
         """The parameters at step 0."""
-        return self.model.initialise(self.key("init"), self.task)
+        return self.remember("initial", lambda: self.model.initialise(self.key("init"), self.task))
+
+    def remember(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what has a name, made once a trial: for what costs much and does not change while it learns."""
+        if name not in self.memory:
+            self.memory[name] = make()
+        return self.memory[name]
 
     @property
     def support(self) -> np.ndarray | None:

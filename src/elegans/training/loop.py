@@ -78,6 +78,7 @@ class _Loop:
         self.step = 0
         self.pace = FIRST_STEPS
         self.curve: list[tuple[int, Progress]] = []
+        self.memories: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Iterator[Outcome]:
         """Advance from event to event (a check, a measurement, the end) until no trial is left."""
@@ -188,6 +189,7 @@ class _Loop:
         _set(outcome, state=state, steps=steps)
         if self.keep_parameters:
             _set(outcome, parameters=self.engine.parameters(self.state)[position])
+        self.memories.pop(outcome.trial.identity, None)
         self.running[position] = None
         return outcome
 
@@ -239,6 +241,7 @@ class _Loop:
             key=trial.key,
             read_parameters=read,
             wrong=wrong,
+            memory=self.memories.setdefault(trial.identity, {}),
         )
 
     def _wrong_on(self, stream: str) -> Callable[[np.ndarray], np.ndarray]:
