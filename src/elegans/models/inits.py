@@ -2,17 +2,19 @@
 
 import math
 from abc import abstractmethod
+from inspect import isabstract
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import Field
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from elegans import random
 from elegans.component import Component, Later
 from elegans.tasks import Task
 
 Layers = dict[str, dict[str, np.ndarray]]
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Init(Component, family=True):
@@ -114,13 +116,17 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
     Args:
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+        size: c itself in place of a convention's, or None; with 1 every entry is a sign.
     """
+
+    size: Annotated[Size | None, Later] = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw signs times c."""
+        size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
         drawn = np.where(random.symmetric(key, index, lane) < 0, np.float32(-1), np.float32(1))
-        return np.asarray(drawn * self.bound(fan_in, fan_out), np.float32).reshape(shape)
+        return np.asarray(drawn * size, np.float32).reshape(shape)
 
 
 class GaussianInit(AffineInit, kind="gaussian"):
@@ -134,7 +140,7 @@ class GaussianInit(AffineInit, kind="gaussian"):
     """
 
     convention: Literal["kaiming", "glorot"] = "kaiming"
-    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    deviation: Size | None = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw normal entries."""
@@ -143,6 +149,41 @@ class GaussianInit(AffineInit, kind="gaussian"):
             deviation = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
         index, lane = _counters(shape)
         return np.asarray(random.normal(key, index, lane) * np.float32(deviation), np.float32).reshape(shape)
+
+
+class ConstantInit(AffineInit, kind="constant"):
+    """Every weight and bias the same number, with no randomness: for models whose units see different inputs.
+
+    Args:
+        value: the number.
+    """
+
+    shorthand = "value"
+    value: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+
+    def __init__(self, value: float = 1.0) -> None:
+        """Take the number by position or by name."""
+        super().__init__(value=value)  # type: ignore[call-arg]
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        """Return equal entries."""
+        return np.full(shape, self.value, np.float32)
+
+
+def _for_any_layer(value: Any) -> AffineInit:
+    init = Init.parse(value)
+    if not isinstance(init, AffineInit):
+        known = ", ".join(sorted(kind for kind, member in Init.members().items() if _draws_any_layer(member)))
+        raise ValueError(f"init must be a law of any layer (one of {known}): init={init.kind!r}")
+    return init
+
+
+def _draws_any_layer(member: type[Init]) -> bool:
+    return issubclass(member, AffineInit) and not isabstract(member)
+
+
+LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer)]
+"""A field that takes an initialisation which fits any layer, by name or as a component."""
 
 
 class SparseInit(Init, kind="sparse"):
