@@ -34,28 +34,6 @@ SINE = Sinusoid()
 """The activation sin(z)."""
 
 
-def interpolating_phase(k: int) -> float:
-    """Return the phase with which a sinusoid makes the parity of k signs out of their sum.
-
-    It keeps the gap alive without a bias, too: the derivative is then even for odd k and odd for even k, as the degrees
-    k - 1 and k + 1 are. A plain sine without a bias has no gap for even k, a plain cosine none for odd k.
-
-    Formula: beta = pi (1 - k) / 2: sin(pi (k - 2 j) / 2 + beta) = (-1)^j for j = 0..k.
-    Source: derived here, for the shifted sinusoids of the thesis, section 5.3.1.
-
-    Args:
-        k: the size of the support.
-
-    Returns:
-        The phase in [0, 2 pi).
-
-    Raises:
-        TheoryError: k is below 1.
-    """
-    require(k >= 1, "k must be at least 1 (interpolating sinusoid)", k=k)
-    return (1 - k) % 4 * math.pi / 2
-
-
 def sinusoid_coefficients(
     weight: Any, bias: Any, members: Iterable[int], sinusoid: Sinusoid | tuple[float, float] = SINE
 ) -> np.ndarray:
@@ -89,6 +67,9 @@ def sinusoid_correlations(
     weight: Any, bias: Any, support: Iterable[int], sinusoid: Sinusoid | tuple[float, float] = SINE
 ) -> np.ndarray:
     """Return the correlations of sinusoidal neurons, exactly and for any number of inputs.
+
+    Without a bias a plain sine has none with even parities and a plain cosine none with odd ones: a phase of
+    pi (1 - k) / 2 makes the derivative even for odd k and odd for even k, as the degrees k - 1 and k + 1 are.
 
     Formula: G_i = omega f^(S ^ i) for f = cos(omega (w . x + b) + beta), S ^ i being S without or with i.
     Source: derived here, for the neurons of the thesis, section 5.3.1 and appendix B.3.1.
