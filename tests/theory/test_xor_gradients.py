@@ -238,7 +238,7 @@ def test_the_gaussian_gradient_is_close_to_drawn_ones():
 
 
 def test_the_surrogate_map_predicts_a_run_of_minibatch_sgd():
-    """d = 64, 80 steps of 2048: median error below 4%, rate of growth near tau_1 (the 3 seeds give 0.394 to 0.399)."""
+    """d = 64, 80 steps of 2048, one seed; seeds 5 to 7 give errors of 2.4 to 3.0% and rates of 0.398 to 0.400."""
     d, p, rate, batch, steps, theta = 64, 96, 0.05, 2048, 80, 0.05
     weight = draw(p, d, seed=5).astype(float)
     weight *= theta / np.linalg.norm(weight, axis=1, keepdims=True)
