@@ -12,6 +12,7 @@ from elegans.models.activations import (
 )
 from elegans.models.base import Model
 from elegans.models.deep import DeepMLP
+from elegans.models.features import GatedLinear, LinearPredictor, RandomFourier, RandomReLU
 from elegans.models.inits import (
     AffineInit,
     BernoulliInit,
@@ -39,15 +40,19 @@ __all__ = [
     "DeepMLP",
     "DenseInit",
     "DisjointPolyNet",
+    "GatedLinear",
     "GaussianInit",
     "Init",
     "Learner",
     "Lesson",
+    "LinearPredictor",
     "Model",
     "OscillatingPolynomial",
     "ParityTransformer",
     "PolyNet",
     "Power",
+    "RandomFourier",
+    "RandomReLU",
     "ReLU",
     "ReLU6",
     "SeededInit",
