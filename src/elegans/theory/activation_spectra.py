@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.theory.domain import coordinates, require
-from elegans.theory.fourier import fourier_coefficients
-from elegans.theory.gaps import gap_correlations
 
 LARGEST_ENUMERATED = 20
 """The largest number of inputs over which any activation's derivative is averaged: 2^20 values a neuron."""
@@ -137,8 +135,8 @@ def neuron_correlations(
     Source: thesis, appendix B.3.1.
 
     Args:
-        activation: the derivative sigma' as a function of arrays, for means over all 2^n inputs by a fast
-            Walsh-Hadamard transform, n up to 20; or a sinusoid's (frequency, phase); or the degree d of z^d, at most k.
+        activation: the derivative sigma' as a function of arrays, for means over all 2^n inputs, n up
+            to 20; or a sinusoid's (frequency, phase); or the degree d of z^d, at most k.
         weight: shape (neurons, n).
         bias: shape (neurons,), or one number.
         support: the k coordinates of S.
@@ -161,13 +159,13 @@ def neuron_correlations(
         "which have closed forms, or estimate with sample_correlations)",
         n=n,
     )
-    relevant = sorted(coordinates("support", support, n))
+    parity = _parity(n, coordinates("support", support, n))
     offset = np.broadcast_to(np.asarray(bias, np.float64), (neurons,))
     size = max(1, _ENTRIES >> n)
     parts = [np.empty((0, n))]
     for first in range(0, neurons, size):
         values = activation(_preactivations(rows[first : first + size], offset[first : first + size]))
-        parts.append(gap_correlations(fourier_coefficients(values), relevant))
+        parts.append(_first_coefficients(np.multiply(values, parity, dtype=np.float64)))
     return np.concatenate(parts)
 
 
@@ -177,6 +175,26 @@ def _preactivations(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     for column in weight.T:
         sums = np.concatenate([sums, sums - 2 * column[:, None]], axis=1)
     return sums
+
+
+def _parity(n: int, support: frozenset[int]) -> np.ndarray:
+    """Return the parity over a support at all inputs, in the order of ``sign_table``: shape (2^n,)."""
+    values = np.ones(1)
+    for i in range(n):
+        values = np.concatenate([values, -values if i in support else values])
+    return values
+
+
+def _first_coefficients(values: np.ndarray) -> np.ndarray:
+    """Return the coefficients of degree 1 of tables (neurons, 2^n), by halving: in 2^(n + 1) additions a table."""
+    neurons, size = values.shape
+    n = size.bit_length() - 1
+    coefficients = np.empty((neurons, n))
+    for i in reversed(range(n)):
+        halves = values.reshape(neurons, 2, -1)
+        coefficients[:, i] = (halves[:, 0].sum(axis=1) - halves[:, 1].sum(axis=1)) / size
+        values = halves.sum(axis=1)
+    return coefficients
 
 
 def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, y: Any) -> np.ndarray:
