@@ -28,8 +28,8 @@ class ParityTransformer(Model):
     {"weight": (width,)}}``, the embedding of -1 before that of +1.
 
     Source: thesis, chapter 5 and appendix B.4 (setting *iii). It names neither the perceptron's width nor the scale of
-    the embeddings, on which it depends whether the network learns: normal ones of deviation 0.1 do not get off the
-    plateau.
+    the embeddings, on which much depends: with normal ones of deviation 0.1 in place of 1, networks of width 64 take
+    about six times as long on (10, 2), and do not learn (10, 3) in 5000 steps in place of 300 (Adam, rate 0.0003).
 
     Args:
         width: the size of an embedding.
