@@ -45,7 +45,7 @@ class DigitParity(Task):
     @property
     def input_size(self) -> int:
         """The number of pixels of a strip."""
-        return self.k * self.data.pixels.shape[1]
+        return self.k * int(self.data.pixels.shape[1])
 
     def held_out(self, hidden: Any) -> Any:
         """Return what makes ``examples`` use the held-out images."""

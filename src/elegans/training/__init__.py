@@ -13,14 +13,17 @@ from elegans.training.schedules import Constant, Cosine, Piecewise, Schedule
 from elegans.training.theorems import (
     Constructed,
     FeatureSelection,
+    FirstStep,
     LastIterate,
     LinearProgram,
+    MirroredSigns,
     OverSparse,
     OverSparseInit,
     Readout,
     Ridge,
     UnderSparse,
     UnderSparseInit,
+    theorem_schedule,
 )
 from elegans.training.trial import Trial
 
@@ -34,6 +37,7 @@ __all__ = [
     "Cosine",
     "Curve",
     "FeatureSelection",
+    "FirstStep",
     "Hinge",
     "LastIterate",
     "LayerRates",
@@ -41,6 +45,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Minibatches",
+    "MirroredSigns",
     "Outcome",
     "OverSparse",
     "OverSparseInit",
@@ -54,6 +59,7 @@ __all__ = [
     "Trial",
     "UnderSparse",
     "UnderSparseInit",
+    "theorem_schedule",
     "train",
 ]
 

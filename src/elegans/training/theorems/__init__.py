@@ -1,8 +1,9 @@
-"""Trainings that a theorem is about: one step of the hidden weights on all of the sample, then a readout.
+"""Trainings that a theorem is about: one step on all of the sample or the population, then a readout or descent.
 
 Each file holds a theorem's initialisation and its training.
 """
 
+from elegans.training.theorems.biased import FirstStep, MirroredSigns, theorem_schedule
 from elegans.training.theorems.layerwise import Layerwise, MirroredInit, Step
 from elegans.training.theorems.over_sparse import OverSparse, OverSparseInit
 from elegans.training.theorems.probe import FeatureSelection
@@ -12,10 +13,12 @@ from elegans.training.theorems.under_sparse import UnderSparse, UnderSparseInit
 __all__ = [
     "Constructed",
     "FeatureSelection",
+    "FirstStep",
     "LastIterate",
     "Layerwise",
     "LinearProgram",
     "MirroredInit",
+    "MirroredSigns",
     "OverSparse",
     "OverSparseInit",
     "Readout",
@@ -23,4 +26,5 @@ __all__ = [
     "Step",
     "UnderSparse",
     "UnderSparseInit",
+    "theorem_schedule",
 ]
