@@ -5,5 +5,16 @@ from elegans.probes.errors import TestError, TrainError
 from elegans.probes.fourier import FourierGap
 from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
+from elegans.probes.weights import RelevantWeights, WeightTrajectory
 
-__all__ = ["FourierGap", "Probe", "Snapshot", "StrongestNeurons", "TestError", "TrainError", "WeightMovement"]
+__all__ = [
+    "FourierGap",
+    "Probe",
+    "RelevantWeights",
+    "Snapshot",
+    "StrongestNeurons",
+    "TestError",
+    "TrainError",
+    "WeightMovement",
+    "WeightTrajectory",
+]
