@@ -1,6 +1,7 @@
 """What is seen inside a network while it learns."""
 
 from elegans.probes.base import Probe, Snapshot
+from elegans.probes.biased import ComponentLosses, PredictorSize
 from elegans.probes.errors import TestError, TrainError
 from elegans.probes.fourier import FourierGap
 from elegans.probes.movement import WeightMovement
@@ -8,7 +9,9 @@ from elegans.probes.neurons import StrongestNeurons
 from elegans.probes.weights import RelevantWeights, WeightTrajectory
 
 __all__ = [
+    "ComponentLosses",
     "FourierGap",
+    "PredictorSize",
     "Probe",
     "RelevantWeights",
     "Snapshot",
