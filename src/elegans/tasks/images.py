@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -87,7 +88,7 @@ def _openml() -> Images:
     from sklearn.datasets import fetch_openml
 
     try:
-        found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff")
+        found = fetch_openml("mnist_784", version=1, as_frame=False)
     except OSError as error:
         raise TrialError(f"mnist must be in a file named by {MNIST_FILE}, or come from OpenML: {error}") from None
     x, y = found.data.astype(np.uint8).reshape(-1, 28, 28), found.target.astype(np.uint8)
@@ -101,8 +102,8 @@ def _from_file(path: str) -> Images:
             found = [arrays[name] for name in ARRAYS]
     except KeyError:
         raise TrialError(f"a file of images must have the arrays {', '.join(ARRAYS)}: {path}") from None
-    except (OSError, ValueError) as error:
-        raise TrialError(f"images must be a .npz file that can be read: {error}") from None
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
+        raise TrialError(f"digits must be uint8 images of one shape in a .npz file: {path}: {error}") from None
     return _images(path, *found)
 
 
