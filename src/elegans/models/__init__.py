@@ -21,7 +21,9 @@ from elegans.models.inits import (
     GaussianInit,
     Init,
     SparseInit,
+    SphereInit,
 )
+from elegans.models.kernel import KernelRidge
 from elegans.models.learner import Course, Learner, Lesson
 from elegans.models.mlp import MLP
 from elegans.models.polynet import DisjointPolyNet, PolyNet
@@ -43,6 +45,7 @@ __all__ = [
     "GatedLinear",
     "GaussianInit",
     "Init",
+    "KernelRidge",
     "Learner",
     "Lesson",
     "LinearPredictor",
@@ -58,6 +61,7 @@ __all__ = [
     "SeededInit",
     "Sinusoid",
     "SparseInit",
+    "SphereInit",
     "SubsetSearch",
     "Success",
     "Ticket",

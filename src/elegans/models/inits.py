@@ -218,6 +218,46 @@ class SparseInit(Init, kind="sparse"):
         return rows
 
 
+class SphereInit(Init, kind="sphere"):
+    """Hidden weights uniform on a sphere, output weights plus or minus its radius, no biases.
+
+    So |a| = ||w|| for every neuron, a balance that gradient steps disturb only to second order. For the network of
+    ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard scaling it is theta / sqrt(width).
+
+    Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks" (2024), section 2.2.
+
+    Args:
+        radius: above 0.
+    """
+
+    shorthand = "radius"
+    radius: Size
+
+    def __init__(self, radius: float) -> None:
+        """Take the radius by position or by name."""
+        super().__init__(radius=radius)  # type: ignore[call-arg]
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Draw the hidden weights: one row a neuron."""
+        index, lane = _counters((width, n))
+        rows = np.asarray(random.normal(key, index, lane), np.float64)
+        return np.asarray(self.radius * rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Draw all four parameter arrays; the biases are 0."""
+        positive = random.symmetric(key.fold(2), np.arange(width, dtype=np.uint32), np.uint32(0)) >= 0
+        return {
+            "hidden": {
+                "weight": self.weights(key.fold(0), width, task.input_size),
+                "bias": np.zeros(width, np.float32),
+            },
+            "output": {
+                "weight": np.where(positive, self.radius, -self.radius).astype(np.float32),
+                "bias": np.zeros((), np.float32),
+            },
+        }
+
+
 def fan_in_uniform(key: random.Key, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
     """Draw float32 uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], one counter an element.
 

@@ -4,15 +4,20 @@ from elegans.tasks.base import Cube, Online, Regime, Sample, Task
 from elegans.tasks.biased import BiasedParity
 from elegans.tasks.digits import DigitParity
 from elegans.tasks.parity import DisjointParity, SparseParity
+from elegans.tasks.xor import XOR, Link, SignedParity, TruthTable
 
 __all__ = [
+    "XOR",
     "BiasedParity",
     "Cube",
     "DigitParity",
     "DisjointParity",
+    "Link",
     "Online",
     "Regime",
     "Sample",
+    "SignedParity",
     "SparseParity",
     "Task",
+    "TruthTable",
 ]

@@ -210,9 +210,11 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         trial = template.substitute(inputs["traced"])
         training = _training(trial)
         index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
-        x, y = trial.regime.examples(trial.task, inputs["hidden"], random.Key(*inputs["keys"]["sample"]), index)
+        with jax.default_matmul_precision("float32"):
+            x, y = trial.regime.examples(trial.task, inputs["hidden"], random.Key(*inputs["keys"]["sample"]), index)
         y = corrupt(trial, inputs, y, index)
         (loss, (wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
+        gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
         return _flush(moved), optimiser, loss, wrong, finite
@@ -239,7 +241,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         def one(parameters: Any, inputs: Any, index: Any) -> Any:
             trial = template.substitute(inputs["traced"])
             hidden = inputs["hidden"] if noisy else trial.task.held_out(inputs["hidden"])
-            x, y = trial.task.examples(hidden, random.Key(*inputs["examples"]), index)
+            with jax.default_matmul_precision("float32"):
+                x, y = trial.task.examples(hidden, random.Key(*inputs["examples"]), index)
             y = corrupt(trial, inputs, y, index) if noisy else y
             return ~(y * outputs(trial, parameters, x) > 0)
 
