@@ -239,6 +239,21 @@ def test_the_printed_drift_of_the_weights_is_exceeded_by_a_run_with_small_steps(
         assert moved > theory.biased_drift(11, 3, 1e-4, step, form="printed").weight
 
 
+def test_the_bounds_are_what_their_formulas_say():
+    """Values by hand: the bounds are loose, so that no run tells their constants."""
+    assert theory.biased_average_bound(32, 2, 8, 0.5) == pytest.approx(1 - 4 * 0.5 / 496**0.25)
+    assert theory.biased_loss_bound(2, 4, 16, 8, (1, 2, 3, 4)) == pytest.approx(256 + 2 * 128 + 3 * 2 + 4 * 1)
+    explicit = theory.biased_explicit_bound(2, 4, 16, 8, readout=2, drift=3)
+    assert explicit == pytest.approx(4 * (128 + 64) + 3 * (384 + 32) + 12 * 2 + 72)
+    sizes, log = theory.biased_sizes(7, 0.1, 0.2, constants=(2, 3, 4)), math.log(35)
+    assert sizes == pytest.approx((200 * 7**16 * log, 300 * 7**10 * math.sqrt(log), 4e6 * 7**34 * log**2))
+    drift = theory.biased_drift(100, 3, 0.1, 2, 0.5)
+    assert drift == pytest.approx((1.2 + 0.3, 0.24 + 0.06 + 0.1 * 100 / 3, 0.24 + 0.06))
+    moved = theory.biased_loss_drift(100, 3, 0.1, 2, readout_norm=3, readout_size=4, decay=0.5)
+    assert moved == pytest.approx(12 * drift.weight)
+    assert theory.online_descent_bound([1, 3], 2, [1, 2], 0.5, 4) == pytest.approx(2 + 2 + 6 + 1.25)
+
+
 def test_lemma_12_promises_scale_as_stated():
     small, large = theory.biased_readout_bounds(7, 1e4, 0.1), theory.biased_readout_bounds(7, 4e4, 0.1)
     assert small.norm == 2 * large.norm

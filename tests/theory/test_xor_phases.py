@@ -109,6 +109,43 @@ def test_the_largest_set_of_heavy_neurons_is_the_best():
         assert light - zeta * margins.min() >= found.light - zeta * found.margins.min() - 1e-12
 
 
+def test_each_condition_of_a_signal_heavy_network_can_fail_on_its_own():
+    weight, output = aligned(40, 12, noise=1e-9, size=1.2)
+    zeta = 2e-5
+    whole = theory.xor_signal_heavy(weight, output, zeta, scale=1)
+    assert whole.holds
+    assert theory.xor_signal_heavy(weight, output, 4e-5, scale=1).small
+    assert not theory.xor_signal_heavy(weight, output, 5e-5, scale=1).small
+    assert not theory.xor_signal_heavy(weight, 1.001 * output, zeta, scale=1).ordered
+    # E ||w||^2 is 1.44: 1.5^2 times it exceeds 2 H, and a second layer smaller by zeta unbalances
+    assert not theory.xor_signal_heavy(1.5 * weight, 1.5 * output, zeta, scale=1).bounded
+    lighter = math.sqrt(1 - zeta / 1.44)
+    assert theory.xor_signal_heavy(weight, lighter * 1.0000001 * output, zeta, scale=1).balanced
+    assert not theory.xor_signal_heavy(weight, lighter * 0.9999999 * output, zeta, scale=1).balanced
+
+
+def test_what_is_light_is_measured_by_the_weakest_cluster():
+    weight, output = aligned(40, 12, noise=1e-9)
+    weight[0::4], output[0::4] = 3 * weight[0::4], 3 * output[0::4]
+    weight[4, 5] = 1.0
+    found = theory.xor_signal_heavy(weight, output, 1.1, kappa=10)
+    assert not found.members[4]
+    assert found.members.sum() == 39
+    assert found.light == pytest.approx(10 / 40)
+    assert found.margins == pytest.approx(math.sqrt(2) * np.array([9 * 9, 10, 10, 10]) / 40)
+    assert not theory.xor_signal_heavy(weight, output, 0.7, kappa=10, scale=2).outside
+    assert theory.xor_signal_heavy(weight, output, 0.71, kappa=10, scale=2).outside
+
+
+def test_marks_count_the_opposite_part_as_noise():
+    weight, output = aligned(8, 6, noise=0)
+    weight[0, :2] += 1.1 / math.sqrt(2)
+    found = theory.xor_marks(weight, output)
+    assert found.share == pytest.approx([1 / 8, 1 / 4, 1 / 4, 1 / 4])
+    assert found.noise == pytest.approx(1.21 / 8)
+    assert found.dominance == pytest.approx(math.sqrt(2) / 8 / (1.21 / 8))
+
+
 def test_heavy_margins_of_all_neurons_are_positive_and_leave_out_the_opposite_parts():
     weight, output = next(networks(30, 8, 1))
     members = np.ones(30, bool)
@@ -290,6 +327,34 @@ def test_strong_neurons_grow_slowly_at_first_and_at_the_full_rate_later():
     first = theory.xor_phase_one_lengths(10**9, 0.04, rate).signal
     late = [theory.xor_strong_signal(10**9, theta, 0.04, rate, t, spread=5) for t in (first + 5, first + 6)]
     assert late[1] / late[0] == pytest.approx(1 + growth / 20)
+
+
+def test_the_bounds_of_phase_two_are_what_their_formulas_say():
+    """Values by hand: the bounds are loose, so that no run tells their constants."""
+    step = theory.xor_inductive_step(0.1, 2, 0.01, [0, 0, 0, 3])
+    assert step.zeta == pytest.approx(0.1 * 1.02)
+    assert step.least == pytest.approx(1 + 0.02 * math.sqrt(2) / 4)
+    assert step.most == pytest.approx(1 + 0.02 * math.sqrt(2) / 4 * 2 / (1 + math.exp(3)))
+    assert step.norm == pytest.approx(1 + 0.02 * 1.4 * math.sqrt(2) / 4)
+    assert (step.change, step.gap, step.largest_rate) == pytest.approx((0.1, 0.4, 1e-3))
+    weight = np.array([[3.0, 0, 4], [0, 0, 1]])
+    bound = theory.xor_clean_bounds(weight, [2.0, 0], 0.1)
+    assert bound.weight == pytest.approx([0.4 * 5 * 2, 0])
+    assert bound.output == pytest.approx([0.4 * 5 * 5, 0.4 * 5])
+    assert theory.xor_final_loss(math.log(8)) == pytest.approx(0.5)
+    ratio = theory.xor_control(10**6, 1, 0.1, 0.01, 1).noise / theory.xor_control(10**6, 1, 0.1, 0.01, 0).noise
+    assert ratio == pytest.approx(1 + 0.5 / math.log(10**6))
+
+
+def test_the_decay_of_noise_is_the_weighted_clean_gradient():
+    d, scale = 9, 0.3
+    for weight, output in networks(6, d, 3):
+        clean = theory.xor_gradients(weight, output, sign_table(d), slope="clean").weight
+        parts, sizes = theory.xor_parts(weight, output), theory.xor_sizes(weight, output)
+        weighted = (parts.opposite + math.exp(6 * scale) * parts.rest) * clean
+        size = np.abs(output) * (sizes.opposite + math.exp(6 * scale) * sizes.rest)
+        found = theory.xor_noise_decay(weight, output, scale)
+        assert found == pytest.approx(weighted.sum(axis=1) / size, abs=1e-12)
 
 
 def test_the_main_theorem_and_phase_two_parameters():
