@@ -85,12 +85,23 @@ def sinusoid_correlations(
         TheoryError: a coordinate outside 0..n-1.
     """
     frequency, phase = sinusoid
-    rows = np.asarray(weight, np.float64)
-    n = rows.shape[-1]
-    relevant = coordinates("support", support, n)
-    derivative = Sinusoid(frequency, phase + math.pi / 2)
-    columns = [sinusoid_coefficients(rows, bias, relevant ^ {i}, derivative) for i in range(n)]
-    return np.asarray(frequency * np.stack(columns, axis=-1))
+    angle = frequency * np.asarray(weight, np.float64)
+    n = angle.shape[-1]
+    relevant = np.isin(np.arange(n), sorted(coordinates("support", support, n)))
+    sine, cosine = np.sin(angle), np.cos(angle)
+    # the product over all coordinates but i, and the factor of i as it is in S ^ i
+    others = _products_of_others(np.where(relevant, sine, cosine)) * np.where(relevant, cosine, sine)
+    degree = relevant.sum() + np.where(relevant, -1, 1)
+    shift = np.asarray(frequency * np.asarray(bias, np.float64) + phase)[..., None] + math.pi / 2 * (1 + degree % 4)
+    return np.asarray(frequency * np.sin(shift) * others)
+
+
+def _products_of_others(factors: np.ndarray) -> np.ndarray:
+    """Return for each entry of the last axis the product of all others: no quotients, which zeros would spoil."""
+    one = np.ones_like(factors[..., :1])
+    before = np.concatenate([one, factors[..., :-1]], axis=-1).cumprod(axis=-1)
+    after = np.concatenate([factors[..., 1:], one], axis=-1)[..., ::-1].cumprod(axis=-1)[..., ::-1]
+    return np.asarray(before * after)
 
 
 def power_correlations(weight: Any, support: Iterable[int], degree: int | None = None) -> np.ndarray:
