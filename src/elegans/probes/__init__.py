@@ -7,6 +7,7 @@ from elegans.probes.fourier import FourierGap
 from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
 from elegans.probes.weights import RelevantWeights, WeightTrajectory
+from elegans.probes.xor import SignalHeavy, SubspaceShare, XORMargins, XORParts
 
 __all__ = [
     "ComponentLosses",
@@ -14,10 +15,14 @@ __all__ = [
     "PredictorSize",
     "Probe",
     "RelevantWeights",
+    "SignalHeavy",
     "Snapshot",
     "StrongestNeurons",
+    "SubspaceShare",
     "TestError",
     "TrainError",
     "WeightMovement",
     "WeightTrajectory",
+    "XORMargins",
+    "XORParts",
 ]
