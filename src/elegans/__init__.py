@@ -42,6 +42,7 @@ _HOMES = {
         "DisjointPolyNet",
         "GatedLinear",
         "GaussianInit",
+        "GradientRecovery",
         "Init",
         "KernelRidge",
         "Learner",

@@ -27,6 +27,7 @@ from elegans.models.kernel import KernelRidge
 from elegans.models.learner import Course, Learner, Lesson
 from elegans.models.mlp import MLP
 from elegans.models.polynet import DisjointPolyNet, PolyNet
+from elegans.models.recovery import GradientRecovery
 from elegans.models.search import SubsetSearch
 from elegans.models.success import Success
 from elegans.models.ticket import SeededInit, Ticket
@@ -44,6 +45,7 @@ __all__ = [
     "DisjointPolyNet",
     "GatedLinear",
     "GaussianInit",
+    "GradientRecovery",
     "Init",
     "KernelRidge",
     "Learner",
