@@ -93,17 +93,17 @@ def best_hinge(rows, norm):
 
 @pytest.mark.parametrize("norm", [1.0, 4.0])
 def test_no_linear_predictor_beats_the_bounds_on_any_support(norm):
-    """12 inputs, 64 random features, all 220 supports bounded and ten solved: dual and primal within 0.01."""
+    """12 inputs, 64 random features, all 220 supports bounded and five solved: dual and primal within 0.01."""
     n, k = 12, 3
     features = random_relus(n, 64, 1)
     found = theory.biased_support_bounds(features, k, norm)
     mean = 0.0
-    for places, bound in list(zip(found.supports, found.bound, strict=True))[::22]:
+    for places, bound in list(zip(found.supports, found.bound, strict=True))[::44]:
         label = sign_table(n)[:, places].prod(axis=1)
         low, best = best_hinge(label[:, None] * features.T, norm)
         assert best - 0.01 <= low <= best + 1e-9
         assert best >= bound - 1e-6
-        mean += low / 10
+        mean += low / 5
     assert len(found.supports) == 220
     assert found.bound.mean() >= 2 * theory.biased_fourier_bound(n, k, 64, norm) - 1e-12
     assert mean >= 2 * theory.biased_fourier_bound(n, k, 64, norm)
