@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks on sign inputs: draws, training and evaluation in C++."""
+"""Two-layer networks on sign inputs: draws, training and evaluation in C++."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -36,7 +36,7 @@ def fma_peak(seconds: float) -> float:
     """Measured float32 multiply-add peak of one core, in GFLOP/s, for the instruction set in use."""
 
 class Network:
-    """A two-layer ReLU network f(x) = v . relu(W x + b) + c in training by minibatch SGD.
+    """A two-layer network f(x) = v . sigma(W x + b) + c, or prod (W x + b), in training by minibatch SGD.
 
     It serves one thread at a time (others get RuntimeError), except for `stop`, `resume` and
     `stopped`. The interpreter lock is released while it works, and Ctrl-C is heeded.
@@ -54,9 +54,17 @@ class Network:
         sample_size: int,
         order: Literal["replacement", "epochs"],
         batch_size: int,
-        loss: Literal["hinge", "square", "logistic"],
+        activation: Literal[
+            "relu", "relu6", "power", "zigzag", "triangle-wave", "polynomial", "sinusoid", "product"
+        ] = "relu",
+        degree: int = 1,
+        scale: float = 1.0,
+        coefficients: Sequence[float] = (),
+        loss: Literal["hinge", "square", "logistic", "correlation"],
+        loss_scale: float = 1.0,
         learning_rates: Sequence[float],
         decays: Sequence[float],
+        decay_in_gradient: bool = True,
         sample_key: Key,
         batches_key: Key,
         noise_key: Key,
@@ -66,7 +74,13 @@ class Network:
 
         The label is the product of the inputs in `support`, flipped with probability `noise`.
         `sample_size` 0 is online training (`order` then has no effect). `learning_rates` and `decays`
-        are for W, b, v, c in this order. `step` is the first step to take (after a resume).
+        are for W, b, v, c in this order; a step keeps 1 - decay of a parameter, or with
+        `decay_in_gradient` 1 - rate * factor * decay. `step` is the first step to take (after a resume).
+
+        `degree` is the power's degree or the size of the parity that an oscillation fits, `scale` what the
+        sinusoid's sums are multiplied by, `coefficients` (degree + 1) are the polynomial's, of degree 0 first.
+        With "product" (at most 64 rows) v must be 1, c 0, and their rates 0. `loss_scale` multiplies the loss.
+
         Raises ValueError, with the rule and the value, for a bad argument.
         """
 
