@@ -13,16 +13,23 @@ from elegans.experiments import (
     pareto_tickets,
     pareto_zoom,
     progress_disjoint,
+    progress_gaps,
     progress_layers,
     progress_luck,
+    progress_measures,
     progress_noise,
     progress_plateau,
+    progress_prediction,
+    progress_recovery,
     progress_robust,
     progress_samples,
     progress_scaling,
     progress_theorems,
     progress_width,
     progress_zoo,
+    xor_phases,
+    xor_samples,
+    xor_variants,
 )
 from elegans.experiments.base import Experiment
 
@@ -38,6 +45,10 @@ _ALL = (
     progress_scaling.CONVERGENCE_SCALING,
     progress_robust.ROBUST_SPACE,
     progress_luck.NOT_RANDOM_SEARCH,
+    progress_measures.HIDDEN_PROGRESS,
+    progress_prediction.PROGRESS_PREDICTION,
+    progress_gaps.FOURIER_GAPS,
+    progress_recovery.ONE_STEP_RECOVERY,
     progress_width.WIDTH,
     progress_samples.GROKKING,
     progress_noise.NOISY_PARITY,
@@ -48,6 +59,9 @@ _ALL = (
     progress_theorems.THEOREM_58,
     biased_parity.BIASED_PARITY,
     digit_parity.DIGIT_PARITY,
+    xor_phases.XOR_PHASES,
+    xor_samples.XOR_SAMPLES,
+    xor_variants.XOR_VARIANTS,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
