@@ -20,8 +20,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.hidden_progress import SOURCE
 from elegans.experiments.progress_tables import finite
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init, Success
-from elegans.plots.disjoint import disjoint_courses
-from elegans.plots.figures import figure_of
+from elegans.plots import disjoint_courses, figure_of
 from elegans.probes import Probe, WeightTrajectory
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import DisjointParity, Online

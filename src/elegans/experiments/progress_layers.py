@@ -9,6 +9,7 @@ Source: thesis, chapter 5 and appendix B.3.7.
 """
 
 from collections.abc import Iterable
+from fractions import Fraction
 from itertools import chain
 from typing import Any
 
@@ -20,8 +21,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.hidden_progress import SOURCE
 from elegans.experiments.progress_tables import finite, timed
 from elegans.models import DeepMLP, Success
-from elegans.plots.figures import figure_of
-from elegans.plots.grids import success_grid
+from elegans.plots import figure_of, success_grid
 from elegans.random import stream
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Online, SparseParity
@@ -31,6 +31,8 @@ from elegans.training import SGD, Trial
 KEYS = ("model.widths", "model.output_bias", "task.n", "task.k", "training.steps")
 ENUMERATED = 10
 """The number of signs with which population gradients are enumerated."""
+BITS = 10
+"""How finely initial weights are rounded there, in binary places."""
 
 
 def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: bool = True, every: int = 100) -> Trial:
@@ -111,7 +113,7 @@ def _words(widths: tuple[int, ...], output_bias: bool) -> str:
 def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int = ENUMERATED, seeds: int = 5) -> float:
     """Return the largest |E[y df/dW_1]| of a quadratic network at its initial weights, the median over seeds.
 
-    Sums over the cube of weights rounded to multiples of 2^-10 are exact, so that what is 0 is exactly 0.
+    Weights are rounded to multiples of 2^-10 and all sums over the cube are of whole numbers: what is 0 is exactly 0.
 
     Args:
         widths: of the hidden layers.
@@ -120,22 +122,44 @@ def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int 
         n: the number of signs that are enumerated.
         seeds: how many initialisations.
     """
-    x = corners(np.arange(2**n, dtype=np.uint32), n).astype(np.float64)
-    y = x[:, :k].prod(axis=1)
+    x = corners(np.arange(2**n, dtype=np.uint32), n).astype(int).astype(object)
     model, task = DeepMLP(widths=widths, output_bias=output_bias), SparseParity(n=n, k=k)
     found = []
     for seed in range(seeds):
-        drawn = model.initialise(stream(seed, "init"), task)
-        exact = {
-            layer: {name: np.round(np.float64(array) * 2**10) * 2.0**-10 for name, array in part.items()}
-            for layer, part in drawn.items()
-        }
-        found.append(np.abs(_gradient(model, exact, x, y)).max())
+        whole, scale = _whole(model, model.initialise(stream(seed, "init"), task))
+        largest = np.abs(first_gradient(model, whole, x, x[:, :k].prod(axis=1))).max()
+        found.append(float(Fraction(int(largest), 2 ** (scale + n))))
     return float(np.median(found))
 
 
-def _gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return E[y df/dW_1] over given inputs, of shape (neurons, n)."""
+def _whole(model: DeepMLP, parameters: Any) -> tuple[dict[str, dict[str, np.ndarray]], int]:
+    """Return whole numbers in the place of parameters, and the power of 2 by which they multiply first gradients."""
+    whole: dict[str, dict[str, np.ndarray]] = {}
+    shift = scale = 0
+    for layer, part in parameters.items():
+        numbers = {
+            name: np.round(array.astype(float) * 2**BITS).astype(int).astype(object) for name, array in part.items()
+        }
+        whole[layer] = {name: array * 2**shift if name == "bias" else array for name, array in numbers.items()}
+        if layer == "output":
+            break
+        scale += BITS + shift + (BITS if layer != "hidden" else 0)
+        shift = 2 * (BITS + shift)
+    return whole, scale + BITS
+
+
+def first_gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the sum of y df/dW_1 over inputs, for a quadratic network.
+
+    Args:
+        model: the network.
+        parameters: its parameters, of any type of numbers.
+        x: inputs (count, n).
+        y: labels (count,).
+
+    Returns:
+        Shape (neurons, n).
+    """
     sums, inputs = [], x
     for layer in model.layers:
         sums.append(inputs @ parameters[layer]["weight"].T + parameters[layer]["bias"])
@@ -143,7 +167,7 @@ def _gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray) -> 
     slope = y[:, None] * parameters["output"]["weight"] * 2 * sums[-1]
     for layer, below in zip(model.layers[:0:-1], sums[-2::-1], strict=True):
         slope = (slope @ parameters[layer]["weight"]) * 2 * below
-    gradient: np.ndarray = slope.T @ x / len(x)
+    gradient: np.ndarray = slope.T @ x
     return gradient
 
 

@@ -20,8 +20,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.hidden_progress import SOURCE, configuration
 from elegans.experiments.progress_tables import finite
 from elegans.models import Success
-from elegans.plots.figures import figure_of
-from elegans.plots.plateaus import plateaus
+from elegans.plots import figure_of, plateaus
 from elegans.probes import Probe, TestError
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -61,14 +60,14 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return z^3 networks of widths 10 to 1000 and ReLU networks of widths 100 and 1000 on (50, 3)."""
-    return networks(50, (10, 100, 1000), (100, 1000), (32, 128, 1024), trials)
+    """Return z^3 networks of widths 10 to 3000 and ReLU networks of widths 100 and 1000 on (50, 3)."""
+    return networks(50, (10, 100, 1000, 3000), (100, 1000), (32, 128, 1024), trials)
 
 
 def paper(trials: int) -> Sweep:
-    """Return widths 10 to 1000 of both kinds and batches from 1 to 4096 on (50, 3)."""
+    """Return widths 10 to 1000 of both kinds, wider z^3 networks, and batches from 1 to 4096 on (50, 3)."""
     widths = (10, 100, 1000)
-    return networks(50, widths, widths, (1, 4, 16, 64, 256, 1024, 4096), trials)
+    return networks(50, (*widths, 10_000), widths, (1, 4, 16, 64, 256, 1024, 4096), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

@@ -23,8 +23,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.hidden_progress import SOURCE
 from elegans.experiments.progress_tables import finite
 from elegans.models import MLP, BernoulliInit, DisjointPolyNet, Success
-from elegans.plots.figures import figure_of
-from elegans.plots.theorems import disjoint_descents, feature_steps
+from elegans.plots import disjoint_descents, feature_steps, figure_of
 from elegans.probes import Probe, RelevantWeights, WeightTrajectory
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import DisjointParity, Online, Sample, SparseParity

@@ -1,5 +1,6 @@
 """How often cells of a plane of sizes are solved, one panel a network."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ def success_grid(table: pd.DataFrame, *, panel: str, x: str, y: str, axes: Any =
         ax.set_yticks(range(len(lines)), [f"{value:g}" for value in lines])
         ax.set_xlabel(name_of(x, "").partition(" =")[0], fontsize=MEDIUM)
         ax.set_ylabel(name_of(y, "").partition(" =")[0], fontsize=MEDIUM)
-        ax.set_title(str(rows[panel].iloc[0]), loc="left", fontsize=SMALL)
+        title = textwrap.fill(str(rows[panel].iloc[0]), 12 * len(columns))
+        ax.set_title(title, loc="left", fontsize=SMALL)
         quiet(ax)
     return drawn
 
@@ -55,7 +57,8 @@ def _cell(ax: Axes, column: int, line: int, cell: pd.Series) -> None:
     colour = RATES(float(cell["rate"]))
     ax.add_patch(Rectangle((column - 0.48, line - 0.46), 0.96, 0.92, facecolor=colour))
     count = f"{cell['solved']:.0f}/{cell['trials']:.0f}"
-    steps = f"\n{short(cell['median_steps'])}" if np.isfinite(cell["median_steps"]) else ""
+    middle = float(f"{cell['median_steps']:.3g}")
+    steps = f"\n{short(middle)}" if np.isfinite(middle) else ""
     ax.text(column, line, count + steps, ha="center", va="center", fontsize=SMALL, color=ink(colour))
 
 

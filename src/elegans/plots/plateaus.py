@@ -11,6 +11,7 @@ from elegans.errors import ExperimentError
 from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, quiet, shades
 
 NEEDED = ("network", "model.width", "training.batch_size", "seed", "step", "error", "ends", "plateau")
+NAMES = {"z^k": "$z^k$", "relu": "ReLU"}
 
 
 def plateaus(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
@@ -51,7 +52,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
             ax.plot(share, network["error"], color=colours[size], linewidth=0.7, label="" if order else f"{size}")
     ax.axhline(0.45, color=GREY, linewidth=0.6, linestyle=":")
     first = rows.iloc[0]
-    ax.set_title(f"{first['network']}, width {first['model.width']:,}", loc="left", fontsize=SMALL)
+    ax.set_title(f"{NAMES[first['network']]}, width {first['model.width']:,}", loc="left", fontsize=SMALL)
     ax.set(xlim=(0, 1.05), ylim=(0, 0.53))
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
     quiet(ax)
