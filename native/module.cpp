@@ -114,6 +114,13 @@ Size advance(Network& self, const Vector& factors) {
   return self.advance(factors.data(), static_cast<Size>(factors.shape(0)), pulse);
 }
 
+Stretch stretch(Network& self, const Vector& factors, const KeyPair& key, Size every, Size examples,
+                Size allowed, Size record_every, double seconds) {
+  const nb::gil_scoped_release release;
+  return self.stretch(factors.data(), static_cast<Size>(factors.shape(0)),
+                      {key_of(key), every, examples, allowed}, record_every, seconds, pulse);
+}
+
 auto wrong(Network& self, const KeyPair& key, const Indices& index, bool noisy) {
   Result<bool> result({index.shape(0)});
   {
@@ -185,6 +192,15 @@ NB_MODULE(_native, m) {
   m.def("fma_peak", python_fma_peak, "seconds"_a,
         "Measured float32 multiply-add peak of one core, in GFLOP/s.");
 
+  nb::class_<Stretch>(m, "Stretch", "What came of a stretch of steps.")
+      .def_ro("ends", &Stretch::ends, "The step at which each lap ended.")
+      .def_ro("loss", &Stretch::loss, "Mean minibatch loss of each lap.")
+      .def_ro("error", &Stretch::error, "Mean minibatch error of each lap.")
+      .def_ro("mistakes", &Stretch::mistakes, "Mistakes at the last check if allowed; -1: more.")
+      .def_ro("checking_seconds", &Stretch::checking_seconds, "How long the checks took.")
+      .def_ro("relevant", &Stretch::relevant, "Largest change on the support, one a record.")
+      .def_ro("irrelevant", &Stretch::irrelevant, "Largest change elsewhere, one a record.");
+
   nb::class_<Network>(m, "Network", "One two-layer ReLU network in training.")
       .def("__init__", make_network, "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a,
            nb::kw_only(), "support"_a, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
@@ -192,6 +208,11 @@ NB_MODULE(_native, m) {
            "step"_a = 0)
       .def("advance", advance, "factors"_a,
            "Take one step per schedule factor; returns the steps done.")
+      .def("stretch", stretch, "factors"_a, nb::kw_only(), "key"_a, "every"_a, "examples"_a,
+           "allowed"_a, "record_every"_a = 0, "seconds"_a,
+           "Take one step per factor until a check is not certainly a failure, or time is over.")
+      .def("begin_recording", &Network::begin_recording,
+           "From now on weights can be compared with the present ones.")
       .def("wrong", wrong, "key"_a, "index"_a, "noisy"_a,
            "Whether each example of stream `key` is misclassified.")
       .def("labels", labels, "key"_a, "index"_a, "noisy"_a, "Labels of examples: -1 or +1.")

@@ -35,6 +35,37 @@ def use_instruction_set(name: str) -> None:
 def fma_peak(seconds: float) -> float:
     """Measured float32 multiply-add peak of one core, in GFLOP/s, for the instruction set in use."""
 
+class Stretch:
+    """What came of a stretch of steps (see `Network.stretch`)."""
+
+    @property
+    def ends(self) -> list[int]:
+        """The step at which each lap ended: at a check, or where the stretch did."""
+
+    @property
+    def loss(self) -> list[float]:
+        """Mean minibatch loss over the steps of each lap."""
+
+    @property
+    def error(self) -> list[float]:
+        """Mean minibatch error over the steps of each lap."""
+
+    @property
+    def mistakes(self) -> int:
+        """The exact number of mistakes at the last check, if it is allowed; -1: every check had more."""
+
+    @property
+    def checking_seconds(self) -> float:
+        """How long the checks took."""
+
+    @property
+    def relevant(self) -> list[float]:
+        """The largest change of a hidden weight of an input in the support, one entry a record."""
+
+    @property
+    def irrelevant(self) -> list[float]:
+        """The same for the other inputs; 0 if there are none."""
+
 class Network:
     """A two-layer ReLU network f(x) = v . relu(W x + b) + c in training by minibatch SGD.
 
@@ -75,6 +106,28 @@ class Network:
 
         They are fewer if the network diverged (see `diverged_at`) or was stopped.
         """
+
+    def stretch(
+        self,
+        factors: NDArray[np.float32],
+        *,
+        key: Key,
+        every: int,
+        examples: int,
+        allowed: int,
+        record_every: int = 0,
+        seconds: float,
+    ) -> Stretch:
+        """Take one step per schedule factor, from check to check.
+
+        Every `every` steps the network is checked on the first `examples` examples of stream `key` (0: on none). The
+        stretch ends early at a check with at most `allowed` mistakes, after about so many seconds, or where `advance`
+        would. Every `record_every` steps (0: never) the change of the weights is recorded; `begin_recording` first.
+        Raises Stopped if `stop` comes during a check, and ValueError, with the rule and the value, for a bad argument.
+        """
+
+    def begin_recording(self) -> None:
+        """From now on the weights are compared with what they are at present."""
 
     def wrong(self, key: Key, index: NDArray[np.uint32], noisy: bool) -> NDArray[np.bool_]:
         """Whether label * output <= 0 (or not a number) on the examples of stream `key`.
