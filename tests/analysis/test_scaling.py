@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from elegans.analysis import scaling_exponent
+from elegans.analysis import elbow, local_exponents, scaling_exponent
 
 
 def generator(seed=0):
@@ -55,3 +55,43 @@ def test_resamples_without_a_median_are_counted():
 def test_what_has_no_exponent_is_refused(cells, settings, message):
     with pytest.raises(ValueError, match=message):
         scaling_exponent(cells, generator=generator(), **settings)
+
+
+def test_local_exponents_are_the_slopes_between_neighbours():
+    found = local_exponents([10, 20, 40, 80], [5, 10, 40, math.nan])
+    assert found[1:3] == pytest.approx([1, 2])
+    assert np.isnan(found[[0, 3]]).all()
+    with pytest.raises(ValueError, match="must be positive and increase"):
+        local_exponents([20, 10], [1, 1])
+
+
+@pytest.mark.parametrize("sizes", [(10, 20, 40), (10, 20, 40, 80), (10, 20, 40, 80, 160)])
+def test_an_elbow_without_noise_is_found_exactly(sizes):
+    middle = sizes[len(sizes) // 2]
+    values = {size: [size**1.5 if size <= middle else middle**-1.0 * size**2.5] * 3 for size in sizes}
+    found = elbow(values, generator=generator(), resamples=10)
+    assert (found.lower, found.upper, found.middle) == (pytest.approx(1.5), pytest.approx(2.5), middle)
+    assert (found.change, found.low, found.high) == (pytest.approx(1), pytest.approx(1), pytest.approx(1))
+
+
+def test_the_interval_of_an_elbow_covers_no_change_where_there_is_none():
+    """60 data sets, 5 sizes of 20 log-normal times: 95% nominal, with 5 standard errors and what percentiles miss."""
+    covered, source = 0, generator(4)
+    for _ in range(60):
+        cells = {size: size**2 * np.exp(source.normal(size=20)) for size in (10, 20, 40, 80, 160)}
+        found = elbow(cells, generator=source, resamples=80)
+        covered += found.low <= 0 <= found.high
+    assert 0.8 < covered / 60 <= 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "settings", "message"),
+    [
+        ({10: [1.0], 20: [1.0]}, {}, "at least three sizes"),
+        ({1: [1.0], 2: [1.0], 3: [math.nan]}, {}, "must be finite and positive"),
+        ({1: [1.0], 2: [1.0], 3: [1.0]}, {"confidence": 1}, "confidence must lie between 0 and 1: confidence=1"),
+    ],
+)
+def test_what_has_no_elbow_is_refused(cells, settings, message):
+    with pytest.raises(ValueError, match=message):
+        elbow(cells, generator=generator(), **settings)

@@ -79,15 +79,13 @@ def test_without_a_bias_odd_derivatives_lose_odd_parities_and_even_ones_lose_eve
 
 
 @pytest.mark.parametrize("k", range(1, 9))
-def test_the_interpolating_phase_makes_the_parity_and_keeps_a_gap_without_a_bias(k):
-    beta = theory.interpolating_phase(k)
-    minus_ones = np.arange(k + 1)
-    np.testing.assert_allclose(np.sin(math.pi / 2 * (k - 2 * minus_ones) + beta), (-1.0) ** minus_ones, atol=1e-12)
-    n = 50
-    weight = DRAWS.uniform(-1, 1, (20, n)) / math.sqrt(n)
-    rows = theory.sinusoid_correlations(weight, 0.0, range(k), (math.pi / 2, beta))
-    assert np.abs(rows[:, :k]).max() > 0
-    assert np.median(theory.relaxed_gap(rows, range(k))) > 0
+def test_the_sinusoid_that_interpolates_a_parity_has_a_gap_without_a_bias(k):
+    activation = el.models.Sinusoid(k)
+    form = (activation.frequency, activation.phase)
+    listed = theory.neuron_correlations(activation.derivative, WEIGHT, 0.0, range(k))
+    np.testing.assert_allclose(theory.neuron_correlations(form, WEIGHT, 0.0, range(k)), listed, atol=1e-12)
+    weight = DRAWS.uniform(-1, 1, (20, 50)) / math.sqrt(50)
+    assert np.median(theory.relaxed_gap(theory.neuron_correlations(form, weight, 0.0, range(k)), range(k))) > 0
 
 
 def test_estimates_are_within_five_standard_errors_of_the_means():

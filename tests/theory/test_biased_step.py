@@ -51,6 +51,17 @@ def test_thresholds_that_are_hit_exactly_are_not_passed():
             assert closed == pytest.approx(counted, abs=1e-12)
 
 
+@pytest.mark.parametrize("n", [5, 7, 8])
+def test_thresholds_that_rounding_misses_are_not_passed_either(n):
+    """Biases j / sqrt(n), for which sums of signs and bias cancel but for rounding."""
+    weight = np.where(neurons(60, n, 3)[0] > 0, 1, -1)
+    bias = (np.arange(60) % (2 * n + 1) - n) / math.sqrt(n)
+    assert (bias * math.sqrt(n) != np.round(bias * math.sqrt(n))).any()
+    found = theory.biased_correlations(weight, bias, (0, 1, 3))
+    for closed, counted in zip(found, enumerated(weight, bias, (0, 1, 3), 0.5), strict=True):
+        assert closed == pytest.approx(counted, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     "on_support, relevant, other, bias",
     [

@@ -102,8 +102,15 @@ def test_only_relevant_weights_have_a_population_gradient():
 
 @pytest.mark.parametrize(
     ("k", "block", "share", "digits"),
-    [(3, 100, 0.6735, 4), (3, 400, 0.859, 3), (4, 100, 0.960, 3), (4, 400, 0.988, 3), (5, 100, 0.997, 3)]
-    + [(5, 400, 0.9995, 4), (6, 100, 0.9996, 4)],
+    [
+        (3, 100, 0.6735, 4),
+        (3, 400, 0.859, 3),
+        (4, 100, 0.960, 3),
+        (4, 400, 0.988, 3),
+        (5, 100, 0.997, 3),
+        (5, 400, 0.9995, 4),
+        (6, 100, 0.9996, 4),
+    ],
 )
 def test_the_share_of_time_on_the_plateau_is_this(k, block, share, digits):
     exact = theory.plateau_ratio(block, k, Fraction(1, 100))

@@ -54,6 +54,71 @@ def median(times: Float[np.ndarray, " trials"]) -> float:
     return middle if math.isfinite(middle) else math.nan
 
 
+def quantile(times: Float[np.ndarray, "*groups trials"], share: float) -> Any:
+    """Return a quantile of times to solve, where a trial that was not solved has an infinite time.
+
+    Args:
+        times: a time for each trial along the last axis, in steps; NaN or infinity where it was never solved.
+        share: which quantile, from 0 to 1; between two trials' times it is interpolated linearly.
+
+    Returns:
+        The quantile of each group of trials, as a number where there is one group; NaN where it is not finite.
+
+    Raises:
+        ValueError: the share is none, or there are no trials.
+    """
+    ordered = np.sort(_censored(times), axis=-1)
+    if not 0 <= share <= 1:
+        raise ValueError(f"a quantile must lie from 0 to 1: share={share}")
+    if not ordered.shape[-1]:
+        raise ValueError("a quantile must have at least one trial: trials=0")
+    place = share * (ordered.shape[-1] - 1)
+    below, part = math.floor(place), place - math.floor(place)
+    found = ordered[..., below]
+    if part > 0:
+        found = (1 - part) * found + part * ordered[..., below + 1]
+    found = np.where(np.isfinite(found), found, np.nan)
+    return float(found) if found.ndim == 0 else found
+
+
+def bootstrap_interval(
+    times: Float[np.ndarray, " trials"],
+    *,
+    generator: np.random.Generator,
+    share: float = 0.5,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of a quantile of times to solve, unsolved trials being infinite.
+
+    Args:
+        times: a time for each trial, in steps; NaN or infinity where the trial was never solved.
+        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
+        share: which quantile, from 0 to 1; by default the median.
+        resamples: how many bootstrap samples.
+        confidence: the nominal coverage, between 0 and 1.
+
+    Returns:
+        The lower and the upper end; infinity wherever an end falls on a sample whose quantile is not finite.
+
+    Raises:
+        ValueError: the share or the confidence is none, or there are no trials or resamples.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
+    values = _censored(times)
+    if not len(values):
+        raise ValueError("a bootstrap must have at least one trial: trials=0")
+    drawn = np.sort(_censored(quantile(generator.choice(values, (resamples, len(values))), share)))
+    outside = (1 - confidence) / 2
+    low, high = math.floor(outside * (resamples - 1)), math.ceil((1 - outside) * (resamples - 1))
+    return float(drawn[low]), float(drawn[high])
+
+
 def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.95) -> tuple[float, float]:
     """Return the order-statistic interval of the median time to solve, unsolved trials being infinite.
 

@@ -1,7 +1,7 @@
 """Scaling exponents: the slope of a quantity against a size, both on logarithmic axes."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,29 @@ class Scaling:
     undefined: int
 
 
+@dataclass(frozen=True)
+class Elbow:
+    """How much steeper a curve is in the upper half of its sizes than in the lower, both on logarithmic axes.
+
+    Args:
+        lower: the exponent over the lower half of the sizes, the middle one included.
+        upper: the exponent over the upper half, the middle one included.
+        middle: the size that both halves have; of an even number, the first of the upper half.
+        change: ``upper - lower``: 0 where one power law holds for all sizes.
+        low: the lower end of the change's percentile bootstrap interval.
+        high: the upper end.
+        undefined: how many bootstrap samples had no change, since some cell's statistic was not finite and positive.
+    """
+
+    lower: float
+    upper: float
+    middle: float
+    change: float
+    low: float
+    high: float
+    undefined: int
+
+
 def scaling_exponent(
     cells: Mapping[float, Sequence[float]],
     *,
@@ -60,25 +83,19 @@ def scaling_exponent(
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 9 and 13.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
-    values = _checked(cells)
+    values = _checked(cells, resamples, confidence)
     size = np.log(list(values))
-    fitted = _fit(size, [statistic(own) for own in values.values()])
+    known = _statistics(values, statistic)
+    fitted = _fit(size, known)
     if fitted is None:
-        known = {each: statistic(own) for each, own in values.items()}
-        raise ValueError(f"the statistic of every cell must be finite and positive: {known}")
-    drawn = [
-        _fit(size, [statistic(generator.choice(own, len(own))) for own in values.values()]) for _ in range(resamples)
-    ]
+        raise _no_logarithm(values, known)
+    drawn = [_fit(size, again) for again in _resampled(values, statistic, generator, resamples)]
     slopes = [found[0] for found in drawn if found is not None]
-    ends = (math.nan, math.nan) if not slopes else np.quantile(slopes, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = _ends(slopes, confidence)
     return Scaling(
         exponent=fitted[0],
-        low=float(ends[0]),
-        high=float(ends[1]),
+        low=low,
+        high=high,
         factor=math.exp(fitted[1]),
         confidence=confidence,
         resamples=len(slopes),
@@ -86,7 +103,73 @@ def scaling_exponent(
     )
 
 
-def _checked(cells: Mapping[float, Sequence[float]]) -> dict[float, np.ndarray]:
+def elbow(
+    cells: Mapping[float, Sequence[float]],
+    *,
+    generator: np.random.Generator,
+    statistic: Callable[[Any], float] = median,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> Elbow:
+    """Compare the exponents of the lower and the upper half of the sizes, and bootstrap their difference.
+
+    Args:
+        cells: by size, the values of its trials (as times to solve, NaN where unsolved).
+        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
+        statistic: what is fitted, of the values of one cell; by default the median, unsolved trials being infinite.
+        resamples: how many bootstrap samples.
+        confidence: of the interval, between 0 and 1.
+
+    Raises:
+        ValueError: fewer than three sizes, a size that is not positive, or a cell whose statistic is not finite and
+            positive.
+
+    Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; the comparison of halves is ours.
+    """
+    if len(cells) < 3:
+        raise ValueError(f"an elbow must have at least three sizes: sizes={list(cells)}")
+    values = _checked(cells, resamples, confidence)
+    size = np.log(list(values))
+    known = _statistics(values, statistic)
+    slopes = _slopes(size, known)
+    if slopes is None:
+        raise _no_logarithm(values, known)
+    drawn = [_slopes(size, again) for again in _resampled(values, statistic, generator, resamples)]
+    changes = [found[1] - found[0] for found in drawn if found is not None]
+    low, high = _ends(changes, confidence)
+    return Elbow(
+        lower=slopes[0],
+        upper=slopes[1],
+        middle=list(values)[len(values) // 2],
+        change=slopes[1] - slopes[0],
+        low=low,
+        high=high,
+        undefined=resamples - len(changes),
+    )
+
+
+def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarray:
+    """Return the slope of log value against log size between each size and the one before, NaN for the first.
+
+    Args:
+        sizes: positive, in increasing order.
+        values: one a size; the slope to or from one that is not finite and positive is NaN.
+
+    Raises:
+        ValueError: sizes do not increase, or there are not as many values.
+    """
+    places, heights = np.asarray(sizes, float), np.asarray(values, float)
+    if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():
+        raise ValueError(f"sizes must be positive and increase, one a value: sizes={sizes}, values={len(heights)}")
+    heights = np.where(np.isfinite(heights) & (heights > 0), heights, np.nan)
+    return np.concatenate([[np.nan], np.diff(np.log(heights)) / np.diff(np.log(places))])[: len(places)]
+
+
+def _checked(cells: Mapping[float, Sequence[float]], resamples: int, confidence: float) -> dict[float, np.ndarray]:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
     if len(cells) < 2:
         raise ValueError(f"a power law must have at least two sizes: sizes={list(cells)}")
     for size, own in cells.items():
@@ -95,6 +178,38 @@ def _checked(cells: Mapping[float, Sequence[float]]) -> dict[float, np.ndarray]:
         if not len(own):
             raise ValueError(f"a cell must have at least one trial: size={size}, trials=0")
     return {size: np.asarray(cells[size], float) for size in sorted(cells)}
+
+
+def _statistics(values: Mapping[float, np.ndarray], statistic: Callable[[Any], float]) -> list[float]:
+    return [statistic(own) for own in values.values()]
+
+
+def _resampled(
+    values: Mapping[float, np.ndarray], statistic: Callable[[Any], float], generator: np.random.Generator, count: int
+) -> Iterator[list[float]]:
+    """Yield the cells' statistics of so many bootstrap samples."""
+    for _ in range(count):
+        yield [statistic(generator.choice(own, len(own))) for own in values.values()]
+
+
+def _ends(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
+    """Return the ends of the percentile interval, NaN where nothing was drawn."""
+    if not drawn:
+        return math.nan, math.nan
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _no_logarithm(values: Mapping[float, np.ndarray], known: Sequence[float]) -> ValueError:
+    found = dict(zip(values, known, strict=True))
+    return ValueError(f"the statistic of every cell must be finite and positive: {found}")
+
+
+def _slopes(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:
+    """Return the slopes of the lower and the upper half, which share the middle, or None where one has none."""
+    middle = len(size) // 2
+    lower, upper = _fit(size[: middle + 1], statistics[: middle + 1]), _fit(size[middle:], statistics[middle:])
+    return None if lower is None or upper is None else (lower[0], upper[0])
 
 
 def _fit(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:

@@ -48,7 +48,7 @@ class Experiment:
         analysis: from a row a trial to the table behind the figure.
         plot: from that table to the figure.
         findings: from that table to what it says about the claim, for ``record.json``: numbers, with intervals.
-        probes: makes the measures that the sweep's trials are taken, given one of them.
+        probes: makes the measures that a cell's trials are taken, given one of them.
         outcomes: whether the rows given to ``analysis`` have a column ``outcome``: curve and measures of each trial.
         further: makes the sweep of the trials that follow from the first ones, given those, a row for each,
             and the number of trials a cell.

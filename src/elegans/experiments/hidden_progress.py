@@ -18,9 +18,11 @@ from elegans.errors import ExperimentError
 from elegans.models import (
     MLP,
     Activation,
+    DenseInit,
     Init,
     Model,
     OscillatingPolynomial,
+    ParityTransformer,
     PolyNet,
     Power,
     Sinusoid,
@@ -28,7 +30,7 @@ from elegans.models import (
     Zigzag,
 )
 from elegans.tasks import Online, SparseParity
-from elegans.training import SGD, Success, Trial
+from elegans.training import SGD, Adam, Success, Trial
 from elegans.training.losses import Loss
 
 SOURCE = "Combinatorial Tasks as Model Systems of Deep Learning (thesis), chapter 5"
@@ -53,6 +55,11 @@ def _polynet(k: int, init: Init | str) -> Model:
     return PolyNet(degree=k, init=init)
 
 
+def _transformer(k: int, init: Init | str) -> Model:
+    law = DenseInit(convention="glorot") if init in ("dense", DenseInit()) else init
+    return ParityTransformer(init=law)
+
+
 CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
     "i": ("ReLU network of width 10", _relu(10), 0.1),
     "ii": ("ReLU network of width 100", _relu(100), 1.0),
@@ -71,8 +78,12 @@ CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
     "xv": ("PolyNet: a product of k linear forms", _polynet, 0.05),
     "*i": ("ReLU network of width k", _relu(None), 0.1),
     "*ii": ("z^k network of width k", _power(None), 0.01),
+    "*iii": ("transformer of one block", _transformer, 3e-4),
 }
-"""By the thesis' id: what it is, what makes its model, and the learning rate that it has unless another is given."""
+"""By the thesis' id: what it is, what makes its model, and the learning rate that it has unless another is given.
+
+*iii alone trains by Adam; what is uniform for the others is uniform by Glorot's convention there.
+"""
 
 
 def configuration(
@@ -112,4 +123,5 @@ def configuration(
         "steps": steps,
         "success": Success(error=0, examples=8192, every=10),
     }
-    return Trial(task=SparseParity(n=n, k=k), regime=Online(), model=make(k, init), training=SGD(**training))
+    optimiser = Adam if identifier == "*iii" else SGD
+    return Trial(task=SparseParity(n=n, k=k), regime=Online(), model=make(k, init), training=optimiser(**training))

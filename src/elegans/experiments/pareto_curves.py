@@ -6,14 +6,12 @@ too few examples; grokking, with both initialisations; a network too narrow for 
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval
-from elegans.analysis.grokking import grokking_delay
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.pareto import SOURCE, trial
+from elegans.experiments.tables import error_courses, grokking
 from elegans.plots import error_curves, figure_of
 from elegans.probes import Probe, TestError, TrainError
 from elegans.sweeps import Sweep, grid
@@ -66,22 +64,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a row a trial and measured step: both errors, and the trial's grokking delay (see ``findings``)."""
-    return pd.concat([_curve(row) for row in trials.to_dict("records")], ignore_index=True)
-
-
-def _curve(row: dict[Any, Any]) -> pd.DataFrame:
-    outcome = row["outcome"]
-    train, test = outcome.measures["train-error"], outcome.measures["test-error"]
-    names = ("task.n", "task.k", "model.init", "model.width", "regime.size", "seed")
-    found = pd.DataFrame({"step": train["step"], "train_error": train["error"], "test_error": test["error"]})
-    grokking = grokking_delay(outcome)
-    return found.assign(
-        **{name: row[name] for name in names},
-        train_at=float("nan") if grokking.train_at is None else float(grokking.train_at),
-        test_at=float("nan") if grokking.test_at is None else float(grokking.test_at),
-        delay=grokking.delay,
-        known=grokking.known,
-    )
+    return error_courses(trials, ("task.n", "task.k", "model.init", "model.width", "regime.size", "seed"))
 
 
 def plot(table: pd.DataFrame) -> Figure:
@@ -98,34 +81,8 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     """
     found = {}
     for (init, width, size), rows in table.groupby(["model.init", "model.width", "regime.size"]):
-        last = rows.groupby("seed").last()
-        fitted = last[last["train_at"].notna()]
-        stated: dict[str, Any] = {
-            "trials": len(last),
-            "fitted": len(fitted),
-            "solved": int(last["test_at"].notna().sum()),
-        }
-        if len(fitted):
-            stated |= _delays(rows, fitted)
-        found[f"{init}, width {width}, {size:.0f} examples"] = stated
+        found[f"{init}, width {width}, {size:.0f} examples"] = grokking(rows)
     return found
-
-
-def _delays(rows: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, Any]:
-    delays = fitted["delay"].where(fitted["known"] == "exactly").to_numpy()
-    at_fit = rows[rows["step"] == rows["train_at"]]["test_error"]
-    return {
-        "fitted_at": float(fitted["train_at"].median()),
-        "solved_at": _finite(median(fitted["test_at"].to_numpy())),
-        "test_error_when_fitted": round(float(at_fit.median()), 4),
-        "delay": _finite(median(delays)),
-        "delay_interval": [_finite(end) for end in median_interval(delays)],
-        "censored": int(np.isnan(delays).sum()),
-    }
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
 
 
 TRAINING_CURVES = Experiment(

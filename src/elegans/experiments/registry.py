@@ -3,6 +3,8 @@
 from elegans.component import suggest
 from elegans.errors import ExperimentError
 from elegans.experiments import (
+    biased_parity,
+    digit_parity,
     pareto,
     pareto_curves,
     pareto_decay,
@@ -10,6 +12,13 @@ from elegans.experiments import (
     pareto_sparsity,
     pareto_tickets,
     pareto_zoom,
+    progress_luck,
+    progress_noise,
+    progress_robust,
+    progress_samples,
+    progress_scaling,
+    progress_width,
+    progress_zoo,
 )
 from elegans.experiments.base import Experiment
 
@@ -21,6 +30,15 @@ _ALL = (
     pareto_sparsity.SPARSITY_SWEEP,
     pareto_decay.WEIGHT_DECAY_SWEEP,
     pareto_tickets.LOTTERY_TICKETS,
+    progress_zoo.TRAINING_CURVES_ZOO,
+    progress_scaling.CONVERGENCE_SCALING,
+    progress_robust.ROBUST_SPACE,
+    progress_luck.NOT_RANDOM_SEARCH,
+    progress_width.WIDTH,
+    progress_samples.GROKKING,
+    progress_noise.NOISY_PARITY,
+    biased_parity.BIASED_PARITY,
+    digit_parity.DIGIT_PARITY,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}

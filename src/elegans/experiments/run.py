@@ -15,6 +15,7 @@ from elegans.experiments.base import Experiment, Result
 from elegans.experiments.outcomes import with_outcomes
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import find
+from elegans.probes import Probe
 from elegans.sweeps import Store, Sweep, run
 from elegans.training.engines import choose
 
@@ -148,8 +149,12 @@ def _train(
     experiment: Experiment, sweep: Sweep, count: int, store: Store, settings: Mapping[str, Any]
 ) -> tuple[Sweep, pd.DataFrame]:
     """Train an experiment's trials, and those that follow from them; return all of them and a row for each."""
-    probes = experiment.probes(sweep.cells[0]) if experiment.probes else ()
-    trials = run(sweep, store, probes=probes, **settings)
+    groups: dict[tuple[Probe, ...], list[Any]] = {}
+    for part in sweep.parts:
+        groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
+    for probes, parts in groups.items():
+        run(Sweep(tuple(parts)), store, probes=probes, **settings)
+    trials = store.table(sweep)
     if experiment.outcomes:
         trials = with_outcomes(trials, store, sweep)
     if experiment.further is None:

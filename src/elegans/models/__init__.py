@@ -11,33 +11,59 @@ from elegans.models.activations import (
     Zigzag,
 )
 from elegans.models.base import Model
-from elegans.models.inits import AffineInit, BernoulliInit, DenseInit, GaussianInit, Init, SparseInit
+from elegans.models.deep import DeepMLP
+from elegans.models.features import GatedLinear, LinearPredictor, RandomFourier, RandomReLU
+from elegans.models.inits import (
+    AffineInit,
+    BernoulliInit,
+    ConstantInit,
+    DenseInit,
+    GaussianInit,
+    Init,
+    SparseInit,
+    SphereInit,
+)
+from elegans.models.kernel import KernelRidge
 from elegans.models.learner import Course, Learner, Lesson
 from elegans.models.mlp import MLP
-from elegans.models.polynet import PolyNet
+from elegans.models.polynet import DisjointPolyNet, PolyNet
+from elegans.models.recovery import GradientRecovery
 from elegans.models.search import SubsetSearch
 from elegans.models.success import Success
-from elegans.models.ticket import Ticket
+from elegans.models.ticket import SeededInit, Ticket
+from elegans.models.transformer import ParityTransformer
 
 __all__ = [
     "MLP",
     "Activation",
     "AffineInit",
     "BernoulliInit",
+    "ConstantInit",
     "Course",
+    "DeepMLP",
     "DenseInit",
+    "DisjointPolyNet",
+    "GatedLinear",
     "GaussianInit",
+    "GradientRecovery",
     "Init",
+    "KernelRidge",
     "Learner",
     "Lesson",
+    "LinearPredictor",
     "Model",
     "OscillatingPolynomial",
+    "ParityTransformer",
     "PolyNet",
     "Power",
+    "RandomFourier",
+    "RandomReLU",
     "ReLU",
     "ReLU6",
+    "SeededInit",
     "Sinusoid",
     "SparseInit",
+    "SphereInit",
     "SubsetSearch",
     "Success",
     "Ticket",

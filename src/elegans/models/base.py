@@ -29,6 +29,11 @@ class Model(Component, family=True):
     def apply(self, parameters: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
         """Return the network's outputs on a batch of inputs, shape (count,)."""
 
+    @property
+    def gradient_scale(self) -> float:
+        """What gradients are multiplied by before a training takes them: 1, but for networks that are means."""
+        return 1.0
+
     def check(self, task: Task) -> None:
         """Refuse a task that this model cannot learn.
 

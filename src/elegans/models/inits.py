@@ -2,17 +2,19 @@
 
 import math
 from abc import abstractmethod
+from inspect import isabstract
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import Field
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from elegans import random
 from elegans.component import Component, Later
 from elegans.tasks import Task
 
 Layers = dict[str, dict[str, np.ndarray]]
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Init(Component, family=True):
@@ -114,13 +116,17 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
     Args:
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+        size: c itself in place of a convention's, or None; with 1 every entry is a sign.
     """
+
+    size: Annotated[Size | None, Later] = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw signs times c."""
+        size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
         drawn = np.where(random.symmetric(key, index, lane) < 0, np.float32(-1), np.float32(1))
-        return np.asarray(drawn * self.bound(fan_in, fan_out), np.float32).reshape(shape)
+        return np.asarray(drawn * size, np.float32).reshape(shape)
 
 
 class GaussianInit(AffineInit, kind="gaussian"):
@@ -134,7 +140,7 @@ class GaussianInit(AffineInit, kind="gaussian"):
     """
 
     convention: Literal["kaiming", "glorot"] = "kaiming"
-    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    deviation: Size | None = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw normal entries."""
@@ -143,6 +149,41 @@ class GaussianInit(AffineInit, kind="gaussian"):
             deviation = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
         index, lane = _counters(shape)
         return np.asarray(random.normal(key, index, lane) * np.float32(deviation), np.float32).reshape(shape)
+
+
+class ConstantInit(AffineInit, kind="constant"):
+    """Every weight and bias the same number, with no randomness: for models whose units see different inputs.
+
+    Args:
+        value: the number.
+    """
+
+    shorthand = "value"
+    value: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+
+    def __init__(self, value: float = 1.0) -> None:
+        """Take the number by position or by name."""
+        super().__init__(value=value)  # type: ignore[call-arg]
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        """Return equal entries."""
+        return np.full(shape, self.value, np.float32)
+
+
+def _for_any_layer(value: Any) -> AffineInit:
+    init = Init.parse(value)
+    if not isinstance(init, AffineInit):
+        known = ", ".join(sorted(kind for kind, member in Init.members().items() if _draws_any_layer(member)))
+        raise ValueError(f"init must be a law of any layer (one of {known}): init={init.kind!r}")
+    return init
+
+
+def _draws_any_layer(member: type[Init]) -> bool:
+    return issubclass(member, AffineInit) and not isabstract(member)
+
+
+LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer)]
+"""A field that takes an initialisation which fits any layer, by name or as a component."""
 
 
 class SparseInit(Init, kind="sparse"):
@@ -175,6 +216,46 @@ class SparseInit(Init, kind="sparse"):
         rows = np.zeros((width, n), np.float32)
         np.put_along_axis(rows, random.subsets(key, width, n, self.nonzeros), np.float32(self.value), axis=1)
         return rows
+
+
+class SphereInit(Init, kind="sphere"):
+    """Hidden weights uniform on a sphere, output weights plus or minus its radius, no biases.
+
+    So |a| = ||w|| for every neuron, a balance that gradient steps disturb only to second order. For the network of
+    ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard scaling it is theta / sqrt(width).
+
+    Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks" (2024), section 2.2.
+
+    Args:
+        radius: above 0.
+    """
+
+    shorthand = "radius"
+    radius: Size
+
+    def __init__(self, radius: float) -> None:
+        """Take the radius by position or by name."""
+        super().__init__(radius=radius)  # type: ignore[call-arg]
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Draw the hidden weights: one row a neuron."""
+        index, lane = _counters((width, n))
+        rows = np.asarray(random.normal(key, index, lane), np.float64)
+        return np.asarray(self.radius * rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Draw all four parameter arrays; the biases are 0."""
+        positive = random.symmetric(key.fold(2), np.arange(width, dtype=np.uint32), np.uint32(0)) >= 0
+        return {
+            "hidden": {
+                "weight": self.weights(key.fold(0), width, task.input_size),
+                "bias": np.zeros(width, np.float32),
+            },
+            "output": {
+                "weight": np.where(positive, self.radius, -self.radius).astype(np.float32),
+                "bias": np.zeros((), np.float32),
+            },
+        }
 
 
 def fan_in_uniform(key: random.Key, shape: tuple[int, ...], fan_in: int) -> np.ndarray:

@@ -1,9 +1,9 @@
 """Two-layer perceptrons."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from jaxtyping import Float32
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
 from elegans.component import Later
@@ -27,6 +27,9 @@ class MLP(Model):
         second_layer: whether there are output weights and an output bias; else the weights are 1 and the bias 0.
         hidden_bias: whether there is a bias b.
         output_bias: whether there is a bias c (where there is a second layer).
+        scaling: ``standard``, or ``mean-field`` for the mean over neurons in place of their sum, gradients being
+            multiplied by the width. That is, step for step, the standard network whose weights and output weights are
+            1/sqrt(width) of its own (and whose hidden biases are, too). It must have a second layer and no output bias.
     """
 
     width: Annotated[int, Field(ge=1)]
@@ -35,11 +38,24 @@ class MLP(Model):
     second_layer: Annotated[bool, Later] = True
     hidden_bias: Annotated[bool, Later] = True
     output_bias: Annotated[bool, Later] = True
+    scaling: Annotated[Literal["standard", "mean-field"], Later] = "standard"
+
+    @model_validator(mode="after")
+    def _mean_has_no_bias(self) -> Self:
+        if self.scaling == "mean-field" and (self.output_bias or not self.second_layer):
+            named = f"second_layer={self.second_layer}, output_bias={self.output_bias}"
+            raise ValueError(f"a mean-field network must have a second layer and no output bias: {named}")
+        return self
 
     @property
     def is_plain(self) -> bool:
         """Whether this is the network of most theorems: ReLU neurons, a second layer, and both biases."""
         return isinstance(self.activation, ReLU) and self.second_layer and self.hidden_bias and self.output_bias
+
+    @property
+    def gradient_scale(self) -> float:
+        """The width of a mean-field network, 1 for others."""
+        return float(self.width) if self.scaling == "mean-field" else 1.0
 
     def check(self, task: Task) -> None:
         """Refuse a width or a task that the initialisation has no law for."""
@@ -66,7 +82,8 @@ class MLP(Model):
         hidden = self.activation.value(sums(parameters["hidden"], x))
         if not self.second_layer:
             return hidden.sum(axis=1)
-        return hidden @ parameters["output"]["weight"] + parameters["output"].get("bias", 0)
+        total = hidden @ parameters["output"]["weight"] + parameters["output"].get("bias", 0)
+        return total / self.width if self.scaling == "mean-field" else total
 
 
 def sums(layer: Any, x: Float32[Any, "count inputs"]) -> Float32[Any, "count outputs"]:

@@ -2,14 +2,15 @@
 
 from typing import Annotated, Any
 
+import numpy as np
 from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny
 
 from elegans import random
 from elegans.models.base import Model
-from elegans.models.inits import DenseInit, Init, Layers
+from elegans.models.inits import DenseInit, Init, LayerInit, Layers
 from elegans.models.mlp import sums
-from elegans.tasks import Task
+from elegans.tasks import SparseParity, Task
 
 
 class PolyNet(Model):
@@ -44,3 +45,58 @@ class PolyNet(Model):
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the products, shape (count,)."""
         return sums(parameters["hidden"], x).prod(axis=1)
+
+
+class DisjointPolyNet(Model):
+    """A product of linear forms of successive blocks of inputs: f(x) = prod_i w_i . x_i, i = 1, …, degree.
+
+    With w_i the unit vector of the one coordinate of a disjoint parity's support in block i it is the parity itself.
+    Its parameters are ``{"hidden": {"weight": (degree, n / degree)}}``; there is no bias.
+
+    Source: thesis, chapter 5, section 5.4.
+
+    Args:
+        degree: the number of blocks, and of factors, at least 1; it divides the input size.
+        init: the law of the initial weights; the layer of a block has n / degree inputs.
+        positive: whether the first block's weights change sign where the product of the weights on the task's support
+            is negative at first. For laws without a preferred sign that is the law given a positive product, as
+            theorems on training with the correlation loss ask for; the task must then name its support.
+    """
+
+    shorthand = "degree"
+    degree: Annotated[int, Field(ge=1, le=64)]
+    init: LayerInit = DenseInit()
+    positive: bool = False
+
+    def check(self, task: Task) -> None:
+        """Refuse inputs that do not fall into blocks, and a positive product over a support that is not known."""
+        if task.input_size % self.degree:
+            raise ValueError(
+                f"the degree of a disjoint-poly-net must divide n: degree={self.degree}, n={task.input_size}"
+            )
+        support = task.support if isinstance(task, SparseParity) else None
+        if self.positive and (support is None or self._blocks(task, support) != list(range(self.degree))):
+            raise ValueError(
+                f"a positive product must have a task with one named coordinate a block: support={support}"
+            )
+
+    def parameter_names(self, task: Task) -> list[str]:
+        """Return the name of the one parameter array."""
+        return ["hidden.weight"]
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Draw the weights of the blocks."""
+        weight = self.init.weights(key.fold(0), self.degree, task.input_size // self.degree)
+        if self.positive:
+            assert isinstance(task, SparseParity) and task.support is not None  # `check` has asked for it
+            if weight.ravel()[list(task.support)].prod() < 0:
+                weight = np.concatenate([-weight[:1], weight[1:]])
+        return {"hidden": {"weight": weight}}
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the products, shape (count,)."""
+        weight = parameters["hidden"]["weight"]
+        return (x.reshape(len(x), *weight.shape) * weight).sum(axis=2).prod(axis=1)
+
+    def _blocks(self, task: Task, support: tuple[int, ...]) -> list[int]:
+        return [place // (task.input_size // self.degree) for place in support]

@@ -1,15 +1,46 @@
-"""Lottery tickets: a few neurons of another network, with the values that they had before it was trained."""
+"""Initial values that another trial had: those of a whole network, or of a few of its neurons (lottery tickets)."""
 
 from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
-from elegans.models.inits import Init
+from elegans.component import Traced
+from elegans.models.inits import DenseInit, Init, Layers
 from elegans.models.mlp import MLP
 from elegans.tasks import Task
+
+
+class SeededInit(Init, kind="seeded"):
+    """The initial values that the trial with a given seed has: the same for every seed of the trial's own.
+
+    So one initialisation meets many streams of examples, which says how much of what varies between trials is the
+    network's luck and how much the data's. Give the task a support too, or it changes with the trial's seed.
+
+    Source: thesis, chapter 5, figure 5.2 (centre).
+
+    Args:
+        of: the law that the initial values are drawn by.
+        seed: the seed of the trial whose initial values they are, below 2^32.
+    """
+
+    shorthand = "seed"
+    of: SerializeAsAny[Init] = DenseInit()
+    seed: Annotated[int, Field(ge=0, lt=2**32), Traced]
+
+    def check(self, width: int, task: Task) -> None:
+        """Refuse a width or a task for which the law has no initialisation."""
+        self.of.check(width, task)
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Return the other trial's hidden weights."""
+        return self.of.weights(random.stream(self.seed, "init").fold(0), width, n)
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Return the other trial's four parameter arrays."""
+        return self.of.parameters(random.stream(self.seed, "init"), width, task)
 
 
 class Ticket(Init):
@@ -50,7 +81,7 @@ class Ticket(Init):
         other = self.of.init.weights(random.stream(self.seed, "init").fold(0), self.of.width, n)
         return other[list(self.neurons)]
 
-    def parameters(self, key: random.Key, width: int, task: Task) -> dict[str, dict[str, np.ndarray]]:
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Return the four parameter arrays, from the other trial's init stream."""
         other = self.of.init.parameters(random.stream(self.seed, "init"), self.of.width, task)
         kept = list(self.neurons)

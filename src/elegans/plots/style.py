@@ -27,7 +27,7 @@ def name_of(parameter: str, value: Any) -> str:
     if parameter == "model.init":
         law, _, nonzeros = str(value).partition(":")
         return f"{law} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
-    if parameter == "network":
+    if parameter in ("network", "problem"):
         return str(value)
     shown = f"{value:g}" if isinstance(value, float) else f"{value}"
     return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {shown}"
@@ -42,6 +42,15 @@ def ink(colour: Any) -> str:
 def shades(count: int) -> list[Any]:
     """Return as many colours as there are values of a quantity, from dark to light; none so light as to be lost."""
     return [RATES(0.88 * place / max(count - 1, 1)) for place in range(count)]
+
+
+def logarithmic(ax: Axes) -> None:
+    """Make the y axis logarithmic, its numbers written as sizes: 2 and 5 too where it spans little over a decade."""
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    ax.yaxis.set_minor_formatter(lambda value, _: short(value) if high < 30 * low and f"{value:.0e}"[0] in "25" else "")
+    ax.tick_params(axis="y", which="minor", labelsize=SMALL, length=1)
 
 
 def quiet(ax: Axes) -> None:

@@ -1,9 +1,28 @@
 """What is seen inside a network while it learns."""
 
 from elegans.probes.base import Probe, Snapshot
+from elegans.probes.biased import ComponentLosses, PredictorSize
 from elegans.probes.errors import TestError, TrainError
 from elegans.probes.fourier import FourierGap
 from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
+from elegans.probes.weights import RelevantWeights, WeightTrajectory
+from elegans.probes.xor import SignalHeavy, SubspaceShare, XORMargins, XORParts
 
-__all__ = ["FourierGap", "Probe", "Snapshot", "StrongestNeurons", "TestError", "TrainError", "WeightMovement"]
+__all__ = [
+    "ComponentLosses",
+    "FourierGap",
+    "PredictorSize",
+    "Probe",
+    "RelevantWeights",
+    "SignalHeavy",
+    "Snapshot",
+    "StrongestNeurons",
+    "SubspaceShare",
+    "TestError",
+    "TrainError",
+    "WeightMovement",
+    "WeightTrajectory",
+    "XORMargins",
+    "XORParts",
+]

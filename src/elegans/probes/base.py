@@ -13,7 +13,8 @@ from pydantic import Field
 from elegans import random
 from elegans.component import Component
 from elegans.models import Model
-from elegans.tasks import SparseParity, Task
+from elegans.tasks import Task
+from elegans.tasks.parity import Supported
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Snapshot:
     @property
     def support(self) -> np.ndarray | None:
         """The coordinates that the labels depend on, int64 of shape (k,), or None where the task has no such set."""
-        return np.asarray(self.hidden) if isinstance(self.task, SparseParity) else None
+        return np.asarray(self.hidden) if isinstance(self.task, Supported) else None
 
     def examples(self, stream: str, count: int) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
         """Return the first examples of a stream: inputs (count, n) and clean labels (count,)."""

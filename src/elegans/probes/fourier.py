@@ -1,61 +1,115 @@
 """The Fourier gap of a neuron: how much a relevant input's gradient stands out."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 from pydantic import Field
 
-from elegans.models import MLP, Model
+from elegans import theory
+from elegans.component import Later
+from elegans.models import Activation, Model, PolyNet, Power, Sinusoid
 from elegans.probes.base import Probe, Snapshot
+from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
+from elegans.theory.activation_spectra import LARGEST_ENUMERATED
+
+ROUNDING = 1e-12
+"""Gaps that are 0 come out as large as this where a closed form rounds."""
 
 
 class FourierGap(Probe):
     """How far the gradients of relevant inputs stand above those of irrelevant ones, neuron by neuron.
 
-    With g = E[y x 1{w.x + b > 0}] of a hidden neuron, estimated on held-out examples, the relaxed gap is
-    max |g_i| over the support less max |g_i| elsewhere; the strict gap has the min over the support in
-    place of the max. A neuron with a positive strict gap could name the support by its k largest |g_i|.
-    Estimates carry a sampling error of about 1/sqrt(examples) an entry.
+    With G = E[y x sigma'(w . x + b)] of a hidden neuron with the activation sigma, the relaxed gap is max |G_i| over
+    the support less max |G_i| elsewhere; the strict gap has the min over the support in place of the max. A neuron
+    with a positive strict gap could name the support by its k largest |G_i|, given enough examples. For a factor of a
+    PolyNet, what stands in the place of sigma' is the product of the other factors.
 
-    Source: thesis, chapter 5, definition 5.4 and its relaxation.
+    ``estimator`` says how the means are had:
+
+    - ``sample``: on held-out examples, the same at every measurement. Each G_i errs by about 1/sqrt(examples) where
+      |sigma'| <= 1: 0.03 with 1024 examples. The maximum over irrelevant inputs errs upwards, so that without a gap
+      the estimate is about -2/sqrt(examples), and gaps below that cannot be told from none.
+    - ``exact``: over all inputs, by a fast Walsh-Hadamard transform, for n up to 20.
+    - ``closed form``: exactly and for any n, for sinusoids, and for powers z^d with d at most k.
+
+    Source: thesis, chapter 5, definition 5.4, and appendix B.3.1 for the relaxed gap.
 
     Args:
         every: how many steps lie between two measurements.
-        examples: how many held-out examples the expectation is estimated on.
+        examples: how many held-out examples the estimate ``sample`` rests on.
+        estimator: ``sample``, ``exact`` or ``closed form``.
     """
 
-    examples: Annotated[int, Field(ge=1)] = 10_000
+    examples: Annotated[int, Field(ge=1)] = 1024
+    estimator: Annotated[Literal["sample", "exact", "closed form"], Later] = "sample"
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse trials without a support or without hidden neurons, and supports that are everything."""
-        if not isinstance(task, SparseParity) or not isinstance(model, MLP):
-            raise ValueError(f"fourier-gap must look at an mlp on a sparse-parity: {model.kind} on {task.kind}")
+        """Refuse trials without a support or hidden neurons, supports that are everything, and what has no estimate."""
+        require_hidden(self, task, model)
+        if not isinstance(task, SparseParity) or not (_activation(model) or isinstance(model, PolyNet)):
+            raise ValueError(f"fourier-gap must look at neurons on a sparse-parity: {model.kind} on {task.kind}")
         if task.k == task.n:
             raise ValueError(f"fourier-gap must have irrelevant inputs to compare with: k={task.k}, n={task.n}")
+        working = _estimators(task, model)
+        if self.estimator not in working:
+            named = f"estimator={self.estimator!r}, n={task.n}, k={task.k}, {_described(model)}"
+            raise ValueError(f"the estimator must be one that works here, {' or '.join(map(repr, working))}: {named}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``relaxed`` and ``strict`` (the largest over neurons) and ``positive`` (share of strict gaps > 0)."""
-        x, y = snapshot.examples("test", self.examples)
-        weight, bias = snapshot.parameters["hidden"]["weight"], snapshot.parameters["hidden"]["bias"]
-        size = max(1, 2**24 // len(x))
-        gaps = [
-            _gaps(x, y, weight[first : first + size], bias[first : first + size], snapshot.hidden)
-            for first in range(0, len(weight), size)
-        ]
-        relaxed, strict = (np.concatenate(part) for part in zip(*gaps, strict=True))
+        gradients = self.correlations(snapshot)
+        relaxed = theory.relaxed_gap(gradients, snapshot.hidden)
+        strict = theory.strict_gap(gradients, snapshot.hidden)
         return {
             "relaxed": float(relaxed.max()),
             "strict": float(strict.max()),
-            "positive": float((strict > 0).mean()),
+            "positive": float((strict > ROUNDING).mean()),
         }
 
+    def correlations(self, snapshot: Snapshot) -> Float[np.ndarray, "neurons n"]:
+        """Return G, a row a neuron."""
+        weight, model = hidden_weight(snapshot), snapshot.model
+        bias = snapshot.parameters["hidden"].get("bias", 0)
+        activation = _activation(model)
+        if self.estimator == "sample":
+            x, y = snapshot.remember(f"test:{self.examples}", lambda: snapshot.examples("test", self.examples))
+            response = activation.derivative if activation else _other_factors
+            return theory.sample_correlations(response, weight, bias, x, y)
+        assert activation is not None
+        form = activation.derivative if self.estimator == "exact" else _closed_form(activation)
+        return theory.neuron_correlations(form, weight, bias, snapshot.hidden)
 
-def _gaps(
-    x: np.ndarray, y: np.ndarray, weight: np.ndarray, bias: np.ndarray, support: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the relaxed and strict gap of each neuron, from examples (count, n) and rows (neurons, n)."""
-    active = (x @ weight.T + bias > 0).astype(np.float32)
-    size = np.abs(active.T @ (x * y[:, None])) / np.float32(len(x))
-    relevant, irrelevant = size[:, support], np.delete(size, support, axis=1).max(axis=1)
-    return relevant.max(axis=1) - irrelevant, relevant.min(axis=1) - irrelevant
+
+def _activation(model: Model) -> Activation | None:
+    """Return what a model's hidden neurons do with their sums, or None where they do nothing of their own."""
+    activation = getattr(model, "activation", None)
+    return activation if isinstance(activation, Activation) else None
+
+
+def _estimators(task: SparseParity, model: Model) -> list[str]:
+    """Return the estimators that work for a model's neurons."""
+    activation = _activation(model)
+    closed = isinstance(activation, Sinusoid) or (isinstance(activation, Power) and activation.degree <= task.k)
+    works = {"sample": True, "exact": activation is not None and task.n <= LARGEST_ENUMERATED, "closed form": closed}
+    return [name for name, does in works.items() if does]
+
+
+def _closed_form(activation: Activation) -> Any:
+    """Return an activation as theory knows it: a degree, or a frequency and a phase."""
+    if isinstance(activation, Power):
+        return activation.degree
+    assert isinstance(activation, Sinusoid)
+    return theory.Sinusoid(activation.frequency, activation.phase)
+
+
+def _described(model: Model) -> str:
+    activation = _activation(model)
+    return f"activation={activation.label()!r}" if activation else f"model={model.label()!r}"
+
+
+def _other_factors(sums: Float[np.ndarray, "count factors"]) -> Float[np.ndarray, "count factors"]:
+    """Return for each factor the product of the others: the derivative of the product of all."""
+    columns = [np.delete(sums, place, axis=1).prod(axis=1) for place in range(sums.shape[1])]
+    return np.stack(columns, axis=1)

@@ -33,7 +33,7 @@ class WeightMovement(Probe):
         ``leader`` (1 where the first exceeds the second, else 0). Where the support is everything there is only
         ``relevant``.
         """
-        moved = np.abs(hidden_weight(snapshot.parameters) - hidden_weight(snapshot.initial)).max(axis=0)
+        moved = np.abs(hidden_weight(snapshot) - hidden_weight(snapshot, snapshot.initial)).max(axis=0)
         found = {"movement": float(moved.max())}
         if snapshot.support is None:
             return found
@@ -45,9 +45,15 @@ class WeightMovement(Probe):
         return found
 
 
-def hidden_weight(parameters: Any) -> Float32[np.ndarray, "neurons n"]:
-    """Return the first layer's weights, a row a neuron."""
-    weight: Float32[np.ndarray, "neurons n"] = np.asarray(parameters["hidden"]["weight"])
+def hidden_weight(snapshot: Snapshot, parameters: Any = None) -> Float32[np.ndarray, "neurons n"]:
+    """Return the first layer's weights, a row a neuron; factors that share the inputs between them make one row.
+
+    Args:
+        snapshot: the network.
+        parameters: the parameters to look at; those of now by default.
+    """
+    layer = (snapshot.parameters if parameters is None else parameters)["hidden"]
+    weight: Float32[np.ndarray, "neurons n"] = np.asarray(layer["weight"]).reshape(-1, snapshot.task.input_size)
     return weight
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, update
 
+from elegans.component import FOR_IDENTITY
 from elegans.errors import StoreError
 from elegans.probes import Probe
 from elegans.sweeps import liveness
@@ -54,7 +55,8 @@ def probe_set(text: str | None) -> frozenset[str]:
 
 def probe_texts(probes: Iterable[Probe]) -> frozenset[str]:
     """Return probes as JSON."""
-    return frozenset(json.dumps(probe.model_dump(mode="json"), sort_keys=True) for probe in probes)
+    records = [probe.model_dump(mode="json", context=FOR_IDENTITY) for probe in probes]
+    return frozenset(json.dumps(record, sort_keys=True) for record in records)
 
 
 def begin(

@@ -1,6 +1,23 @@
 """What is learned: tasks, and the regimes by which their examples reach the learner."""
 
 from elegans.tasks.base import Cube, Online, Regime, Sample, Task
+from elegans.tasks.biased import BiasedParity
+from elegans.tasks.digits import DigitParity
 from elegans.tasks.parity import DisjointParity, SparseParity
+from elegans.tasks.xor import XOR, Link, SignedParity, TruthTable
 
-__all__ = ["Cube", "DisjointParity", "Online", "Regime", "Sample", "SparseParity", "Task"]
+__all__ = [
+    "XOR",
+    "BiasedParity",
+    "Cube",
+    "DigitParity",
+    "DisjointParity",
+    "Link",
+    "Online",
+    "Regime",
+    "Sample",
+    "SignedParity",
+    "SparseParity",
+    "Task",
+    "TruthTable",
+]

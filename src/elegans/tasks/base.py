@@ -70,6 +70,11 @@ class Task(Component, family=True):
         """
         raise NotImplementedError(f"{self.kind} has no labels of given inputs")
 
+    @property
+    def on_cube(self) -> bool:
+        """Whether inputs are uniform signs and ``target`` gives their labels."""
+        return type(self).target is not Task.target
+
 
 def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
     """Return labels in {-1, +1} with each flipped independently with a probability.
@@ -161,7 +166,7 @@ class Cube(Regime):
     def check(self, task: Task, steps: int, batch_size: int) -> None:
         """Refuse tasks that are not on uniform signs, too many signs, and batches that are not the cube."""
         n = task.input_size
-        if type(task).target is Task.target:
+        if not task.on_cube:
             raise ValueError(f"the cube must have a task on uniform signs: task={task.kind!r}")
         if n > LARGEST_CUBE:
             raise ValueError(f"the cube must have at most {LARGEST_CUBE} signs (train online beyond): n={n}")

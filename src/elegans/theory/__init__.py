@@ -12,7 +12,6 @@ import sys
 
 from elegans.theory.activation_spectra import (
     Sinusoid,
-    interpolating_phase,
     neuron_correlations,
     power_correlations,
     sample_correlations,
@@ -412,7 +411,6 @@ __all__ = [
     "good_per_bias",
     "half_coefficient",
     "information_bits",
-    "interpolating_phase",
     "is_r_prime_good",
     "is_well_spread",
     "krawtchouk",

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.theory.domain import coordinates, require
-from elegans.theory.fourier import fourier_coefficients
-from elegans.theory.gaps import gap_correlations
 
 LARGEST_ENUMERATED = 20
 """The largest number of inputs over which any activation's derivative is averaged: 2^20 values a neuron."""
@@ -32,28 +30,6 @@ class Sinusoid(NamedTuple):
 
 SINE = Sinusoid()
 """The activation sin(z)."""
-
-
-def interpolating_phase(k: int) -> float:
-    """Return the phase with which a sinusoid makes the parity of k signs out of their sum.
-
-    It keeps the gap alive without a bias, too: the derivative is then even for odd k and odd for even k, as the degrees
-    k - 1 and k + 1 are. A plain sine without a bias has no gap for even k, a plain cosine none for odd k.
-
-    Formula: beta = pi (1 - k) / 2: sin(pi (k - 2 j) / 2 + beta) = (-1)^j for j = 0..k.
-    Source: derived here, for the shifted sinusoids of the thesis, section 5.3.1.
-
-    Args:
-        k: the size of the support.
-
-    Returns:
-        The phase in [0, 2 pi).
-
-    Raises:
-        TheoryError: k is below 1.
-    """
-    require(k >= 1, "k must be at least 1 (interpolating sinusoid)", k=k)
-    return (1 - k) % 4 * math.pi / 2
 
 
 def sinusoid_coefficients(
@@ -90,6 +66,9 @@ def sinusoid_correlations(
 ) -> np.ndarray:
     """Return the correlations of sinusoidal neurons, exactly and for any number of inputs.
 
+    Without a bias a plain sine has none with even parities and a plain cosine none with odd ones: a phase of
+    pi (1 - k) / 2 makes the derivative even for odd k and odd for even k, as the degrees k - 1 and k + 1 are.
+
     Formula: G_i = omega f^(S ^ i) for f = cos(omega (w . x + b) + beta), S ^ i being S without or with i.
     Source: derived here, for the neurons of the thesis, section 5.3.1 and appendix B.3.1.
 
@@ -106,12 +85,23 @@ def sinusoid_correlations(
         TheoryError: a coordinate outside 0..n-1.
     """
     frequency, phase = sinusoid
-    rows = np.asarray(weight, np.float64)
-    n = rows.shape[-1]
-    relevant = coordinates("support", support, n)
-    derivative = Sinusoid(frequency, phase + math.pi / 2)
-    columns = [sinusoid_coefficients(rows, bias, relevant ^ {i}, derivative) for i in range(n)]
-    return np.asarray(frequency * np.stack(columns, axis=-1))
+    angle = frequency * np.asarray(weight, np.float64)
+    n = angle.shape[-1]
+    relevant = np.isin(np.arange(n), sorted(coordinates("support", support, n)))
+    sine, cosine = np.sin(angle), np.cos(angle)
+    # the product over all coordinates but i, and the factor of i as it is in S ^ i
+    others = _products_of_others(np.where(relevant, sine, cosine)) * np.where(relevant, cosine, sine)
+    degree = relevant.sum() + np.where(relevant, -1, 1)
+    shift = np.asarray(frequency * np.asarray(bias, np.float64) + phase)[..., None] + math.pi / 2 * (1 + degree % 4)
+    return np.asarray(frequency * np.sin(shift) * others)
+
+
+def _products_of_others(factors: np.ndarray) -> np.ndarray:
+    """Return for each entry of the last axis the product of all others: no quotients, which zeros would spoil."""
+    one = np.ones_like(factors[..., :1])
+    before = np.concatenate([one, factors[..., :-1]], axis=-1).cumprod(axis=-1)
+    after = np.concatenate([factors[..., 1:], one], axis=-1)[..., ::-1].cumprod(axis=-1)[..., ::-1]
+    return np.asarray(before * after)
 
 
 def power_correlations(weight: Any, support: Iterable[int], degree: int | None = None) -> np.ndarray:
@@ -156,8 +146,8 @@ def neuron_correlations(
     Source: thesis, appendix B.3.1.
 
     Args:
-        activation: the derivative sigma' as a function of arrays, for means over all 2^n inputs by a fast
-            Walsh-Hadamard transform, n up to 20; or a sinusoid's (frequency, phase); or the degree d of z^d, at most k.
+        activation: the derivative sigma' as a function of arrays, for means over all 2^n inputs, n up
+            to 20; or a sinusoid's (frequency, phase); or the degree d of z^d, at most k.
         weight: shape (neurons, n).
         bias: shape (neurons,), or one number.
         support: the k coordinates of S.
@@ -180,13 +170,13 @@ def neuron_correlations(
         "which have closed forms, or estimate with sample_correlations)",
         n=n,
     )
-    relevant = sorted(coordinates("support", support, n))
+    parity = _parity(n, coordinates("support", support, n))
     offset = np.broadcast_to(np.asarray(bias, np.float64), (neurons,))
     size = max(1, _ENTRIES >> n)
     parts = [np.empty((0, n))]
     for first in range(0, neurons, size):
         values = activation(_preactivations(rows[first : first + size], offset[first : first + size]))
-        parts.append(gap_correlations(fourier_coefficients(values), relevant))
+        parts.append(_first_coefficients(np.multiply(values, parity, dtype=np.float64)))
     return np.concatenate(parts)
 
 
@@ -196,6 +186,26 @@ def _preactivations(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     for column in weight.T:
         sums = np.concatenate([sums, sums - 2 * column[:, None]], axis=1)
     return sums
+
+
+def _parity(n: int, support: frozenset[int]) -> np.ndarray:
+    """Return the parity over a support at all inputs, in the order of ``sign_table``: shape (2^n,)."""
+    values = np.ones(1)
+    for i in range(n):
+        values = np.concatenate([values, -values if i in support else values])
+    return values
+
+
+def _first_coefficients(values: np.ndarray) -> np.ndarray:
+    """Return the coefficients of degree 1 of tables (neurons, 2^n), by halving: in 2^(n + 1) additions a table."""
+    neurons, size = values.shape
+    n = size.bit_length() - 1
+    coefficients = np.empty((neurons, n))
+    for i in reversed(range(n)):
+        halves = values.reshape(neurons, 2, -1)
+        coefficients[:, i] = (halves[:, 0].sum(axis=1) - halves[:, 1].sum(axis=1)) / size
+        values = halves.sum(axis=1)
+    return coefficients
 
 
 def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, y: Any) -> np.ndarray:

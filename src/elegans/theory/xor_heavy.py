@@ -11,8 +11,8 @@ import numpy as np
 from elegans.theory.domain import Form, require, require_form, require_positive
 from elegans.theory.xor_network import ROOT2, network, plane, rotated, xor_points, xor_sizes
 
-_ROUNDING = 1e-9
-"""How far |a| <= ||w|| may fail by rounding, relative to ||w||."""
+_ROUNDING = 1e-6
+"""How far |a| <= ||w|| may fail by rounding, relative to ||w||: networks are trained in single precision."""
 
 _LARGEST_ZETA = 1e6
 

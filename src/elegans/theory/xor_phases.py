@@ -98,8 +98,9 @@ def xor_phase_one_lengths(d: int, zeta: float, rate: float, exponent: float = LA
     _require_phase(d, zeta, rate)
     log = math.log(d)
     first = math.floor((log + 2 * math.log(zeta) - 3 * math.log(log)) / math.log(_fast(d, rate)))
-    relative = log**3 / d * _fast(d, rate) ** first
-    return XorLengths(first, first + math.floor(math.log(zeta**-exponent / relative) / math.log(1 + 4 * rate)))
+    reached = 3 * math.log(log) - log + first * math.log(_fast(d, rate))
+    missing = -exponent * math.log(zeta) - reached
+    return XorLengths(first, first + math.floor(missing / math.log(1 + 4 * rate)))
 
 
 class XorControl(NamedTuple):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -255,6 +256,7 @@ class _Loop:
         if not due:
             return
         parameters: list[Any] = []
+        answers: dict[tuple[str, bytes], np.ndarray] = {}
 
         def read(position: int) -> Any:
             if not parameters:
@@ -264,7 +266,7 @@ class _Loop:
         for position, outcome in self._current():
             if only is not None and position != only:
                 continue
-            snapshot = self._snapshot(position, outcome.trial, lambda position=position: read(position))  # type: ignore[misc]
+            snapshot = self._snapshot(position, outcome.trial, partial(read, position), answers)
             for probe in due:
                 taken = outcome.measures.setdefault(probe.kind, {"step": []})
                 if taken["step"] and taken["step"][-1] == self.step:
@@ -273,10 +275,16 @@ class _Loop:
                 for name, value in probe.measure(snapshot).items():
                     taken.setdefault(name, []).append(value)
 
-    def _snapshot(self, position: int, trial: Trial, read: Callable[[], Any]) -> Snapshot:
+    def _snapshot(
+        self, position: int, trial: Trial, read: Callable[[], Any], answers: dict[tuple[str, bytes], np.ndarray]
+    ) -> Snapshot:
         def wrong(stream: str, index: np.ndarray) -> Bool[np.ndarray, " count"]:
-            everyone = np.broadcast_to(index, (len(self.running), len(index)))
-            return np.asarray(self.engine.wrong(self.state, stream, everyone)[position])
+            # an engine answers for all of its networks at once, so each question is put to it once
+            asked = stream, index.tobytes()
+            if asked not in answers:
+                everyone = np.broadcast_to(index, (len(self.running), len(index)))
+                answers[asked] = self.engine.wrong(self.state, stream, everyone)
+            return np.asarray(answers[asked][position])
 
         return Snapshot(
             step=self.step,

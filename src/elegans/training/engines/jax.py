@@ -194,8 +194,7 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     template, static = pinned.trial, pinned.static
 
     def outputs(trial: Trial, parameters: Any, x: Any) -> Any:
-        with jax.default_matmul_precision("float32"):  # accelerators round products to fewer bits by default
-            return trial.model.apply(eqx.combine(parameters, static), x)
+        return _precisely(trial.model.apply, eqx.combine(parameters, static), x)
 
     def corrupt(trial: Trial, inputs: Any, y: Any, index: Any) -> Any:
         return trial.task.corrupt(y, random.Key(*inputs["keys"]["noise"]), index)
@@ -210,9 +209,11 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         trial = template.substitute(inputs["traced"])
         training = _training(trial)
         index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
-        x, y = trial.regime.examples(trial.task, inputs["hidden"], random.Key(*inputs["keys"]["sample"]), index)
+        key = random.Key(*inputs["keys"]["sample"])
+        x, y = _precisely(trial.regime.examples, trial.task, inputs["hidden"], key, index)
         y = corrupt(trial, inputs, y, index)
         (loss, (wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
+        gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
         return _flush(moved), optimiser, loss, wrong, finite
@@ -239,7 +240,7 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         def one(parameters: Any, inputs: Any, index: Any) -> Any:
             trial = template.substitute(inputs["traced"])
             hidden = inputs["hidden"] if noisy else trial.task.held_out(inputs["hidden"])
-            x, y = trial.task.examples(hidden, random.Key(*inputs["examples"]), index)
+            x, y = _precisely(trial.task.examples, hidden, random.Key(*inputs["examples"]), index)
             y = corrupt(trial, inputs, y, index) if noisy else y
             return ~(y * outputs(trial, parameters, x) > 0)
 
@@ -254,6 +255,14 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         wrong_noisy=wrong(noisy=True),
         predict=jax.jit(jax.vmap(predict, in_axes=(0, 0, None))),
     )
+
+
+def _precisely(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function whose products of matrices accelerators would round to fewer bits by default."""
+    import jax
+
+    with jax.default_matmul_precision("float32"):
+        return function(*arguments)
 
 
 def _flush(parameters: Any) -> Any:

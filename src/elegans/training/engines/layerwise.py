@@ -11,7 +11,7 @@ from elegans.tasks import Sample, SparseParity
 from elegans.training.engines.base import Engine, Progress
 from elegans.training.theorems.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
 from elegans.training.theorems.layerwise import Layerwise
-from elegans.training.theorems.readouts import Construction, Features, LastIterate, Solver
+from elegans.training.theorems.readouts import Construction, Features, FreshDescent, LastIterate, Solver
 from elegans.training.trial import Trial
 
 WITHOUT_SAMPLE = 4096
@@ -23,7 +23,7 @@ HELD = 2**22
 
 
 class LayerwiseEngine(Engine):
-    """Advances ``OverSparse`` and ``UnderSparse`` in NumPy, one network at a time, in memory that no sample exceeds."""
+    """Advances ``OverSparse``, ``UnderSparse`` and ``SignNetwork`` in NumPy, in memory that no sample exceeds."""
 
     name: ClassVar[str] = "layerwise"
     side_by_side: ClassVar[int] = 1
@@ -98,7 +98,7 @@ class _Network:
         self.sample = trial.regime.size if isinstance(trial.regime, Sample) else None
         self.step, self.diverged_at = 0, -1
         self.loss = self.error = 1.0
-        self.readout: _Readout | None = None
+        self.readout: _Readout | _FreshReadout | None = None
 
     def advance(self, steps: int) -> None:
         seen = [self._one_step() for _ in range(steps)]
@@ -109,29 +109,43 @@ class _Network:
             self._move_hidden()
             loss, error = 1.0, 1.0  # the mirrored network is 0 everywhere
         else:
-            self.readout = self.readout or _Readout(self)
+            self.readout = self.readout or self._begin_readout()
             loss, error = self.readout.step(self.step)
         if self.diverged_at < 0 and not np.isfinite(loss):
             self.diverged_at = self.step
         self.step += 1
         return loss, error
 
+    def _begin_readout(self) -> "_Readout | _FreshReadout":
+        return _FreshReadout(self) if isinstance(self.training.readout, FreshDescent) else _Readout(self)
+
     def _move_hidden(self) -> None:
-        """Take the one step of the hidden weights, and keep those neurons apart that may still fire."""
+        """Take the one step of the hidden layer."""
         step = self.training.first_step(self.task, self.rule)
         gradient = self._gradient()
         gradient[np.abs(gradient) <= step.threshold] = 0
         moved = step.rate * self.output[: self.half, None] * gradient
+        moved, biases = np.split(moved, [self.task.n], axis=1)
+        moved_bias = self.bias + np.concatenate([biases, -biases]).sum(axis=1)
+        self.bias = moved_bias.astype(np.float32).astype(np.float64)
         kept = (1 - step.decay) * self.weight[: self.half]
         self.weight = np.concatenate([kept + moved, kept - moved]).astype(np.float32).astype(np.float64)
 
-    def _gradient(self) -> Float[np.ndarray, "half n"]:
+    def _gradient(self) -> Float[np.ndarray, "half columns"]:
+        """Return E[1{w . x + b > 0} x y], with one more column of the biases' own where a sample moves them."""
         if self.training.gradient == "population":
             clean = self.training.population_gradient(self.initial["hidden"]["weight"][: self.half], self.support)
             return np.asarray(clean * (1 - 2 * self.task.noise))
         assert self.sample is not None
         weight, bias = self.training.gates(self.rule, self.initial)
-        return correlations(weight, bias, self.examples, self.sample)
+        if not self.training.moves_biases:
+            return correlations(weight, bias, self.examples, self.sample)
+
+        def with_constant(index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
+            x, y = self.examples(index)
+            return np.pad(x, ((0, 0), (0, 1)), constant_values=1), y
+
+        return correlations(np.pad(weight, ((0, 0), (0, 1))), bias, with_constant, self.sample)
 
     def examples(self, index: UInt32[np.ndarray, " count"], stream: str = "sample") -> tuple[Any, Any]:
         """Return examples by their indices: inputs, and labels as training sees them in the sample."""
@@ -248,3 +262,26 @@ class _Readout:
             return anew
         kept = list(anew())
         return lambda: iter(kept)
+
+
+class _FreshReadout:
+    """The output layer on its way by stochastic gradient descent."""
+
+    def __init__(self, network: _Network) -> None:
+        self.network, rule = network, network.training.readout
+        task, width = network.task, len(network.bias)
+        self.count = rule.batch_size
+        self.rate = rule.rate(task.n, task.k, width, network.training.steps)
+        self.output = np.zeros(width)
+
+    def step(self, number: int) -> tuple[float, float]:
+        """Take a step of the readout, counted from 1; return loss and error of its batch before it."""
+        network = self.network
+        first = (network.sample or 0) + (number - 1) * self.count
+        x, y = network.examples(np.arange(first, first + self.count, dtype=np.uint32))
+        values = np.maximum(x @ network.weight.T + network.bias, 0)
+        batch = Features(values, y.astype(np.float64), np.full(len(y), 1 / len(y)))
+        loss, error, gradient = batch.hinge(self.output)
+        self.output = self.output - self.rate * gradient
+        network.answer_with(0.0, self.output)
+        return loss, error

@@ -1,4 +1,4 @@
-"""What the algorithms of Theorems 4 and 5 share: mirrored neurons, one step of the hidden weights, a readout."""
+"""What the algorithms of layerwise theorems share: mirrored neurons, one step of the hidden weights, a readout."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ Parameters = dict[str, dict[str, np.ndarray]]
 
 
 class MirroredInit(Component):
-    """What the initialisations of Theorems 4 and 5 share; inherit from this and then from ``Init``.
+    """What the initialisations of Theorems 4, 5 and 5.5 share; inherit from this and then from ``Init``.
 
-    The first width/2 neurons have large weights on a random subset, a bias drawn from a short list, and output weights
-    uniform on -1 and +1. The others are their copies with the output weights negated, and the output bias is 0: the
-    network is 0 on every input, exactly where the two halves are summed apart.
+    The first width/2 neurons have random weights by the theorem's law, a bias drawn from a short list, and output
+    weights uniform on -1 and +1. The others are their copies with the output weights negated, and the output bias is 0:
+    the network is 0 on every input, exactly where the two halves are summed apart.
     """
 
     source: ClassVar[str]
@@ -92,7 +92,7 @@ class Step:
 
 
 class Layerwise(Component):
-    """What the trainings of Theorems 4 and 5 share; inherit from this and then from ``Training``.
+    """What the trainings of Theorems 4, 5 and 5.5 share; inherit from this and then from ``Training``.
 
     Step 1 moves the hidden weights alone, by the gradient of the hinge loss on the whole sample; since the mirrored
     network is 0, it is -u_i E[1{w_i . x + b_i > 0} x y] for neuron i. All other steps are the readout's, on the
@@ -106,6 +106,8 @@ class Layerwise(Component):
     init: ClassVar[type[Any]]
     """The initialisation that the training goes with."""
     source: ClassVar[str]
+    moves_biases: ClassVar[bool] = False
+    """Whether the one step moves the hidden biases too."""
 
     gradient: Literal["sample", "population"] = "sample"
     readout: SerializeAsAny[Readout] = LastIterate()
@@ -115,7 +117,8 @@ class Layerwise(Component):
     def _default_steps(cls, fields: Any) -> Any:
         if not isinstance(fields, dict) or "steps" in fields:
             return fields
-        readout = Readout.parse(fields["readout"]) if "readout" in fields else LastIterate()
+        usual = cls.model_fields["readout"].default
+        readout = Readout.parse(fields["readout"]) if "readout" in fields else usual
         return {**fields, "steps": 1 + readout.default_steps}
 
     @abstractmethod

@@ -1,5 +1,6 @@
 """How an output layer is found on features that no longer move."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from elegans import theory
 from elegans.component import Component
+from elegans.training.schedules import Rate
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,28 @@ class LastIterate(Readout):
     def strength(self, norm: float) -> float:
         """Return the decay, given the norm of the theorem's own readout."""
         return theory.readout_decay(self.epsilon, norm) if self.decay is None else self.decay
+
+
+class FreshDescent(Readout):
+    """Stochastic gradient descent on the hinge loss, from output weights of 0, on examples that no step has seen.
+
+    The output bias stays 0. Source: thesis, Theorem 5.5 and Theorem B.6.
+
+    Args:
+        learning_rate: or None for the theorem's, 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T steps in all.
+        batch_size: the number of examples a step.
+    """
+
+    needs_sample = False
+    default_steps = 4000
+    learning_rate: Rate | None = None
+    batch_size: Annotated[int, Field(ge=1)] = 32
+
+    def rate(self, n: int, k: int, width: int, steps: int) -> float:
+        """Return the learning rate, given the task, the width and the number of steps in all."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return theory.convex_sgd_rate(8 * k**1.5, 2 * math.sqrt(width) * n, steps - 1)
 
 
 class Solver(Component):

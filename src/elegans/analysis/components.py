@@ -1,0 +1,80 @@
+"""Components of variance: how much of what varies lies between groups, and how much within them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Components:
+    """The two variances of a one-way random effects model, and their ratio with its interval.
+
+    Args:
+        between: the variance of the groups' own means (0 where the estimate is negative).
+        within: the variance of values about their group's mean.
+        ratio: ``between / within``; infinite where nothing varies within groups.
+        low: the lower end of the ratio's interval, which is exact for normal values and groups of one size.
+        high: the upper end.
+        groups: how many groups there are.
+        values: how many values.
+        confidence: of the interval.
+    """
+
+    between: float
+    within: float
+    ratio: float
+    low: float
+    high: float
+    groups: int
+    values: int
+    confidence: float
+
+
+def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> Components:
+    """Estimate how much of the variance of values lies between groups and how much within, by analysis of variance.
+
+    Formula: within = MSW; between = (MSB - MSW) / m, with m the size of a group (of unequal ones, the usual
+    average); the interval of the ratio is (F / F_q - 1) / m with F = MSB / MSW and the quantiles of the F law.
+
+    Args:
+        groups: the values of each group, all finite.
+        confidence: of the interval, between 0 and 1.
+
+    Raises:
+        ValueError: there are fewer than two groups, one is empty, no group has two values, a value is not finite, or
+            the confidence is no probability.
+
+    Source: Searle, Casella and McCulloch, "Variance Components" (1992), chapter 3.
+    """
+    from scipy.stats import f
+
+    arrays = _checked(groups, confidence)
+    sizes = np.array([len(own) for own in arrays])
+    count, total = len(arrays), int(sizes.sum())
+    means = np.array([own.mean() for own in arrays])
+    overall = float(sizes @ means) / total
+    mean_between = float(sizes @ (means - overall) ** 2) / (count - 1)
+    within = sum(float(((own - mean) ** 2).sum()) for own, mean in zip(arrays, means, strict=True)) / (total - count)
+    size = (total - float((sizes**2).sum()) / total) / (count - 1)
+    between = max(0.0, (mean_between - within) / size)
+    statistic = mean_between / within if within else math.inf
+    law = f(count - 1, total - count)
+    ends = [max(0.0, (statistic / law.ppf((1 + sign * confidence) / 2) - 1) / size) for sign in (1, -1)]
+    ratio = between / within if within else math.inf
+    return Components(between, within, ratio, float(ends[0]), float(ends[1]), count, total, confidence)
+
+
+def _checked(groups: Sequence[Sequence[float]], confidence: float) -> list[np.ndarray]:
+    arrays = [np.asarray(own, float) for own in groups]
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    if len(arrays) < 2:
+        raise ValueError(f"components of variance must have at least two groups: groups={len(arrays)}")
+    if min(map(len, arrays)) < 1 or max(map(len, arrays)) < 2:
+        raise ValueError(f"groups must have values, and one of them two: sizes={[len(own) for own in arrays]}")
+    for own in arrays:
+        if not np.isfinite(own).all():
+            raise ValueError(f"a value must be finite: {own[~np.isfinite(own)][0]}")
+    return arrays

@@ -1,0 +1,189 @@
+"""Linear predictors on features that do not learn: what networks are compared with.
+
+Each is f(x) = <Psi(x), w>, with an embedding Psi that is drawn once and stays: no gradient reaches it. (Weight decay
+would, unless the training's ``layers`` have another for it.) Source: Daniely and Malach, "Learning Parities with Neural
+Networks" (2020), sections 3 and 6.1.
+"""
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float, Float32
+from pydantic import Field, SerializeAsAny
+
+from elegans import random
+from elegans.models.base import Model
+from elegans.models.inits import DenseInit, Init, Layers
+from elegans.models.mlp import sums
+from elegans.tasks import Task
+
+NEIGHBOURS = 256
+"""How many inputs the median distance is taken over."""
+
+
+class LinearPredictor(Model, kind="linear-predictor"):
+    """f(x) = <w, x> + c, from w = 0 and c = 0; and the base of predictors on other features.
+
+    Its parameters are ``{"output": {"weight": (n,), "bias": ()}}``.
+    """
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Return zeros: the loss is convex, so that nothing depends on the start."""
+        return {"output": _zeros(task.input_size)}
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs, shape (count,)."""
+        return x @ parameters["output"]["weight"] + parameters["output"]["bias"]
+
+    def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
+        """Return what no feature exceeds in size, for inputs whose coordinates are at most ``radius`` in size.
+
+        The last feature is the constant 1, whose weight is the output's bias.
+        """
+        return np.append(np.full(len(parameters["output"]["weight"]), radius), 1.0)
+
+    def readout(self, parameters: Any) -> Float[np.ndarray, " features"]:
+        """Return the weights w of the features, the constant's last."""
+        return np.append(parameters["output"]["weight"], parameters["output"]["bias"])
+
+    def size(self, parameters: Any, radius: float) -> tuple[int, float]:
+        """Return the number N of features and the norm B of their weights, once all features are scaled into [-1, 1].
+
+        These are what lower bounds on the loss of linear predictors speak of (``theory.biased_linear_bound``).
+        """
+        weights = self.readout(parameters) * self.bounds(parameters, radius)
+        return len(weights), float(np.linalg.norm(weights))
+
+
+class RandomReLU(LinearPredictor, kind="random-relu"):
+    """ReLU random features: f(x) = a . relu(W x + b) + c, of which only a and c learn.
+
+    Its parameters are those of an ``MLP``, drawn alike, and its function at first is that network's.
+
+    Args:
+        width: the number of features, at least 1.
+        init: the law of the initial parameters.
+    """
+
+    width: Annotated[int, Field(ge=1)]
+    init: SerializeAsAny[Init] = DenseInit()
+
+    def check(self, task: Task) -> None:
+        """Refuse a width or a task that the initialisation has no law for."""
+        self.init.check(self.width, task)
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Draw the parameters of the network whose hidden layer stays."""
+        return self.init.parameters(key, self.width, task)
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs, shape (count,)."""
+        z = sums(_frozen(parameters["hidden"]), x)
+        return super().apply(parameters, z * (z > 0))
+
+    def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
+        """Return the largest values: relu(b + radius ||w||_1) of each neuron."""
+        hidden = parameters["hidden"]
+        largest = hidden["bias"] + radius * np.abs(hidden["weight"]).sum(axis=1)
+        return np.append(np.maximum(largest, 0), 1.0)
+
+
+class RandomFourier(LinearPredictor, kind="random-fourier"):
+    """Random Fourier features: f(x) = sqrt(2 / m) a . cos(W x + b) + c, of which only a and c learn.
+
+    W is normal with deviation 1 / bandwidth and b uniform on [0, 2 pi], so that the features' inner products are about
+    exp(-||x - x'||^2 / (2 bandwidth^2)). Its parameters are those of an ``MLP``; a and c begin at 0.
+
+    Source: Rahimi and Recht, "Random features for large-scale kernel machines" (2007).
+
+    Args:
+        width: the number m of features, at least 1.
+        bandwidth: above 0; or None for the median distance of two inputs, among 256 of the same task.
+    """
+
+    width: Annotated[int, Field(ge=1)]
+    bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Draw frequencies and phases."""
+        row = np.arange(self.width, dtype=np.uint32)
+        column = np.arange(task.input_size, dtype=np.uint32)
+        bandwidth = self.bandwidth or _median_distance(key.fold(2), task)
+        weight = random.normal(key.fold(0), row[:, None], column[None, :]) * np.float32(1 / bandwidth)
+        phase = random.uniform(key.fold(1), row, np.uint32(0)) * np.float32(2 * math.pi)
+        return {"hidden": {"weight": weight, "bias": phase}, "output": _zeros(self.width)}
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs, shape (count,)."""
+        z = sums(_frozen(parameters["hidden"]), x)
+        return super().apply(parameters, z.__array_namespace__().cos(z) * np.float32(math.sqrt(2 / self.width)))
+
+    def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
+        """Return sqrt(2 / m) for every cosine."""
+        return np.append(np.full(self.width, math.sqrt(2 / self.width)), 1.0)
+
+
+class GatedLinear(LinearPredictor, kind="gated-linear"):
+    """A network that stays in the regime of its tangent kernel: f(x) = sum_j a_j (w_j . x + b_j) 1{gate_j is open} + c.
+
+    relu(z) = z 1{z > 0}, with weights of their own for either factor: those of the gates stay as they were drawn, and
+    the others begin equal to them, so that the function at first is that of an ``MLP`` that is drawn alike. The
+    features are the n + 1 inputs of each neuron, where its gate is open. With a rate of 0 for ``output.weight`` the
+    predictor is linear in what learns; else a and w both learn, and their products span the same predictors.
+
+    Source: Daniely and Malach (2020), section 6.1; Fiat, Malach and Shalev-Shwartz, "Decoupling gating from linearity"
+    (2019).
+
+    Args:
+        width: the number of neurons, at least 1.
+        init: the law of the initial parameters.
+    """
+
+    width: Annotated[int, Field(ge=1)]
+    init: SerializeAsAny[Init] = DenseInit()
+
+    def check(self, task: Task) -> None:
+        """Refuse a width or a task that the initialisation has no law for."""
+        self.init.check(self.width, task)
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Draw the parameters of a network, its hidden layer twice: ``gates`` and ``hidden``."""
+        drawn = self.init.parameters(key, self.width, task)
+        return {"gates": drawn["hidden"], "hidden": dict(drawn["hidden"]), "output": drawn["output"]}
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs, shape (count,)."""
+        is_open = sums(_frozen(parameters["gates"]), x) > 0
+        return super().apply(parameters, sums(parameters["hidden"], x) * is_open)
+
+    def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
+        """Return the radius for every gated input and 1 for the gates themselves, a neuron's after another's."""
+        n = parameters["hidden"]["weight"].shape[1]
+        return np.append(np.tile(np.append(np.full(n, radius), 1.0), self.width), 1.0)
+
+    def readout(self, parameters: Any) -> Float[np.ndarray, " features"]:
+        """Return a_j w_j and a_j b_j of all neurons, and c."""
+        hidden, output = parameters["hidden"], parameters["output"]
+        inner = np.concatenate([hidden["weight"], hidden["bias"][:, None]], axis=1)
+        return np.append((output["weight"][:, None] * inner).ravel(), output["bias"])
+
+
+def _zeros(count: int) -> dict[str, np.ndarray]:
+    return {"weight": np.zeros(count, np.float32), "bias": np.zeros((), np.float32)}
+
+
+def _frozen(layer: Any) -> Any:
+    """Return a layer that no gradient reaches."""
+    import jax
+
+    return jax.tree.map(jax.lax.stop_gradient, layer)
+
+
+def _median_distance(key: random.Key, task: Task) -> float:
+    """Return the median distance of two inputs of a task, by a draw of the task that is no trial's."""
+    x, _ = task.examples(task.draw(key.fold(0)), key.fold(1), np.arange(NEIGHBOURS, dtype=np.uint32))
+    x = np.asarray(x, np.float64)
+    squares = (x**2).sum(axis=1)
+    between = squares[:, None] + squares[None, :] - 2 * x @ x.T
+    return float(np.sqrt(np.median(np.maximum(between[np.triu_indices(len(x), 1)], 0))))

@@ -1,0 +1,129 @@
+"""A transformer of one block whose only query is a class token."""
+
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float32
+from pydantic import Field
+
+from elegans import random
+from elegans.models.base import Model
+from elegans.models.inits import DenseInit, LayerInit
+from elegans.tasks import Task
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class ParityTransformer(Model):
+    """One block of attention and a perceptron, read out at a class token; no normalisation and no dropout.
+
+    Sign i of an input is embedded as X_i = E_{x_i} + P_i and the class token as X_c = E_c. It alone asks, over itself
+    and all signs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head size)) X V_h O_h, z' = z + W_2 gelu(W_1 z +
+    b_1) + b_2, f = u . z'. Rows X are sums of n + 3 embeddings in all, whatever the batch: keys and values are computed
+    once for each of those.
+
+    Its parameters are ``{"embedding": {"sign": (2, width), "position": (n, width), "class": (width,)}, "attention":
+    {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden": {"weight":
+    (mlp_width, width), "bias": (mlp_width,)}, "residual": {"weight": (width, mlp_width), "bias": (width,)}, "output":
+    {"weight": (width,)}}``, the embedding of -1 before that of +1.
+
+    Source: thesis, chapter 5 and appendix B.4 (setting *iii). It names neither the perceptron's width nor the scale of
+    the embeddings, on which much depends: with normal ones of deviation 0.1 in place of 1, networks of width 64 take
+    about six times as long on (10, 2), and do not learn (10, 3) in 5000 steps in place of 300 (Adam, rate 0.0003).
+
+    Args:
+        width: the size of an embedding.
+        heads: the number of attention heads.
+        head_size: the size of a head's queries, keys and values.
+        mlp_width: the number of hidden neurons of the perceptron, or None for ``width``.
+        embedding_scale: the standard deviation of the initial embeddings, which are normal.
+        init: the law of the matrices, each by its own sizes; biases are 0 at first.
+    """
+
+    width: Count = 1024
+    heads: Count = 128
+    head_size: Count = 8
+    mlp_width: Count | None = None
+    embedding_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    init: LayerInit = DenseInit(convention="glorot")
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
+        """Draw the parameter arrays."""
+        width, heads, size = self.width, self.heads, self.head_size
+        inner = self.mlp_width or width
+
+        def embedding(number: int, rows: int) -> np.ndarray:
+            index, lane = np.arange(rows, dtype=np.uint32)[:, None], np.arange(width, dtype=np.uint32)[None, :]
+            return np.asarray(random.normal(key.fold(number), index, lane) * np.float32(self.embedding_scale))
+
+        def projection(number: int) -> np.ndarray:
+            return self.init.entries(key.fold(number), (heads * width, size), width, size).reshape(heads, width, size)
+
+        merge = self.init.entries(key.fold(6), (heads * size, width), size, width)
+        return {
+            "embedding": {
+                "sign": embedding(0, 2),
+                "position": embedding(1, task.input_size),
+                "class": embedding(2, 1)[0],
+            },
+            "attention": {
+                "query": projection(3),
+                "key": projection(4),
+                "value": projection(5),
+                "output": merge.reshape(heads, size, width),
+            },
+            "hidden": {
+                "weight": self.init.entries(key.fold(7), (inner, width), width, inner),
+                "bias": np.zeros(inner, np.float32),
+            },
+            "residual": {
+                "weight": self.init.entries(key.fold(8), (width, inner), inner, width),
+                "bias": np.zeros(width, np.float32),
+            },
+            "output": {"weight": self.init.entries(key.fold(9), (width,), width, 1)},
+        }
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs, shape (count,)."""
+        import jax
+        import jax.numpy as jnp
+
+        weights, positive = self.attention(parameters, x), (x > 0).astype(x.dtype)
+        on_positive = jnp.einsum("bhn,bn->bh", weights[:, :, :-1], positive)
+        on_negative = jnp.einsum("bhn,bn->bh", weights[:, :, :-1], 1 - positive)
+        shares = jnp.concatenate([jnp.stack([on_negative, on_positive], axis=2), weights], axis=2)
+        values = jnp.einsum("pd,hda->pha", _parts(parameters), parameters["attention"]["value"])
+        mixed = jnp.einsum("bhp,pha->bha", shares, values)
+        z = parameters["embedding"]["class"] + jnp.einsum("bha,had->bd", mixed, parameters["attention"]["output"])
+        hidden, residual = parameters["hidden"], parameters["residual"]
+        inner = jax.nn.gelu(z @ hidden["weight"].T + hidden["bias"], approximate=False)
+        return (z + inner @ residual["weight"].T + residual["bias"]) @ parameters["output"]["weight"]
+
+    def attention(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, "count heads places"]:
+        """Return how much each head of the class token attends to each sign and, last, to the class token itself.
+
+        Args:
+            parameters: as ``initialise`` draws them.
+            x: inputs of signs (count, n).
+
+        Returns:
+            Weights of shape (count, heads, n + 1) that add to 1 over the places.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        of_class = parameters["embedding"]["class"]
+        query = jnp.einsum("d,hda->ha", of_class, parameters["attention"]["query"])
+        asked = jnp.einsum("hda,ha->hd", parameters["attention"]["key"], query) / np.sqrt(np.float32(self.head_size))
+        parts = asked @ _parts(parameters).T
+        of_signs = jnp.where((x > 0)[:, None, :], parts[:, 1:2], parts[:, :1]) + parts[:, 2:-1]
+        on_itself = jnp.broadcast_to(parts[:, -1:], (len(x), self.heads, 1))
+        return jax.nn.softmax(jnp.concatenate([of_signs, on_itself], axis=2), axis=2)
+
+
+def _parts(parameters: Any) -> Float32[Any, "parts width"]:
+    """Return what the rows X are sums of: the embeddings of -1, of +1, of every position, of the class token."""
+    import jax.numpy as jnp
+
+    embedding = parameters["embedding"]
+    return jnp.concatenate([embedding["sign"], embedding["position"], embedding["class"][None, :]])

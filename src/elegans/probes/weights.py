@@ -1,0 +1,79 @@
+"""The first layer's weights themselves: all of them along the way, and how those on the support compare."""
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from elegans import random
+from elegans.models import Model
+from elegans.probes.base import Probe, Snapshot
+from elegans.probes.movement import hidden_weight, require_hidden
+from elegans.tasks import SparseParity, Task
+
+
+class WeightTrajectory(Probe):
+    """The first layer's weights along the way, of all neurons or of some.
+
+    A store keeps them compressed, four bytes a weight and measurement at the most; a trial has one row for all of
+    its measurements.
+
+    Source: thesis, chapter 5, section 5.3 (coordinates of w_t).
+
+    Args:
+        every: how many steps lie between two measurements.
+        neurons: which neurons, by place; all by default.
+    """
+
+    neurons: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse models without hidden weights, and neurons that are not there."""
+        require_hidden(self, task, model)
+        if self.neurons is None:
+            return
+        width = model.initialise(random.Key(0, 0), task)["hidden"]["weight"].size // task.input_size
+        if not self.neurons or max(self.neurons) >= width:
+            raise ValueError(f"neurons must be below the width, one at least: neurons={self.neurons}, width={width}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
+        """Return ``weight``, float32 of shape (neurons, n)."""
+        weight = hidden_weight(snapshot)
+        return {"weight": weight.copy() if self.neurons is None else weight[list(self.neurons)]}
+
+
+class RelevantWeights(Probe):
+    """How large the first layer's weights are on the support and off it.
+
+    Source: thesis, chapter 5, section 5.3 (relevant weights overtake irrelevant ones before the loss moves).
+
+    Args:
+        every: how many steps lie between two measurements.
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse models without hidden weights, and tasks without irrelevant inputs."""
+        require_hidden(self, task, model)
+        if not isinstance(task, SparseParity):
+            raise ValueError(f"relevant-weights must have a task with a support: {task.kind}")
+        if task.k == task.n:
+            raise ValueError(f"relevant-weights must have irrelevant inputs to compare with: k={task.k}, n={task.n}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return the least, mean and largest |w| on the support over all neurons, the largest off it, and the best.
+
+        They are ``minimum``, ``mean``, ``maximum`` and ``irrelevant``. The ``best`` neuron, named by its place, is the
+        one with the largest ``margin``: the least |w| on the support less the largest off it.
+        """
+        size = np.abs(hidden_weight(snapshot))
+        relevant, irrelevant = size[:, snapshot.hidden], np.delete(size, snapshot.hidden, axis=1).max(axis=1)
+        margin = relevant.min(axis=1) - irrelevant
+        best = int(margin.argmax())
+        return {
+            "minimum": float(relevant.min()),
+            "mean": float(relevant.mean()),
+            "maximum": float(relevant.max()),
+            "irrelevant": float(irrelevant.max()),
+            "best": float(best),
+            "margin": float(margin[best]),
+        }

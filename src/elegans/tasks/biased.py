@@ -1,0 +1,61 @@
+"""Biased parities: a parity that its own coordinates give away half of the time."""
+
+from typing import Annotated, Any, Self
+
+import numpy as np
+from jaxtyping import Bool, Float32, UInt32
+from pydantic import Field, model_validator
+
+from elegans import random
+from elegans.tasks.base import Task
+from elegans.tasks.parity import Supported
+
+
+class BiasedParity(Supported, Task):
+    """D_A: the parity of k of n signs, on a mixture of uniform inputs (D1) and inputs whose k signs are all equal (D2).
+
+    Inputs are x = e / sqrt(n) with signs e, so that ||x|| = 1. D1 is uniform; D2 is uniform off the support A and has
+    all signs on A equal, to +1 or to -1 with probability 1/2 each. The label is the product of the signs on A; k is
+    odd, so that on D2 it is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
+
+    Counters: example i has the signs of ``random.signs`` in its first ceil(n / 64) lanes. One lane further, bit 0 of
+    the first word is the common sign (0 for +1), and the example comes from D2 where the upper 24 bits of the second
+    word, as a uniform number, fall below ``mix``; its signs on A are then replaced by the common sign.
+
+    Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), section 2 (which prints the signs on A
+    in D2 as +-1; they are +-1/sqrt(n) as all others are).
+
+    Args:
+        n: the input size, at least 1.
+        k: the size of the support, odd, from 1 to n.
+        support: the k distinct coordinates, or None to draw them for each trial.
+        mix: the probability of D2.
+    """
+
+    mix: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @model_validator(mode="after")
+    def _is_odd(self) -> Self:
+        if self.k % 2 == 0:
+            raise ValueError(f"k of a biased parity must be odd: k={self.k}")
+        return self
+
+    def aligned(self, key: random.Key, index: UInt32[Any, " count"]) -> Bool[Any, " count"]:
+        """Return which of the examples with the given indices come from D2."""
+        _, second = self._words(key, index)
+        return (second >> 8).astype(np.float32) * np.float32(2.0**-24) < np.float32(1) * self.mix
+
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
+        """Return inputs (count, n) of +-1/sqrt(n), and the products of their signs over the support (count,)."""
+        first, _ = self._words(key, index)
+        common = 1 - 2 * (first & 1).astype(np.float32)
+        on_support = (np.arange(self.n)[:, None] == hidden[None, :]).any(axis=1)
+        replaced = (self.aligned(key, index)[:, None] & on_support[None, :]).astype(np.float32)
+        signs = random.signs(key, index, self.n) * (1 - replaced) + common[:, None] * replaced
+        return signs * np.float32(self.n**-0.5), signs[:, hidden].prod(axis=1)
+
+    def _words(self, key: random.Key, index: UInt32[Any, " count"]) -> tuple[Any, Any]:
+        """Return the two words of each example's lane beyond its signs."""
+        return random.words(key, index, np.uint32((self.n + 63) // 64))

@@ -1,0 +1,70 @@
+"""Strips of digits: the label is the parity of their sum."""
+
+from typing import Annotated, Any, Self
+
+import numpy as np
+from jaxtyping import Float32, UInt32
+from pydantic import Field, model_validator
+
+from elegans import random
+from elegans.tasks.base import Task
+from elegans.tasks.images import BUNDLED, Images, is_at_hand, load_images
+
+HELD_OUT = "held out"
+
+
+class DigitParity(Task):
+    """k images of digits, each drawn uniformly with replacement; the label is +1 where their sum is even, else -1.
+
+    An input holds the k images one after the other, with pixels from 0 to 1. Held-out strips are made of images that
+    no training strip has. Example i takes, in place j, the image that the counter (i, j) draws.
+
+    Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), section 6 (strips of MNIST digits).
+
+    Args:
+        k: how many digits a strip has, from 1 to 64.
+        images: ``digits`` for the 8 x 8 images that come with scikit-learn, ``mnist``, or the path of an ``.npz``
+            file; see ``elegans.tasks.images.load_images``. Files that are there are checked at once.
+    """
+
+    shorthand = "k"
+    k: Annotated[int, Field(ge=1, le=64)]
+    images: Annotated[str, Field(min_length=1)] = BUNDLED
+
+    @model_validator(mode="after")
+    def _images_fit(self) -> Self:
+        if is_at_hand(self.images):
+            load_images(self.images)
+        return self
+
+    @property
+    def data(self) -> Images:
+        """The images."""
+        return load_images(self.images)
+
+    @property
+    def input_size(self) -> int:
+        """The number of pixels of a strip."""
+        return self.k * int(self.data.pixels.shape[1])
+
+    def held_out(self, hidden: Any) -> Any:
+        """Return what makes ``examples`` use the held-out images."""
+        return HELD_OUT
+
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count pixels"], Float32[Any, " count"]]:
+        """Return strips (count, k times the pixels of an image) and the parities of their sums (count,).
+
+        Nothing is hidden: the images are a constant of the programs that draw from them, and no trial has a copy.
+        """
+        data = self.data
+        pixels, digits = (
+            (data.held_out_pixels, data.held_out_digits) if hidden == HELD_OUT else (data.pixels, data.digits)
+        )
+        place = np.arange(self.k, dtype=np.uint32)
+        chosen = random.integers(key, index[:, None], place[None, :], np.uint32(len(digits)))
+        xp = chosen.__array_namespace__()
+        strips = xp.asarray(pixels)[chosen].reshape(len(index), -1).astype(np.float32)
+        sums = xp.asarray(digits)[chosen].astype(np.uint32).sum(axis=1)
+        return strips * np.float32(1 / data.largest), 1 - 2 * (sums & 1).astype(np.float32)

@@ -1,0 +1,136 @@
+"""Images of digits: scikit-learn's own, MNIST, or a file's."""
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from jaxtyping import Shaped, UInt8
+
+from elegans.errors import TrialError
+
+BUNDLED, MNIST = "digits", "mnist"
+"""The names of images that are not a file's."""
+MNIST_FILE = "ELEGANS_MNIST"
+"""The environment variable that names the file with MNIST; without it MNIST comes from OpenML."""
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+"""The arrays that a file has."""
+HELD_OUT = 360
+"""How many of the bundled images are held out: the last fifth, mostly by other hands than the first."""
+MNIST_TRAINING = 60_000
+"""The first images of MNIST are for training, the last 10000 for testing."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images of digits, one a row, and which digits they are.
+
+    Args:
+        pixels: what is trained on, shape (count, pixels).
+        digits: from 0 to 9, shape (count,).
+        held_out_pixels: what is tested on.
+        held_out_digits: from 0 to 9.
+        shape: the height and width of each image, in pixels.
+        largest: the largest value that a pixel has.
+    """
+
+    pixels: UInt8[np.ndarray, "count pixels"]
+    digits: UInt8[np.ndarray, " count"]
+    held_out_pixels: UInt8[np.ndarray, "held_out pixels"]
+    held_out_digits: UInt8[np.ndarray, " held_out"]
+    shape: tuple[int, int]
+    largest: int
+
+
+def is_at_hand(name: str) -> bool:
+    """Return whether images can be loaded without a network: bundled ones, and files that are there."""
+    return name == BUNDLED or (_file(name) or Path()).is_file()
+
+
+def load_images(name: str) -> Images:
+    """Return the images of a name; they are kept in memory for the next time.
+
+    Args:
+        name: ``digits`` for the 1797 images of 8 x 8 pixels that come with scikit-learn; ``mnist`` for the 70000 of
+            28 x 28, from the file that the environment variable ``ELEGANS_MNIST`` names or else by OpenML (55 MB, once,
+            kept in scikit-learn's data folder); anything else is the path of an ``.npz`` file with arrays ``x_train``
+            (count, height, width) of uint8, ``y_train`` (count,) of digits, ``x_test`` and ``y_test``.
+
+    Raises:
+        TrialError: there is no such file, it lacks an array, or its arrays are no images of digits of one shape.
+    """
+    if name == BUNDLED:
+        return _bundled()
+    file = _file(name)
+    return _openml() if file is None else _from_file(str(file))
+
+
+def _file(name: str) -> Path | None:
+    """Return the file behind a name, or None where there is none."""
+    if name == MNIST:
+        return Path(os.environ[MNIST_FILE]) if os.environ.get(MNIST_FILE) else None
+    return None if name == BUNDLED else Path(name)
+
+
+@lru_cache(maxsize=1)
+def _bundled() -> Images:
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    x, y = found.images.astype(np.uint8), found.target
+    return _images("digits", x[:-HELD_OUT], y[:-HELD_OUT], x[-HELD_OUT:], y[-HELD_OUT:])
+
+
+@lru_cache(maxsize=1)
+def _openml() -> Images:
+    from sklearn.datasets import fetch_openml
+
+    try:
+        found = fetch_openml("mnist_784", version=1, as_frame=False)
+    except OSError as error:
+        raise TrialError(f"mnist must be in a file named by {MNIST_FILE}, or come from OpenML: {error}") from None
+    x, y = found.data.astype(np.uint8).reshape(-1, 28, 28), found.target.astype(np.uint8)
+    return _images("mnist", x[:MNIST_TRAINING], y[:MNIST_TRAINING], x[MNIST_TRAINING:], y[MNIST_TRAINING:])
+
+
+@lru_cache(maxsize=4)
+def _from_file(path: str) -> Images:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = [arrays[name] for name in ARRAYS]
+    except KeyError:
+        raise TrialError(f"a file of images must have the arrays {', '.join(ARRAYS)}: {path}") from None
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
+        raise TrialError(f"digits must be uint8 images of one shape in a .npz file: {path}: {error}") from None
+    return _images(path, *found)
+
+
+def _images(name: str, x: np.ndarray, y: np.ndarray, held_out_x: np.ndarray, held_out_y: np.ndarray) -> Images:
+    """Return images that have been checked: uint8, of one shape, as many as digits, all from 0 to 9."""
+    for images, digits in ((x, y), (held_out_x, held_out_y)):
+        _check(name, images, digits, x.shape[1:])
+    height, width = x.shape[1:]
+    parts = (x.reshape(len(x), -1), y.astype(np.uint8), held_out_x.reshape(len(held_out_x), -1))
+    return Images(*parts, held_out_y.astype(np.uint8), (height, width), int(x.max()))
+
+
+def _check(name: str, images: np.ndarray, digits: np.ndarray, shape: tuple[int, ...]) -> None:
+    shapes = f"{images.shape} and {(len(images), *shape)}"
+    if images.dtype != np.uint8 or images.ndim != 3 or images.shape[1:] != shape or not images.size:
+        raise TrialError(f"digits must be uint8 images of one shape: {name} has {images.dtype} of shapes {shapes}")
+    if digits.shape != images.shape[:1]:
+        raise TrialError(f"every image must have one digit: {name} has {len(images)} images, digits {digits.shape}")
+    if not np.isin(digits, np.arange(10)).all():
+        raise TrialError(f"digits must lie in 0..9: {name} has {sorted(set(digits.tolist()) - set(range(10)))}")
+
+
+def strip(pixels: Shaped[np.ndarray, " inputs"], shape: tuple[int, int]) -> Shaped[np.ndarray, "height width"]:
+    """Return one input of digits, whose images follow one another, as the picture of a horizontal strip.
+
+    Args:
+        pixels: the images' pixels, one image after the other.
+        shape: the height and width of one image.
+    """
+    return np.concatenate(list(np.reshape(pixels, (-1, *shape))), axis=1)
