@@ -70,6 +70,13 @@ nb::tuple words(const KeyPair& key, const Indices& c0, const Indices& c1) {
   return nb::make_tuple(w0.array(), w1.array());
 }
 
+KeyPair fold(const KeyPair& key, std::uint32_t number) {
+  const std::uint32_t zero = 0;
+  KeyPair found;
+  kernel_in_use().words(key_of(key), &zero, &number, 1, &found.first, &found.second);
+  return found;
+}
+
 auto python_signs(const KeyPair& key, const Indices& index, Size n) {
   if (n < 1) throw std::invalid_argument("n must be at least 1: n=" + std::to_string(n));
   Result<std::int8_t> result({index.shape(0), static_cast<std::size_t>(n)});
@@ -180,6 +187,7 @@ NB_MODULE(_native, m) {
 
   m.def("words", words, "key"_a, "c0"_a, "c1"_a,
         "Threefry-2x32 (20 rounds): the words of counters (c0, c1).");
+  m.def("fold", fold, "key"_a, "number"_a, "The key of the words at counter (0, number).");
   m.def("signs", python_signs, "key"_a, "index"_a, "n"_a,
         "Inputs (N, n) of the examples with these indices: -1 or +1.");
   m.def("instruction_sets", instruction_sets,

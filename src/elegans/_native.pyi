@@ -14,6 +14,9 @@ class Stopped(RuntimeError):
 def words(key: Key, c0: NDArray[np.uint32], c1: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Threefry-2x32 (20 rounds): the words of counters (c0, c1), each of shape (N,)."""
 
+def fold(key: Key, number: int) -> Key:
+    """The key of the words at counter (0, number)."""
+
 def signs(key: Key, index: NDArray[np.uint32], n: int) -> NDArray[np.int8]:
     """Inputs (N, n) of the examples with these indices: -1 or +1."""
 

@@ -236,7 +236,8 @@ class _Loop:
         _set(outcome, state=state, steps=steps)
         if self.keep_parameters:
             _set(outcome, parameters=self.engine.parameters(self.state)[position])
-        self.memories.pop(outcome.trial.identity, None)
+        if self.memories:
+            self.memories.pop(outcome.trial.identity, None)
         self.running[position] = None
         return outcome
 
@@ -244,10 +245,10 @@ class _Loop:
         laps, self.laps = self.laps, []
         if not laps:
             return
-        steps = sum(lap.steps for lap in laps)
+        steps = sum([lap.steps for lap in laps])
         for position, outcome in self._current():
-            loss = sum(lap.steps * lap.loss[position] for lap in laps) / steps
-            error = sum(lap.steps * lap.error[position] for lap in laps) / steps
+            loss = sum([lap.steps * lap.loss[position] for lap in laps]) / steps
+            error = sum([lap.steps * lap.error[position] for lap in laps]) / steps
             outcome.curve.add(self.step, float(loss), float(error))
 
     def _measure(self, only: int | None = None) -> None:
