@@ -1,10 +1,13 @@
 // The backward pass and the update of one vector of neurons.
 //
-// Hidden values are not kept, only which neurons fired. The output weights' gradient does without
-// them, because a ReLU neuron is homogeneous: the sum over examples of slope * relu(w x + b) is w
-// and b times the sums that are the gradients of w and b (up to the output weight).
+// Of ReLUs hidden values are not kept, only which neurons fired. The output weights' gradient does
+// without them, because a ReLU neuron is homogeneous: the sum over examples of slope * relu(w x +
+// b) is w and b times the sums that are the gradients of w and b (up to the output weight). Of
+// other neurons the sums are kept, and replaced here by the examples' slopes times their
+// derivatives.
 #pragma once
 
+#include "activations.hpp"
 #include "draws.hpp"
 #include "forward.hpp"
 #include "types.hpp"
@@ -24,7 +27,7 @@ ELEGANS_INLINE Rates rates_of(const State& state, float factor) {
   rates.idle = true;
   for (int p = 0; p < parameter_count; p++) {
     rates.rate[p] = state.learning_rate[p] * factor;
-    rates.keep[p] = 1.0f - rates.rate[p] * state.decay[p];
+    rates.keep[p] = 1.0f - (state.decay_in_gradient ? rates.rate[p] : 1.0f) * state.decay[p];
     rates.idle = rates.idle && rates.keep[p] == 1.0f;
   }
   return rates;
@@ -88,11 +91,17 @@ static void prepare_example_tables(const State& state) {
   }
 }
 
+// Whether ReLUs are trained by a loss whose slopes are all -label/batch or zero.
+ELEGANS_INLINE bool counts(const State& state) {
+  return state.activation == Activation::relu &&
+         (state.loss == Loss::hinge || state.loss == Loss::correlation);
+}
+
 // Once per step: the minibatch as the backward pass wants it.
 static void prepare_backward(const State& state, const Examples& examples) {
-  const bool counts = state.loss == Loss::hinge;
-  transpose_inputs(state, examples, counts);
-  if (!counts) prepare_example_tables(state);
+  transpose_inputs(state, examples, counts(state));
+  if (!counts(state)) prepare_example_tables(state);
+  if (state.activation == Activation::product) multiply_others(state);
 }
 
 // The parameters of one vector of neurons.
@@ -121,7 +130,7 @@ ELEGANS_INLINE void update_rest(const Vector& v, const Rates& rates, Floats bias
               rates.rate[output_weight] * scale * (dot + bias * bias_sum);
 }
 
-// Hinge loss: all slopes are -label/batch or zero, so a neuron's gradient is a count of examples
+// Hinge loss: all slopes are -label/batch or zero, so a ReLU's gradient is a count of examples
 // that fired and have input * label positive, minus those that have it negative: an AND and a count
 // of bits for 32 examples at once, and exact.
 template <bool one_word>
@@ -137,7 +146,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   }
   // Below, half of (negative - positive) = total/2 - positive, in units of 2/batch.
   const Floats half = to_floats(total) * 0.5f;
-  const float scale = 2.0f / static_cast<float>(state.batch);
+  const float scale = 2.0f * state.loss_scale / static_cast<float>(state.batch);
   const Floats rate = (rates.rate[hidden_weight] * scale) * *v.output;
   const float keep = rates.keep[hidden_weight];
   // Copies, because for all the compiler knows stores to weights could change what `v` points to.
@@ -212,7 +221,33 @@ ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Sli
   }
 }
 
-static void backward_tables(const State& state, const Vector& v, const Rates& rates) {
+// What a group of four examples adds to a vector's bias: slope times derivative.
+struct FiredSlopes {
+  const State& state;
+  const Words* mask;
+  void operator()(Size group, Floats* part) const {
+    const Words fired = mask[group / 8];
+    const float* slope = state.slope + 4 * group;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) part[k] = where_bit(fired, 1u << (group % 8 * 4 + k), slope[k]);
+  }
+};
+struct StoredSlopes {
+  const Floats* slope;  // [examples]
+  void operator()(Size group, Floats* part) const {
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) part[k] = slope[4 * group + k];
+  }
+};
+
+// The sums over examples for the bias, and the sum of weights times their sums.
+struct Sums {
+  Floats bias, dot;
+};
+
+template <class Slopes>
+ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const Rates& rates,
+                                    const Slopes& slopes) {
   Floats* table = reinterpret_cast<Floats*>(state.table);
   const Floats rate = rates.rate[hidden_weight] * *v.output;
   const float keep = rates.keep[hidden_weight];
@@ -223,13 +258,8 @@ static void backward_tables(const State& state, const Vector& v, const Rates& ra
   for (Size i = 0; i < slices; i++) {
     const Slice slice{groups * i / slices, groups * (i + 1) / slices, i == 0, i + 1 == slices};
     for (Size group = slice.first; group < slice.last; group++) {
-      const Words fired = v.mask[group / 8];
-      const float* slope = state.slope + 4 * group;
       Floats part[4];
-#pragma GCC unroll 4
-      for (int k = 0; k < 4; k++) {
-        part[k] = where_bit(fired, 1u << (group % 8 * 4 + k), slope[k]);
-      }
+      slopes(group, part);
       bias_sum += (part[0] + part[1]) + (part[2] + part[3]);
       signed_sums(part[0], part[1], part[2], part[3], table + (group - slice.first) * 16);
     }
@@ -241,14 +271,31 @@ static void backward_tables(const State& state, const Vector& v, const Rates& ra
       update_inputs<1>(state, v, slice, table, j, rate, keep, dot);
     }
   }
-  update_rest(v, rates, bias_sum, dot, 1.0f);
+  return {bias_sum, dot};
+}
+
+static void backward_relu(const State& state, const Vector& v, const Rates& rates) {
+  const Sums sums = backward_tables(state, v, rates, FiredSlopes{state, v.mask});
+  update_rest(v, rates, sums.bias, sums.dot, 1.0f);
+}
+
+// Any other activation: the output weights' gradient is a sum over the values themselves.
+static void backward_general(const State& state, Size vector, const Vector& v, const Rates& rates) {
+  Floats* stored = sums_of(state, vector);
+  const Floats value_sum = where(real_lanes(state, vector), differentiate(state, stored));
+  const Sums sums = backward_tables(state, v, rates, StoredSlopes{stored});
+  const Floats output = *v.output;
+  *v.bias = rates.keep[hidden_bias] * *v.bias - rates.rate[hidden_bias] * output * sums.bias;
+  *v.output = rates.keep[output_weight] * output - rates.rate[output_weight] * value_sum;
 }
 
 // Not inlined, for the reason given at forward().
 [[gnu::noinline]] static void backward(const State& state, Size vector, const Rates& rates) {
   const Vector v = vector_of(state, vector);
-  if (state.loss != Loss::hinge) {
-    backward_tables(state, v, rates);
+  if (state.activation != Activation::relu) {
+    backward_general(state, vector, v, rates);
+  } else if (!counts(state)) {
+    backward_relu(state, v, rates);
   } else if (state.mask_words == 1) {
     backward_counts<true>(state, v, rates);
   } else {

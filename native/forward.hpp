@@ -3,8 +3,12 @@
 // Inputs are signs, so this is the method of four Russians: for each group of four inputs all 16
 // signed sums of their weights go into a table, and an example then costs one load and one addition
 // per group instead of four multiply-adds. Real inputs and very small blocks take a direct path.
+//
+// A ReLU is applied where the sums still stand in registers. Other activations are applied to a
+// block of examples whose sums have been stored: that keeps one copy of these loops for all.
 #pragma once
 
+#include "activations.hpp"
 #include "types.hpp"
 #include "vectors.hpp"
 
@@ -63,18 +67,28 @@ ELEGANS_INLINE void start(const Neurons& neurons, const Floats* hidden, bool fir
   for (int i = 0; i < count; i++) sum[i] = first ? neurons.bias : hidden[i];
 }
 
-// `count` examples from q on have their hidden values in `sum`: add them to the outputs, and set
-// their bits in `fired` (unless null).
-template <int count>
-ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, Floats* partial, Words* mask,
-                           Size q) {
-  Words fired = mask && q % 32 != 0 ? mask[q / 32] : Words{};
-  const std::uint32_t bit = 1u << (q % 32);
+// Where the sums of one vector of neurons go.
+struct Sink {
+  Floats* partial;  // [examples]: ReLUs add to the outputs here
+  Words* mask;      // [examples / 32]: and leave here who fired, unless null
+  Floats* sums;     // [examples]: of others the sums themselves are kept
+};
+
+// `count` examples from q on have their hidden values in `sum`.
+template <bool relu, int count>
+ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, const Sink& sink, Size q) {
+  if constexpr (relu) {
+    Words fired = sink.mask && q % 32 != 0 ? sink.mask[q / 32] : Words{};
+    const std::uint32_t bit = 1u << (q % 32);
 #pragma GCC unroll 16
-  for (int i = 0; i < count; i++) {
-    fire(sum[i], neurons.output, partial[q + i], fired, bit << i);
+    for (int i = 0; i < count; i++) {
+      fire(sum[i], neurons.output, sink.partial[q + i], fired, bit << i);
+    }
+    if (sink.mask) sink.mask[q / 32] = fired;
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < count; i++) sink.sums[q + i] = sum[i];
   }
-  if (mask) mask[q / 32] = fired;
 }
 
 // `count` examples from q on through the tables of the groups first ... last-1, which are built on
@@ -100,14 +114,14 @@ struct Span {
   bool first, last;  // of the blocks of inputs
 };
 
-template <int count, bool build>
-ELEGANS_INLINE void forward_chunk(const Neurons& neurons, Examples& examples, Span span, Size q,
-                                  Floats* table, Floats* hidden, Words* mask) {
+template <bool relu, int count, bool build>
+ELEGANS_INLINE void forward_chunk(const Neurons& neurons, const Examples& examples, Span span,
+                                  Size q, Floats* table, Floats* hidden, const Sink& sink) {
   Floats sum[count];
   start<count>(neurons, hidden, span.first, sum);
   look_up<count, build>(neurons, examples, span.first_group, span.last_group, q, table, sum);
   if (span.last) {
-    finish<count>(neurons, sum, reinterpret_cast<Floats*>(examples.partial), mask, q);
+    finish<relu, count>(neurons, sum, sink, q);
   } else {
 #pragma GCC unroll 16
     for (int i = 0; i < count; i++) hidden[i] = sum[i];
@@ -116,28 +130,30 @@ ELEGANS_INLINE void forward_chunk(const Neurons& neurons, Examples& examples, Sp
 
 // Examples from ... to-1 (a multiple of four of them) through one block of inputs; with the first
 // chunk the tables are built, unless they still stand from the block of examples before.
-static void forward_block(const Neurons& neurons, Examples& examples, Span span, Size from, Size to,
-                          bool build, Floats* table, Floats* hidden, Words* mask) {
+template <bool relu>
+static void forward_block(const Neurons& neurons, const Examples& examples, Span span, Size from,
+                          Size to, bool build, Floats* table, Floats* hidden, const Sink& sink) {
   Size q = from;
   if (build) {
     if (to - q >= chunk) {
-      forward_chunk<chunk, true>(neurons, examples, span, q, table, hidden, mask);
+      forward_chunk<relu, chunk, true>(neurons, examples, span, q, table, hidden, sink);
       q += chunk;
     } else {
-      forward_chunk<4, true>(neurons, examples, span, q, table, hidden, mask);
+      forward_chunk<relu, 4, true>(neurons, examples, span, q, table, hidden, sink);
       q += 4;
     }
   }
   for (; to - q >= chunk; q += chunk) {
-    forward_chunk<chunk, false>(neurons, examples, span, q, table, hidden + (q - from), mask);
+    forward_chunk<relu, chunk, false>(neurons, examples, span, q, table, hidden + (q - from), sink);
   }
   for (; q < to; q += 4) {
-    forward_chunk<4, false>(neurons, examples, span, q, table, hidden + (q - from), mask);
+    forward_chunk<relu, 4, false>(neurons, examples, span, q, table, hidden + (q - from), sink);
   }
 }
 
-static void forward_tables(const State& state, const Neurons& neurons, Examples& examples,
-                           Size count, Words* mask) {
+template <bool relu>
+static void forward_tables(const State& state, const Neurons& neurons, const Examples& examples,
+                           Size count, const Sink& sink) {
   Floats* table = reinterpret_cast<Floats*>(state.table);
   Floats* hidden = reinterpret_cast<Floats*>(state.hidden);
   const Size end = (count + 3) / 4 * 4;
@@ -148,16 +164,16 @@ static void forward_tables(const State& state, const Neurons& neurons, Examples&
       const Span span{state.groups * block / blocks, state.groups * (block + 1) / blocks,
                       block == 0, block + 1 == blocks};
       const bool build = blocks > 1 || from == 0;
-      forward_block(neurons, examples, span, from, to, build, table, hidden, mask);
+      forward_block<relu>(neurons, examples, span, from, to, build, table, hidden, sink);
     }
   }
 }
 
 // `count` examples from q on whose inputs are floats, input[i * stride + j]. Fewer than eight
 // examples keep several sums each, so that eight multiply-adds are always under way.
-template <int count>
+template <bool relu, int count>
 ELEGANS_INLINE void direct_chunk(const State& state, const Neurons& neurons, const float* input,
-                                 Size stride, Floats* partial, Words* mask, Size q) {
+                                 Size stride, const Sink& sink, Size q) {
   constexpr int ways = count >= 8 ? 1 : 8 / count;
   input += q * stride;
   Floats sum[count][ways] = {};
@@ -181,22 +197,17 @@ ELEGANS_INLINE void direct_chunk(const State& state, const Neurons& neurons, con
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) total[i] += sum[i][way];
   }
-  finish<count>(neurons, total, partial, mask, q);
+  finish<relu, count>(neurons, total, sink, q);
 }
 
+template <bool relu>
 static void forward_direct(const State& state, const Neurons& neurons, const float* input,
-                           Size stride, Size count, Floats* partial, Words* mask) {
+                           Size stride, Size count, const Sink& sink) {
   Size q = 0;
-  for (; q + 8 <= count; q += 8) {
-    direct_chunk<8>(state, neurons, input, stride, partial, mask, q);
-  }
-  for (; q + 4 <= count; q += 4) {
-    direct_chunk<4>(state, neurons, input, stride, partial, mask, q);
-  }
-  for (; q + 2 <= count; q += 2) {
-    direct_chunk<2>(state, neurons, input, stride, partial, mask, q);
-  }
-  for (; q < count; q++) direct_chunk<1>(state, neurons, input, stride, partial, mask, q);
+  for (; q + 8 <= count; q += 8) direct_chunk<relu, 8>(state, neurons, input, stride, sink, q);
+  for (; q + 4 <= count; q += 4) direct_chunk<relu, 4>(state, neurons, input, stride, sink, q);
+  for (; q + 2 <= count; q += 2) direct_chunk<relu, 2>(state, neurons, input, stride, sink, q);
+  for (; q < count; q++) direct_chunk<relu, 1>(state, neurons, input, stride, sink, q);
 }
 
 ELEGANS_INLINE Neurons neurons_of(const State& state, Size vector) {
@@ -205,30 +216,59 @@ ELEGANS_INLINE Neurons neurons_of(const State& state, Size vector) {
           reinterpret_cast<const Floats*>(state.output)[vector]};
 }
 
-// Adds one vector of neurons to the outputs of the first `count` examples. Not inlined: whether a
-// step is the last of a call must not change how its sums are compiled.
-[[gnu::noinline]] static void forward(const State& state, Size vector, Examples& examples,
-                                      Size count, Words* mask) {
-  const Neurons neurons = neurons_of(state, vector);
-  if (examples.sign) {
-    forward_direct(state, neurons, examples.sign, state.sign_words * 32, count,
-                   reinterpret_cast<Floats*>(examples.partial), mask);
+// Sends `count` examples through one vector of neurons, to `sink`; the inputs are those of
+// `examples`, or floats input[example * stride + j].
+template <bool relu>
+ELEGANS_INLINE void send(const State& state, const Neurons& neurons, const Examples& examples,
+                         const float* input, Size stride, Size count, const Sink& sink) {
+  if (input) {
+    forward_direct<relu>(state, neurons, input, stride, count, sink);
   } else {
-    forward_tables(state, neurons, examples, count, mask);
+    forward_tables<relu>(state, neurons, examples, count, sink);
   }
 }
 
-static void clear_partial(Examples& examples) {
+// Adds one vector of neurons to the outputs of the first `count` examples (or multiplies them by
+// its sums). `kept` says that the backward pass will want to know more than the outputs. Not
+// inlined: whether a step is the last of a call must not change how its sums are compiled.
+[[gnu::noinline]] static void forward(const State& state, Size vector, Examples& examples,
+                                      const float* input, Size stride, Size count, bool kept) {
+  const Neurons neurons = neurons_of(state, vector);
   Floats* partial = reinterpret_cast<Floats*>(examples.partial);
-  for (Size q = 0; q < examples.capacity; q++) partial[q] = Floats{};
+  if (state.activation == Activation::relu) {
+    Words* mask = reinterpret_cast<Words*>(state.mask) + vector * state.mask_words;
+    const Sink sink{partial, kept ? mask : nullptr, nullptr};
+    send<true>(state, neurons, examples, input, stride, count, sink);
+  } else {
+    Floats* sums = kept ? sums_of(state, vector) : reinterpret_cast<Floats*>(state.hidden);
+    send<false>(state, neurons, examples, input, stride, count, {partial, nullptr, sums});
+    activate(state, real_lanes(state, vector), neurons.output, sums, count, partial);
+  }
 }
 
-// Sums over neurons are complete: turns them into outputs.
-static void outputs(const State& state, Examples& examples) {
+// The first `count` outputs before anything has been added to them, or multiplied with them.
+static void clear_partial(const State& state, Examples& examples, Size count) {
+  Floats* partial = reinterpret_cast<Floats*>(examples.partial);
+  const Floats start = spread(state.activation == Activation::product ? 1.0f : 0.0f);
+  const Size end = (count + lanes - 1) / lanes * lanes;
+  for (Size q = 0; q < end; q++) partial[q] = start;
+}
+
+// All vectors of neurons are in: turns their sums or products into the first `count` outputs.
+template <bool product>
+ELEGANS_INLINE void reduce(const State& state, Examples& examples, Size count) {
   const Floats* partial = reinterpret_cast<const Floats*>(examples.partial);
   Floats* output = reinterpret_cast<Floats*>(examples.output);
-  for (Size q = 0; q < examples.capacity; q += lanes) {
-    output[q / lanes] = lane_sums<lanes>(partial + q) + state.output_bias;
+  for (Size q = 0; q < count; q += lanes) {
+    output[q / lanes] = over_lanes<product, lanes>(partial + q) + state.output_bias;
+  }
+}
+
+static void outputs(const State& state, Examples& examples, Size count) {
+  if (state.activation == Activation::product) {
+    reduce<true>(state, examples, count);
+  } else {
+    reduce<false>(state, examples, count);
   }
 }
 

@@ -1,6 +1,7 @@
 // The engine for one instruction set: this file is compiled once for each.
 //
 // It must not include headers with inline functions that other files use too (see types.hpp).
+#include "activations.hpp"
 #include "backward.hpp"
 #include "draws.hpp"
 #include "forward.hpp"
@@ -32,6 +33,12 @@ void draw_minibatch(State& state, Examples& examples, std::uint64_t step) {
   draw(state, state.sample_key, true, examples, state.batch);
 }
 
+// Sends the first `count` examples through one vector of neurons, as tables or, where there are so
+// few, as floats.
+void forward_drawn(const State& state, Size vector, Examples& examples, Size count, bool kept) {
+  forward(state, vector, examples, examples.sign, state.sign_words * 32, count, kept);
+}
+
 bool stopped(const bool* stop) { return __atomic_load_n(stop, __ATOMIC_RELAXED); }
 
 // Each turn of the loop ends one step and begins the next: while a vector of neurons is in the
@@ -41,14 +48,13 @@ Size advance(State& state, const float* factors, Size steps, const bool* stop) {
   state.loss_sum = 0;
   state.error_sum = 0;
   if (steps == 0 || state.diverged_at >= 0 || stopped(stop)) return 0;
-  Words* masks = reinterpret_cast<Words*>(state.mask);
   draw_minibatch(state, state.current, state.step);
-  clear_partial(state.current);
+  clear_partial(state, state.current, state.batch);
   for (Size k = 0; k < state.vectors; k++) {
-    forward(state, k, state.current, state.batch, masks + k * state.mask_words);
+    forward_drawn(state, k, state.current, state.batch, true);
   }
   for (Size done = 0;; done++) {
-    outputs(state, state.current);
+    outputs(state, state.current, state.batch);
     const Totals totals = losses(state, state.current);
     if (!totals.finite) {
       state.diverged_at = static_cast<std::int64_t>(state.step);
@@ -62,11 +68,11 @@ Size advance(State& state, const float* factors, Size steps, const bool* stop) {
     if (update) prepare_backward(state, state.current);
     if (!last) {
       draw_minibatch(state, state.next, state.step + 1);
-      clear_partial(state.next);
+      clear_partial(state, state.next, state.batch);
     }
     for (Size k = 0; k < state.vectors; k++) {
       if (update) backward(state, k, rates);
-      if (!last) forward(state, k, state.next, state.batch, masks + k * state.mask_words);
+      if (!last) forward_drawn(state, k, state.next, state.batch, true);
     }
     state.output_bias =
         rates.keep[output_bias] * state.output_bias - rates.rate[output_bias] * totals.slope;
@@ -80,18 +86,17 @@ Size advance(State& state, const float* factors, Size steps, const bool* stop) {
 
 void evaluate(State& state, Key key, bool noisy, Size count) {
   draw(state, key, noisy, state.test, count);
-  clear_partial(state.test);
-  for (Size k = 0; k < state.vectors; k++) forward(state, k, state.test, count, nullptr);
-  outputs(state, state.test);
+  clear_partial(state, state.test, count);
+  for (Size k = 0; k < state.vectors; k++) forward_drawn(state, k, state.test, count, false);
+  outputs(state, state.test, count);
 }
 
 void predict(State& state, const float* inputs, Size count) {
-  clear_partial(state.test);
+  clear_partial(state, state.test, count);
   for (Size k = 0; k < state.vectors; k++) {
-    forward_direct(state, neurons_of(state, k), inputs, state.inputs, count,
-                   reinterpret_cast<Floats*>(state.test.partial), nullptr);
+    forward(state, k, state.test, inputs, state.inputs, count, false);
   }
-  outputs(state, state.test);
+  outputs(state, state.test, count);
 }
 
 double multiply_add(Size repeats, float* sink) {

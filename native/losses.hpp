@@ -60,12 +60,18 @@ ELEGANS_INLINE Term logistic(Floats margin, Floats label) {
   return {log_one_plus(e) + where(negative, size), negated(label) * wrong};
 }
 
+ELEGANS_INLINE Term correlation(Floats margin, Floats label) {
+  return {negated(margin), negated(label)};
+}
+
 ELEGANS_INLINE Term loss_term(Loss loss, Floats output, Floats label) {
   switch (loss) {
     case Loss::hinge:
       return hinge(output * label, label);
     case Loss::square:
       return square(output, label);
+    case Loss::correlation:
+      return correlation(output * label, label);
     case Loss::logistic:
       break;
   }
@@ -84,7 +90,8 @@ static Totals losses(const State& state, const Examples& examples) {
   const Floats* output = reinterpret_cast<const Floats*>(examples.output);
   const Floats* label = reinterpret_cast<const Floats*>(examples.label);
   Floats* slope = reinterpret_cast<Floats*>(state.slope);
-  const float share = 1.0f / static_cast<float>(state.batch);
+  const float mean = 1.0f / static_cast<float>(state.batch);
+  const float share = state.loss_scale * mean;
   const Ints batch = (Ints)spread(static_cast<std::uint32_t>(state.batch));
   const Ints lane = (Ints)lane_numbers();
   Floats loss{};
@@ -115,7 +122,7 @@ static Totals losses(const State& state, const Examples& examples) {
     state.label_bits[word] = negative;
   }
   return {sign_bits((Words)infinite) == 0, sign_bits(any) == 0, lane_sum(loss) * share,
-          lane_sum(wrong) * share, lane_sum(slopes)};
+          lane_sum(wrong) * mean, lane_sum(slopes)};
 }
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -95,8 +95,11 @@ double python_fma_peak(double seconds) {
 void make_network(Network* self, const Matrix& weight, const Vector& bias,
                   const Vector& output_weight, float output_bias, std::vector<Size> support,
                   double noise, std::int64_t sample_size, std::string order, Size batch_size,
-                  std::string loss, std::vector<double> learning_rates, std::vector<double> decays,
-                  KeyPair sample_key, KeyPair batches_key, KeyPair noise_key, std::int64_t step) {
+                  std::string activation, int degree, double scale,
+                  std::vector<double> coefficients, std::string loss, double loss_scale,
+                  std::vector<double> learning_rates, std::vector<double> decays,
+                  bool decay_in_gradient, KeyPair sample_key, KeyPair batches_key,
+                  KeyPair noise_key, std::int64_t step) {
   check_length("bias", bias.shape(0), "width", weight.shape(0));
   check_length("output_weight", output_weight.shape(0), "width", weight.shape(0));
   const Options options{std::move(support),
@@ -104,9 +107,15 @@ void make_network(Network* self, const Matrix& weight, const Vector& bias,
                         sample_size,
                         std::move(order),
                         batch_size,
+                        std::move(activation),
+                        degree,
+                        scale,
+                        std::move(coefficients),
                         std::move(loss),
+                        loss_scale,
                         std::move(learning_rates),
                         std::move(decays),
+                        decay_in_gradient,
                         key_of(sample_key),
                         key_of(batches_key),
                         key_of(noise_key),
@@ -181,7 +190,7 @@ nb::tuple parameters(Network& self) {
 
 NB_MODULE(_native, m) {
   using namespace elegans;
-  m.doc() = "Two-layer ReLU networks on sign inputs: draws, training and evaluation in C++.";
+  m.doc() = "Two-layer networks on sign inputs: draws, training and evaluation in C++.";
   nb::exception<Stopped>(m, "Stopped", PyExc_RuntimeError);
   kernel_in_use();  // a wrong ELEGANS_INSTRUCTION_SET is refused at import
 
@@ -209,11 +218,13 @@ NB_MODULE(_native, m) {
       .def_ro("relevant", &Stretch::relevant, "Largest change on the support, one a record.")
       .def_ro("irrelevant", &Stretch::irrelevant, "Largest change elsewhere, one a record.");
 
-  nb::class_<Network>(m, "Network", "One two-layer ReLU network in training.")
+  nb::class_<Network>(m, "Network", "One two-layer network in training.")
       .def("__init__", make_network, "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a,
            nb::kw_only(), "support"_a, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
-           "loss"_a, "learning_rates"_a, "decays"_a, "sample_key"_a, "batches_key"_a, "noise_key"_a,
-           "step"_a = 0)
+           "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
+           "coefficients"_a = std::vector<double>(), "loss"_a, "loss_scale"_a = 1.0,
+           "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true, "sample_key"_a,
+           "batches_key"_a, "noise_key"_a, "step"_a = 0)
       .def("advance", advance, "factors"_a,
            "Take one step per schedule factor; returns the steps done.")
       .def("stretch", stretch, "factors"_a, nb::kw_only(), "key"_a, "every"_a, "examples"_a,

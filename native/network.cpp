@@ -28,11 +28,38 @@ void require(bool holds, const Parts&... parts) {
   throw std::invalid_argument(message.str());
 }
 
+template <class T>
+using Names = std::initializer_list<std::pair<const char*, T>>;
+
+template <class T>
+T named(const char* what, const std::string& name, Names<T> known) {
+  std::string list;
+  for (const auto& [text, value] : known) {
+    if (name == text) return value;
+    list += (list.empty() ? "" : ", ") + std::string(text);
+  }
+  require(false, what, " must be one of ", list, ": got '", name, "'");
+  return {};
+}
+
 Loss loss_of(const std::string& name) {
-  if (name == "hinge") return Loss::hinge;
-  if (name == "square") return Loss::square;
-  require(name == "logistic", "loss must be hinge, square or logistic: got '", name, "'");
-  return Loss::logistic;
+  return named<Loss>("loss", name,
+                     {{"hinge", Loss::hinge},
+                      {"square", Loss::square},
+                      {"logistic", Loss::logistic},
+                      {"correlation", Loss::correlation}});
+}
+
+Activation activation_of(const std::string& name) {
+  return named<Activation>("activation", name,
+                           {{"relu", Activation::relu},
+                            {"relu6", Activation::relu6},
+                            {"power", Activation::power},
+                            {"zigzag", Activation::zigzag},
+                            {"triangle-wave", Activation::triangle_wave},
+                            {"polynomial", Activation::polynomial},
+                            {"sinusoid", Activation::sinusoid},
+                            {"product", Activation::product}});
 }
 
 Order order_of(const std::string& name, std::int64_t sample_size) {
@@ -69,7 +96,24 @@ void check(Size width, Size inputs, const Options& options) {
   for (double decay : options.decays) {
     require(std::isfinite(decay), "decays must be finite: got ", decay);
   }
+  require(options.loss_scale > 0 && std::isfinite(options.loss_scale),
+          "loss_scale must be positive: loss_scale=", options.loss_scale);
   require(options.step >= 0, "step must not be negative: step=", options.step);
+}
+
+void check_activation(Activation activation, Size width, const Options& options) {
+  require(options.degree >= 1 && options.degree <= largest_degree,
+          "degree must be in 1 ... 32: degree=", options.degree);
+  require(options.scale > 0 && std::isfinite(options.scale),
+          "scale must be positive: scale=", options.scale);
+  if (activation == Activation::polynomial) {
+    require(options.coefficients.size() == static_cast<std::size_t>(options.degree) + 1,
+            "coefficients must be degree+1=", options.degree + 1, ": got ",
+            options.coefficients.size());
+  }
+  if (activation == Activation::product) {
+    require(width <= largest_product, "a product must have at most 64 factors: width=", width);
+  }
 }
 
 }  // namespace
@@ -117,12 +161,25 @@ Network::Network(const float* weight, const float* bias, const float* output, fl
   s.sign_words = 2 * ((inputs + 63) / 64);
   s.mask_words = (s.batch + 31) / 32;
   s.output_bias = output_bias;
+  s.activation = activation_of(options.activation);
+  check_activation(s.activation, width, options);
+  s.degree = options.degree;
+  s.scale = static_cast<float>(options.scale);
+  for (std::size_t i = 0; i < options.coefficients.size(); i++) {
+    s.coefficient[i] = static_cast<float>(options.coefficients[i]);
+    if (i > 0) {
+      s.slope_coefficient[i - 1] =
+          static_cast<float>(static_cast<double>(i) * options.coefficients[i]);
+    }
+  }
   s.loss = loss_of(options.loss);
+  s.loss_scale = static_cast<float>(options.loss_scale);
   s.order = order_of(options.order, options.sample_size);
   for (std::size_t p = 0; p < parameter_count; p++) {
     s.learning_rate[p] = static_cast<float>(options.learning_rates[p]);
     s.decay[p] = static_cast<float>(options.decays[p]);
   }
+  s.decay_in_gradient = options.decay_in_gradient;
   s.sample_key = options.sample_key;
   s.batches_key = options.batches_key;
   s.noise_key = options.noise_key;
@@ -145,11 +202,16 @@ Network::Network(const float* weight, const float* bias, const float* output, fl
   s.current = make_examples(capacity, direct);
   s.next = make_examples(capacity, direct);
   s.test = make_examples(example_block, false);
-  s.mask = allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
+  const bool relu = s.activation == Activation::relu;
+  if (relu) {
+    s.mask = allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
+  } else {
+    s.sums = allocate<float>(s.vectors * capacity * s.lanes);
+  }
   s.active = allocate<std::uint32_t>(s.mask_words);
   s.label_bits = allocate<std::uint32_t>(s.mask_words);
   s.by_input = allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
-  if (s.loss != Loss::hinge) {
+  if (!relu || (s.loss != Loss::hinge && s.loss != Loss::correlation)) {
     s.by_input_offset = allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
     s.gradient = allocate<float>(s.rows * s.lanes);
   }

@@ -1,4 +1,4 @@
-// One two-layer ReLU network in training: memory, checks and bookkeeping around a kernel.
+// One two-layer network in training: memory, checks and bookkeeping around a kernel.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,14 @@ struct Options {
   std::int64_t sample_size;  // 0: online
   std::string order;
   Size batch_size;
+  std::string activation;
+  int degree;
+  double scale;
+  std::vector<double> coefficients;
   std::string loss;
+  double loss_scale;
   std::vector<double> learning_rates, decays;
+  bool decay_in_gradient;
   Key sample_key, batches_key, noise_key;
   std::int64_t step;
 };
@@ -56,7 +62,8 @@ class Metronome;
 
 class Network {
  public:
-  // weight is [width][inputs], bias and output are [width].
+  // weight is [width][inputs], bias and output are [width]. Where the output is a product, `output`
+  // must be 1 and must not move.
   Network(const float* weight, const float* bias, const float* output, float output_bias,
           Size width, Size inputs, const Options& options);
   Network(const Network&) = delete;

@@ -18,7 +18,13 @@ struct Key {
 };
 
 enum class Order { online, replacement, epochs };
-enum class Loss { hinge, square, logistic };
+enum class Loss { hinge, square, logistic, correlation };
+
+// What neurons do with their sums w x + b. A product network has no neurons of its own: its output
+// is the product of the sums.
+enum class Activation { relu, relu6, power, zigzag, triangle_wave, polynomial, sinusoid, product };
+constexpr int largest_degree = 32;
+constexpr Size largest_product = 64;
 
 // The parameter arrays, in the order in which learning rates and decays are given.
 enum Parameter { hidden_weight, hidden_bias, output_weight, output_bias, parameter_count };
@@ -51,10 +57,18 @@ struct State {
   float* output;  // [vectors][lanes]
   float output_bias;
 
+  Activation activation;
+  int degree;                                   // of power, zigzag, triangle wave and sinusoid
+  float scale;                                  // of the sinusoid: what sums are multiplied by
+  float coefficient[largest_degree + 1];        // of the polynomial, of degree 0 first
+  float slope_coefficient[largest_degree + 1];  // of its derivative
+
   Loss loss;
+  float loss_scale;
   Order order;
   float learning_rate[parameter_count];
   float decay[parameter_count];
+  bool decay_in_gradient;  // else decays shrink parameters whatever the rate
   Key sample_key, batches_key, noise_key;
   std::uint64_t sample_size;
   float noise;
@@ -68,7 +82,8 @@ struct State {
       next;       // two minibatches: the next one's forward pass rides on this one's backward
   Examples test;  // the block in which the network is evaluated
   std::uint32_t*
-      mask;  // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
+      mask;     // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
+  float* sums;  // [vectors][32*mask_words][lanes]: what ReLUs do without, the neurons' sums
   std::uint32_t* active;      // [mask_words]: examples whose loss gradient is not zero
   std::uint32_t* label_bits;  // [mask_words]: examples whose label is -1
   std::uint32_t* by_input;    // [mask_words][sign_words*32]: the inputs, examples in the bits

@@ -52,6 +52,29 @@ ELEGANS_INLINE Floats choose(Ints condition, Floats x, Floats y) {
 }
 ELEGANS_INLINE Floats where(Ints condition, Floats x) { return (Floats)((Ints)x & condition); }
 
+// x rounded to the nearest whole number, a half to the even one; the largest whole number at most
+// x.
+ELEGANS_INLINE Floats nearest(Floats x) {
+#if defined(__AVX512F__)
+  // With a mask, because GCC 12 warns of an uninitialised value in the plain one.
+  return (Floats)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)x,
+                                            _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__ARM_NEON)
+  return (Floats)vrndnq_f32((float32x4_t)x);
+#else
+  const Words sign = (Words)x & 0x80000000u;
+  const Floats size = (Floats)((Words)x ^ sign);
+  const Floats rounded = (size + 0x1p23f) - 0x1p23f;  // from 2^23 on all numbers are whole
+  return (Floats)((Words)choose((Ints)(size < 0x1p23f), rounded, size) | sign);
+#endif
+}
+ELEGANS_INLINE Floats whole(Floats x) {
+  const Floats rounded = nearest(x);
+  return rounded - where((Ints)(rounded > x), spread(1.0f));
+}
+
 // One bit per lane: the lanes' sign bits.
 ELEGANS_INLINE std::uint32_t sign_bits(Words x) {
 #if defined(__AVX512F__)
@@ -127,24 +150,45 @@ ELEGANS_INLINE Floats where_bit(Words fired, std::uint32_t bit, float x) {
 #endif
 }
 
-// The sums over lanes of `lanes` vectors, as one vector. Halves of two vectors are added pairwise,
-// then quarters, and so on: a transposition and a sum in one.
-template <Size part, Size... i>
-ELEGANS_INLINE Floats add_parts(Floats a, Floats b, std::integer_sequence<Size, i...>) {
+// The sums (or products) over lanes of `lanes` vectors, as one vector. Halves of two vectors are
+// added pairwise, then quarters, and so on: a transposition and a sum in one.
+template <bool product, Size part, Size... i>
+ELEGANS_INLINE Floats join_parts(Floats a, Floats b, std::integer_sequence<Size, i...>) {
   // Lane i of the result takes, from each block of 2*part lanes of a then b, one of `part` sums.
   const Floats low = __builtin_shufflevector(a, b, ((i / part) * 2 * part + i % part)...);
   const Floats high = __builtin_shufflevector(a, b, ((i / part) * 2 * part + part + i % part)...);
+  if constexpr (product) return low * high;
   return low + high;
 }
 
-template <Size count>
-ELEGANS_INLINE Floats lane_sums(const Floats* x) {
+template <bool product, Size count>
+ELEGANS_INLINE Floats over_lanes(const Floats* x) {
   if constexpr (count == 1) {
     return x[0];
   } else {
-    const Floats a = lane_sums<count / 2>(x);
-    const Floats b = lane_sums<count / 2>(x + count / 2);
-    return add_parts<lanes / count>(a, b, std::make_integer_sequence<Size, lanes>{});
+    const Floats a = over_lanes<product, count / 2>(x);
+    const Floats b = over_lanes<product, count / 2>(x + count / 2);
+    return join_parts<product, lanes / count>(a, b, std::make_integer_sequence<Size, lanes>{});
+  }
+}
+
+// x with the blocks of `part` lanes of each pair exchanged.
+template <Size part, Size... i>
+ELEGANS_INLINE Floats swap_parts(Floats x, std::integer_sequence<Size, i...>) {
+  return __builtin_shufflevector(x, x, (i ^ part)...);
+}
+
+// In every lane the product of all lanes, and of all lanes but this one.
+struct Products {
+  Floats all, others;
+};
+template <Size part = 1>
+ELEGANS_INLINE Products lane_products(Floats all, Floats others) {
+  if constexpr (part == lanes) {
+    return {all, others};
+  } else {
+    const Floats swapped = swap_parts<part>(all, std::make_integer_sequence<Size, lanes>{});
+    return lane_products<2 * part>(all * swapped, others * swapped);
   }
 }
 

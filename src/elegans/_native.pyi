@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks on sign inputs: draws, training and evaluation in C++."""
+"""Two-layer networks on sign inputs: draws, training and evaluation in C++."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -70,7 +70,7 @@ class Stretch:
         """The same for the other inputs; 0 if there are none."""
 
 class Network:
-    """A two-layer ReLU network f(x) = v . relu(W x + b) + c in training by minibatch SGD.
+    """A two-layer network f(x) = v . sigma(W x + b) + c, or prod (W x + b), in training by minibatch SGD.
 
     It serves one thread at a time (others get RuntimeError), except for `stop`, `resume` and
     `stopped`. The interpreter lock is released while it works, and Ctrl-C is heeded.
@@ -88,9 +88,17 @@ class Network:
         sample_size: int,
         order: Literal["replacement", "epochs"],
         batch_size: int,
-        loss: Literal["hinge", "square", "logistic"],
+        activation: Literal[
+            "relu", "relu6", "power", "zigzag", "triangle-wave", "polynomial", "sinusoid", "product"
+        ] = "relu",
+        degree: int = 1,
+        scale: float = 1.0,
+        coefficients: Sequence[float] = (),
+        loss: Literal["hinge", "square", "logistic", "correlation"],
+        loss_scale: float = 1.0,
         learning_rates: Sequence[float],
         decays: Sequence[float],
+        decay_in_gradient: bool = True,
         sample_key: Key,
         batches_key: Key,
         noise_key: Key,
@@ -100,7 +108,13 @@ class Network:
 
         The label is the product of the inputs in `support`, flipped with probability `noise`.
         `sample_size` 0 is online training (`order` then has no effect). `learning_rates` and `decays`
-        are for W, b, v, c in this order. `step` is the first step to take (after a resume).
+        are for W, b, v, c in this order; a step keeps 1 - decay of a parameter, or with
+        `decay_in_gradient` 1 - rate * factor * decay. `step` is the first step to take (after a resume).
+
+        `degree` is the power's degree or the size of the parity that an oscillation fits, `scale` what the
+        sinusoid's sums are multiplied by, `coefficients` (degree + 1) are the polynomial's, of degree 0 first.
+        With "product" (at most 64 rows) v must be 1, c 0, and their rates 0. `loss_scale` multiplies the loss.
+
         Raises ValueError, with the rule and the value, for a bad argument.
         """
 

@@ -60,6 +60,50 @@ def permuted(batches_key, m, epoch, place):
             return x
 
 
+def points(degree):
+    """Where the oscillating activations have their prescribed values, and these: in increasing order."""
+    places = np.arange(-degree, degree + 1, 2.0)
+    return places, (-1.0) ** ((degree - places) / 2)
+
+
+def coefficients(degree):
+    """Coefficients, of degree 0 first, of the polynomial through the points."""
+    places, values = points(degree)
+    return np.linalg.solve(np.vander(places, increasing=True), values)
+
+
+def wave(z, degree):
+    """A triangle wave of period 4 and amplitude 1, and its slope to the left: 1 at the degree."""
+    angle = np.pi / 2 * (z - degree)
+    phase = (degree - z) % 4
+    return 2 / np.pi * np.arcsin(np.cos(angle)), np.where(phase < 2, 1.0, -1.0)
+
+
+def zigzag(z, degree):
+    """Straight pieces through the points, the outer two going on for ever."""
+    places, values = points(degree)
+    slopes = np.diff(values) / np.diff(places)
+    piece = np.clip(np.ceil((z + degree) / 2).astype(int) - 1, 0, degree - 1)
+    return values[piece] + slopes[piece] * (z - places[piece]), slopes[piece]
+
+
+def activate(name, z, degree, scale):
+    """Values and derivatives of an activation."""
+    if name == "relu":
+        return np.maximum(z, 0), (z > 0) * 1.0
+    if name == "relu6":
+        return np.clip(z, 0, 6), ((z > 0) & (z < 6)) * 1.0
+    if name == "power":
+        return z**degree, degree * z ** (degree - 1)
+    if name == "polynomial":
+        polynomial = np.polynomial.Polynomial(coefficients(degree))
+        return polynomial(z), polynomial.deriv()(z)
+    if name == "sinusoid":
+        angle = np.pi / 2 * (scale * z + 1 - degree)
+        return np.sin(angle), np.pi / 2 * scale * np.cos(angle)
+    return {"zigzag": zigzag, "triangle-wave": wave}[name](z, degree)
+
+
 @dataclass(frozen=True)
 class Problem:
     """What a network is constructed from, and one step of its training in float64."""
@@ -71,9 +115,15 @@ class Problem:
     sample_size: int = 100
     order: str = "replacement"
     batch_size: int = 32
+    activation: str = "relu"
+    degree: int = 1
+    scale: float = 1.0
+    gain: float = 1.0
     loss: str = "hinge"
+    loss_scale: float = 1.0
     learning_rates: tuple = (0.1, 0.1, 0.1, 0.1)
     decays: tuple = (0.01, 0.01, 0.01, 0.01)
+    decay_in_gradient: bool = True
     sample_key: tuple = (11, 22)
     batches_key: tuple = (33, 44)
     noise_key: tuple = (55, 66)
@@ -88,12 +138,12 @@ class Problem:
         def uniform(fan_in, *shape):
             return random.uniform(-(fan_in**-0.5), fan_in**-0.5, shape).astype(np.float32)
 
-        return (
-            uniform(self.n, self.width, self.n),
-            uniform(self.n, self.width),
-            uniform(self.width, self.width),
-            float(uniform(self.width)),
+        hidden = (
+            np.float32(self.gain) * uniform(self.n, self.width, self.n),
+            np.float32(self.gain) * uniform(self.n, self.width),
         )
+        output = uniform(self.width, self.width), float(uniform(self.width))
+        return (*hidden, *((np.ones(self.width, np.float32), 0.0) if self.activation == "product" else output))
 
     def network(self, native, start=None, **more):
         return native.Network(
@@ -103,9 +153,15 @@ class Problem:
             sample_size=self.sample_size,
             order=self.order,
             batch_size=self.batch_size,
+            activation=self.activation,
+            degree=self.degree,
+            scale=self.scale,
+            coefficients=list(coefficients(self.degree)) if self.activation == "polynomial" else [],
             loss=self.loss,
+            loss_scale=self.loss_scale,
             learning_rates=list(self.learning_rates),
             decays=list(self.decays),
+            decay_in_gradient=self.decay_in_gradient,
             sample_key=self.sample_key,
             batches_key=self.batches_key,
             noise_key=self.noise_key,
@@ -137,20 +193,20 @@ class Problem:
         index = self.minibatch(step)
         x = signs(self.sample_key, index, self.n)
         y = self.labels(self.sample_key, index, noisy=True)
-        hidden = x @ weight.T + bias
-        fires = np.maximum(hidden, 0)
-        f = fires @ output + output_bias
+        f, derivative, value = self.forward(parameters, x)
         if self.loss == "hinge":
             loss, slope = np.maximum(1 - y * f, 0), np.where(1 - y * f > 0, -y, 0)
         elif self.loss == "square":
             loss, slope = (f - y) ** 2 / 2, f - y
+        elif self.loss == "correlation":
+            loss, slope = -y * f, -y
         else:
             loss, slope = np.logaddexp(0, -y * f), -y / (1 + np.exp(y * f))
-        slope = slope / self.batch_size
-        back = slope[:, None] * output * (hidden > 0)
-        gradients = (back.T @ x, back.sum(axis=0), slope @ fires, slope.sum())
+        loss, slope = self.loss_scale * loss, self.loss_scale * slope / self.batch_size
+        back = slope[:, None] * derivative
+        gradients = (back.T @ x, back.sum(axis=0), slope @ value, slope.sum())
         after = [
-            p - rate * factor * (g + decay * p)
+            p - rate * factor * g - (rate * factor if self.decay_in_gradient else 1) * decay * p
             for p, g, rate, decay in zip(
                 (weight, bias, output, output_bias),
                 gradients,
@@ -160,6 +216,19 @@ class Problem:
             )
         ]
         return after, loss.mean(), (y * f <= 0).mean()
+
+    def forward(self, parameters, x):
+        """Outputs, their derivatives by the hidden sums, and by the output weights."""
+        weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
+        sums = x @ weight.T + bias
+        if self.activation == "product":
+            others = [np.delete(sums, i, axis=1).prod(axis=1) for i in range(self.width)]
+            return sums.prod(axis=1), np.stack(others, axis=1), np.zeros_like(sums)
+        value, derivative = activate(self.activation, sums, self.degree, self.scale)
+        return value @ output + output_bias, derivative * output, value
+
+    def outputs(self, parameters, x):
+        return self.forward(parameters, x)[0]
 
 
 @cache
@@ -171,8 +240,3 @@ def trajectory(problem, factors):
         rows.append((before, after))
         before = [*(np.float32(p) for p in after[0][:3]), float(after[0][3])]
     return rows
-
-
-def outputs(parameters, x):
-    weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
-    return np.maximum(x @ weight.T + bias, 0) @ output + output_bias

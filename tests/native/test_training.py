@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from reference import Problem, outputs, signs, trajectory
+from reference import Problem, signs, trajectory
 
 ONE = np.ones(1, np.float32)
 # A step in float32 against the same step in float64: sums of up to 1000 terms of size below one.
@@ -163,7 +163,7 @@ def test_a_network_that_is_not_finite_diverges_at_once(native, array, bad, batch
     assert network.advance(np.ones(50, np.float32)) < 50
     assert network.diverged_at == network.step
     index = np.arange(200, dtype=np.uint32)
-    f = outputs(start, signs((1, 2), index, 7)) if not np.isinf(bad) else np.zeros(200)
+    f = problem.outputs(start, signs((1, 2), index, 7)) if not np.isinf(bad) else np.zeros(200)
     assert network.wrong((1, 2), index, False)[np.isnan(f)].all()
 
 
@@ -192,7 +192,7 @@ def test_wrong_agrees_with_the_reference(native, n, width, count, noisy):
     problem = Problem(n=n, width=width, support=(n - 1,), noise=0.2)
     index = np.random.default_rng(0).integers(0, 2**32, count, dtype=np.uint32)
     network = problem.network(native)
-    margin = outputs(problem.start(), signs((3, 4), index, n)) * problem.labels((3, 4), index, noisy)
+    margin = problem.outputs(problem.start(), signs((3, 4), index, n)) * problem.labels((3, 4), index, noisy)
     clear = abs(margin) > 1e-5  # signs that float32 cannot turn
     assert clear.sum() >= 0.99 * count
     np.testing.assert_array_equal(network.wrong((3, 4), index, noisy)[clear], margin[clear] <= 0)
@@ -209,7 +209,7 @@ def test_predict_agrees_with_the_reference(native, n, width, count):
     problem = Problem(n=n, width=width, support=(0,))
     x = np.random.default_rng(0).normal(size=(count, n)).astype(np.float32)
     got = problem.network(native).predict(x)
-    np.testing.assert_allclose(got, outputs(problem.start(), x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, problem.outputs(problem.start(), x), rtol=1e-4, atol=1e-5)
 
 
 def test_predict_and_wrong_agree_on_signs(native):
@@ -312,7 +312,16 @@ def test_a_network_works_for_one_thread_at_a_time(native):
         ({"sample_size": 2**30 + 1}, "sample_size must be in 0 ... 2^30: sample_size=1073741825"),
         ({"order": "random"}, "order must be replacement or epochs: got 'random'"),
         ({"batch_size": 0}, "batch_size must be in 1 ... 65536: batch_size=0"),
-        ({"loss": "cross"}, "loss must be hinge, square or logistic: got 'cross'"),
+        ({"loss": "cross"}, "loss must be one of hinge, square, logistic, correlation: got 'cross'"),
+        ({"loss_scale": 0.0}, "loss_scale must be positive: loss_scale=0"),
+        (
+            {"activation": "gelu"},
+            "activation must be one of relu, relu6, power, zigzag, triangle-wave, polynomial, sinusoid, product: "
+            "got 'gelu'",
+        ),
+        ({"degree": 33}, "degree must be in 1 ... 32: degree=33"),
+        ({"scale": float("inf")}, "scale must be positive: scale=inf"),
+        ({"activation": "product", "width": 65}, "a product must have at most 64 factors: width=65"),
         ({"learning_rates": (1.0,)}, "learning_rates must be four: got 1"),
         ({"decays": (0, 0, 0, float("inf"))}, "decays must be finite: got inf"),
     ],

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import elegans as el
+from elegans.experiments.hidden_progress import CONFIGURATIONS, configuration
 from elegans.training.engines import ENGINES, choose
 from elegans.training.loop import train_together
+from elegans.training.losses import Logistic, Square
 
 LOSSES = ["hinge", "square", "logistic"]
 INITS = ["dense", "sparse"]
@@ -108,6 +110,71 @@ def test_the_engines_agree_on_mistakes_and_predictions():
     np.testing.assert_allclose(fused.predict(states[0], x), general.predict(states[1], x), rtol=1e-4, atol=1e-5)
 
 
+MODELS = {
+    "relu": el.MLP(width=20),
+    "relu6": el.MLP(width=20, activation="relu6", init=el.GaussianInit(deviation=1.5)),
+    "power": el.MLP(width=10, activation="power:3"),
+    "zigzag": el.MLP(width=1, activation="zigzag:3", init=el.GaussianInit(deviation=1.5)),
+    "triangle wave": el.MLP(width=3, activation="triangle-wave:3", init=el.GaussianInit(deviation=1.5)),
+    "oscillating polynomial": el.MLP(width=5, activation="oscillating-polynomial:4"),
+    "sinusoid": el.MLP(width=20, activation="sinusoid:3"),
+    "faster sinusoid": el.MLP(width=2, activation={"kind": "sinusoid", "degree": 4, "scale": 2}),
+    "neuron": el.MLP(width=1, activation="sinusoid:3", second_layer=False),
+    "neurons without a bias": el.MLP(width=40, activation="relu6", second_layer=False, hidden_bias=False),
+    "no hidden bias": el.MLP(width=20, activation="zigzag:2", hidden_bias=False, init="bernoulli"),
+    "no output bias": el.MLP(width=20, output_bias=False, init="gaussian"),
+    "no bias": el.MLP(width=20, hidden_bias=False, output_bias=False),
+    "form": el.PolyNet(degree=1),
+    "polynet": el.PolyNet(degree=3),
+    "larger polynet": el.PolyNet(degree=7, init=el.GaussianInit(deviation=0.3)),
+    "largest polynet": el.PolyNet(degree=64, init=el.GaussianInit(deviation=0.25)),
+}
+CONVENTIONS = ["gradient", "parameters"]
+SMALL_SIZES = [(7, 1), (12, 32), (30, 50)]
+CASES = list(itertools.product([*LOSSES, Square(scale=2), Logistic(scale=3), "correlation"], CONVENTIONS))
+
+
+def small_trial(model, loss, decay, size):
+    n, batch_size = size
+    training = el.SGD(
+        steps=100,
+        batch_size=batch_size,
+        loss=loss,
+        decay=decay,
+        learning_rate=0.02,
+        weight_decay=0.05,
+        schedule="cosine:10",
+    )
+    return el.Trial(
+        task=el.SparseParity(n=n, k=3, noise=0.1), regime=el.Online(), model=model, training=training, seed=n
+    )
+
+
+@pytest.mark.parametrize("number", range(len(MODELS)), ids=list(MODELS))
+def test_the_engines_agree_on_every_network(number):
+    """With losses, decays and sizes in turn; all combinations are below."""
+    model, (loss, decay), size = list(MODELS.values())[number], CASES[number % len(CASES)], SMALL_SIZES[number % 3]
+    assert_same_trajectory([small_trial(model, loss, decay, size)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loss", "decay"), CASES, ids=str)
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_the_engines_agree_on_every_network_loss_and_decay(model, loss, decay):
+    for size in SMALL_SIZES:
+        assert_same_trajectory([small_trial(model, loss, decay, size)])
+
+
+def test_the_engines_agree_on_disjoint_parities():
+    trial = small_trial(el.PolyNet(degree=3), "hinge", "gradient", (30, 32))
+    assert_same_trajectory([trial.replace("task", el.DisjointParity(n=30, k=3)).with_seed(seed) for seed in range(3)])
+
+
+def test_the_fused_engine_takes_every_configuration_of_the_hidden_progress_study_but_the_transformer():
+    chosen = {identifier: choose(configuration(identifier, 20, 3)).name for identifier in CONFIGURATIONS}
+    assert chosen == {identifier: "jax" if identifier == "*iii" else "fused" for identifier in CONFIGURATIONS}
+
+
 @pytest.mark.parametrize("engine", ["fused", "jax"])
 def test_an_exploding_learning_rate_diverges_at_the_same_step(engine):
     diverging = trial("square", "dense", el.Online(), 0.0, (50, 100, 32)).replace("training.learning_rate", 30.0)
@@ -159,6 +226,10 @@ class Foreign(el.MLP):
     """A model that the native code does not know."""
 
 
+class Odd(el.ReLU):
+    """An activation that the native code does not know."""
+
+
 def test_auto_prefers_the_fused_engine_and_falls_back_on_the_general_one():
     known = trial("hinge", "dense", el.Online(), 0.0, (5, 3, 2))
     foreign = known.replace("model", Foreign(width=3))
@@ -166,5 +237,11 @@ def test_auto_prefers_the_fused_engine_and_falls_back_on_the_general_one():
     assert choose(foreign).name == "jax"
     with pytest.raises(el.EngineError, match="the fused engine takes no model 'foreign'"):
         choose(foreign, "fused")
+    adam = known.replace("training", el.Adam(steps=3))
+    with pytest.raises(el.EngineError, match="the fused engine takes no training 'adam'"):
+        choose(adam, "fused")
+    odd = known.replace("model", el.MLP(width=3, activation=Odd()))
+    with pytest.raises(el.EngineError, match="the fused engine takes no activation 'odd'"):
+        choose(odd, "fused")
     with pytest.raises(el.EngineError, match="unknown engine 'fusd'; did you mean 'fused'"):
         choose(known, "fusd")

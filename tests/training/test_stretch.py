@@ -57,6 +57,7 @@ TRIALS = {
     "no mistake is allowed": (HIDDEN_PROGRESS, 12),
     "a tenth of mistakes is allowed": (SAMPLED, 12),
     "half of mistakes is allowed": (with_success(SAMPLED, error=0.5, every=7), 6),
+    "a polynomial": (configuration("xv", 20, 3, steps=1000), 8),
     "three checks in a row": (with_success(HIDDEN_PROGRESS, consecutive=3, error=0.05, every=3), 8),
     "three checks in a row, few mistakes": (with_success(SAMPLED, consecutive=3, error=0.02), 8),
     "trained on": (with_success(HIDDEN_PROGRESS, stop=False), 4),

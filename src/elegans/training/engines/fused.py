@@ -1,4 +1,4 @@
-"""The native engine: two-layer ReLU networks on sparse parities, one network at a time, very fast."""
+"""The native engine: two-layer networks and PolyNets on sparse parities, one network at a time, very fast."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -7,18 +7,39 @@ import numpy as np
 from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
-from elegans.models import MLP
+from elegans.models import MLP, PolyNet
+from elegans.models.activations import (
+    Activation,
+    OscillatingPolynomial,
+    Power,
+    ReLU,
+    ReLU6,
+    Sinusoid,
+    TriangleWave,
+    Zigzag,
+)
 from elegans.probes import Probe, WeightMovement
-from elegans.tasks import Online, Sample, SparseParity
+from elegans.tasks import DisjointParity, Online, Sample, SparseParity
 from elegans.training.engines.base import Engine, Lap, Plan, Progress, Stretch
-from elegans.training.losses import Hinge, Logistic, Loss, Square
+from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
 from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
 
-LOSSES: dict[type[Loss], Literal["hinge", "square", "logistic"]] = {
+LOSSES: dict[type[Loss], Literal["hinge", "square", "logistic", "correlation"]] = {
     Hinge: "hinge",
     Square: "square",
     Logistic: "logistic",
+    Correlation: "correlation",
+}
+Named = Literal["relu", "relu6", "power", "zigzag", "triangle-wave", "polynomial", "sinusoid"]
+ACTIVATIONS: dict[type[Activation], Named] = {
+    ReLU: "relu",
+    ReLU6: "relu6",
+    Power: "power",
+    Zigzag: "zigzag",
+    TriangleWave: "triangle-wave",
+    OscillatingPolynomial: "polynomial",
+    Sinusoid: "sinusoid",
 }
 LONGEST_STRETCH = 2**14
 """Steps of a stretch at the most: the schedule's factors for all of them are in memory."""
@@ -42,22 +63,18 @@ class FusedEngine(Engine):
     def refusal(self, trial: Trial) -> str | None:
         """Return the first part of the trial that is not built into the native code, or None."""
         parts = {
-            "task": (trial.task, (SparseParity,)),
+            "task": (trial.task, (SparseParity, DisjointParity)),
             "regime": (trial.regime, (Online, Sample)),
-            "model": (trial.model, (MLP,)),
+            "model": (trial.model, (MLP, PolyNet)),
+            "activation": (getattr(trial.model, "activation", ReLU()), tuple(ACTIVATIONS)),
             "training": (trial.training, (SGD,)),
             "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
         }
         for name, (part, taken) in parts.items():
             if type(part) not in taken:
                 return f"the fused engine takes no {name} {getattr(part, 'kind', None)!r}"
-        assert isinstance(trial.model, MLP) and isinstance(trial.training, SGD)
-        if (
-            not trial.model.is_plain
-            or trial.training.decay != "gradient"
-            or getattr(trial.training.loss, "scale", 1) != 1
-        ):
-            return "the fused engine takes plain relu networks only"
+        if trial.model.gradient_scale != 1:
+            return "the fused engine takes no mean-field network"
         return None
 
     def signature(self, trial: Trial) -> str:
@@ -123,24 +140,30 @@ class _Network:
         from elegans import _native
 
         task, model, training = trial.task, trial.model, trial.training
-        assert isinstance(task, SparseParity) and isinstance(model, MLP) and isinstance(training, SGD)
+        assert isinstance(task, SparseParity) and isinstance(model, MLP | PolyNet) and isinstance(training, SGD)
         initial = model.initialise(trial.key("init"), task)
-        rates = [training.rates(name) for name in PARAMETERS]
+        self.names = model.parameter_names(task)
+        rates = [training.rates(name) if name in self.names else (0.0, 0.0) for name in PARAMETERS]
+        hidden, output = initial["hidden"], initial.get("output", {})
+        weight = hidden["weight"]
         self.training, self.has_irrelevant = training, task.k < task.n
         self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
         self.native = _native.Network(
-            initial["hidden"]["weight"],
-            initial["hidden"]["bias"],
-            initial["output"]["weight"],
-            float(initial["output"]["bias"]),
+            weight,
+            hidden.get("bias", np.zeros(len(weight), np.float32)),
+            output.get("weight", np.ones(len(weight), np.float32)),
+            float(output.get("bias", 0)),
+            **_neurons(model),
             support=[int(place) for place in task.draw(trial.key("task"))],
             noise=task.noise,
             sample_size=trial.regime.size if isinstance(trial.regime, Sample) else 0,
             order=training.batches,
             batch_size=training.batch_size,
             loss=LOSSES[type(training.loss)],
+            loss_scale=getattr(training.loss, "scale", 1.0),
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
+            decay_in_gradient=training.decay == "gradient",
             sample_key=self.keys["sample"],
             batches_key=self.keys["batches"],
             noise_key=self.keys["noise"],
@@ -183,8 +206,24 @@ class _Network:
         return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
 
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
-        weight, bias, output_weight, output_bias = self.native.parameters()
-        return {
-            "hidden": {"weight": weight, "bias": bias},
-            "output": {"weight": output_weight, "bias": np.asarray(output_bias, np.float32)},
-        }
+        *arrays, output_bias = self.native.parameters()
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for name, array in zip(PARAMETERS, [*arrays, np.asarray(output_bias, np.float32)], strict=True):
+            if name in self.names:
+                layer, _, own = name.partition(".")
+                found.setdefault(layer, {})[own] = array
+        return found
+
+
+def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
+    """Return what the native network is to do with its sums: an activation, or the product of all of them."""
+    if isinstance(model, PolyNet):
+        return {"activation": "product"}
+    activation = model.activation
+    coefficients = activation.coefficients if isinstance(activation, OscillatingPolynomial) else ()
+    return {
+        "activation": ACTIVATIONS[type(activation)],
+        "degree": getattr(activation, "degree", 1),
+        "scale": getattr(activation, "scale", 1.0),
+        "coefficients": [float(coefficient) for coefficient in coefficients],
+    }

@@ -1,0 +1,203 @@
+// Activations other than the ReLU: their values in the forward pass, and values and derivatives
+// together in the backward pass. Each is a type, so that loops over examples do not branch.
+//
+// A sum that is not finite gives a value that is not: divergence is found by the outputs.
+#pragma once
+
+#include "types.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+
+struct Both {
+  Floats value, slope;
+};
+
+ELEGANS_INLINE Floats magnitude(Floats x) { return (Floats)((Words)x & 0x7FFFFFFFu); }
+// x modulo 4, in [0, 4]; exact unless x is negative and tiny. Not a number if x is infinite.
+ELEGANS_INLINE Floats modulo_4(Floats x) { return x - 4.0f * whole(x * 0.25f); }
+
+struct Relu6 {
+  ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
+  ELEGANS_INLINE Both both(Floats z) const {
+    const Floats slope = where((Ints)(z > 0.0f) & (Ints)(z < 6.0f), spread(1.0f));
+    return {z * slope + where((Ints)(z >= 6.0f), spread(6.0f)), slope};
+  }
+};
+
+struct Power {
+  int degree;
+  ELEGANS_INLINE Floats value(Floats z) const { return raised(z, degree); }
+  ELEGANS_INLINE Both both(Floats z) const {
+    const Floats less = raised(z, degree - 1);
+    return {less * z, static_cast<float>(degree) * less};
+  }
+  ELEGANS_INLINE static Floats raised(Floats z, int exponent) {
+    Floats result = spread(1.0f);
+    for (int i = 0; i < exponent; i++) result *= z;
+    return result;
+  }
+};
+
+struct TriangleWave {
+  float degree;
+  ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
+  ELEGANS_INLINE Both both(Floats z) const {
+    const Floats phase = modulo_4(degree - z);
+    const Floats slope = choose((Ints)(phase >= 2.0f), spread(-1.0f), spread(1.0f));
+    return {magnitude(phase - 2.0f) - 1.0f, slope};
+  }
+};
+
+struct Zigzag {
+  float degree;
+  float left_slope;  // of the piece that goes on to the left
+  ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
+  ELEGANS_INLINE Both both(Floats z) const {
+    const Ints above = (Ints)(z > degree);
+    const Ints below = (Ints)(z < -degree);
+    Floats inner = choose(above, spread(degree), z);
+    inner = choose(below, spread(-degree), inner);
+    const Both wave = TriangleWave{degree}.both(inner);
+    const Floats outer = where(above, spread(1.0f)) + where(below, spread(left_slope));
+    return {wave.value + (z - inner) * outer, choose(above | below, outer, wave.slope)};
+  }
+};
+
+struct Polynomial {
+  int degree;
+  const float* coefficient;        // of degree 0 first
+  const float* slope_coefficient;  // of the derivative
+  ELEGANS_INLINE Floats value(Floats z) const { return horner(z, coefficient, degree); }
+  ELEGANS_INLINE Both both(Floats z) const {
+    return {value(z), horner(z, slope_coefficient, degree - 1)};
+  }
+  ELEGANS_INLINE static Floats horner(Floats z, const float* c, int top) {
+    Floats result = 0.0f * z;  // not a number unless z is finite
+    for (int i = top; i >= 0; i--) result = result * z + c[i];
+    return result;
+  }
+};
+
+// sin(pi/2 (scale z + turns)). The argument is counted in quarter turns, so that its reduction is
+// exact however large it is; on the eighth of a turn that is left the polynomials are those of
+// Cephes (sinf, cosf), to about one unit in the last place.
+struct Sinusoid {
+  static constexpr float quarter_turn = 1.57079632679f;  // in radians
+  float scale, turns;                                    // turns is 0, 1, 2 or 3
+  ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
+  ELEGANS_INLINE Both both(Floats z) const {
+    const Floats x = scale * z;
+    const Floats near = nearest(x);
+    const Floats turned = modulo_4(near) + turns;
+    const Floats quadrant = turned - where((Ints)(turned >= 4.0f), spread(4.0f));
+    const Floats r = (x - near) * quarter_turn;
+    const Floats r2 = r * r;
+    Floats sine = r2 * -1.9515295891e-4f + 8.3321608736e-3f;
+    sine = (sine * r2 - 1.6666654611e-1f) * r2 * r + r;
+    Floats cosine = r2 * 2.443315711809948e-5f - 1.388731625493765e-3f;
+    cosine = (cosine * r2 + 4.166664568298827e-2f) * r2 * r2 - 0.5f * r2 + 1.0f;
+    const Ints first = (Ints)(quadrant == 1.0f);
+    const Ints third = (Ints)(quadrant == 3.0f);
+    const Ints odd = first | third;
+    const Ints second = (Ints)(quadrant == 2.0f);
+    const Words flip_sine = (Words)(second | third) & 0x80000000u;
+    const Words flip_cosine = (Words)(first | second) & 0x80000000u;
+    const Floats value = (Floats)((Words)choose(odd, cosine, sine) ^ flip_sine);
+    const Floats slope = (Floats)((Words)choose(odd, sine, cosine) ^ flip_cosine);
+    return {value, slope * (scale * quarter_turn)};
+  }
+};
+
+// Calls `function` with the activation of a network that has one.
+template <class Function>
+ELEGANS_INLINE void with_activation(const State& state, Function function) {
+  const float degree = static_cast<float>(state.degree);
+  switch (state.activation) {
+    case Activation::relu6:
+      return function(Relu6{});
+    case Activation::power:
+      return function(Power{state.degree});
+    case Activation::zigzag:
+      return function(Zigzag{degree, state.degree % 2 ? 1.0f : -1.0f});
+    case Activation::triangle_wave:
+      return function(TriangleWave{degree});
+    case Activation::polynomial:
+      return function(Polynomial{state.degree, state.coefficient, state.slope_coefficient});
+    case Activation::sinusoid:
+      return function(Sinusoid{state.scale, static_cast<float>((33 - state.degree) % 4)});
+    case Activation::relu:
+    case Activation::product:
+      break;
+  }
+}
+
+// The lanes of a vector that hold neurons; the last vector may have others.
+ELEGANS_INLINE Ints real_lanes(const State& state, Size vector) {
+  const Size left = state.width - vector * lanes;
+  const Size real = left < lanes ? left : lanes;
+  return (Ints)((Ints)lane_numbers() < (Ints)spread(static_cast<std::uint32_t>(real)));
+}
+
+ELEGANS_INLINE Floats* sums_of(const State& state, Size vector) {
+  return reinterpret_cast<Floats*>(state.sums) + vector * 32 * state.mask_words;
+}
+
+// Adds what a vector of neurons makes of its sums to the outputs of `count` examples.
+static void activate(const State& state, Ints real, Floats output, const Floats* sums, Size count,
+                     Floats* partial) {
+  if (state.activation == Activation::product) {
+    for (Size q = 0; q < count; q++) partial[q] *= choose(real, sums[q], spread(1.0f));
+    return;
+  }
+  with_activation(state, [=](auto activation) {
+    for (Size q = 0; q < count; q++) partial[q] += output * activation.value(sums[q]);
+  });
+}
+
+// Replaces each sum of a product network by the product of all others: the output's derivative by
+// this one, without a division.
+static void multiply_others(const State& state) {
+  Floats all[largest_product / lanes];
+  for (Size q = 0; q < state.batch; q++) {
+    Floats before = spread(1.0f);
+    for (Size k = 0; k < state.vectors; k++) {
+      const Ints real = real_lanes(state, k);
+      Floats& sum = sums_of(state, k)[q];
+      const Products products = lane_products(choose(real, sum, spread(1.0f)), spread(1.0f));
+      sum = where(real, products.others * before);
+      all[k] = products.all;
+      before *= products.all;
+    }
+    Floats after = spread(1.0f);
+    for (Size k = state.vectors - 1; k > 0; k--) {
+      after *= all[k];
+      sums_of(state, k - 1)[q] *= after;
+    }
+  }
+}
+
+// Replaces a vector's sums (of a product: the products of the others) by slope times derivative,
+// for all of the minibatch; entries up to the next multiple of four examples become zero. Returns
+// the sum of slope times value.
+static Floats differentiate(const State& state, Floats* sums) {
+  const float* slope = state.slope;
+  const Size batch = state.batch;
+  Floats total{};
+  if (state.activation == Activation::product) {
+    for (Size q = 0; q < batch; q++) sums[q] *= slope[q];
+  }
+  with_activation(state, [&, slope, batch, sums](auto activation) {
+    Floats sum{};
+    for (Size q = 0; q < batch; q++) {
+      const Both both = activation.both(sums[q]);
+      sum += slope[q] * both.value;
+      sums[q] = slope[q] * both.slope;
+    }
+    total = sum;
+  });
+  for (Size q = batch; q % 4 != 0; q++) sums[q] = Floats{};
+  return total;
+}
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET
