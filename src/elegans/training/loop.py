@@ -245,11 +245,9 @@ class _Loop:
         laps, self.laps = self.laps, []
         if not laps:
             return
-        steps = sum([lap.steps for lap in laps])
+        lap = laps[0] if len(laps) == 1 else _united(laps)
         for position, outcome in self._current():
-            loss = sum([lap.steps * lap.loss[position] for lap in laps]) / steps
-            error = sum([lap.steps * lap.error[position] for lap in laps]) / steps
-            outcome.curve.add(self.step, float(loss), float(error))
+            outcome.curve.add(self.step, float(lap.loss[position]), float(lap.error[position]))
 
     def _measure(self, only: int | None = None) -> None:
         """Let every probe that is due look at every network, or at one that ends."""
@@ -310,6 +308,13 @@ class _Loop:
             self.held_out.select(left)
             self.laps = [_some(lap, left) for lap in self.laps]
             self.running = [self.running[position] for position in left]
+
+
+def _united(laps: Sequence[Lap]) -> Lap:
+    """Return several laps as one: the means over all of their steps."""
+    strides = np.array([lap.steps for lap in laps], float)
+    loss, error = (strides @ np.array(column) / strides.sum() for column in zip(*(lap[1:] for lap in laps), strict=True))
+    return Lap(int(strides.sum()), loss, error)
 
 
 def _some(lap: Lap, positions: list[int]) -> Lap:
