@@ -29,21 +29,39 @@ ELEGANS_INLINE Pair random_words(Key key, Words c0, Words c1) {
   return random_words(spread(key.k0), spread(key.k1), c0, c1);
 }
 
+// Gives a share `mix` of the examples one common sign on all of the support: bit 0 of the first
+// word of the lane beyond their signs, where the second word as a uniform number is below mix.
+static void align(const State& state, Key key, Words index, std::uint32_t* bits, Size capacity) {
+  const Pair pair =
+      random_words(key, index, spread(static_cast<std::uint32_t>(state.sign_words / 2)));
+  const Words chosen = (Words)(to_floats(pair.w1 >> 8) * 0x1p-24f < state.mix);
+  const Words common = -(pair.w0 & 1u);
+  for (Size word = 0; word < state.sign_words; word++) {
+    std::uint32_t* place = bits + word * capacity;
+    const Words replaced = chosen & state.support[word];
+    store_words(place, (load_words(place) & ~replaced) | (common & replaced));
+  }
+}
+
 // Inputs and labels of the examples examples.index[0 ... count-1]. Whole vectors are drawn, so that
 // up to lanes-1 entries beyond count are defined too, for indices that nobody asked for.
 static void draw_bits(const State& state, Key key, bool noisy, Examples& examples, Size count) {
   const bool flip = noisy && state.noise > 0.0f;
   for (Size q = 0; q < count; q += lanes) {
     const Words index = load_words(examples.index + q);
-    Words parity{};
+    std::uint32_t* bits = examples.bits + q;
     for (Size word = 0; word < state.sign_words; word += 2) {
       const Pair pair = random_words(key, index, spread(static_cast<std::uint32_t>(word / 2)));
-      std::uint32_t* bits = examples.bits + word * examples.capacity + q;
-      store_words(bits, pair.w0);
-      store_words(bits + examples.capacity, pair.w1);
-      parity ^= (pair.w0 & state.support[word]) ^ (pair.w1 & state.support[word + 1]);
+      store_words(bits + word * examples.capacity, pair.w0);
+      store_words(bits + (word + 1) * examples.capacity, pair.w1);
+    }
+    if (state.mix > 0.0f) align(state, key, index, bits, examples.capacity);
+    Words parity{};
+    for (Size word = 0; word < state.sign_words; word++) {
+      parity ^= load_words(bits + word * examples.capacity) & state.support[word];
     }
     for (int shift = 16; shift > 0; shift /= 2) parity ^= parity >> shift;
+    parity ^= state.label_flip;
     if (flip) {
       const Pair pair = random_words(state.noise_key, index, Words{});
       const Floats uniform = to_floats(pair.w0 >> 8) * 0x1p-24f;

@@ -94,15 +94,17 @@ double python_fma_peak(double seconds) {
 
 void make_network(Network* self, const Matrix& weight, const Vector& bias,
                   const Vector& output_weight, float output_bias, std::vector<Size> support,
-                  double noise, std::int64_t sample_size, std::string order, Size batch_size,
-                  std::string activation, int degree, double scale,
-                  std::vector<double> coefficients, std::string loss, double loss_scale,
-                  std::vector<double> learning_rates, std::vector<double> decays,
+                  int label_sign, double mix, double noise, std::int64_t sample_size,
+                  std::string order, Size batch_size, std::string activation, int degree,
+                  double scale, std::vector<double> coefficients, std::string loss,
+                  double loss_scale, std::vector<double> learning_rates, std::vector<double> decays,
                   bool decay_in_gradient, KeyPair sample_key, KeyPair batches_key,
                   KeyPair noise_key, std::int64_t step) {
   check_length("bias", bias.shape(0), "width", weight.shape(0));
   check_length("output_weight", output_weight.shape(0), "width", weight.shape(0));
   const Options options{std::move(support),
+                        label_sign,
+                        mix,
                         noise,
                         sample_size,
                         std::move(order),
@@ -220,11 +222,11 @@ NB_MODULE(_native, m) {
 
   nb::class_<Network>(m, "Network", "One two-layer network in training.")
       .def("__init__", make_network, "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a,
-           nb::kw_only(), "support"_a, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
-           "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
-           "coefficients"_a = std::vector<double>(), "loss"_a, "loss_scale"_a = 1.0,
-           "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true, "sample_key"_a,
-           "batches_key"_a, "noise_key"_a, "step"_a = 0)
+           nb::kw_only(), "support"_a, "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a,
+           "sample_size"_a, "order"_a, "batch_size"_a, "activation"_a = "relu", "degree"_a = 1,
+           "scale"_a = 1.0, "coefficients"_a = std::vector<double>(), "loss"_a,
+           "loss_scale"_a = 1.0, "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true,
+           "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0)
       .def("advance", advance, "factors"_a,
            "Take one step per schedule factor; returns the steps done.")
       .def("stretch", stretch, "factors"_a, nb::kw_only(), "key"_a, "every"_a, "examples"_a,

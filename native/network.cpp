@@ -80,6 +80,9 @@ void check(Size width, Size inputs, const Options& options) {
     require(i == 0 || support[i] != support[i - 1], "support must be distinct: ", support[i],
             " twice");
   }
+  require(options.label_sign == 1 || options.label_sign == -1,
+          "label_sign must be -1 or 1: label_sign=", options.label_sign);
+  require(options.mix >= 0 && options.mix <= 1, "mix must be in 0 ... 1: mix=", options.mix);
   require(options.noise >= 0 && options.noise <= 1,
           "noise must be in 0 ... 1: noise=", options.noise);
   require(options.sample_size >= 0 && options.sample_size <= (1 << 30),
@@ -195,6 +198,8 @@ Network::Network(const float* weight, const float* bias, const float* output, fl
   copy_in(weight, bias, output);
 
   s.support = allocate<std::uint32_t>(s.sign_words);
+  s.label_flip = options.label_sign < 0;
+  s.mix = static_cast<float>(options.mix);
   for (Size j : options.support) s.support[j / 32] |= 1u << (j % 32);
 
   const Size capacity = 32 * s.mask_words;

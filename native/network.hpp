@@ -18,6 +18,8 @@ struct Stopped : std::runtime_error {
 
 struct Options {
   std::vector<Size> support;
+  int label_sign;
+  double mix;
   double noise;
   std::int64_t sample_size;  // 0: online
   std::string order;

@@ -72,7 +72,9 @@ struct State {
   Key sample_key, batches_key, noise_key;
   std::uint64_t sample_size;
   float noise;
-  std::uint32_t* support;  // [sign_words]: the inputs whose product is the label
+  std::uint32_t* support;    // [sign_words]: the inputs whose product is the label
+  std::uint32_t label_flip;  // 1 if the label is minus that product
+  float mix;                 // the probability that all inputs of the support are equal
 
   std::uint64_t step;
   std::int64_t diverged_at;  // -1: not

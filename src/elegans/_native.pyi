@@ -84,6 +84,8 @@ class Network:
         output_bias: float,
         *,
         support: Sequence[int],
+        label_sign: int = 1,
+        mix: float = 0.0,
         noise: float,
         sample_size: int,
         order: Literal["replacement", "epochs"],
@@ -106,7 +108,8 @@ class Network:
     ) -> None:
         """Take copies of W (width, n), b (width,), v (width,), c.
 
-        The label is the product of the inputs in `support`, flipped with probability `noise`.
+        The label is the product of the inputs in `support` times `label_sign`, flipped with probability
+        `noise`. A share `mix` of the examples has one common sign on all of the support.
         `sample_size` 0 is online training (`order` then has no effect). `learning_rates` and `decays`
         are for W, b, v, c in this order; a step keeps 1 - decay of a parameter, or with
         `decay_in_gradient` 1 - rate * factor * decay. `step` is the first step to take (after a resume).

@@ -41,7 +41,7 @@ def test_a_trial_is_solved_where_the_k_largest_entries_are_the_support():
 
 @pytest.mark.parametrize(("n", "k"), [(15, 2), (31, 2)])
 def test_recovery_succeeds_from_a_quarter_of_hoeffdings_batch_and_mostly_not_from_a_32nd(n, k):
-    """40 trials each, w = 1, delta = 0.05. From 600 others, by counting: 99.8% and 99.3% succeed from a quarter, so that
+    """40 trials each, w = 1, delta = 0.05. From 600 others: 99.8% and 99.3% succeed from a quarter, so that
     fewer than 37 do with probability 2e-4; 29% and 19% from a 32nd, so that more than 24 do with probability 1e-5."""
     bound = theory.recovery_sample(n, theory.majority_gap(n, k) / 2, 0.05)
     solved = {

@@ -111,6 +111,8 @@ class Problem:
     n: int = 7
     width: int = 10
     support: tuple = (0, 1)
+    label_sign: int = 1
+    mix: float = 0.0
     noise: float = 0.0
     sample_size: int = 100
     order: str = "replacement"
@@ -149,6 +151,8 @@ class Problem:
         return native.Network(
             *(self.start() if start is None else start),
             support=list(self.support),
+            label_sign=self.label_sign,
+            mix=self.mix,
             noise=self.noise,
             sample_size=self.sample_size,
             order=self.order,
@@ -168,8 +172,17 @@ class Problem:
             **more,
         )
 
+    def inputs(self, key, index):
+        x = signs(key, index, self.n)
+        w0, w1 = threefry(key, index, -(-self.n // 64))
+        aligned = (w1 >> np.uint32(8)).astype(np.float32) * np.float32(2**-24) < np.float32(self.mix)
+        common = np.where(w0 & np.uint32(1), -1.0, 1.0)
+        for j in self.support:
+            x[:, j] = np.where(aligned, common, x[:, j])
+        return x
+
     def labels(self, key, index, noisy):
-        y = signs(key, index, self.n)[:, list(self.support)].prod(axis=1)
+        y = self.label_sign * self.inputs(key, index)[:, list(self.support)].prod(axis=1)
         if noisy:
             uniform = (threefry(self.noise_key, index, 0)[0] >> np.uint32(8)).astype(np.float32)
             y = np.where(uniform * np.float32(2**-24) < np.float32(self.noise), -y, y)
@@ -191,7 +204,7 @@ class Problem:
         """Parameters after a step, and the minibatch's mean loss and mean error."""
         weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
         index = self.minibatch(step)
-        x = signs(self.sample_key, index, self.n)
+        x = self.inputs(self.sample_key, index)
         y = self.labels(self.sample_key, index, noisy=True)
         f, derivative, value = self.forward(parameters, x)
         if self.loss == "hinge":

@@ -49,6 +49,17 @@ def test_labels_are_the_references(native, n, noise):
         np.testing.assert_array_equal(got, problem.labels((5, 6), index, noisy))
 
 
+@pytest.mark.parametrize("label_sign", [1, -1])
+@pytest.mark.parametrize("mix", [0.25, 1.0])
+@pytest.mark.parametrize("n", [3, 50, 64, 65, 301])
+def test_labels_of_biased_and_negated_parities_are_the_references(native, n, mix, label_sign):
+    problem = Problem(n=n, support=(0, 1, n - 1), noise=0.1, mix=mix, label_sign=label_sign)
+    index = np.random.default_rng(n).integers(0, 2**32, 333, dtype=np.uint32)
+    for noisy in (False, True):
+        got = problem.network(native).labels((5, 6), index, noisy)
+        np.testing.assert_array_equal(got, problem.labels((5, 6), index, noisy))
+
+
 @pytest.mark.parametrize(("sample_size", "order"), ORDERS)
 @pytest.mark.parametrize("batch_size", [1, 5, 32, 300])
 def test_minibatches_are_the_references(native, sample_size, order, batch_size):

@@ -68,6 +68,13 @@ def test_large_inputs_and_batches_agree_with_the_reference(native, loss, n, batc
     assert_steps_agree(native, problem, (1.0,))
 
 
+@pytest.mark.parametrize("activation", ["relu", "relu6"])
+@pytest.mark.parametrize(("n", "batch_size"), [(7, 1), (70, 32), (64, 100)])
+def test_biased_and_negated_parities_agree_with_the_reference(native, activation, n, batch_size):
+    problem = Problem(n=n, batch_size=batch_size, support=(0, 2, 5), mix=0.5, label_sign=-1, activation=activation)
+    assert_steps_agree(native, problem, (1.0, 1.0))
+
+
 @pytest.mark.parametrize("loss", ["hinge", "square", "logistic"])
 def test_parameters_have_their_own_rates_and_decays(native, loss):
     problem = Problem(loss=loss, learning_rates=(0.3, 0.2, 0.1, 0.05), decays=(0.5, 0.1, 0.2, 0.3), n=50)
@@ -306,6 +313,8 @@ def test_a_network_works_for_one_thread_at_a_time(native):
         ({"support": (0, 7)}, "support must be in 0 ... n-1: 7 with n=7"),
         ({"support": (-1,)}, "support must be in 0 ... n-1: -1 with n=7"),
         ({"support": (2, 2)}, "support must be distinct: 2 twice"),
+        ({"label_sign": 0}, "label_sign must be -1 or 1: label_sign=0"),
+        ({"mix": 1.5}, "mix must be in 0 ... 1: mix=1.5"),
         ({"noise": 1.5}, "noise must be in 0 ... 1: noise=1.5"),
         ({"noise": float("nan")}, "noise must be in 0 ... 1: noise=nan"),
         ({"sample_size": -1}, "sample_size must be in 0 ... 2^30: sample_size=-1"),

@@ -170,6 +170,41 @@ def test_the_engines_agree_on_disjoint_parities():
     assert_same_trajectory([trial.replace("task", el.DisjointParity(n=30, k=3)).with_seed(seed) for seed in range(3)])
 
 
+NEIGHBOURS = {
+    "biased": (el.BiasedParity(n=20, k=3), el.MLP(width=20, activation="relu6", output_bias=False)),
+    "one way": (el.BiasedParity(n=70, k=5, mix=1.0), el.MLP(width=5)),
+    "xor": (el.XOR(n=20), el.MLP(width=30, hidden_bias=False, output_bias=False)),
+    "mean field": (
+        el.XOR(n=20, noise=0.1),
+        el.MLP(width=30, hidden_bias=False, output_bias=False, scaling="mean-field", init=el.SphereInit(0.5)),
+    ),
+    "biased mean field": (
+        el.BiasedParity(n=20, k=3),
+        el.MLP(width=7, output_bias=False, scaling="mean-field", activation="sinusoid:3"),
+    ),
+    "parity of three": (el.XOR(n=9, link="signed-parity:3"), el.PolyNet(degree=3)),
+}
+
+
+@pytest.mark.parametrize("decay", CONVENTIONS)
+@pytest.mark.parametrize(("task", "model"), NEIGHBOURS.values(), ids=NEIGHBOURS)
+def test_the_engines_agree_on_neighbours_of_parities_and_on_means(task, model, decay):
+    trial = small_trial(model, "logistic", decay, (20, 32)).replace("task", task)
+    assert choose(trial).name == "fused"
+    states = assert_same_trajectory([trial])
+    index = np.arange(500, dtype=np.uint32)[None]
+    fused, general = (ENGINES[name] for name in ("fused", "jax"))
+    assert (fused.wrong(states[0], "test", index) == general.wrong(states[1], "test", index)).mean() > 0.99
+    x = np.random.default_rng(0).normal(size=(13, task.n)).astype(np.float32)
+    np.testing.assert_allclose(fused.predict(states[0], x), general.predict(states[1], x), rtol=1e-4, atol=1e-5)
+
+
+def test_xors_beyond_signs_are_left_to_the_general_engine():
+    network = el.MLP(width=3)
+    for task in (el.XOR(n=5, basis="random"), el.XOR(n=5, inputs="gaussian"), el.XOR(n=5, link="truth-table:-++-")):
+        assert choose(small_trial(network, "hinge", "gradient", (5, 2)).replace("task", task)).name == "jax"
+
+
 def test_the_fused_engine_takes_every_configuration_of_the_hidden_progress_study_but_the_transformer():
     chosen = {identifier: choose(configuration(identifier, 20, 3)).name for identifier in CONFIGURATIONS}
     assert chosen == {identifier: "jax" if identifier == "*iii" else "fused" for identifier in CONFIGURATIONS}

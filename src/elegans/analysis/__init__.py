@@ -4,8 +4,17 @@ from elegans.analysis.cells import cells
 from elegans.analysis.components import Components, components
 from elegans.analysis.contours import crossings
 from elegans.analysis.grokking import Grokking, grokking_delay, grokking_delays
-from elegans.analysis.intervals import bootstrap_interval, median, median_interval, quantile, wilson
+from elegans.analysis.intervals import (
+    bootstrap_interval,
+    median,
+    median_interval,
+    quantile,
+    rank_correlation,
+    rank_correlation_interval,
+    wilson,
+)
 from elegans.analysis.monotonicity import monotonicity
+from elegans.analysis.prediction import predictions
 from elegans.analysis.scaling import Elbow, Scaling, elbow, local_exponents, scaling_exponent
 from elegans.analysis.sequential import SequentialTest
 from elegans.analysis.survival import Survival, kaplan_meier
@@ -31,7 +40,10 @@ __all__ = [
     "median",
     "median_interval",
     "monotonicity",
+    "predictions",
     "quantile",
+    "rank_correlation",
+    "rank_correlation_interval",
     "scaling_exponent",
     "trace_frontier",
     "wilson",

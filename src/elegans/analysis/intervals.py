@@ -146,3 +146,63 @@ def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.9
 def _censored(times: Any) -> Float[np.ndarray, " trials"]:
     values = np.asarray(times, float)
     return np.where(np.isnan(values), np.inf, values)
+
+
+def rank_correlation(predictors: Any, outcome: Any) -> Any:
+    """Return Spearman's rank correlation of quantities with an outcome; equal values have the mean of their ranks.
+
+    Args:
+        predictors: shape (..., trials); no NaN.
+        outcome: shape (..., trials), broadcast against it; may be infinite, which ranks as the largest.
+
+    Returns:
+        Shape (...), from -1 to 1; NaN where either side is constant.
+    """
+    from scipy.stats import rankdata
+
+    x, y = (rankdata(values, axis=-1) for values in (np.asarray(predictors, float), np.asarray(outcome, float)))
+    x, y = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (x, y))
+    spread = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (x * y).sum(axis=-1) / spread
+
+
+def rank_correlation_interval(
+    predictor: Float[np.ndarray, " trials"],
+    outcome: Float[np.ndarray, " trials"],
+    *,
+    generator: np.random.Generator,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of Spearman's rank correlation, trials being drawn anew in pairs.
+
+    Args:
+        predictor: a number for each trial; no NaN.
+        outcome: a number for each trial; may be infinite, which ranks as the largest.
+        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
+        resamples: how many bootstrap samples.
+        confidence: the nominal coverage, between 0 and 1.
+
+    Returns:
+        The lower and the upper end; NaN where the correlation of no resample is defined.
+
+    Raises:
+        ValueError: the confidence is none, or there are no trials or resamples.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
+    x, y = np.asarray(predictor, float), np.asarray(outcome, float)
+    if not len(x):
+        raise ValueError("a bootstrap must have at least one trial: trials=0")
+    drawn = generator.integers(len(x), size=(resamples, len(x)))
+    found = rank_correlation(x[drawn], y[drawn])
+    found = found[np.isfinite(found)]
+    if not len(found):
+        return math.nan, math.nan
+    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)

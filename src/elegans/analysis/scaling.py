@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elegans.analysis.intervals import median
+from elegans.analysis.intervals import median, quantile
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,12 @@ def _statistics(values: Mapping[float, np.ndarray], statistic: Callable[[Any], f
 
 def _resampled(
     values: Mapping[float, np.ndarray], statistic: Callable[[Any], float], generator: np.random.Generator, count: int
-) -> Iterator[list[float]]:
-    """Yield the cells' statistics of so many bootstrap samples."""
-    for _ in range(count):
-        yield [statistic(generator.choice(own, len(own))) for own in values.values()]
+) -> Iterator[tuple[float, ...]]:
+    """Yield the cells' statistics of so many bootstrap samples; medians of all samples are taken at once."""
+    drawn = [generator.choice(own, (count, len(own))) for own in values.values()]
+    return zip(
+        *(quantile(samples, 0.5) if statistic is median else map(statistic, samples) for samples in drawn), strict=True
+    )
 
 
 def _ends(drawn: Sequence[float], confidence: float) -> tuple[float, float]:

@@ -219,23 +219,27 @@ class SparseInit(Init, kind="sparse"):
 
 
 class SphereInit(Init, kind="sphere"):
-    """Hidden weights uniform on a sphere, output weights plus or minus its radius, no biases.
+    """Hidden weights uniform on a sphere, output weights of one size with random signs, no biases.
 
-    So |a| = ||w|| for every neuron, a balance that gradient steps disturb only to second order. For the network of
-    ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard scaling it is theta / sqrt(width).
+    By default that size is the radius: so |a| = ||w|| for every neuron, a balance that gradient steps disturb only to
+    second order. For a network of ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard
+    scaling it is theta / sqrt(width).
 
-    Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks" (2024), section 2.2.
+    Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks" (2024), section 2.2; Remark 4.3 for
+    output weights of size 1.
 
     Args:
         radius: above 0.
+        output: the size of the output weights, above 0, or None for the radius.
     """
 
     shorthand = "radius"
     radius: Size
+    output: Size | None = None
 
-    def __init__(self, radius: float) -> None:
-        """Take the radius by position or by name."""
-        super().__init__(radius=radius)  # type: ignore[call-arg]
+    def __init__(self, radius: float, output: float | None = None) -> None:
+        """Take the sizes by position or by name."""
+        super().__init__(radius=radius, output=output)  # type: ignore[call-arg]
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         """Draw the hidden weights: one row a neuron."""
@@ -245,16 +249,14 @@ class SphereInit(Init, kind="sphere"):
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Draw all four parameter arrays; the biases are 0."""
+        size = self.radius if self.output is None else self.output
         positive = random.symmetric(key.fold(2), np.arange(width, dtype=np.uint32), np.uint32(0)) >= 0
         return {
             "hidden": {
                 "weight": self.weights(key.fold(0), width, task.input_size),
                 "bias": np.zeros(width, np.float32),
             },
-            "output": {
-                "weight": np.where(positive, self.radius, -self.radius).astype(np.float32),
-                "bias": np.zeros((), np.float32),
-            },
+            "output": {"weight": np.where(positive, size, -size).astype(np.float32), "bias": np.zeros((), np.float32)},
         }
 
 

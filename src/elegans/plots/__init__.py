@@ -5,32 +5,53 @@ from elegans.plots.contour import traced_frontier
 from elegans.plots.course import courses
 from elegans.plots.curves import learning_curve
 from elegans.plots.digits import digit_curves
+from elegans.plots.disjoint import disjoint_courses
 from elegans.plots.errors import error_curves, error_grid
 from elegans.plots.figures import figure_of
 from elegans.plots.frontier import success_frontier
+from elegans.plots.gaps import gap_histograms
+from elegans.plots.grids import success_grid
+from elegans.plots.hidden import hidden_progress
 from elegans.plots.luck import luck_of_times
+from elegans.plots.plateaus import plateaus
 from elegans.plots.power_laws import power_laws
+from elegans.plots.prediction import prediction_dots
 from elegans.plots.predictors import predictors
+from elegans.plots.recovery import recovery_curves
 from elegans.plots.robust import robust_space
+from elegans.plots.theorems import disjoint_descents, feature_steps
 from elegans.plots.theory import overlay_theory
 from elegans.plots.tickets import learned_by
 from elegans.plots.transitions import success_and_time
+from elegans.plots.xor import xor_features, xor_phases, xor_samples
 
 __all__ = [
     "boxes",
     "courses",
     "digit_curves",
+    "disjoint_courses",
+    "disjoint_descents",
     "error_curves",
     "error_grid",
+    "feature_steps",
     "figure_of",
+    "gap_histograms",
+    "hidden_progress",
     "learned_by",
     "learning_curve",
     "luck_of_times",
     "overlay_theory",
+    "plateaus",
     "power_laws",
+    "prediction_dots",
     "predictors",
+    "recovery_curves",
     "robust_space",
     "success_and_time",
     "success_frontier",
+    "success_grid",
     "traced_frontier",
+    "xor_features",
+    "xor_phases",
+    "xor_samples",
 ]

@@ -162,15 +162,19 @@ class SubspaceShare(Probe):
         return {"share": float((along**2).sum() / (weight**2).sum())}
 
 
-def mean_field(snapshot: Snapshot, parameters: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return a network's weights (p, n) and output weights (p,) as those of a mean over neurons, float64.
+def mean_field(snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
+    """Return a network's weights (p, n) and output weights (p,) as those of a mean over neurons, float64."""
+    return mean_field_of(snapshot.model, snapshot.parameters)
+
+
+def mean_field_of(model: Model, parameters: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (p, n) and output weights (p,) as those of a mean over neurons, float64.
 
     Args:
-        snapshot: the network.
-        parameters: the parameters to look at; those of now by default.
+        model: an ``MLP`` with a second layer.
+        parameters: its parameters.
     """
-    assert isinstance(snapshot.model, MLP)
-    layers = snapshot.parameters if parameters is None else parameters
-    factor = 1.0 if snapshot.model.scaling == "mean-field" else math.sqrt(snapshot.model.width)
-    weight, output = (np.asarray(layers[name]["weight"], float) for name in ("hidden", "output"))
+    assert isinstance(model, MLP)
+    factor = 1.0 if model.scaling == "mean-field" else math.sqrt(model.width)
+    weight, output = (np.asarray(parameters[name]["weight"], float) for name in ("hidden", "output"))
     return factor * weight, factor * output

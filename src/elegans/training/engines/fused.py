@@ -1,4 +1,4 @@
-"""The native engine: two-layer networks and PolyNets on sparse parities, one network at a time, very fast."""
+"""The native engine: two-layer networks and PolyNets on parities of signs, one network at a time, very fast."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,7 @@ from elegans.models.activations import (
     Zigzag,
 )
 from elegans.probes import Probe, WeightMovement
-from elegans.tasks import DisjointParity, Online, Sample, SparseParity
+from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Sample, SignedParity, SparseParity, Task
 from elegans.training.engines.base import Engine, Lap, Plan, Progress, Stretch
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
 from elegans.training.optimisers import SGD
@@ -63,7 +63,8 @@ class FusedEngine(Engine):
     def refusal(self, trial: Trial) -> str | None:
         """Return the first part of the trial that is not built into the native code, or None."""
         parts = {
-            "task": (trial.task, (SparseParity, DisjointParity)),
+            "task": (trial.task, (SparseParity, DisjointParity, BiasedParity, XOR)),
+            "link": (getattr(trial.task, "link", SignedParity()), (SignedParity,)),
             "regime": (trial.regime, (Online, Sample)),
             "model": (trial.model, (MLP, PolyNet)),
             "activation": (getattr(trial.model, "activation", ReLU()), tuple(ACTIVATIONS)),
@@ -73,8 +74,8 @@ class FusedEngine(Engine):
         for name, (part, taken) in parts.items():
             if type(part) not in taken:
                 return f"the fused engine takes no {name} {getattr(part, 'kind', None)!r}"
-        if trial.model.gradient_scale != 1:
-            return "the fused engine takes no mean-field network"
+        if isinstance(trial.task, XOR) and not trial.task.on_cube:
+            return "the fused engine takes an xor of signs in the standard basis only"
         return None
 
     def signature(self, trial: Trial) -> str:
@@ -105,7 +106,7 @@ class FusedEngine(Engine):
 
     def measures(self, trial: Trial, probe: Probe) -> bool:
         """Return whether the native code takes a probe's measurements."""
-        return type(probe) is WeightMovement
+        return type(probe) is WeightMovement and isinstance(trial.task, SparseParity)
 
     def stretch(self, state: Any, plan: Plan) -> tuple[Any, Stretch]:
         """Advance one network from check to check, in place; several are advanced side by side."""
@@ -122,7 +123,7 @@ class FusedEngine(Engine):
 
     def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
         """Return each network's outputs on the same inputs."""
-        return np.stack([network.native.predict(np.ascontiguousarray(x, np.float32)) for network in state])
+        return np.stack([network.predict(x) for network in state])
 
     def parameters(self, state: Any) -> list[Any]:
         """Return each network's parameters."""
@@ -134,28 +135,35 @@ class FusedEngine(Engine):
 
 
 class _Network:
-    """One native network and the streams it is evaluated on."""
+    """One native network and the streams it is evaluated on.
+
+    Natively inputs are signs and outputs are sums. Where inputs are signs times a number, or the output is a mean, a
+    native parameter is ``unit`` times the model's, and the gradient by it the model's over ``unit``: with rates times
+    the square of ``unit`` it takes the same steps.
+    """
 
     def __init__(self, trial: Trial) -> None:
         from elegans import _native
 
         task, model, training = trial.task, trial.model, trial.training
-        assert isinstance(task, SparseParity) and isinstance(model, MLP | PolyNet) and isinstance(training, SGD)
+        assert isinstance(model, MLP | PolyNet) and isinstance(training, SGD)
         initial = model.initialise(trial.key("init"), task)
         self.names = model.parameter_names(task)
-        rates = [training.rates(name) if name in self.names else (0.0, 0.0) for name in PARAMETERS]
+        self.units = {"hidden.weight": _input_unit(task), "output.weight": 1 / model.gradient_scale}
+        rates = [self._rates(name, training, model) for name in PARAMETERS]
         hidden, output = initial["hidden"], initial.get("output", {})
-        weight = hidden["weight"]
-        self.training, self.has_irrelevant = training, task.k < task.n
+        weight = self._in_units("hidden.weight", hidden["weight"])
+        self.task, self.training = task, training
         self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
         self.native = _native.Network(
             weight,
             hidden.get("bias", np.zeros(len(weight), np.float32)),
-            output.get("weight", np.ones(len(weight), np.float32)),
+            self._in_units("output.weight", output.get("weight", np.ones(len(weight), np.float32))),
             float(output.get("bias", 0)),
             **_neurons(model),
-            support=[int(place) for place in task.draw(trial.key("task"))],
-            noise=task.noise,
+            **_labels(task, trial.key("task")),
+            mix=getattr(task, "mix", 0.0),
+            noise=getattr(task, "noise", 0.0),
             sample_size=trial.regime.size if isinstance(trial.regime, Sample) else 0,
             order=training.batches,
             batch_size=training.batch_size,
@@ -195,9 +203,10 @@ class _Network:
 
     def _movement(self, first: int, every: int, found: Any) -> dict[str, list[Any]]:
         """Return what ``WeightMovement`` would have measured."""
+        assert isinstance(self.task, SparseParity)
         relevant, irrelevant = np.array(found.relevant), np.array(found.irrelevant)
         columns = {"movement": np.maximum(relevant, irrelevant), "relevant": relevant}
-        if self.has_irrelevant:
+        if self.task.k < self.task.n:
             columns |= {"irrelevant": irrelevant, "leader": (relevant > irrelevant).astype(float)}
         steps = range((first // every + 1) * every, self.native.step + 1, every)
         return {"step": list(steps)[: len(relevant)], **{name: column.tolist() for name, column in columns.items()}}
@@ -205,14 +214,45 @@ class _Network:
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
 
+    def _rates(self, name: str, training: SGD, model: MLP | PolyNet) -> tuple[float, float]:
+        """Return the native learning rate and weight decay of a parameter; zeros where the model does not have it."""
+        if name not in self.names:
+            return 0.0, 0.0
+        learning_rate, weight_decay = training.rates(name)
+        ratio = model.gradient_scale * self.units.get(name, 1.0) ** 2
+        return learning_rate * ratio, weight_decay / ratio if training.decay == "gradient" else weight_decay
+
+    def _in_units(self, name: str, array: np.ndarray) -> np.ndarray:
+        unit = self.units.get(name, 1.0)
+        return array if unit == 1 else array * np.float32(unit)
+
+    def predict(self, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, " count"]:
+        x = np.ascontiguousarray(x, np.float32)
+        unit = np.float32(self.units["hidden.weight"])
+        return np.asarray(self.native.predict(x if unit == 1 else np.asarray(x / unit, np.float32)))
+
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         *arrays, output_bias = self.native.parameters()
         found: dict[str, dict[str, np.ndarray]] = {}
         for name, array in zip(PARAMETERS, [*arrays, np.asarray(output_bias, np.float32)], strict=True):
             if name in self.names:
                 layer, _, own = name.partition(".")
-                found.setdefault(layer, {})[own] = array
+                unit = np.float32(self.units.get(name, 1.0))
+                found.setdefault(layer, {})[own] = array if unit == 1 else array / unit
         return found
+
+
+def _input_unit(task: Task) -> float:
+    """Return the size of each input."""
+    return float(task.n**-0.5) if isinstance(task, BiasedParity) else 1.0
+
+
+def _labels(task: Task, key: random.Key) -> dict[str, Any]:
+    """Return of which inputs the label is the product, and the sign of that."""
+    if isinstance(task, XOR):
+        assert isinstance(task.link, SignedParity)
+        return {"support": list(range(task.link.k)), "label_sign": task.link.sign}
+    return {"support": [int(place) for place in task.draw(key)]}
 
 
 def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
