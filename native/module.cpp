@@ -70,6 +70,13 @@ nb::tuple words(const KeyPair& key, const Indices& c0, const Indices& c1) {
   return nb::make_tuple(w0.array(), w1.array());
 }
 
+KeyPair fold(const KeyPair& key, std::uint32_t number) {
+  const std::uint32_t zero = 0;
+  KeyPair found;
+  kernel_in_use().words(key_of(key), &zero, &number, 1, &found.first, &found.second);
+  return found;
+}
+
 auto python_signs(const KeyPair& key, const Indices& index, Size n) {
   if (n < 1) throw std::invalid_argument("n must be at least 1: n=" + std::to_string(n));
   Result<std::int8_t> result({index.shape(0), static_cast<std::size_t>(n)});
@@ -123,6 +130,13 @@ void make_network(Network* self, const Matrix& weight, const Vector& bias,
 Size advance(Network& self, const Vector& factors) {
   const nb::gil_scoped_release release;
   return self.advance(factors.data(), static_cast<Size>(factors.shape(0)), pulse);
+}
+
+Stretch stretch(Network& self, const Vector& factors, const KeyPair& key, Size every, Size examples,
+                Size allowed, Size record_every, double seconds) {
+  const nb::gil_scoped_release release;
+  return self.stretch(factors.data(), static_cast<Size>(factors.shape(0)),
+                      {key_of(key), every, examples, allowed}, record_every, seconds, pulse);
 }
 
 auto wrong(Network& self, const KeyPair& key, const Indices& index, bool noisy) {
@@ -184,6 +198,7 @@ NB_MODULE(_native, m) {
 
   m.def("words", words, "key"_a, "c0"_a, "c1"_a,
         "Threefry-2x32 (20 rounds): the words of counters (c0, c1).");
+  m.def("fold", fold, "key"_a, "number"_a, "The key of the words at counter (0, number).");
   m.def("signs", python_signs, "key"_a, "index"_a, "n"_a,
         "Inputs (N, n) of the examples with these indices: -1 or +1.");
   m.def("instruction_sets", instruction_sets,
@@ -196,6 +211,15 @@ NB_MODULE(_native, m) {
   m.def("fma_peak", python_fma_peak, "seconds"_a,
         "Measured float32 multiply-add peak of one core, in GFLOP/s.");
 
+  nb::class_<Stretch>(m, "Stretch", "What came of a stretch of steps.")
+      .def_ro("ends", &Stretch::ends, "The step at which each lap ended.")
+      .def_ro("loss", &Stretch::loss, "Mean minibatch loss of each lap.")
+      .def_ro("error", &Stretch::error, "Mean minibatch error of each lap.")
+      .def_ro("mistakes", &Stretch::mistakes, "Mistakes at the last check if allowed; -1: more.")
+      .def_ro("checking_seconds", &Stretch::checking_seconds, "How long the checks took.")
+      .def_ro("relevant", &Stretch::relevant, "Largest change on the support, one a record.")
+      .def_ro("irrelevant", &Stretch::irrelevant, "Largest change elsewhere, one a record.");
+
   nb::class_<Network>(m, "Network", "One two-layer network in training.")
       .def("__init__", make_network, "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a,
            nb::kw_only(), "support"_a, "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a,
@@ -205,6 +229,11 @@ NB_MODULE(_native, m) {
            "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0)
       .def("advance", advance, "factors"_a,
            "Take one step per schedule factor; returns the steps done.")
+      .def("stretch", stretch, "factors"_a, nb::kw_only(), "key"_a, "every"_a, "examples"_a,
+           "allowed"_a, "record_every"_a = 0, "seconds"_a,
+           "Take one step per factor until a check is not certainly a failure, or time is over.")
+      .def("begin_recording", &Network::begin_recording,
+           "From now on weights can be compared with the present ones.")
       .def("wrong", wrong, "key"_a, "index"_a, "noisy"_a,
            "Whether each example of stream `key` is misclassified.")
       .def("labels", labels, "key"_a, "index"_a, "noisy"_a, "Labels of examples: -1 or +1.")

@@ -9,11 +9,8 @@
 #include <new>
 #include <sstream>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
 #include "dispatch.hpp"
+#include "guards.hpp"
 
 namespace elegans {
 namespace {
@@ -30,58 +27,6 @@ void require(bool holds, const Parts&... parts) {
   (message << ... << parts);
   throw std::invalid_argument(message.str());
 }
-
-// While it lives, subnormal numbers count as zero: decaying weights end there, and arithmetic on
-// them is a hundred times slower than on others.
-class FlushSubnormals {
- public:
-#if defined(__x86_64__)
-  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
-  ~FlushSubnormals() { _mm_setcsr(before_); }
-
- private:
-  unsigned before_;
-#elif defined(__aarch64__)
-  FlushSubnormals() {
-    __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
-    __asm__ volatile("msr fpcr, %0" : : "r"(before_ | (std::uint64_t{1} << 24)));
-  }
-  ~FlushSubnormals() { __asm__ volatile("msr fpcr, %0" : : "r"(before_)); }
-
- private:
-  std::uint64_t before_;
-#endif
-};
-
-// Two threads in one network would spoil it silently.
-class Busy {
- public:
-  explicit Busy(std::atomic<bool>& busy) : busy_(busy) {
-    if (busy_.exchange(true)) throw std::runtime_error("this network is at work in another thread");
-  }
-  ~Busy() { busy_ = false; }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
- private:
-  std::atomic<bool>& busy_;
-};
-
-// Calls the pulse when a twentieth of a second has gone by since the last time.
-class Metronome {
- public:
-  explicit Metronome(Pulse pulse) : pulse_(pulse) {}
-  void beat() {
-    const auto now = std::chrono::steady_clock::now();
-    if (!pulse_ || now - last_ < std::chrono::milliseconds(50)) return;
-    last_ = now;
-    pulse_();
-  }
-
- private:
-  Pulse pulse_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 template <class T>
 using Names = std::initializer_list<std::pair<const char*, T>>;
@@ -301,6 +246,13 @@ void Network::copy_in(const float* weight, const float* bias, const float* outpu
   }
 }
 
+void Network::begin_recording() {
+  const Busy busy(busy_);
+  const Size count = state_.vectors * state_.rows * state_.lanes;
+  if (!before_) before_ = allocate<float>(count);
+  std::copy_n(state_.weight, count, before_);
+}
+
 float Network::parameters(float* weight, float* bias, float* output) {
   const Busy busy(busy_);
   const State& s = state_;
@@ -330,16 +282,19 @@ void Network::check_limits(std::int64_t last_step) const {
   }
 }
 
+// Steps that take some milliseconds. The results do not depend on how steps are sliced.
+Size Network::slice() const {
+  const double work = static_cast<double>(state_.width) * static_cast<double>(state_.inputs) *
+                          static_cast<double>(state_.batch) +
+                      2e4;
+  return std::max(Size{1}, static_cast<Size>(4e8 / work));
+}
+
 Size Network::advance(const float* factors, Size steps, Pulse pulse) {
   const Busy busy(busy_);
   check_limits(step() + steps);
   const FlushSubnormals flush;
   Metronome metronome(pulse);
-  // Some milliseconds of work. The results do not depend on how steps are sliced.
-  const double work = static_cast<double>(state_.width) * static_cast<double>(state_.inputs) *
-                          static_cast<double>(state_.batch) +
-                      2e4;
-  const Size slice = std::max(Size{1}, static_cast<Size>(4e8 / work));
   double loss = 0;
   double error = 0;
   Size done = 0;
@@ -348,7 +303,7 @@ Size Network::advance(const float* factors, Size steps, Pulse pulse) {
     error_ = done > 0 ? error / static_cast<double>(done) : not_a_number;
   };
   while (done < steps) {
-    const Size wanted = std::min(slice, steps - done);
+    const Size wanted = std::min(slice(), steps - done);
     const Size got = kernel_.advance(state_, factors + done, wanted, &stop_);
     loss += state_.loss_sum;
     error += state_.error_sum;

@@ -39,6 +39,29 @@ struct Options {
 // Called every few hundredths of a second during long work; may throw to end it.
 using Pulse = void (*)();
 
+// When and on what a network is checked: every so many steps, on the first `examples` of a stream.
+struct Checks {
+  Key key;
+  Size every;
+  Size examples;  // 0: laps end there, but nothing is looked at
+  Size allowed;   // mistakes with which a check may still be a success
+};
+
+// What came of a stretch of steps.
+struct Stretch {
+  // One entry a lap. A lap ends at a check, or where the stretch does; means over its steps.
+  std::vector<std::int64_t> ends;
+  std::vector<double> loss, error;
+  // The exact number at the last check, if it is allowed; -1 if no check had so few.
+  Size mistakes = -1;
+  double checking_seconds = 0;
+  // The largest change of a hidden weight since recording began, one entry a record: of the inputs
+  // in the support, and of the others (0 if there are none).
+  std::vector<float> relevant, irrelevant;
+};
+
+class Metronome;
+
 class Network {
  public:
   // weight is [width][inputs], bias and output are [width]. Where the output is a product, `output`
@@ -60,6 +83,13 @@ class Network {
 
   // Takes one step per factor; returns the steps done, fewer if it diverged or was stopped.
   Size advance(const float* factors, Size steps, Pulse pulse);
+
+  // Takes one step per factor until one of the checks on the way is not certainly a failure, the
+  // network diverges or is stopped, or the seconds are over.
+  Stretch stretch(const float* factors, Size steps, const Checks& checks, Size record_every,
+                  double seconds, Pulse pulse);
+  // From now on weights can be compared with the present ones.
+  void begin_recording();
 
   // wrong[i]: the sign of the output on example index[i] of stream `key` is not that of its label.
   void wrong(Key key, const std::uint32_t* index, Size count, bool noisy, bool* wrong, Pulse pulse);
@@ -84,11 +114,20 @@ class Network {
   Examples make_examples(Size capacity, bool direct);
   void check_limits(std::int64_t last_step) const;
   void copy_in(const float* weight, const float* bias, const float* output);
+  Size slice() const;
+  Size count_mistakes(const Checks& checks, Metronome& metronome);
+  void put_mistakes_first(Size seen);
+  void record_movement(Stretch& found) const;
 
   const Kernel& kernel_;
   State state_{};
   std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
   double loss_, error_;
+  // The examples of the checks, in a ring: those to look at first stand at `front_`.
+  std::vector<std::uint32_t> line_;
+  std::vector<char> wrong_;
+  Size front_ = 0;
+  float* before_ = nullptr;  // the weights when recording began
   bool stop_ = false;
   std::atomic<bool> busy_ = false;
 };

@@ -14,6 +14,9 @@ class Stopped(RuntimeError):
 def words(key: Key, c0: NDArray[np.uint32], c1: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Threefry-2x32 (20 rounds): the words of counters (c0, c1), each of shape (N,)."""
 
+def fold(key: Key, number: int) -> Key:
+    """The key of the words at counter (0, number)."""
+
 def signs(key: Key, index: NDArray[np.uint32], n: int) -> NDArray[np.int8]:
     """Inputs (N, n) of the examples with these indices: -1 or +1."""
 
@@ -34,6 +37,37 @@ def use_instruction_set(name: str) -> None:
 
 def fma_peak(seconds: float) -> float:
     """Measured float32 multiply-add peak of one core, in GFLOP/s, for the instruction set in use."""
+
+class Stretch:
+    """What came of a stretch of steps (see `Network.stretch`)."""
+
+    @property
+    def ends(self) -> list[int]:
+        """The step at which each lap ended: at a check, or where the stretch did."""
+
+    @property
+    def loss(self) -> list[float]:
+        """Mean minibatch loss over the steps of each lap."""
+
+    @property
+    def error(self) -> list[float]:
+        """Mean minibatch error over the steps of each lap."""
+
+    @property
+    def mistakes(self) -> int:
+        """The exact number of mistakes at the last check, if it is allowed; -1: every check had more."""
+
+    @property
+    def checking_seconds(self) -> float:
+        """How long the checks took."""
+
+    @property
+    def relevant(self) -> list[float]:
+        """The largest change of a hidden weight of an input in the support, one entry a record."""
+
+    @property
+    def irrelevant(self) -> list[float]:
+        """The same for the other inputs; 0 if there are none."""
 
 class Network:
     """A two-layer network f(x) = v . sigma(W x + b) + c, or prod (W x + b), in training by minibatch SGD.
@@ -92,6 +126,28 @@ class Network:
 
         They are fewer if the network diverged (see `diverged_at`) or was stopped.
         """
+
+    def stretch(
+        self,
+        factors: NDArray[np.float32],
+        *,
+        key: Key,
+        every: int,
+        examples: int,
+        allowed: int,
+        record_every: int = 0,
+        seconds: float,
+    ) -> Stretch:
+        """Take one step per schedule factor, from check to check.
+
+        Every `every` steps the network is checked on the first `examples` examples of stream `key` (0: on none). The
+        stretch ends early at a check with at most `allowed` mistakes, after about so many seconds, or where `advance`
+        would. Every `record_every` steps (0: never) the change of the weights is recorded; `begin_recording` first.
+        Raises Stopped if `stop` comes during a check, and ValueError, with the rule and the value, for a bad argument.
+        """
+
+    def begin_recording(self) -> None:
+        """From now on the weights are compared with what they are at present."""
 
     def wrong(self, key: Key, index: NDArray[np.uint32], noisy: bool) -> NDArray[np.bool_]:
         """Whether label * output <= 0 (or not a number) on the examples of stream `key`.

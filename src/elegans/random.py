@@ -25,6 +25,8 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _NO_LANE = 0xFFFFFFFF
 _ZERO = np.zeros(1, np.uint32)
+_ON_HOST = frozenset({int, np.ndarray, np.uint32})
+"""Types that are certainly not JAX's."""
 
 
 class Key(NamedTuple):
@@ -35,6 +37,8 @@ class Key(NamedTuple):
 
     def fold(self, number: Any) -> "Key":
         """Return an independent key for a number below 2^32, as ``jax.random.fold_in`` does."""
+        if _native is not None and type(self.high) is int and type(number) is int:
+            return Key(*_native.fold(self, number))
         high, low = words(self, _ZERO, number)
         return Key(high[0], low[0]) if _is_jax(high) else Key(high.item(), low.item())
 
@@ -68,8 +72,8 @@ def words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
     Returns:
         Two uint32 arrays of the broadcast shape; JAX arrays if any argument is one.
     """
-    traced = [value for value in (*key, index, lane) if _is_jax(value)]
-    if traced:
+    values = *key, index, lane
+    if not _ON_HOST.issuperset(map(type, values)) and (traced := [value for value in values if _is_jax(value)]):
         xp = traced[0].__array_namespace__()
         index, lane = xp.broadcast_arrays(_uint32(xp, index), _uint32(xp, lane))
         return threefry(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
@@ -166,13 +170,14 @@ def subsets(key: Key, rows: int, n: int, size: int) -> Any:
     Returns:
         int64 of shape (rows, size), the elements of a row distinct and in increasing order.
     """
-    index = np.arange(rows, dtype=np.uint32)
-    chosen = np.empty((rows, size), np.int64)
-    for column, largest in enumerate(range(n - size, n)):
-        drawn = integers(key, index, np.uint32(column), np.uint32(largest + 1)).astype(np.int64)
-        taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
-        chosen[:, column] = np.where(taken, largest, drawn)
-    return np.sort(chosen, axis=1)
+    index, column = np.arange(rows, dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
+    chosen = integers(key, index, column, column + np.uint32(n - size + 1)).astype(np.int64)
+    for place in range(1, size):
+        drawn = chosen[:, place]
+        taken = (chosen[:, :place] == drawn[:, None]).any(axis=1)
+        drawn[taken] = n - size + place
+    chosen.sort(axis=1)
+    return chosen
 
 
 def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> Any:

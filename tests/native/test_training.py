@@ -363,3 +363,48 @@ def test_instruction_sets_are_chosen_by_name(native_module):
 
 def test_the_peak_is_a_plausible_number(native):
     assert 0.5 < native.fma_peak(0.02) < 1000
+
+
+def test_a_stretch_is_steps_and_checks_until_one_may_be_a_success(native):
+    """The same steps one by one, and every check counted on all examples."""
+    examples, every, key = np.arange(700, dtype=np.uint32), 7, (3, 9)
+    alone, attended = (Problem(n=20, width=50, support=(3, 8), learning_rates=(0.5,) * 4).network(native) for _ in "ab")
+    alone.begin_recording()
+    before = attended.parameters()[0]
+    allowed = 20
+    for _ in range(30):  # on from each check that is one
+        found = alone.stretch(
+            np.ones(203, np.float32), key=key, every=every, examples=700, allowed=allowed, record_every=10, seconds=60
+        )
+        records = []
+        for end, loss, error in zip(found.ends, found.loss, found.error, strict=True):
+            seen = []
+            while attended.step < end:
+                attended.advance(ONE)
+                seen.append((attended.loss, attended.error))
+                if attended.step % 10 == 0:
+                    moved = np.abs(attended.parameters()[0] - before).max(axis=0)
+                    records.append((moved[[3, 8]].max(), np.delete(moved, [3, 8]).max()))
+            np.testing.assert_allclose(np.mean(seen, axis=0), (loss, error))
+            if end % every == 0:
+                mistakes = attended.wrong(key, examples, False).sum()
+                assert (mistakes <= allowed) == (end == found.ends[-1] and found.mistakes >= 0)
+        if found.mistakes >= 0:
+            assert found.mistakes == mistakes
+        assert np.array_equal(np.transpose([found.relevant, found.irrelevant]), np.reshape(records, (-1, 2)))
+        assert_equal(alone.parameters(), attended.parameters())
+    assert found.mistakes >= 0
+
+
+def test_a_stretch_refuses_what_it_cannot_do(native_module):
+    network = Problem().network(native_module)
+    rules = {"key": (1, 2), "every": 10, "examples": 5, "allowed": 0, "seconds": 1}
+    for change, message in [
+        ({"every": 0}, "every must be at least 1: every=0"),
+        ({"examples": -1}, "examples must be in 0 ... 2\\^31: examples=-1"),
+        ({"allowed": -1}, "allowed must not be negative: allowed=-1"),
+        ({"record_every": -1}, "record_every must not be negative: record_every=-1"),
+        ({"record_every": 1}, "begin_recording must come before a record: record_every=1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            network.stretch(ONE, **{**rules, **change})

@@ -1,6 +1,7 @@
 """Whether a network has solved its task: exact on the held-out examples, and no more work than that takes."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
@@ -31,14 +32,19 @@ class HeldOut:
         """Begin with the examples in their own order."""
         self.examples, self.allowed, self.consecutive = success.examples, success.allowed, success.consecutive
         self.streak = np.zeros(trials, np.int64)
-        self.order = np.tile(np.arange(self.examples, dtype=np.uint32), (trials, 1))
-        self.mistakes, self.unseen = np.zeros(trials, np.int64), self.order
+        self.mistakes = np.zeros(trials, np.int64)
+        self.unseen: UInt32[np.ndarray, "trials count"] | None = None
+
+    @cached_property
+    def order(self) -> UInt32[np.ndarray, "trials examples"]:
+        """The examples in the order in which they are looked at, one row a trial."""
+        return np.tile(np.arange(self.examples, dtype=np.uint32), (len(self.streak), 1))
 
     def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
         """Return, exactly, which trials have had at most the allowed number of mistakes often enough in a row."""
         mistakes = np.zeros(len(self.order), np.int64)
         unsolved = solved = np.zeros(len(self.order), bool)
-        seen, blocks, block = 0, [], self.allowed + 1 + MARGIN
+        seen, blocks, block, smallest = 0, [], self.allowed + 1 + MARGIN, SMALLEST_BLOCK
         while not (unsolved | solved).all():
             index = self.order[:, seen : seen + block]
             blocks.append(wrong(index))
@@ -46,15 +52,31 @@ class HeldOut:
             mistakes += blocks[-1].sum(axis=1)
             unsolved = mistakes > self.allowed
             solved = seen - mistakes >= self.examples - self.allowed
-            block = max(SMALLEST_BLOCK, 2 * int(self.allowed + 1 - mistakes.min()))
+            block = max(smallest, 2 * int(self.allowed + 1 - mistakes.min()))
+            smallest = min(2 * smallest, LARGEST_BLOCK)
         self.mistakes, self.unseen = mistakes, self.order[:, seen:].copy()
         self._reorder(np.concatenate(blocks, axis=1) if len(blocks) > 1 else blocks[0])
-        self.streak = np.where(unsolved, 0, self.streak + 1)
+        return self._count_checks(~unsolved)
+
+    def take(self, mistakes: int | None) -> Bool[np.ndarray, " trials"]:
+        """Return the same for a single trial whose examples an engine has looked at.
+
+        Args:
+            mistakes: the exact number, or None where it is larger than allowed.
+        """
+        self.mistakes = np.array([mistakes or 0])
+        self.unseen = None if mistakes is None else np.zeros((1, 0), np.uint32)
+        return self._count_checks(np.array([mistakes is not None]))
+
+    def _count_checks(self, passed: Bool[np.ndarray, " trials"]) -> Bool[np.ndarray, " trials"]:
+        self.streak = np.where(passed, self.streak + 1, 0)
         decided: Bool[np.ndarray, " trials"] = self.streak >= self.consecutive
         return decided
 
     def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
         """Return the exact test errors, given that nothing has moved since the last decision."""
+        if self.unseen is None:
+            return error_rate(wrong, len(self.streak), self.examples)
         errors: Float[np.ndarray, " trials"] = (self.mistakes + _count(wrong, self.unseen)) / self.examples
         return errors
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from elegans.errors import TrialError
 from elegans.probes import Probe, Snapshot
 from elegans.tasks import Sample
-from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.base import Engine, Lap, Plan, Stretch
 from elegans.training.evaluation import HeldOut, error_rate
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
@@ -78,7 +78,13 @@ class _Loop:
         self.held_out = HeldOut(len(trials), self.success)
         self.step = 0
         self.pace = FIRST_STEPS
-        self.curve: list[tuple[int, Progress]] = []
+        self.laps: list[Lap] = []
+        # an engine that goes past checks by itself would leave a watcher without them
+        self.looks = watch is None and engine.looks(self.state)
+        kinds = [probe.kind for probe in probes if self.looks and engine.measures(trials[0], probe)]
+        self.measured = [probe for probe in probes if kinds.count(probe.kind) == 1]
+        self.diverged_at: Sequence[int] | np.ndarray = []
+        self.mistakes: int | None = None
         self.memories: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Iterator[Outcome]:
@@ -89,32 +95,60 @@ class _Loop:
                 yield from self._end_all()
                 return
             yield from self._end_diverged()
+            if not any(self.running):
+                return
             if any(probe.every and self.step % probe.every == 0 for probe in self.probes):
                 self._measure()
             if self.step % self.success.every == 0 or self.step == self.steps:
                 yield from self._check()
             self._drop_ended()
 
-    def _next_event(self) -> int:
-        periods = [self.success.every, *(probe.every for probe in self.probes)]
-        return min(self.steps, *((self.step // every + 1) * every for every in periods))
+    def _next_event(self, *, own: bool = True) -> int:
+        """Return the step of the next event, by default of those that the engine does not see to by itself."""
+        periods = [probe.every for probe in self.probes if not own or probe not in self.measured]
+        if not (own and self.looks):
+            periods.append(self.success.every)
+        return min([self.steps, *((self.step // every + 1) * every for every in periods)])
 
     def _advance_to(self, target: int) -> bool:
-        """Advance in strides that leave room for an interruption; return whether there was none."""
+        """Advance in stretches that leave room for an interruption; return whether there was none."""
         while self.step < target:
-            stride = min(target - self.step, self.pace)
-            begun = time.perf_counter()
-            self.state = self.engine.advance(self.state, stride)
-            self.curve.append((stride, self.engine.progress(self.state)))
+            begun, first = time.perf_counter(), self.step
+            plan = Plan(target - first, self.pace, PACE, self.success, self._undecided(), self.measured)
+            self.state, stretch = self.engine.stretch(self.state, plan)
+            self._take(stretch)
             spent = time.perf_counter() - begun
-            self.step += stride
             if spent < PACE / 2:
                 self.pace = min(self.pace * 2, 2**30)
             elif spent > PACE:
-                self.pace = max(1, int(stride * PACE / spent))
+                self.pace = max(1, int((self.step - first) * PACE / spent))
             if self.stopped():
                 return False
+            if self.looks and self.diverged_at[0] >= 0:
+                self.step = self._next_event(own=False)
+                break
+            if self.mistakes is not None:
+                break
         return True
+
+    def _take(self, stretch: Stretch) -> None:
+        """Take in what came of a stretch: the curve and the measures, and that checks on the way were failed."""
+        self.diverged_at, self.mistakes = stretch.diverged_at, stretch.mistakes
+        checks = 0
+        for lap in stretch.laps:
+            self.step += lap.steps
+            self.laps.append(lap)
+            if self.looks and self.step % self.success.every == 0:
+                self._record_curve()
+                checks += 1
+        if checks > (self.mistakes is not None):
+            self.held_out.take(None)
+        if stretch.evaluation_seconds:
+            self._charge_evaluation(stretch.evaluation_seconds)
+        for _, outcome in self._current():
+            for kind, columns in stretch.measures.items():
+                for name, values in columns.items():
+                    outcome.measures[kind][name].extend(values)
 
     def _current(self) -> Iterator[tuple[int, Outcome]]:
         return ((position, outcome) for position, outcome in enumerate(self.running) if outcome is not None)
@@ -128,10 +162,9 @@ class _Loop:
         self.clock = now
 
     def _end_diverged(self) -> Iterator[Outcome]:
-        diverged_at = self.curve[-1][1].diverged_at
         for position, _ in list(self._current()):
-            if diverged_at[position] >= 0:
-                yield self._end(position, "diverged", steps=int(diverged_at[position]))
+            if self.diverged_at[position] >= 0:
+                yield self._end(position, "diverged", steps=int(self.diverged_at[position]))
 
     def _end_all(self) -> Iterator[Outcome]:
         for position, _ in list(self._current()):
@@ -141,8 +174,8 @@ class _Loop:
         """Record the curve, decide who has solved the task, and end who has come to an end."""
         self._record_curve()
         begun = time.perf_counter()
-        solved = self.held_out.decide(self._wrong_on("test"))
         at_end = self.step == self.steps
+        solved = self._decide(at_end)
         for position, outcome in self._current():
             if solved[position] and outcome.solved_at is None:
                 _set(outcome, solved_at=self.step)
@@ -156,6 +189,19 @@ class _Loop:
         for position in ending:
             assert errors is not None
             yield self._end_evaluated(position, errors[0][position], errors[1][position])
+
+    def _undecided(self) -> bool:
+        """Return whether some trial has not been solved yet: else no check matters any more."""
+        return any(not outcome.solved for _, outcome in self._current())
+
+    def _decide(self, at_end: bool) -> Bool[np.ndarray, " trials"]:
+        """Return which trials are solved now, by what the engine has counted or by counting."""
+        undecided = self._undecided()
+        if undecided and self.looks and self.step % self.success.every == 0:
+            return self.held_out.take(self.mistakes)
+        if undecided or at_end:  # the final error begins with what this counts
+            return self.held_out.decide(self._wrong_on("test"))
+        return np.zeros(len(self.running), bool)
 
     def _charge_evaluation(self, seconds: float) -> None:
         current = [outcome for _, outcome in self._current()]
@@ -190,19 +236,18 @@ class _Loop:
         _set(outcome, state=state, steps=steps)
         if self.keep_parameters:
             _set(outcome, parameters=self.engine.parameters(self.state)[position])
-        self.memories.pop(outcome.trial.identity, None)
+        if self.memories:
+            self.memories.pop(outcome.trial.identity, None)
         self.running[position] = None
         return outcome
 
     def _record_curve(self) -> None:
-        strides = np.array([stride for stride, _ in self.curve], float)
-        if not len(strides):
+        laps, self.laps = self.laps, []
+        if not laps:
             return
-        loss = strides @ np.array([progress.loss for _, progress in self.curve]) / strides.sum()
-        error = strides @ np.array([progress.error for _, progress in self.curve]) / strides.sum()
+        lap = laps[0] if len(laps) == 1 else _united(laps)
         for position, outcome in self._current():
-            outcome.curve.add(self.step, float(loss[position]), float(error[position]))
-        self.curve = []
+            outcome.curve.add(self.step, float(lap.loss[position]), float(lap.error[position]))
 
     def _measure(self, only: int | None = None) -> None:
         """Let every probe that is due look at every network, or at one that ends."""
@@ -261,12 +306,19 @@ class _Loop:
         if left and 2 * len(left) <= len(self.running):
             self.state = self.engine.select(self.state, left)
             self.held_out.select(left)
-            self.curve = [(stride, _some(progress, left)) for stride, progress in self.curve]
+            self.laps = [_some(lap, left) for lap in self.laps]
             self.running = [self.running[position] for position in left]
 
 
-def _some(progress: Progress, positions: list[int]) -> Progress:
-    return Progress(progress.loss[positions], progress.error[positions], progress.diverged_at[positions])
+def _united(laps: Sequence[Lap]) -> Lap:
+    """Return several laps as one: the means over all of their steps."""
+    strides = np.array([lap.steps for lap in laps], float)
+    loss, error = (strides @ np.array(column) / strides.sum() for column in zip(*(lap[1:] for lap in laps), strict=True))
+    return Lap(int(strides.sum()), loss, error)
+
+
+def _some(lap: Lap, positions: list[int]) -> Lap:
+    return Lap(lap.steps, [lap.loss[place] for place in positions], [lap.error[place] for place in positions])
 
 
 def _set(outcome: Outcome, **values: Any) -> None:

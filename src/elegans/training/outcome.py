@@ -45,8 +45,9 @@ class Curve:
 
     def to_bytes(self) -> bytes:
         """Return the curve packed for a store."""
+        packer = zlib.compressobj(wbits=12, memLevel=4)  # a curve is short: most of the usual memory would be in vain
         steps = np.asarray(self.step, "<u4").tobytes()
-        return zlib.compress(steps + np.asarray([self.loss, self.error], "<f4").tobytes())
+        return packer.compress(steps + np.asarray([self.loss, self.error], "<f4").tobytes()) + packer.flush()
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "Curve":

@@ -1,13 +1,15 @@
 """The contract between the loop and whatever advances networks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, UInt32
 
+from elegans.models import Success
+from elegans.probes import Probe
 from elegans.training.trial import Trial
 
 
@@ -26,8 +28,66 @@ class Progress:
     diverged_at: Int[np.ndarray, " trials"]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How an engine may go on before the loop looks up.
+
+    Args:
+        steps: how many steps at the most.
+        pace: how many of them are believed to take no longer than ``seconds``.
+        seconds: how long a stretch may last.
+        success: when the checks on the way are due and what they ask for.
+        looking: whether a check may still be a success; else there is nothing to look for.
+        measured: the probes that the engine measures by itself.
+    """
+
+    steps: int
+    pace: int
+    seconds: float
+    success: Success
+    looking: bool
+    measured: Sequence[Probe] = ()
+
+
+class Lap(NamedTuple):
+    """Some steps of a stretch.
+
+    Args:
+        steps: how many.
+        loss: the mean minibatch loss over them, one entry a trial.
+        error: the mean share of minibatch examples that were wrong before each of them, one entry a trial.
+    """
+
+    steps: int
+    loss: Sequence[float] | Float[np.ndarray, " trials"]
+    error: Sequence[float] | Float[np.ndarray, " trials"]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What came of a stretch of steps.
+
+    Args:
+        laps: the steps taken; where the engine looks at checks by itself, a lap ends at each of them.
+        diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1; one entry a trial.
+        mistakes: the number of mistakes on the held-out examples, exact, at the check that ended the stretch because
+            they are few enough; None where every check on the way had too many.
+        evaluation_seconds: how long the engine looked at checks.
+        measures: of each probe that the engine measures by itself, by kind: ``step`` and one list for each name.
+    """
+
+    laps: Sequence[Lap]
+    diverged_at: Sequence[int] | Int[np.ndarray, " trials"]
+    mistakes: int | None = None
+    evaluation_seconds: float = 0.0
+    measures: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+
+
 class Engine(ABC):
     """Advances the networks of trials that share a signature; knows nothing of stopping or measuring.
+
+    What it may take off the loop's hands is to look at checks on the way, as long as none can be a success, and to
+    take some probes' measurements; what follows from them stays with the loop.
 
     States are the engine's own. A state may be changed in place: use only the one returned last.
     """
@@ -59,6 +119,26 @@ class Engine(ABC):
     @abstractmethod
     def progress(self, state: Any) -> Progress:
         """Return what the last ``advance`` saw."""
+
+    def looks(self, state: Any) -> bool:
+        """Return whether ``stretch`` goes past checks that are certainly no success, instead of ending at them."""
+        return False
+
+    def measures(self, trial: Trial, probe: Probe) -> bool:
+        """Return whether ``stretch`` takes a probe's measurements on the way, where it looks at checks by itself."""
+        return False
+
+    def stretch(self, state: Any, plan: Plan) -> tuple[Any, Stretch]:
+        """Return the state after a part of the planned steps, and what came of them.
+
+        This one takes as many steps as are believed to fit into the time, in one lap, and looks at nothing. An engine
+        that ``looks`` takes one network further: until the steps are done or the time is over, the network diverges,
+        or a check counts no more mistakes than are allowed.
+        """
+        steps = min(plan.steps, plan.pace)
+        state = self.advance(state, steps)
+        seen = self.progress(state)
+        return state, Stretch([Lap(steps, seen.loss, seen.error)], seen.diverged_at)
 
     @abstractmethod
     def wrong(

@@ -18,8 +18,9 @@ from elegans.models.activations import (
     TriangleWave,
     Zigzag,
 )
+from elegans.probes import Probe, WeightMovement
 from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Sample, SignedParity, SparseParity, Task
-from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.base import Engine, Lap, Plan, Progress, Stretch
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
 from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
@@ -40,6 +41,8 @@ ACTIVATIONS: dict[type[Activation], Named] = {
     OscillatingPolynomial: "polynomial",
     Sinusoid: "sinusoid",
 }
+LONGEST_STRETCH = 2**14
+"""Steps of a stretch at the most: the schedule's factors for all of them are in memory."""
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
 
 
@@ -97,6 +100,20 @@ class FusedEngine(Engine):
             diverged_at=np.array([network.native.diverged_at for network in state]),
         )
 
+    def looks(self, state: Any) -> bool:
+        """Return whether there is one network, which can go its own way."""
+        return len(state) == 1
+
+    def measures(self, trial: Trial, probe: Probe) -> bool:
+        """Return whether the native code takes a probe's measurements."""
+        return type(probe) is WeightMovement and isinstance(trial.task, SparseParity)
+
+    def stretch(self, state: Any, plan: Plan) -> tuple[Any, Stretch]:
+        """Advance one network from check to check, in place; several are advanced side by side."""
+        if len(state) > 1:
+            return super().stretch(state, plan)
+        return state, state[0].stretch(plan)
+
     def wrong(
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
     ) -> Bool[np.ndarray, "trials count"]:
@@ -136,7 +153,7 @@ class _Network:
         rates = [self._rates(name, training, model) for name in PARAMETERS]
         hidden, output = initial["hidden"], initial.get("output", {})
         weight = self._in_units("hidden.weight", hidden["weight"])
-        self.training = training
+        self.task, self.training = task, training
         self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
         self.native = _native.Network(
             weight,
@@ -159,6 +176,40 @@ class _Network:
             batches_key=self.keys["batches"],
             noise_key=self.keys["noise"],
         )
+
+    def stretch(self, plan: Plan) -> Stretch:
+        native, success, first = self.native, plan.success, self.native.step
+        every = plan.measured[0].every if plan.measured else 0
+        if first == 0 and every:
+            native.begin_recording()
+        found = native.stretch(
+            self.training.factors(first, min(plan.steps, LONGEST_STRETCH)),
+            key=self.keys["test"],
+            every=success.every,
+            examples=success.examples if plan.looking else 0,
+            allowed=success.allowed,
+            record_every=every,
+            seconds=plan.seconds,
+        )
+        ends = found.ends
+        laps = zip([first, *ends][: len(ends)], ends, found.loss, found.error, strict=True)
+        return Stretch(
+            laps=[Lap(end - begin, (loss,), (error,)) for begin, end, loss, error in laps],
+            diverged_at=(native.diverged_at,),
+            mistakes=found.mistakes if found.mistakes >= 0 else None,
+            evaluation_seconds=found.checking_seconds,
+            measures={probe.kind: self._movement(first, every, found) for probe in plan.measured},
+        )
+
+    def _movement(self, first: int, every: int, found: Any) -> dict[str, list[Any]]:
+        """Return what ``WeightMovement`` would have measured."""
+        assert isinstance(self.task, SparseParity)
+        relevant, irrelevant = np.array(found.relevant), np.array(found.irrelevant)
+        columns = {"movement": np.maximum(relevant, irrelevant), "relevant": relevant}
+        if self.task.k < self.task.n:
+            columns |= {"irrelevant": irrelevant, "leader": (relevant > irrelevant).astype(float)}
+        steps = range((first // every + 1) * every, self.native.step + 1, every)
+        return {"step": list(steps)[: len(relevant)], **{name: column.tolist() for name, column in columns.items()}}
 
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
