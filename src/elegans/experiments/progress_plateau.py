@@ -60,8 +60,8 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return z^3 networks of widths 10 to 1000 and ReLU networks of widths 100 and 1000 on (50, 3)."""
-    return networks(50, (10, 100, 1000), (100, 1000), (32, 128, 1024), trials)
+    """Return z^3 networks of widths 10 to 3000 and ReLU networks of widths 100 and 1000 on (50, 3)."""
+    return networks(50, (10, 100, 1000, 3000), (100, 1000), (32, 128, 1024), trials)
 
 
 def paper(trials: int) -> Sweep:
