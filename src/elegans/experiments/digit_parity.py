@@ -4,11 +4,11 @@ The label of a strip of k digits is the parity of their sum. With k = 1 the task
 single digit says anything. A network with 512 ReLU neurons is compared with three predictors that are linear in what
 they learn: the same network with its gates frozen, random ReLU features, and random Fourier features.
 
-Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and rate 1; strips drawn anew all the time, and
-an epoch of as many as there are images (a network fits 60000 fixed strips, and ends 5 to 10 points lower elsewhere);
-held-out strips of held-out images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate network the inner
-weights and the output's bias learn (with the outer ones as well it would be no linear predictor, though of the same
-class); a bandwidth of the median distance.
+Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and rate 1; strips drawn anew all the time,
+60000 of them an epoch (a network fits as many fixed ones, and is then worse elsewhere); held-out strips of held-out
+images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate network the inner weights and the output's
+bias learn (with the outer ones as well it would be no linear predictor, though of the same class); a bandwidth of the
+median distance.
 """
 
 from typing import Any

@@ -84,7 +84,8 @@ def _figure(table: pd.DataFrame, panels: int) -> np.ndarray:
     figure.suptitle("Parity of a strip of digits", fontsize=LARGE, fontweight="bold")
     trials = table.groupby(["k", "model"])["seed"].nunique().min()
     images = {"digits": "scikit-learn's digits", "mnist": "MNIST"}.get(table["images"].iloc[0], table["images"].iloc[0])
-    note = f"{images}; {trials} trial{'s' if trials > 1 else ''} a line. Solid: held-out strips; dotted: the first 10000 trained on."
+    count = f"{trials} trial{'s' if trials > 1 else ''} a line"
+    note = f"{images}; {count}. Solid: held-out strips; dotted: the first 10000 trained on."
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     drawn: np.ndarray = figure.subplots(2, panels, squeeze=False, height_ratios=(4, 1))
     return drawn
