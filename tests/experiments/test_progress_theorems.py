@@ -10,8 +10,14 @@ import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
 from elegans.experiments.hidden_progress import configuration
+from elegans.experiments.progress_disjoint import analysis as disjoint
+from elegans.experiments.progress_disjoint import plateaus as plateau_sweep
 from elegans.experiments.progress_layers import first_gradient, signal
+from elegans.experiments.progress_layers import trial as layers
 from elegans.experiments.progress_plateau import analysis as plateau
+from elegans.experiments.progress_plateau import networks
+from elegans.experiments.progress_plateau import probes as plateau_probes
+from elegans.experiments.progress_theorems import feature_trial
 from elegans.plots import disjoint_courses, disjoint_descents, feature_steps, plateaus, success_grid
 from elegans.tasks.base import corners
 
@@ -86,3 +92,67 @@ def test_experiments_run_at_smoke_scale(name, tmp_path):
     assert len(result.table) and result.record["findings"]
     assert len(result.experiment.plot(result.table).axes) == {"disjoint-polynet": 4, "theorem-5.8": 3}.get(name, 2)
     assert EXPERIMENTS[name].scales["paper"].sweep(1).cells
+
+
+def solved(trial, seeds):
+    return int((el.run(el.grid(trial, {}, seeds=seeds))["state"] == "solved").sum())
+
+
+@pytest.mark.slow
+def test_three_quadratic_layers_learn_four_signs_and_neither_five_nor_without_an_output_bias():
+    """(10, 4), ten seeds: all were solved (Wilson: 72 to 100%); at a rate of 95% fewer than 7 have probability 0.001.
+
+    The others cannot: the population gives no signal, and an output weight times a square has one sign.
+    """
+    assert solved(layers((2, 1), 10, 4, 20_000), seeds=10) >= 7
+    assert solved(layers((2, 1), 10, 5, 5000), seeds=5) == 0
+    assert solved(layers((2, 1), 10, 2, 5000, output_bias=False), seeds=5) == 0
+
+
+@pytest.mark.slow
+def test_a_small_transformer_learns_three_signs_in_hundreds_of_steps():
+    """(10, 3), width 64, 8 heads of 8, Adam at 0.0003: 200, 400, 190, 750 and 290 steps; the median is at most 1040."""
+    trial = configuration("*iii", 10, 3, steps=3000).replace("model.width", 64).replace("model.heads", 8)
+    times = el.run(el.grid(trial, {}, seeds=5))["solved_at"]
+    assert times.median() <= 1040
+
+
+@pytest.mark.slow
+def test_the_plateau_takes_the_share_of_the_time_that_theory_says():
+    """Population descent from signs is deterministic; the explosion comes late by some hundreds of steps' worth."""
+    sweep = plateau_sweep((25, 100), (3, 4), 1e-3, 1)
+    probes = EXPERIMENTS["disjoint-polynet"].probes(sweep.cells[0])
+    rows = []
+    for trial in sweep:
+        outcome = el.train(trial, probes=probes)
+        columns = {"training": "disjoint-flow", "model.init": "bernoulli", "seed": trial.seed, "outcome": outcome}
+        columns |= {name: trial.columns()[name] for name in ("task.n", "task.k", "training.learning_rate")}
+        rows.append(columns)
+    found = disjoint(pd.DataFrame(rows))
+    assert list(found["k"]) == [3, 3, 4, 4] and (found["part"] == "plateau").all()
+    assert found["share"].to_numpy() == pytest.approx(found["exact_share"].to_numpy(), abs=0.02)
+    assert found["exact_share"].is_monotonic_increasing
+
+
+@pytest.mark.slow
+def test_the_first_batch_decides_what_theorem_55_learns():
+    """(31, 2), six seeds: medians of 32% (25 to 39%) and 0 (0 to 0) with first batches of 100 and of 100000."""
+    errors = {
+        batch: el.run(el.grid(feature_trial(31, 2, batch, 2001), {}, seeds=6))["test_error"].median()
+        for batch in (100, 100_000)
+    }
+    assert errors[100_000] < 0.01 < 0.15 < errors[100]
+
+
+@pytest.mark.slow
+def test_wide_power_networks_leave_chance_earlier():
+    """Widths 100 and 1000, batches of 128, six seeds: shares of 0.74 (0.65 to 0.76) and 0.51 (0.46 to 0.59)."""
+    sweep = networks(50, (100, 1000), (), (128,), 6)
+    rows = [
+        trial.columns() | {"seed": trial.seed, "outcome": el.train(trial, probes=plateau_probes(trial))}
+        for trial in sweep
+    ]
+    shares = (
+        plateau(pd.DataFrame(rows)).groupby(["model.width", "seed"])["plateau"].first().groupby("model.width").median()
+    )
+    assert shares[1000] < shares[100]

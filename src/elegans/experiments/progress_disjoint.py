@@ -30,10 +30,14 @@ CHANCE = 0.49
 """The error at which the plateau ends."""
 POINTS = 200
 """About how many measurements of a course are looked at: exact errors cost milliseconds."""
-SMALL = 1e-3
+SMALL = 1e-4
 """How much of the flow's time a step of population descent takes."""
+LOOK = 200
+"""How many of its steps lie between two looks at the weights."""
+QUARTER = 0.25
+"""The error at which the times of runs and flow are compared."""
 NEVER = Success(error=0, examples=256, every=2**31, stop=False)
-ONCE = Success(error=0, examples=1024, every=20)
+ONCE = Success(error=0, examples=1024, every=LOOK)
 
 
 def trial(block: int, k: int, init: Init, training: Any) -> Trial:
@@ -66,10 +70,8 @@ def courses(block: int, k: int, rate: float, duration: float, trials: int) -> Sw
     """
     normal = GaussianInit(deviation=1.0)
     population = DisjointFlow(learning_rate=SMALL, steps=round(duration / SMALL), success=ONCE)
-    every = round(20 * SMALL / rate)
-    success = ONCE.replace("every", every)
     steps = round(duration / rate)
-    stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, success=success)
+    stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, success=ONCE)
     parts = [grid(trial(block, k, normal, training), {}, seeds=trials).parts for training in (population, stochastic)]
     return Sweep((*parts[0], *parts[1]))
 
@@ -93,23 +95,23 @@ def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials:
 
 def smoke(trials: int) -> Sweep:
     """Return blocks of 6, and the plateau of blocks of 25."""
-    return courses(6, 3, 1e-3, 2.0, trials) + plateaus((25,), (3,), 2e-3, trials)
+    return courses(6, 3, 1e-3, 2.0, trials) + plateaus((25,), (3,), 3e-4, trials)
 
 
 def laptop(trials: int) -> Sweep:
     """Return three blocks of 10, and the plateaus of three to five blocks of 25 to 400."""
-    return courses(10, 3, 2e-4, 4.0, trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-4, trials)
+    return courses(10, 3, 1e-4, 4.0, trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, trials)
 
 
 def paper(trials: int) -> Sweep:
     """Return three and four blocks of 16, and the plateaus of three to six blocks of 25 to 1600."""
     longer = courses(16, 3, 5e-5, 6.0, trials) + courses(16, 4, 1e-5, 6.0, trials)
-    return longer + plateaus((25, 100, 400, 1600), (3, 4, 5, 6), 1e-4, trials)
+    return longer + plateaus((25, 100, 400, 1600), (3, 4, 5, 6), 3e-6, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights, measured every 20th step of population descent."""
-    return (WeightTrajectory(every=20),)
+    """Return the weights along the way."""
+    return (WeightTrajectory(every=LOOK),)
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:
@@ -117,9 +119,9 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
 
     Rows of ``population`` and ``sgd`` have the ``time`` of the flow, the exact ``error`` at the weights, the
     ``flow_error`` at those of the flow, the ``growth`` of the first relevant weight's square with its bounds
-    ``growth_low`` and ``growth_high``, and ``spread``, by how much the other squares' growth differs. Rows of
-    ``plateau`` have the ``share`` of the time to the explosion at which the error is last at least 0.49, and theory's
-    ``exact_share``.
+    ``growth_low`` and ``growth_high``, ``spread``, by how much the other squares' growth differs, and
+    ``flow_quarter``, the flow's time to an error of 25%. Rows of ``plateau`` have the ``share`` of the time to the
+    explosion at which the error is last at least 0.49, and theory's ``exact_share``.
     """
     return pd.concat([_rows(row) for row in trials.to_dict("records")], ignore_index=True)
 
@@ -140,12 +142,11 @@ def _rows(row: dict[Any, Any]) -> pd.DataFrame:
 
 def _course(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
     start = weights[0, :, 0].tolist()
-    before = time < 0.999 * theory.flow_time(start)
-    flow = theory.relevant_flow(start, time[before].tolist())
-    along = np.repeat(weights[:1], len(flow), axis=0)
-    along[:, :, 0] = flow
+    end = 0.999 * theory.flow_time(start)
     flow_error = np.zeros(len(time))
-    flow_error[before] = _errors(along)
+    flow_error[time < end] = _flow_errors(weights[0], time[time < end])
+    whole = np.linspace(0, end, POINTS)
+    quarter = whole[_flow_errors(weights[0], whole) <= QUARTER]
     growth = weights[:, :, 0] ** 2 - weights[0, :, 0] ** 2
     low, high = theory.flow_growth_bounds(start, time)
     return pd.DataFrame(
@@ -157,8 +158,16 @@ def _course(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
             "growth_low": low,
             "growth_high": high,
             "spread": np.ptp(growth, axis=1),
+            "flow_quarter": quarter.min() if len(quarter) else np.nan,
         }
     )
+
+
+def _flow_errors(start: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the errors along gradient flow from some weights, where irrelevant ones stand still."""
+    along = np.repeat(start[None], len(times), axis=0)
+    along[:, :, 0] = theory.relevant_flow(start[:, 0].tolist(), times.tolist())
+    return _errors(along)
 
 
 def _errors(weights: np.ndarray) -> np.ndarray:
@@ -215,8 +224,8 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
 
 def _lag(rows: pd.DataFrame) -> float:
     """Return the first time with an error of at most 25%, over the flow's."""
-    times = [rows["time"][rows[name] <= 0.25] for name in ("error", "flow_error")]
-    return float(times[0].iloc[0] / times[1].iloc[0]) if all(len(found) for found in times) else np.nan
+    reached = rows["time"][rows["error"] <= QUARTER]
+    return float(reached.iloc[0] / rows["flow_quarter"].iloc[0]) if len(reached) else np.nan
 
 
 DISJOINT_POLYNET = Experiment(

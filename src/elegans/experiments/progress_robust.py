@@ -72,12 +72,7 @@ class Space:
         return Sweep(tuple((cell, seeds) for cell in cells))
 
 
-RATES = {
-    **dict.fromkeys(ROBUST, (0.1, 0.01)),
-    "i": (1.0, 0.1),
-    "ii": (1.0, 0.1),
-    "vi": (0.01, 0.001),
-}
+RATES = {**dict.fromkeys(ROBUST, (0.1, 0.01)), "v": (0.01, 0.001), "vi": (0.01, 0.001)}
 """The two learning rates of the grid that suit each configuration."""
 
 SMOKE = Space(

@@ -138,11 +138,10 @@ def laptop_panels() -> dict[str, tuple[Panel, ...]]:
 
 
 def _sweep(figures: dict[str, tuple[Panel, ...]], trials: int) -> Sweep:
-    parts: list[Any] = []
-    for panels in figures.values():
-        for panel in panels:
-            parts += grid(panel.trial, {}, seeds=trials).parts
-    return Sweep(tuple(parts))
+    """Return the trials of every setting, those of the transformers, which take longest, last."""
+    panels = [panel for own in figures.values() for panel in own]
+    panels.sort(key=lambda panel: panel.identifier == "*iii")
+    return Sweep(tuple(part for panel in panels for part in grid(panel.trial, {}, seeds=trials).parts))
 
 
 def smoke(trials: int) -> Sweep:
@@ -161,12 +160,11 @@ def paper(trials: int) -> Sweep:
 
 
 @lru_cache
-def _places() -> dict[str, tuple[str, Panel]]:
-    """Return the figure and the setting of each cell of every scale."""
+def _places() -> dict[str, tuple[int, str, Panel]]:
+    """Return the place, the figure and the setting of each cell of every scale."""
     scales = (smoke_panels(), laptop_panels(), FIGURES)
-    return {
-        panel.trial.cell: (name, panel) for figures in scales for name, panels in figures.items() for panel in panels
-    }
+    shown = [[(name, panel) for name, panels in figures.items() for panel in panels] for figures in scales]
+    return {panel.trial.cell: (place, name, panel) for own in shown for place, (name, panel) in enumerate(own)}
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:
@@ -175,11 +173,13 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     ``solved_at`` (NaN where unsolved) and ``plateau``, the share of that time until the error is below 0.4 for good,
     are the same in all rows of a trial.
     """
-    return pd.concat([_curve(outcome) for outcome in trials["outcome"]], ignore_index=True)
+    places = _places()
+    ordered = sorted(trials["outcome"], key=lambda outcome: places[outcome.trial.cell][0])
+    return pd.concat([_curve(outcome) for outcome in ordered], ignore_index=True)
 
 
 def _curve(outcome: Any) -> pd.DataFrame:
-    figure, panel = _places()[outcome.trial.cell]
+    _, figure, panel = _places()[outcome.trial.cell]
     step, loss, error = _even(outcome.curve)
     solved_at = np.nan if outcome.solved_at is None else float(outcome.solved_at)
     high = step[error >= LOW]

@@ -13,6 +13,8 @@ from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet
 NEEDED = ("part", "k", "block", "seed", "time", "error", "flow_error", "growth", "growth_low", "growth_high", "share")
 SHOWN = 3
 """How many networks' growth is drawn."""
+HIGHEST = 1e2
+"""The end of the axis of growth: weights and bounds explode."""
 
 
 def disjoint_courses(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
@@ -62,7 +64,7 @@ def _errors(ax: Axes, rows: pd.DataFrame) -> None:
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
     ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("error", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper right")
+    ax.legend(fontsize=SMALL, frameon=False, loc=(0.45, 0.4))
 
 
 def _growth(ax: Axes, rows: pd.DataFrame) -> None:
@@ -70,9 +72,10 @@ def _growth(ax: Axes, rows: pd.DataFrame) -> None:
         if place == SHOWN:
             break
         later, colour = network[network["time"] > 0], COLOURS[place]
-        ax.fill_between(later["time"], later["growth_low"], later["growth_high"], color=colour, alpha=0.2, linewidth=0)
+        high = later["growth_high"].clip(upper=HIGHEST)
+        ax.fill_between(later["time"], later["growth_low"], high, color=colour, alpha=0.2, linewidth=0)
         ax.plot(later["time"], later["growth"], color=colour, linewidth=1.2)
-    ax.set(yscale="log", ylim=(1e-2, 1e2))
+    ax.set(yscale="log", ylim=(1e-2, HIGHEST))
     ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("$v_i(t)^2 - v_i(0)^2$", fontsize=MEDIUM)
 
@@ -83,14 +86,14 @@ def _shares(ax: Axes, rows: pd.DataFrame) -> None:
         colour = COLOURS[place % len(COLOURS)]
         ax.plot(seen["block"], 1 - seen["exact_share"], color=colour, linewidth=1, label=f"k = {k}")
         ax.plot(seen["block"], 1 - seen["share"], "o", color=colour, markersize=3.5)
-    ax.set(xscale="log", yscale="log", ylim=(1e-3, 1))
+    ax.set(xscale="log", yscale="log", ylim=(3e-5, 1))
     blocks = sorted(rows["block"].unique())
     ax.set_xticks(blocks, [f"{block}" for block in blocks])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
     ax.set_xlabel("signs in a block", fontsize=MEDIUM)
     ax.set_ylabel("1 - T(49%) / T(0)", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower left")
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=3)
 
 
 def _figure(table: pd.DataFrame) -> np.ndarray:

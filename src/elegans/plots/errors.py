@@ -89,7 +89,7 @@ def error_grid(table: pd.DataFrame, *, row: str, column: str, solved: float, axe
     for ax, value in zip(drawn[0], columns, strict=True):
         ax.set_title(f"m = {value:,.0f}", loc="left", fontsize=MEDIUM)
     for ax, value in zip(drawn[:, 0], rows, strict=True):
-        ax.set_ylabel(f"{name_of(row, value)}\nerror", fontsize=MEDIUM)
+        ax.set_ylabel(f"{name_of(row, value)}\nerror", fontsize=SMALL)
     for ax in drawn[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
     drawn[0, -1].legend(fontsize=SMALL, frameon=False, loc="center right")

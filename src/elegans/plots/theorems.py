@@ -41,7 +41,7 @@ def feature_steps(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     for ax in drawn:
         ax.set(xscale="log", ylim=(-0.015, 0.55))
         ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-        ax.legend(fontsize=SMALL, frameon=False, loc="upper right")
+        ax.legend(fontsize=SMALL, frameon=False, loc=(0.2, 0.66))
     sizes = sorted(exact["task.n"].unique())
     drawn[1].set_xticks(sizes, [f"{size}" for size in sizes])
     drawn[1].minorticks_off()
