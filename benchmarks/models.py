@@ -42,7 +42,7 @@ class Product(torch.nn.Module):
 def run(*, quick: bool) -> Result:
     """Train models in turns, one at a time on one core."""
     torch.set_num_threads(1)
-    repetitions = 10 if quick else 100
+    repetitions = 10 if quick else 50
     found = {name: _measured(trial, repetitions) for name, trial in TRIALS.items()}
     return Result(
         settings={

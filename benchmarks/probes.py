@@ -27,14 +27,14 @@ PROBES: dict[str, tuple[Probe, int]] = {
 
 def run(*, quick: bool) -> Result:
     """Train without and with each probe, in turns."""
-    repetitions = 2 if quick else 9
+    repetitions = 2 if quick else 5
     found = {
         (width, name): in_turns(
             {
                 "off": partial(_train, width, STEPS[width] // shorter, ()),
                 "on": partial(_train, width, STEPS[width] // shorter, (probe,)),
             },
-            repetitions,
+            3 * repetitions if shorter == 1 else repetitions,
         )
         for width in STEPS
         for name, (probe, shorter) in PROBES.items()

@@ -191,7 +191,7 @@ def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
     for part in _of_cells(connection, query, cells.numbers):
         for number, solved, unsolved, diverged, failed, interrupted, seconds, times in connection.execute(part):
             trials = solved + unsolved + diverged
-            solved_at = np.array(times.split(","), np.float64) if times else np.zeros(0)
+            solved_at = np.fromstring(times, sep=",") if times else np.zeros(0)
             counts = trials, len(solved_at), unsolved, diverged, failed, interrupted
             found[position[number]] = *counts, median(solved_at, trials), seconds
     return _with_counts(cell_frame(cells.columns), found)
