@@ -146,13 +146,12 @@ def test_the_first_batch_decides_what_theorem_55_learns():
 
 @pytest.mark.slow
 def test_wide_power_networks_leave_chance_earlier():
-    """Widths 100 and 1000, batches of 128, six seeds: shares of 0.74 (0.65 to 0.76) and 0.51 (0.46 to 0.59)."""
-    sweep = networks(50, (100, 1000), (), (128,), 6)
+    """Batches of 128, six seeds: shares of 0.51 (0.46 to 0.59) at width 1000, 0.74 (0.65 to 0.76) at width 100, and
+    0.76 (0.71 to 0.91) with ReLU neurons."""
     rows = [
         trial.columns() | {"seed": trial.seed, "outcome": el.train(trial, probes=plateau_probes(trial))}
-        for trial in sweep
+        for trial in networks(50, (100, 1000), (100,), (128,), 6)
     ]
-    shares = (
-        plateau(pd.DataFrame(rows)).groupby(["model.width", "seed"])["plateau"].first().groupby("model.width").median()
-    )
-    assert shares[1000] < shares[100]
+    shares = plateau(pd.DataFrame(rows)).groupby(["network", "model.width", "seed"])["plateau"].first()
+    medians = shares.groupby(["network", "model.width"]).median()
+    assert medians["z^k", 1000] < min(medians["z^k", 100], medians["relu", 100])

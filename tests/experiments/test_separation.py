@@ -145,3 +145,27 @@ def test_each_writes_figure_table_and_record_with_its_findings(name, tmp_path):
     assert record["findings"] and record["failed"] == 0
     assert len(pd.read_csv(result.files["table"])) == len(result.table) > 0
     assert len(EXPERIMENTS[name].scales["smoke"].sweep(1)) == len(result.trials)
+
+
+@pytest.mark.slow
+def test_a_network_learns_what_no_linear_predictor_does():
+    """n = 101, k = 3, q = 128, 4000 steps. Seeds 0 to 2 ended with hinge losses of at most 0.001 for the network and of
+    at least 0.49 for the predictors, on 20000 examples: standard errors below 0.01."""
+    learners = arms(101, 3, 128, 4000, LEARNERS)
+    network = final("network", learners["network"])
+    assert network["hinge"] <= 0.05 and network["error"] == 0
+    for name in ("linear in the inputs", "random ReLU features", "random Fourier features"):
+        found = final(name, learners[name])
+        assert found["hinge"] >= 0.45
+        assert found["hinge.d1"] >= 0.95 and found["hinge.d2"] <= 0.1
+        sharper = theory.biased_fourier_bound(101, 3, int(found["features"]), found["norm"])
+        assert found["hinge"] >= sharper - 0.03
+        assert found["error"] < 0.4  # an accuracy that says nothing of what was learned
+
+
+@pytest.mark.slow
+def test_uniform_inputs_teach_nothing_even_with_their_own_first_step():
+    """n = 101, k = 5, q = 128, 2000 steps: 20000 examples, errors within 0.02 of chance (5 standard errors) on D1."""
+    found = final("uniform", arms(101, 5, 128, 2000, ABLATIONS)["uniform inputs, their first step"])
+    assert found["hinge.d1"] > 0.95
+    assert found["error.d1"] == pytest.approx(0.5, abs=0.02)

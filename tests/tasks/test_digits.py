@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from mnist import FILE, needs_mnist
+from mnist_file import FILE, needs_mnist
 from scipy import stats
 
 import elegans as el

@@ -96,13 +96,14 @@ def test_a_long_decay_drives_weights_to_zero_and_not_to_subnormals():
         assert not ((weight != 0) & (np.abs(weight) < np.finfo(np.float32).tiny)).any()
 
 
-def test_a_full_curve_merges_neighbours_and_keeps_the_averages():
+def test_a_full_curve_merges_neighbours_and_keeps_the_averages_and_even_spacing():
     curve, steps = Curve(), np.arange(1, 1001)
     for step in steps:
         curve.add(int(step), float(step), 2.0 * step)
     assert len(curve.step) < CURVE_POINTS
     assert curve.step[-1] == 1000
     spans = np.diff([0, *curve.step])
+    assert (spans[:-1] == spans[0]).all() and spans[-1] <= spans[0]
     assert spans @ np.array(curve.loss) == pytest.approx(steps.sum())
     assert spans @ np.array(curve.error) == pytest.approx(2 * steps.sum())
 

@@ -68,7 +68,7 @@ def _predictor(make: Callable[[int], Model]) -> Arm:
 LEARNERS: dict[str, Arm] = {
     "network": _first_step(),
     "network, plain descent": lambda task, q, steps: _network(
-        task, q, FirstStep(), SGD(learning_rate=0.02, loss="hinge", **_settings(steps))
+        task, q, FirstStep(), SGD(learning_rate=0.1, loss="hinge", **_settings(steps))
     ),
     "network, Theorem 3's steps": lambda task, q, steps: _network(
         task, q, FirstStep(), theorem_schedule(task, 2 * q, **_settings(steps))

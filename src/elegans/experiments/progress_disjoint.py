@@ -177,9 +177,10 @@ def _errors(weights: np.ndarray) -> np.ndarray:
 def _plateau(time: np.ndarray, weights: np.ndarray, end: float) -> pd.DataFrame:
     k, block = weights.shape[1:]
     level = theory.plateau_level(block, k, 0.5 - CHANCE, "last")
-    size = np.abs(weights[:, :, 0]).min(axis=1)
-    # along the flow size^(2 - k) falls linearly in time
-    left = np.interp(-(float(level) ** (2 - k)), -(size ** (2 - k)), time)
+    before = time <= end
+    inverse = np.abs(weights[before, :, 0]).min(axis=1) ** (2.0 - k)
+    # along the flow this falls linearly in time, to 0 at the explosion
+    left = np.interp(-(float(level) ** (2 - k)), -np.append(inverse, 0), np.append(time[before], end))
     exact = theory.plateau_ratio(block, k, 0.5 - CHANCE, "last")
     return pd.DataFrame({"share": [left / end], "exact_share": [exact], "level": [level], "end": [end]})
 

@@ -198,7 +198,7 @@ LAYER_BY_LAYER = Experiment(
     source=f"{SOURCE}; appendix B.3.7",
     scales={
         "smoke": Scale(smoke, trials=3, time="about 15 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 2 hours on 2 cores"),
     },
     analysis=analysis,

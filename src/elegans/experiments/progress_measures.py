@@ -19,7 +19,7 @@ from elegans.experiments.progress_tables import identified
 from elegans.plots import figure_of, hidden_progress
 from elegans.probes import Probe, TestError, WeightMovement, WeightTrajectory
 from elegans.sweeps import Sweep, grid
-from elegans.training import Outcome, Trial
+from elegans.training import Outcome, Success, Trial
 
 PANELS = (
     ("xiv", 1, 0.002, 20_000),
@@ -50,7 +50,8 @@ def panels(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials
     parts: list[Any] = []
     for name, batch, rate, steps in chosen:
         one = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps * longer)
-        one = one.replace("training.success.stop", False)
+        checks = Success(error=0, examples=2048, every=one.steps // 400, stop=False)
+        one = one.replace("training.success", checks)
         parts += grid(one, {"task.noise": [0.0, SILENT]}, seeds=trials).parts
     return Sweep(tuple(parts))
 

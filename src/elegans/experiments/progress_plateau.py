@@ -129,7 +129,7 @@ NO_PLATEAU = Experiment(
     source=f"{SOURCE}; appendix B.3.8, figure B.13",
     scales={
         "smoke": Scale(smoke, trials=3, time="about 15 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about 3 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=25, time="about 5 hours on 2 cores with AVX-512"),
     },
     analysis=analysis,

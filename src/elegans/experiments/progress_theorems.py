@@ -160,7 +160,7 @@ THEOREM_55 = Experiment(
     source=f"{SOURCE}; Theorem 5.5",
     scales={
         "smoke": Scale(feature_smoke, trials=2, time="about 3 seconds"),
-        "laptop": Scale(feature_laptop, trials=6, time="about 2 minutes on 2 cores"),
+        "laptop": Scale(feature_laptop, trials=6, time="about a minute on 2 cores"),
         "paper": Scale(feature_paper, trials=25, time="about a day on 2 cores"),
     },
     analysis=feature_analysis,
@@ -289,7 +289,7 @@ THEOREM_58 = Experiment(
     source=f"{SOURCE}; Theorem 5.8",
     scales={
         "smoke": Scale(descent_smoke, trials=2, time="about 10 seconds"),
-        "laptop": Scale(descent_laptop, trials=8, time="about 2 minutes on 2 cores"),
+        "laptop": Scale(descent_laptop, trials=8, time="about a minute on 2 cores"),
         "paper": Scale(descent_paper, trials=25, time="about 30 minutes on 2 cores"),
     },
     analysis=descent_analysis,

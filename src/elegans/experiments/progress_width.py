@@ -52,8 +52,8 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return widths up to 3000 at n = 30 and 40."""
-    return widths((30, 40), (*NARROW, 1000, 3000), trials)
+    """Return widths up to 1000 at n = 30 and 40."""
+    return widths((30, 40), (*NARROW, 1000), trials)
 
 
 def paper(trials: int) -> Sweep:

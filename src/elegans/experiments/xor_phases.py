@@ -228,7 +228,7 @@ XOR_PHASES = Experiment(
     source=f"{SOURCE}; theory in sections 4 and 5, no figure",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about a minute on 2 cores"),
+        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=20, time="about a day on 2 cores"),
     },
     analysis=analysis,

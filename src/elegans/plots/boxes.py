@@ -50,7 +50,7 @@ def boxes(table: pd.DataFrame, *, x: str, panel: str, reference: str, axes: Any 
         _draw(ax, rows, reference, top)
         ax.set_ylim(bottom, top)
         logarithmic(ax)
-        ax.set_title(name_of(panel, value), loc="left", fontsize=MEDIUM)
+        ax.set_title(name_of(panel, value), loc="left", fontsize=MEDIUM, pad=9)
         ax.set_xticks(range(len(rows)), [short(size) for size in rows[x]])
         ax.set_xlabel(name_of(x, "").partition(" =")[0], fontsize=MEDIUM)
     drawn[0].set_ylabel("steps to solve", fontsize=MEDIUM)
@@ -80,7 +80,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, reference: str, top: float) -> None:
     for place, row in enumerate(rows.to_dict("records")):
         if row["solved"] < row["trials"]:
             share = f"{100 * row['solved'] / row['trials']:.0f}%"
-            ax.text(place, top * 0.8, share, fontsize=SMALL - 1, color=GREY, ha="center", va="top")
+            ax.text(place, top * 1.08, share, fontsize=SMALL - 1, color=GREY, ha="center", va="bottom")
     quiet(ax)
 
 

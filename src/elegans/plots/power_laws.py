@@ -13,7 +13,7 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, name_
 
 NEEDED = ("median_steps", "median_low", "median_high", "trials", "exponent", "factor")
 COLUMNS = 3
-"""Panels in a row."""
+"""Panels in a row, but for four panels."""
 
 
 def power_laws(
@@ -57,7 +57,7 @@ def power_laws(
         _describe(ax, shown, x, name_of(panel, value))
     for ax in drawn[len(panels) :]:
         ax.set_axis_off()
-    columns = min(COLUMNS, len(panels))
+    columns = _columns(len(panels))
     for place, ax in enumerate(drawn[: len(panels)]):
         if place % columns == 0:
             ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
@@ -97,8 +97,12 @@ def _describe(ax: Axes, shown: pd.DataFrame, x: str, title: str) -> None:
     )
 
 
+def _columns(panels: int) -> int:
+    return 2 if panels == 4 else min(COLUMNS, panels)
+
+
 def _figure(table: pd.DataFrame, panels: int) -> np.ndarray:
-    columns = min(COLUMNS, panels)
+    columns = _columns(panels)
     rows = -(-panels // columns)
     figure = Figure(figsize=(max(2.35 * columns + 0.3, 5.0), 1.95 * rows + 0.5), layout="constrained")
     fewest, most = int(table["trials"].min()), int(table["trials"].max())

@@ -76,9 +76,9 @@ def _ends(ax: Axes, part: pd.DataFrame, colours: dict[str, Any]) -> None:
         level = np.full(len(last), len(arms) - 1 - place)
         ax.plot(best.clip(upper=HIGHEST), level, marker="o", markersize=6, fillstyle="none", alpha=0.6, **style)
         ax.plot(last["hinge"].clip(upper=HIGHEST), level, marker="o", markersize=3, **style)
-        for name, marker in (("theorem2", ">"), ("fourier", "|")):
+        for name, marker, size in (("theorem2", ">", 4), ("fourier", "|", 11)):
             if name in last and (last[name] > 0).any():
-                ax.plot(last[name].where(last[name] > 0), level, marker=marker, markersize=7, **style)
+                ax.plot(last[name].where(last[name] > 0), level, marker=marker, markersize=size, **style)
         error = f"{100 * last['error_d1'].median():.0f}%"
         ax.text(HIGHEST + 0.06, level[0], error, fontsize=SMALL, va="center", ha="left", color=GREY)
     ax.text(HIGHEST + 0.06, len(arms) - 0.4, "error on D1", fontsize=SMALL, color=GREY, ha="center", va="bottom")

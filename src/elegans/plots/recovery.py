@@ -52,6 +52,6 @@ def recovery_curves(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("examples, in units of Hoeffding's bound", fontsize=MEDIUM)
     ax.set_ylabel("support named", fontsize=MEDIUM)
     ax.set_title("One gradient of one neuron, all weights 1", loc="left", fontsize=LARGE)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(0.99, 0.12))
     quiet(ax)
     return ax

@@ -72,15 +72,17 @@ def disjoint_descents(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     """
     drawn = _axes(table, DESCENT_NEEDED, axes, 3, "Theorem 5.8: disjoint parities by descent, one example a step")
     shown = table[table["whole"]] if table["whole"].any() else table
-    for place, (key, rows) in enumerate(shown.groupby(["k", "block", "form"], sort=False)):
-        _weights(drawn, rows, COLOURS[place], "k = {}, n' = {}, {}".format(*key))
+    cells = table.groupby(["k", "block", "form"], sort=False)
+    colours = dict(zip(cells.groups, COLOURS, strict=False))
+    for key, rows in shown.groupby(["k", "block", "form"], sort=False):
+        _weights(drawn, rows, colours[key], "k = {}, n' = {}, {}".format(*key))
     drawn[1].axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
-    for place, (key, rows) in enumerate(table.groupby(["k", "block", "form"], sort=False)):
+    for key, rows in cells:
         last = rows.groupby(["steps", "seed"])["error"].last().reset_index()
         middle = last.groupby("steps")["error"].median()
-        drawn[2].plot(last["steps"], last["error"], "o", color=COLOURS[place], markersize=2.5, alpha=0.5)
-        drawn[2].plot(middle.index, middle, color=COLOURS[place], linewidth=1, label="{}, {}, {}".format(*key))
-    drawn[0].set(yscale="log")
+        drawn[2].plot(last["steps"], last["error"], "o", color=colours[key], markersize=2.5, alpha=0.5)
+        drawn[2].plot(middle.index, middle, color=colours[key], linewidth=1, label="{}, {}, {}".format(*key))
+    drawn[0].set(yscale="log", ylim=(0.4, 8 * shown["relevant"].max()))
     drawn[0].set_ylabel("least relevant weight", fontsize=MEDIUM)
     drawn[1].set_ylabel("largest irrelevant weight so far", fontsize=MEDIUM)
     drawn[2].set_ylabel("final error", fontsize=MEDIUM)

@@ -49,7 +49,7 @@ def xor_phases(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     _clusters(drawn[2], runs[0], "margin", r"margins $\gamma_\mu$")
     drawn[2].plot(runs[0]["step"], runs[0]["predicted_margin"], color="black", linewidth=0.8, linestyle=DASHED)
     drawn[2].plot([], [], color="black", linewidth=0.8, linestyle=DASHED, label="clean equation")
-    _legend(drawn[2], "upper left")
+    _legend(drawn[2], "lower right")
     _clusters(drawn[3], runs[0], "slope", r"slopes $g_\mu$")
     _legend(drawn[3], "lower left")
     _dominance(drawn[4], runs)
@@ -69,7 +69,7 @@ def _losses(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
         ax.plot(run["step"], run["error"], color=COLOURS[1], **style)
     ax.plot([], [], color=COLOURS[0], label="loss")
     ax.plot([], [], color=COLOURS[1], label="error")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.95)
     _title(ax, "held-out loss and error")
     _legend(ax, "center right")
 
@@ -81,10 +81,10 @@ def _parts(ax: Axes, run: pd.DataFrame) -> None:
         ax.plot(run["step"], run[name], color=colour, linewidth=1.2, label=label)
     ax.set_yscale("log")
     seen = run[["signal", "opposite", "rest"]].to_numpy()
-    ax.set_ylim(seen.min() / 20, seen.max() * 2)
-    for (name, _), colour in zip(names.items(), COLOURS, strict=False):
-        ax.plot(run["step"], run[f"predicted_{name}"], color=colour, linewidth=0.8, linestyle=DASHED)
-    ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DASHED, label="surrogate map")
+    ax.set_ylim(seen.min() / 20, seen.max() * 20)
+    for name in names:
+        ax.plot(run["step"], run[f"predicted_{name}"], color="black", linewidth=0.8, linestyle=DASHED)
+    ax.plot([], [], color="black", linewidth=0.8, linestyle=DASHED, label="surrogate map")
     _title(ax, "parts of neurons: median, 10 to 90%")
     _legend(ax, "lower right", ncols=2)
 
@@ -117,7 +117,7 @@ def _heavy(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
     ax.set_yscale("log")
     ax.set_ylim(1e-10, 1e6)
     _title(ax, "signal-heavy condition")
-    _legend(ax, "lower left")
+    _legend(ax, "lower right")
 
 
 def _faint(runs: Sequence[pd.DataFrame]) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
@@ -211,7 +211,8 @@ def xor_features(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
             colour = (*COLOURS, "black")[place % 7]
             low, high = rows[f"{name}_low"], rows[f"{name}_high"]
             ax.fill_between(rows["step"], low, high, color=colour, alpha=0.13, linewidth=0)
-            ax.plot(rows["step"], rows[name], color=colour, linewidth=1.1, label=str(variant))
+            style: dict[str, Any] = {"linewidth": 1.2, "linestyle": DASHED if place % 2 else "-"}
+            ax.plot(rows["step"], rows[name], color=colour, label=str(variant), **style)
         quiet(ax)
         ax.set_ylim(-0.02, 0.8 if name == "error" else 1.02)
         ax.set_xlim(0, table["step"].max())

@@ -19,7 +19,8 @@ CURVE_POINTS = 128
 class Curve:
     """The minibatch loss and error, averaged over the steps between one point and the next.
 
-    Held to fewer than 128 points: when it is full, neighbours merge, which keeps the averages exact.
+    Held to fewer than 128 points, evenly spaced: when it is full, neighbours merge, and later points span as many steps
+    as the merged ones. Averages stay exact.
 
     Args:
         step: how many steps had been taken at each point.
@@ -32,7 +33,14 @@ class Curve:
     error: list[float] = field(default_factory=list)
 
     def add(self, step: int, loss: float, error: float) -> None:
-        """Add the averages of the steps since the last point."""
+        """Add the averages of the steps since those that were added last."""
+        last, begun = (self.step[-1], self.step[-2]) if len(self.step) > 1 else (0, 0)
+        if last and last - begun < self.step[0]:  # the last point spans fewer steps than the first: it takes these too
+            share = (step - last) / (step - begun)
+            self.step[-1] = step
+            self.loss[-1] += share * (loss - self.loss[-1])
+            self.error[-1] += share * (error - self.error[-1])
+            return
         self.step.append(step)
         self.loss.append(loss)
         self.error.append(error)
