@@ -6,18 +6,17 @@ from scipy import stats
 
 import elegans as el
 from elegans.analysis import predictions, rank_correlation, rank_correlation_interval
-from elegans.analysis.prediction import FIXED, HALF, clock, initially, measured, minibatches
-from elegans.training import Curve, Outcome
+from elegans.analysis.prediction import FIXED, HALF, clock, initially, measured
+from elegans.training import Outcome
 
 TRIAL = el.Trial(task=el.SparseParity(n=5, k=2), regime=el.Online(), model=el.MLP(width=1), training=el.SGD(steps=1000))
 
 
 def outcome(seed, solved_at, speed):
-    """A trial whose measure grows by ``speed`` a step, and whose loss is the step."""
+    """A trial whose measure grows by ``speed`` a step."""
     steps = list(range(0, 1001, 10))
     measures = {"weight-movement": {"step": steps, "movement": [speed * step for step in steps]}}
-    curve = Curve(steps[1:], [float(step) for step in steps[1:]], [0.5] * (len(steps) - 1))
-    return Outcome(TRIAL.with_seed(seed), "solved", solved_at=solved_at, steps=1000, curve=curve, measures=measures)
+    return Outcome(TRIAL.with_seed(seed), "solved", solved_at=solved_at, steps=1000, measures=measures)
 
 
 def table(outcomes, predictors, steps=()):
@@ -61,8 +60,8 @@ def test_intervals_refuse_what_is_none(options, message):
 
 def test_at_half_of_the_time_a_clock_knows_all_and_at_a_fixed_step_nothing():
     outcomes = [outcome(seed, solved_at, speed=1.0) for seed, solved_at in enumerate((200, 300, 500, 800))]
-    found = table(outcomes, {"clock": clock, "movement": MOVEMENT, "loss": minibatches("loss")}, steps=[100])
-    for name in ("clock", "movement", "loss"):
+    found = table(outcomes, {"clock": clock, "movement": MOVEMENT}, steps=[100])
+    for name in ("clock", "movement"):
         assert found.loc[(HALF, name), "correlation"] == pytest.approx(1)
         assert np.isnan(found.loc[(FIXED, name), "correlation"])
 
@@ -88,4 +87,4 @@ def test_solved_trials_have_no_place_at_a_later_step_and_unsolved_ones_rank_as_s
 def test_a_predictor_sees_nothing_that_comes_later():
     one = outcome(0, 800, speed=1.0)
     assert MOVEMENT(one, 99) == 90 and MOVEMENT(one, 100) == 100
-    assert minibatches("loss")(one, 105) == 100
+    assert initially(MOVEMENT)(one, 100) == 0

@@ -14,7 +14,7 @@ from elegans.analysis.prediction import HALF
 from elegans.experiments import progress_gaps as gaps
 from elegans.experiments import run_experiment
 from elegans.experiments.hidden_progress import configuration
-from elegans.probes import TestError, WeightMovement
+from elegans.probes import TestLoss, WeightMovement
 from elegans.training.engines import ENGINES
 
 native = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="minutes without the fused engine")
@@ -26,10 +26,10 @@ def run(name, out, **options):
 
 @native
 def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
-    result = run("hidden-progress", tmp_path, seeds=3)
+    result = run("hidden-progress", tmp_path, seeds=2)
     table, findings = result.table, result.record["findings"]
     assert set(table["part"]) == {"course", "weight", "trial"}
-    assert len(findings) == 2 and all(found["solved"] == 3 for found in findings.values())
+    assert len(findings) == 2 and all(found["solved"] == 2 for found in findings.values())
     weights = table[table["part"] == "weight"]
     assert weights.groupby("panel", sort=False)["neuron"].nunique().tolist() == [1, 10]
     assert (weights.groupby(["panel", "relevant"])["coordinate"].nunique().unstack() == [17, 3]).all(axis=None)
@@ -40,7 +40,7 @@ def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
 
 @native
 def test_predictors_are_correlated_with_the_remaining_time_at_every_moment(tmp_path):
-    table = run("progress-prediction", tmp_path, seeds=8).table
+    table = run("progress-prediction", tmp_path, seeds=5).table
     assert table.groupby("network")["when"].nunique().tolist() == [2, 2, 2]
     at_half = table[(table["when"] == HALF) & (table["predictor"] == "steps taken")]
     assert at_half["correlation"].tolist() == pytest.approx([1, 1, 1])
@@ -110,12 +110,12 @@ def test_relevant_weights_lead_while_the_network_is_at_chance():
     others in the median (measured 2.8, quartiles 1.8 and 4.1)."""
     with el.Store() as store:
         sweep = el.grid(configuration("xiv", 30, 3, steps=40_000), {}, seeds=range(100, 140))
-        el.run(sweep, store, probes=[WeightMovement(every=10), TestError(every=10, examples=2048)])
+        el.run(sweep, store, probes=[WeightMovement(every=10), TestLoss(every=10, examples=2048)])
         outcomes = [outcome for outcome in store.outcomes(sweep) if outcome.solved]
     assert len(outcomes) >= 38
     error, leads, ratio = [], 0, []
     for outcome in outcomes:
-        moved, wrong = outcome.measures["weight-movement"], outcome.measures["test-error"]["error"]
+        moved, wrong = outcome.measures["weight-movement"], outcome.measures["test-loss"]["error"]
         half, late = (int(share * outcome.solved_at) // 10 for share in (0.5, 0.75))
         error.append(wrong[half])
         leads += moved["leader"][half] == 1

@@ -362,7 +362,7 @@ def test_instruction_sets_are_chosen_by_name(native_module):
 
 
 def test_the_peak_is_a_plausible_number(native):
-    assert 0.5 < native.fma_peak(0.02) < 1000
+    assert 0 < native.fma_peak(0.02) < 1000
 
 
 def test_a_stretch_is_steps_and_checks_until_one_may_be_a_success(native):

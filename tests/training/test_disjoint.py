@@ -16,8 +16,7 @@ def trial(training, model=SIGNS, task=TASK):
     return el.Trial(task=task, regime="online", model=model, training=training)
 
 
-@pytest.mark.parametrize("form", ["corrected", "printed"])
-@pytest.mark.parametrize("batch_size", [1, 5])
+@pytest.mark.parametrize(("form", "batch_size"), [("corrected", 5), ("printed", 1)])
 def test_a_step_has_the_theorems_rates(form, batch_size):
     training = el.DisjointDescent(steps=300, batch_size=batch_size, form=form, delta=0.05, success=ONCE)
     model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(deviation=1))

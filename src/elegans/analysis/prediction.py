@@ -16,7 +16,7 @@ from elegans.analysis.intervals import rank_correlation, rank_correlation_interv
 from elegans.training import Outcome
 
 Predictor = Callable[[Outcome, int], float]
-"""Returns what is known of a trial at a step: from measurements and checks up to then."""
+"""Returns what is known of a trial at a step, from measurements up to then."""
 
 HALF = "half of the time to solve"
 FIXED = "fixed step"
@@ -33,19 +33,6 @@ def measured(kind: str, name: str) -> Predictor:
     def value(outcome: Outcome, step: int) -> float:
         taken = outcome.measures[kind]
         return float(taken[name][_last(taken["step"], step)])
-
-    return value
-
-
-def minibatches(name: str) -> Predictor:
-    """Return the mean of the minibatch loss or error over the steps before a step, back to the point before it.
-
-    Args:
-        name: ``loss`` or ``error``.
-    """
-
-    def value(outcome: Outcome, step: int) -> float:
-        return float(getattr(outcome.curve, name)[max(_last(outcome.curve.step, step), 0)])
 
     return value
 

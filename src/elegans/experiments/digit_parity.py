@@ -4,10 +4,11 @@ The label of a strip of k digits is the parity of their sum. With k = 1 the task
 single digit says anything. A network with 512 ReLU neurons is compared with three predictors that are linear in what
 they learn: the same network with its gates frozen, random ReLU features, and random Fourier features.
 
-Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and rate 1; 60000 strips, drawn once, in
-shuffled epochs; held-out strips of held-out images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate
-network the inner weights and the output's bias learn (with the outer ones as well it would be no linear predictor,
-though of the same class); a bandwidth of the median distance.
+Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and rate 1; strips drawn anew all the time,
+60000 of them an epoch (a network fits as many fixed ones, and is then worse elsewhere); held-out strips of held-out
+images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate network the inner weights and the output's
+bias learn (with the outer ones as well it would be no linear predictor, though of the same class); a bandwidth of the
+median distance.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
 from elegans.plots import digit_curves, figure_of
 from elegans.probes import Probe, TestError, TrainError
 from elegans.sweeps import Sweep, grid
-from elegans.tasks import DigitParity, Sample
+from elegans.tasks import DigitParity, Online
 from elegans.tasks.images import load_images
 from elegans.training import AdaDelta, LayerRates, Success, Trial
 
@@ -45,19 +46,18 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
         k: how many digits a strip has.
         model: what learns.
         images: which digits, as ``DigitParity`` takes them.
-        strips: how many there are to train on.
-        epochs: how often each is seen.
+        strips: how many an epoch has, none of them seen before.
+        epochs: how many there are.
     """
     epoch = -(-strips // BATCH)
     training = AdaDelta(
         steps=epochs * epoch,
         batch_size=BATCH,
-        batches="epochs",
         loss="logistic",
         layers=FIXED if isinstance(model, GatedLinear) else {},
         success=Success(error=0.25, examples=10_000, every=epoch, stop=False),
     )
-    return Trial(task=DigitParity(k=k, images=images), regime=Sample(strips), model=model, training=training)
+    return Trial(task=DigitParity(k=k, images=images), regime=Online(), model=model, training=training)
 
 
 def models(images: str, strips: int, epochs: int, trials: int) -> Sweep:
@@ -92,7 +92,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and epoch: accuracies on the strips trained on and on held-out ones."""
+    """Return a row a trial and epoch: accuracies on the first strips trained on and on held-out ones."""
     return pd.concat([_course(outcome) for outcome in trials["outcome"]], ignore_index=True)
 
 

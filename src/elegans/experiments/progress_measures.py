@@ -12,12 +12,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import median, median_interval, wilson
-from elegans.analysis.prediction import measured, minibatches
+from elegans.analysis.prediction import measured
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.hidden_progress import SOURCE, configuration
 from elegans.experiments.progress_tables import identified
 from elegans.plots import figure_of, hidden_progress
-from elegans.probes import Probe, TestError, WeightMovement, WeightTrajectory
+from elegans.probes import Probe, TestLoss, WeightMovement, WeightTrajectory
 from elegans.sweeps import Sweep, grid
 from elegans.training import Outcome, Success, Trial
 
@@ -72,15 +72,15 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights, how far they have moved, and the held-out error: 200 times."""
+    """Return the weights, how far they have moved, held-out loss and error: 200 times."""
     every = one.steps // 200
-    return WeightTrajectory(every=every), WeightMovement(every=every), TestError(every=every, examples=2048)
+    return WeightTrajectory(every=every), WeightMovement(every=every), TestLoss(every=every, examples=2048)
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a row a quantity, of three parts.
 
-    ``course``: the first trial's loss, errors and movements (``control``: with silent labels) at a ``step``.
+    ``course``: the first trial's loss, error and movements (``control``: with silent labels) at a ``step``.
     ``weight``: its weights, by ``neuron`` and ``coordinate``, ``relevant`` or not. ``trial``: each trial's ``error``,
     ``loss``, ``relevant``, ``irrelevant``, ``leader``, ``movement`` and ``control`` at half of its time to solve.
     """
@@ -88,7 +88,7 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     for network, rows in identified(trials).groupby(["network", "training.batch_size"], sort=False):
         pairs = _pairs(rows)
         sizes = {"n": rows["task.n"].iloc[0], "k": rows["task.k"].iloc[0]}
-        panel = f"{network[0]}, {network[1]} examples a step"
+        panel = f"{network[0]}, {network[1]} example{'s' * (network[1] > 1)} a step"
         parts = [_course(*pairs[0]), _weights(pairs[0][0]), *(_at_half(*pair) for pair in pairs)]
         found.append(pd.concat(parts, ignore_index=True).assign(panel=panel, **sizes))
     return pd.concat(found, ignore_index=True)
@@ -113,19 +113,17 @@ def _thinned(steps: Sequence[int], until: float) -> np.ndarray:
 
 
 def _course(outcome: Outcome, control: Outcome) -> pd.DataFrame:
-    until, curve = _until(outcome), outcome.curve
-    of_curve = {"loss": curve.loss, "error": curve.error}
-    parts = [(name, curve.step, values) for name, values in of_curve.items()]
+    frames = []
     for name, one, kind, quantity in (
-        ("held-out error", outcome, "test-error", "error"),
+        ("loss", outcome, "test-loss", "hinge"),
+        ("error", outcome, "test-loss", "error"),
         ("movement", outcome, "weight-movement", "movement"),
         ("control", control, "weight-movement", "movement"),
     ):
-        parts.append((name, one.measures[kind]["step"], one.measures[kind][quantity]))
-    frames = []
-    for name, steps, values in parts:
-        kept = _thinned(steps, until)
-        frames.append(pd.DataFrame({"step": np.take(steps, kept), "quantity": name, "value": np.take(values, kept)}))
+        taken = one.measures[kind]
+        kept = _thinned(taken["step"], _until(outcome))
+        steps, values = np.take(taken["step"], kept), np.take(taken[quantity], kept)
+        frames.append(pd.DataFrame({"step": steps, "quantity": name, "value": values}))
     found = pd.concat(frames, ignore_index=True)
     return found.assign(part="course", seed=outcome.trial.seed, solved_at=_time(outcome))
 
@@ -159,8 +157,8 @@ def _at_half(outcome: Outcome, control: Outcome) -> pd.DataFrame:
         names = ("relevant", "irrelevant", "leader", "movement")
         found = {name: measured("weight-movement", name)(outcome, half) for name in names}
         found["control"] = measured("weight-movement", "movement")(control, half)
-        found["error"] = measured("test-error", "error")(outcome, half)
-        found["loss"] = minibatches("loss")(outcome, half)
+        found["error"] = measured("test-loss", "error")(outcome, half)
+        found["loss"] = measured("test-loss", "hinge")(outcome, half)
     frame = pd.DataFrame({"quantity": list(found), "value": list(found.values())}, index=range(len(found)))
     return frame.assign(part="trial", step=half, seed=outcome.trial.seed, solved_at=_time(outcome))
 
@@ -170,7 +168,7 @@ def _time(outcome: Outcome) -> float:
 
 
 def plot(table: pd.DataFrame) -> Figure:
-    """Draw a column a panel: loss and errors, weights, movements."""
+    """Draw a column a panel: loss and error, weights, movements."""
     return figure_of(hidden_progress(table))
 
 

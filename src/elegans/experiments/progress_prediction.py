@@ -13,22 +13,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import median
-from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, minibatches, predictions
+from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.hidden_progress import SOURCE, configuration
 from elegans.experiments.progress_tables import SEED, identified
 from elegans.models import Sinusoid
 from elegans.plots import figure_of, prediction_dots
-from elegans.probes import FourierGap, Probe, RelevantWeights, TestError, WeightMovement
+from elegans.probes import FourierGap, Probe, RelevantWeights, TestLoss, WeightMovement
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
 GAP, LEAST = measured("fourier-gap", "relaxed"), measured("relevant-weights", "minimum")
 PREDICTORS: dict[str, tuple[Predictor, str]] = {
     "steps taken": (clock, "time"),
-    "minibatch loss": (minibatches("loss"), "outputs"),
-    "minibatch error": (minibatches("error"), "outputs"),
-    "held-out error": (measured("test-error", "error"), "outputs"),
+    "held-out loss": (measured("test-loss", "hinge"), "outputs"),
+    "held-out error": (measured("test-loss", "error"), "outputs"),
     "movement": (measured("weight-movement", "movement"), "weights"),
     "movement of irrelevant weights": (measured("weight-movement", "irrelevant"), "support"),
     "movement of relevant weights": (measured("weight-movement", "relevant"), "support"),
@@ -83,8 +82,8 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     every = EVERY["xv" if activation is None else "xiv" if isinstance(activation, Sinusoid) else "i"]
     gap = FourierGap(every=2 * every, estimator="closed form")
     if not isinstance(activation, Sinusoid):
-        gap = FourierGap(every=5 * every, examples=4096)
-    return TestError(every=every, examples=1024), WeightMovement(every=every), RelevantWeights(every=every), gap
+        gap = FourierGap(every=10 * every, examples=4096)
+    return TestLoss(every=every, examples=2048), WeightMovement(every=every), RelevantWeights(every=every), gap
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:

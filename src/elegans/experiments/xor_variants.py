@@ -127,7 +127,7 @@ XOR_VARIANTS = Experiment(
     source=f"{SOURCE}; section 6, no figure",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about 2 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=20, time="about a day on 2 cores"),
     },
     analysis=analysis,

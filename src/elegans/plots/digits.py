@@ -21,7 +21,7 @@ SHOWN = 2
 def digit_curves(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     """Draw the accuracies of every model against epochs, a panel for each k, above two held-out strips with labels.
 
-    Solid lines are held-out accuracies, dotted ones those on the strips trained on; medians over trials.
+    Solid lines are held-out accuracies, dotted ones those on the first strips trained on; medians over trials.
 
     Args:
         table: a row a trial and epoch, as the experiment ``digit-parity`` makes it.
@@ -84,9 +84,8 @@ def _figure(table: pd.DataFrame, panels: int) -> np.ndarray:
     figure.suptitle("Parity of a strip of digits", fontsize=LARGE, fontweight="bold")
     trials = table.groupby(["k", "model"])["seed"].nunique().min()
     images = {"digits": "scikit-learn's digits", "mnist": "MNIST"}.get(table["images"].iloc[0], table["images"].iloc[0])
-    note = (
-        f"{images}; {trials} trial{'s' if trials > 1 else ''} a line. Solid: held-out strips; dotted: those trained on."
-    )
+    count = f"{trials} trial{'s' if trials > 1 else ''} a line"
+    note = f"{images}; {count}. Solid: held-out strips; dotted: the first 10000 trained on."
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     drawn: np.ndarray = figure.subplots(2, panels, squeeze=False, height_ratios=(4, 1))
     return drawn

@@ -12,12 +12,12 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 
 NEEDED = ("part", "panel", "n", "k", "step", "quantity", "neuron", "coordinate", "relevant", "value", "solved_at")
 LINES = {
-    "loss": (GREY, "minibatch loss"),
-    "held-out error": (COLOURS[0], "held-out error"),
+    "loss": (GREY, "held-out loss"),
+    "error": (COLOURS[0], "held-out error"),
     "movement": (COLOURS[1], "largest change of a weight"),
     "control": ("black", "the same with labels of pure noise"),
 }
-ROWS = (("loss", "held-out error"), ("weight",), ("movement", "control"))
+ROWS = (("loss", "error"), ("weight",), ("movement", "control"))
 
 
 def hidden_progress(table: pd.DataFrame, axes: Any = None) -> np.ndarray:

@@ -170,7 +170,7 @@ def xor_samples(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     sizes = np.array(sorted(table["task.n"].unique()), float)
     bottom = float(table["samples"].min())
     for power in (1, 2):
-        reference = bottom / 2 * (sizes / sizes[0]) ** power
+        reference = bottom / 5 * (sizes / sizes[0]) ** power
         ax.plot(sizes, reference, color="0.75", linewidth=0.8, zorder=0)
         ax.text(sizes[-1], reference[-1], f" $n^{power}$", fontsize=SMALL, color=GREY, va="center")
     ax.set_xscale("log")

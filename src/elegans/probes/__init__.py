@@ -2,7 +2,7 @@
 
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.biased import ComponentLosses, PredictorSize
-from elegans.probes.errors import TestError, TrainError
+from elegans.probes.errors import TestError, TestLoss, TrainError
 from elegans.probes.fourier import FourierGap
 from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
@@ -20,6 +20,7 @@ __all__ = [
     "StrongestNeurons",
     "SubspaceShare",
     "TestError",
+    "TestLoss",
     "TrainError",
     "WeightMovement",
     "WeightTrajectory",

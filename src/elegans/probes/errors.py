@@ -5,7 +5,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from elegans.models import Learner, Model
 from elegans.probes.base import Probe, Snapshot
+from elegans.tasks import Task
 
 
 class TestError(Probe):
@@ -23,6 +25,29 @@ class TestError(Probe):
         """Return ``error``, from 0 to 1."""
         wrong = snapshot.wrong("test", np.arange(self.examples, dtype=np.uint32))
         return {"error": float(wrong.mean())}
+
+
+class TestLoss(Probe):
+    """The mean hinge loss on held-out examples, (1 - y f(x))_+, and the share that the network gets wrong.
+
+    Args:
+        every: how many steps lie between two measurements.
+        examples: how many held-out examples, the first of the trial's test stream.
+    """
+
+    __test__ = False
+    examples: Annotated[int, Field(ge=1)] = 1024
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse learners that have no outputs to take a loss of."""
+        if isinstance(model, Learner):
+            raise ValueError(f"test-loss must look at a network: {model.kind}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``hinge``, at least 0, and ``error``, from 0 to 1."""
+        x, y = snapshot.remember(f"test:{self.examples}", lambda: snapshot.examples("test", self.examples))
+        margin = y * np.asarray(snapshot.model.apply(snapshot.parameters, x))
+        return {"hinge": float(np.maximum(1 - margin, 0).mean()), "error": float((~(margin > 0)).mean())}
 
 
 class TrainError(Probe):
