@@ -50,6 +50,15 @@ def test_the_table_says_how_each_trial_ended(toy):
     assert set(table.engine) == {"toy"}
 
 
+def test_a_run_may_return_its_cells_summed_up(toy, tmp_path):
+    toy()
+    cells = el.run(SWEEP, tmp_path / "runs.db", engine="toy", table="cells")
+    assert cells["model.width"].tolist() == [10, 20]
+    states = el.run(SWEEP, tmp_path / "runs.db", engine="toy").groupby("model.width").state.value_counts()
+    assert cells.set_index("model.width").solved.to_dict() == states.xs("solved", level="state").to_dict()
+    assert cells.trials.tolist() == [20, 20]
+
+
 def test_the_number_of_workers_changes_nothing(toy):
     toy()
     tables = [el.run(SWEEP, engine="toy", workers=workers) for workers in (1, 2, 5)]
@@ -159,6 +168,7 @@ impossible = el.grid(TRIAL, {"task.n": [12, 13]})
         (SWEEP, {"engine": "fusde"}, EngineError, "unknown engine 'fusde'; did you mean 'fused'?"),
         (impossible, {"engine": "toy"}, EngineError, "no engine for this trial: the toy engine takes no task"),
         (SWEEP, {"workers": 0}, SweepError, "workers must be at least 1: workers=0"),
+        (SWEEP, {"table": "cell"}, SweepError, "table must be trials or cells: table='cell'"),
         (
             SWEEP,
             {"probes": [el.probes.TestError(), el.probes.TestError(every=7)]},

@@ -13,6 +13,9 @@ from elegans.training.loop import train_together
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
+PAUSE = 0.005
+"""Seconds in which more outcomes may come in after the first: threads that train need not give way for each of them."""
+
 _Batch = tuple[Engine, Sequence[Trial]]
 
 
@@ -57,6 +60,8 @@ class Crew:
                 seconds = 0.0
             else:
                 found.append(outcome)
+                if len(found) == 1 and seconds > 0:
+                    time.sleep(min(seconds, PAUSE))
 
     def disband(self, seconds: float) -> list[Outcome]:
         """Stop, and return the outcomes that come in until all threads have ended, or for so long at the most."""

@@ -68,13 +68,18 @@ _Reader = Callable[[Sequence[Any]], np.ndarray]
 
 def fetch(connection: Connection, statement: Select[Any], readers: Sequence[_Reader]) -> list[np.ndarray]:
     """Return a query's columns as arrays, each made by its reader from a piece of the column at a time."""
+    pieces = [[reader(()) for reader in readers], *fetch_pieces(connection, statement, readers)]
+    return [np.concatenate(held) for held in zip(*pieces, strict=True)]
+
+
+def fetch_pieces(
+    connection: Connection, statement: Select[Any], readers: Sequence[_Reader]
+) -> Iterator[list[np.ndarray]]:
+    """Yield the same in pieces of a bounded number of rows."""
     # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
     cursor: Any = connection.execute(statement).cursor
-    pieces: list[list[np.ndarray]] = [[reader(())] for reader in readers]
     while rows := cursor.fetchmany(ROWS_AT_ONCE):
-        for held, reader, values in zip(pieces, readers, zip(*rows, strict=True), strict=True):
-            held.append(reader(values))
-    return [np.concatenate(held) for held in pieces]
+        yield [reader(values) for reader, values in zip(readers, zip(*rows, strict=True), strict=True)]
 
 
 def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
@@ -186,7 +191,7 @@ def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
     for part in _of_cells(connection, query, cells.numbers):
         for number, solved, unsolved, diverged, failed, interrupted, seconds, times in connection.execute(part):
             trials = solved + unsolved + diverged
-            solved_at = np.array(times.split(","), np.float64) if times else np.zeros(0)
+            solved_at = np.fromstring(times, sep=",") if times else np.zeros(0)
             counts = trials, len(solved_at), unsolved, diverged, failed, interrupted
             found[position[number]] = *counts, median(solved_at, trials), seconds
     return _with_counts(cell_frame(cells.columns), found)
@@ -222,14 +227,15 @@ def survey(connection: Connection, sweep: Sweep, settles: Settles) -> Survey:
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes)
     for part in _of_cells(connection, query, list(known.values())):
         probes = Labels()
-        cell, seed, state, probed = fetch(connection, part, [whole_numbers, _seeds, _state_codes, probes])
-        place = places.of(cell, seed)
-        found.others[:] += _count(places.part(cell[place < 0]), len(found.others))
-        for text, code in probes.known.items():
-            rows = np.flatnonzero((place >= 0) & (probed == code))
-            settling = np.array([*(settles(each, text) for each in STATES), False])
-            found.state[place[rows]] = state[rows]
-            found.settled[place[rows]] = settling[state[rows]]
+        readers: list[_Reader] = [whole_numbers, _seeds, _state_codes, probes]
+        for cell, seed, state, probed in fetch_pieces(connection, part, readers):
+            place = places.of(cell, seed)
+            found.others[:] += _count(places.part(cell[place < 0]), len(found.others))
+            for text, code in probes.known.items():
+                rows = np.flatnonzero((place >= 0) & (probed == code))
+                settling = np.array([*(settles(each, text) for each in STATES), False])
+                found.state[place[rows]] = state[rows]
+                found.settled[place[rows]] = settling[state[rows]]
     return found
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ class Interrupted(KeyboardInterrupt):
     """A run that was stopped by Ctrl-C or SIGTERM; its message says how far it came and how to go on."""
 
 
-def run(
+def run(  # noqa: PLR0913 (all but the first two by name)
     sweep: Sweep,
     store: Store | str | Path | None = None,
     *,
@@ -52,8 +52,12 @@ def run(
     retry_failed: bool = False,
     watch: Watch | None = None,
     name: str | None = None,
+    table: Literal["trials", "cells"] = "trials",
 ) -> pd.DataFrame:
     """Train what a store lacks of a sweep, and return the table of all its trials.
+
+    While it trains, memory hardly grows with the number of trials; the table has a row for each, half a kilobyte.
+    Where there are millions, ``table="cells"`` returns one row a cell.
 
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
     and each of them returns once its own sweep is complete. A run that was killed is gone on with by
@@ -71,19 +75,23 @@ def run(
         retry_failed: whether to train failed trials again.
         watch: called with the progress at most ten times a second, and at the end.
         name: what the run is called in the store's status.
+        table: what is returned: a row for each of the ``trials``, or for each of the ``cells``.
 
     Returns:
-        A row a trial in the sweep's order; see ``Store.table`` for the columns.
+        A row a trial in the sweep's order, see ``Store.table`` for the columns; or a row a cell, summed up over all
+        trials that the store has of it, see ``Store.cells_table``.
 
     Raises:
         StoreError: the store cannot be opened, read or written. What was committed is kept.
         EngineError: no engine takes one of the trials; nothing has been started.
         TrialError: a probe cannot look into one of the trials; nothing has been started.
-        SweepError: ``workers`` is not positive, or two probes are of one kind.
+        SweepError: ``workers`` is not positive, two probes are of one kind, or there is no such table.
         Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
     """
     if workers is not None and workers < 1:
         raise SweepError(f"workers must be at least 1: workers={workers}")
+    if table not in ("trials", "cells"):
+        raise SweepError(f"table must be trials or cells: table={table!r}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
     opened = store if isinstance(store, Store) else Store(sweep.store if store is None else store)
@@ -91,7 +99,7 @@ def run(
         begun, found = opened.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
         crew = Crew(workers or usable_cores(), probes)
         _Conductor(sweep, opened, begun, found, engines, crew, watch).conduct()
-        return opened.table(sweep)
+        return opened.table(sweep) if table == "trials" else opened.cells_table(sweep)
     finally:
         if opened is not store:
             opened.close()

@@ -313,8 +313,9 @@ class _Loop:
 def _united(laps: Sequence[Lap]) -> Lap:
     """Return several laps as one: the means over all of their steps."""
     strides = np.array([lap.steps for lap in laps], float)
-    loss, error = (strides @ np.array(column) / strides.sum() for column in zip(*(lap[1:] for lap in laps), strict=True))
-    return Lap(int(strides.sum()), loss, error)
+    steps = strides.sum()
+    loss = strides @ np.array([lap.loss for lap in laps]) / steps
+    return Lap(int(steps), loss, strides @ np.array([lap.error for lap in laps]) / steps)
 
 
 def _some(lap: Lap, positions: list[int]) -> Lap:
