@@ -194,7 +194,7 @@ class Adaptive(Descent):
 class Adam(Adaptive):
     """Adam: directions m / (sqrt(v) + epsilon), with running means m of the gradient and v of its square.
 
-    Both means are without the bias of their beginning at 0. The other arguments are those of ``SGD``.
+    Both means are without the bias of their beginning at 0.
 
     Source: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 
@@ -202,15 +202,7 @@ class Adam(Adaptive):
         beta1: how much of the mean is kept a step.
         beta2: how much of the mean square is kept a step.
         epsilon: what is added to the root.
-        learning_rate: at least 0.
-        weight_decay: at least 0.
-        schedule: what the learning rate is multiplied by at each step.
-        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
-        steps: the largest number of steps.
-        batch_size: the number of examples in a minibatch.
-        loss: the loss, by name or as a component.
-        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        learning_rate: at least 0; the rest as in ``SGD``.
     """
 
     learning_rate: Rate = 0.001
@@ -228,22 +220,14 @@ class Adam(Adaptive):
 class AdaDelta(Adaptive, kind="adadelta"):
     """AdaDelta: directions sqrt(u + epsilon) / sqrt(v + epsilon) x gradient, v and u being running mean squares.
 
-    v is that of the gradients, u that of the directions before. The other arguments are those of ``SGD``.
+    v is that of the gradients, u that of the directions before.
 
     Source: Zeiler, "ADADELTA: an adaptive learning rate method" (2012).
 
     Args:
         rho: how much of the mean squares is kept a step.
         epsilon: what is added under both roots.
-        learning_rate: at least 0.
-        weight_decay: at least 0.
-        schedule: what the learning rate is multiplied by at each step.
-        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
-        steps: the largest number of steps.
-        batch_size: the number of examples in a minibatch.
-        loss: the loss, by name or as a component.
-        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        learning_rate: at least 0; the rest as in ``SGD``.
     """
 
     learning_rate: Rate = 1.0

@@ -1,7 +1,7 @@
 """What advances trials.
 
-``fused`` (native) takes two-layer networks on parities under SGD, ``jax`` every training by minibatches, ``layerwise``
-the algorithms that train one layer after the other, ``learner`` what is no network.
+``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``jax`` every training by minibatches,
+``layerwise`` the algorithms that train one layer after the other, ``learner`` what is no network.
 """
 
 from elegans.component import suggest
