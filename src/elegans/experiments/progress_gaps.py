@@ -94,32 +94,33 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     Columns: ``part``, ``function`` (the activation's derivative), ``law``, ``task.n``, ``task.k``, ``seed``, ``step``,
     ``solved_at``, the gaps ``relaxed`` and ``strict``, and the ``majority``'s (of thresholds half of it, as they are).
     """
-    return pd.concat([_measured(row) for row in trials.to_dict("records")], ignore_index=True)
+    rows = [row for trial in trials.to_dict("records") for row in _measured(trial)]
+    return pd.DataFrame(rows)
 
 
-def _measured(row: dict[Any, Any]) -> pd.DataFrame:
-    outcome = row["outcome"]
-    n, k, trained = int(row["task.n"]), int(row["task.k"]), outcome.trial.steps > 1
+def _measured(trial: dict[Any, Any]) -> list[dict[str, Any]]:
+    outcome = trial["outcome"]
+    n, k, trained = int(trial["task.n"]), int(trial["task.k"]), outcome.trial.steps > 1
     activation = outcome.trial.model.activation
     threshold = isinstance(activation, ReLU)
     amplitude = activation.frequency if trained else 1.0
-    taken = pd.DataFrame(outcome.measures["fourier-gap"])[["step", "relaxed", "strict"]]
-    taken = taken if trained else taken[:1]
-    return pd.DataFrame(
-        {
-            "part": TRAINED if trained else RANDOM,
-            "function": THRESHOLD if threshold else SINE,
-            "law": row["model.init"],
-            "task.n": n,
-            "task.k": k,
-            "seed": row["seed"],
-            "step": taken["step"],
-            "solved_at": row["solved_at"],
-            "relaxed": taken["relaxed"] / amplitude,
-            "strict": taken["strict"] / amplitude,
-            "majority": float(theory.majority_gap(n, k)) / (2 if threshold else 1),
-        }
-    )
+    own = {
+        "part": TRAINED if trained else RANDOM,
+        "function": THRESHOLD if threshold else SINE,
+        "law": trial["model.init"],
+        "task.n": n,
+        "task.k": k,
+        "seed": trial["seed"],
+        "solved_at": trial["solved_at"],
+        "majority": float(theory.majority_gap(n, k)) / (2 if threshold else 1),
+    }
+    taken = outcome.measures["fourier-gap"]
+    measured = zip(taken["step"], taken["relaxed"], taken["strict"], strict=True)
+    found = [
+        {**own, "step": step, "relaxed": relaxed / amplitude, "strict": strict / amplitude}
+        for step, relaxed, strict in measured
+    ]
+    return found if trained else found[:1]
 
 
 def plot(table: pd.DataFrame) -> Figure:

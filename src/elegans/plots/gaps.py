@@ -19,8 +19,9 @@ RUNS = 10
 def gap_histograms(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     """Draw a histogram of relaxed gaps for each function and parity, and the gap along training.
 
-    Sign weights all have one gap, drawn as a line, as the majority's is. Gaps along training are drawn up to the step
-    at which each network solved its task, marked by a dot.
+    Sign weights all have one gap, drawn as a line, as the majority's is; half a percent of the others' gaps lie beyond
+    either end of a histogram. Gaps along training are drawn up to the step at which each network solved its task,
+    marked by a dot.
 
     Args:
         table: a row a random neuron and a row a measurement, as the experiment ``fourier-gaps`` makes it.
@@ -57,7 +58,8 @@ def gap_histograms(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
 def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
     laws = {str(law): group["relaxed"].to_numpy(float) for law, group in rows.groupby("law", sort=False)}
     spread = {law: values for law, values in laws.items() if np.ptp(values) > 1e-9}
-    edges: Any = np.histogram_bin_edges(np.concatenate(list(spread.values())), bins=40) if spread else 10
+    together = np.concatenate(list(spread.values()) or [np.zeros(1)])
+    edges = np.linspace(*np.quantile(together, [0.005, 0.995]), 41).tolist()
     for colour, (law, values) in zip(COLOURS, laws.items(), strict=False):
         name = LAWS.get(law.partition(":")[0], law)
         if law in spread:
@@ -84,6 +86,8 @@ def _training(ax: Axes, trained: pd.DataFrame) -> None:
     n, k = trained["task.n"].iloc[0], trained["task.k"].iloc[0]
     ax.set_title(f"{RUNS} neurons learning, n = {n}, k = {k}", loc="left", fontsize=MEDIUM)
     ax.set_yscale("symlog", linthresh=trained["majority"].iloc[0])
+    ax.set_xscale("symlog", linthresh=100)
+    ax.set_xlim(left=0)
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("relaxed gap Γ", fontsize=MEDIUM)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
