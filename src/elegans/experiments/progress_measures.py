@@ -85,10 +85,11 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     ``loss``, ``relevant``, ``irrelevant``, ``leader``, ``movement`` and ``control`` at half of its time to solve.
     """
     found = []
-    for network, rows in identified(trials).groupby(["network", "training.batch_size"], sort=False):
+    for _, rows in identified(trials).groupby(["network", "training.batch_size"], sort=False):
         pairs = _pairs(rows)
         sizes = {"n": rows["task.n"].iloc[0], "k": rows["task.k"].iloc[0]}
-        panel = f"{network[0]}, {network[1]} example{'s' * (network[1] > 1)} a step"
+        batch = int(rows["training.batch_size"].iloc[0])
+        panel = f"{rows['network'].iloc[0]}, {batch} example{'s' * (batch > 1)} a step"
         parts = [_course(*pairs[0]), _weights(pairs[0][0]), *(_at_half(*pair) for pair in pairs)]
         found.append(pd.concat(parts, ignore_index=True).assign(panel=panel, **sizes))
     return pd.concat(found, ignore_index=True)

@@ -59,7 +59,7 @@ def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
     laws = {str(law): group["relaxed"].to_numpy(float) for law, group in rows.groupby("law", sort=False)}
     spread = {law: values for law, values in laws.items() if np.ptp(values) > 1e-9}
     together = np.concatenate(list(spread.values()) or [np.zeros(1)])
-    edges = np.linspace(*np.quantile(together, [0.005, 0.995]), 41).tolist()
+    edges = np.linspace(np.quantile(together, 0.005), np.quantile(together, 0.995), 41).tolist()
     for colour, (law, values) in zip(COLOURS, laws.items(), strict=False):
         name = LAWS.get(law.partition(":")[0], law)
         if law in spread:
