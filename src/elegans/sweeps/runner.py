@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from elegans.errors import StoreError, SweepError, TrialError
 from elegans.probes import Probe
@@ -153,8 +154,9 @@ class _Conductor:
     def conduct(self) -> None:
         """Go on until nothing is missing or a signal comes; leave the store in order in every case."""
         stop = self.crew.stop
+        threads = max(1, usable_cores() // self.crew.workers)  # of BLAS: more than there are cores wait for each other
         try:
-            with _stopped_by_signals(stop):
+            with _stopped_by_signals(stop), threadpool_limits(threads, user_api="blas"):
                 self._work()
                 interrupted = stop.is_set()
                 self._end()
