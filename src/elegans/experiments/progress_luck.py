@@ -193,8 +193,8 @@ NOT_RANDOM_SEARCH = Experiment(
     source=f"{SOURCE}; figure 5.2",
     scales={
         "smoke": Scale(smoke, trials=100, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=10_000, time="about 3 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=1_000_000, time="about 30 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=10_000, time="about half a minute on 2 cores with AVX-512"),
+        "paper": Scale(paper, trials=1_000_000, time="about 15 minutes on 2 cores with AVX-512"),
     },
     analysis=analysis,
     plot=plot,

@@ -107,7 +107,7 @@ NOISY_PARITY = Experiment(
     source=f"{SOURCE}; appendix B.3.6 and figure B.12",
     scales={
         "smoke": Scale(smoke, trials=5, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=25, time="about 5 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=25, time="about half a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=5, time="about an hour on 2 cores with AVX-512"),
     },
     analysis=analysis,

@@ -100,7 +100,7 @@ GROKKING = Experiment(
     source=f"{SOURCE}; figures 5.4 (right) and B.11",
     scales={
         "smoke": Scale(smoke, trials=3, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=10, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=25, time="about 3 hours on 2 cores with AVX-512"),
     },
     analysis=analysis,

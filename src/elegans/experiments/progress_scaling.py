@@ -123,7 +123,7 @@ CONVERGENCE_SCALING = Experiment(
     source=f"{SOURCE}; figures 5.1 (right) and B.6",
     scales={
         "smoke": Scale(smoke, trials=5, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=50, time="about 5 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=50, time="about 3 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=1000, time="months on 2 cores with AVX-512, most of it the transformer"),
     },
     analysis=analysis,

@@ -131,7 +131,7 @@ WIDTH = Experiment(
     source=f"{SOURCE}; figures 5.4 (left) and B.10",
     scales={
         "smoke": Scale(smoke, trials=5, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=50, time="about 5 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=50, time="about half a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=1000, time="months on 2 cores with AVX-512, most of it the widest networks"),
     },
     analysis=analysis,

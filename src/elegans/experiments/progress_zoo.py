@@ -78,8 +78,7 @@ class Panel:
     @property
     def title(self) -> str:
         """The setting in two lines."""
-        rates = f"B = {self.batch_size}, η = {self.learning_rate:g}"
-        return f"({self.identifier}) {self.name}\n({self.n}, {self.k}), {rates}"
+        return f"({self.identifier}) {self.name}\n({self.n}, {self.k}) B={self.batch_size} η={self.learning_rate:g}"
 
 
 FIGURES: dict[str, tuple[Panel, ...]] = {
@@ -242,7 +241,7 @@ TRAINING_CURVES_ZOO = Experiment(
     source=f"{SOURCE}; figures 5.1 (left) and B.2",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about 5 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=5, time="hours on 2 cores with AVX-512, nearly all of it the transformer"),
     },
     analysis=analysis,

@@ -10,15 +10,18 @@ from matplotlib.figure import Figure
 from elegans.errors import ExperimentError
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet, short
 
-NEEDED = ("figure", "panel", "seed", "step", "error")
+NEEDED = ("figure", "panel", "seed", "step", "error", "solved_at")
 FEW = 8
 """Up to so many panels stand four in a row; more stand six in a row."""
+LONGEST = 3
+"""How many times the median time of the solved trials an axis has at the most."""
 
 
 def courses(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     """Draw the minibatch error of every network against steps, one panel a setting, those of a figure together.
 
-    The network with the smallest seed is drawn strongly, the others faintly.
+    The network with the smallest seed is drawn strongly, the others faintly. What goes on long after most have solved
+    is left out.
 
     Args:
         table: a row a trial and point of its curve, as the experiment ``training-curves-zoo`` makes it.
@@ -54,9 +57,11 @@ def _draw(ax: Axes, rows: pd.DataFrame) -> None:
         strong = seed == first
         style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if strong else {"linewidth": 0.6, "alpha": 0.35}
         ax.plot([0, *own["step"]], [0.5, *own["error"]], color=COLOURS[0], **style)
-    ax.set_title(rows["panel"].iloc[0], loc="left", fontsize=SMALL - 0.5)
+    ax.set_title(rows["panel"].iloc[0], loc="left", fontsize=SMALL - 0.8)
     ax.set_ylim(-0.02, 0.62)
-    ax.set_xlim(left=0)
+    solved = rows.groupby("seed")["solved_at"].first().dropna()
+    longest = rows["step"].max()
+    ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
     ax.set_yticks([0, 0.25, 0.5])
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
@@ -71,7 +76,8 @@ def _figure(groups: dict[Any, list[pd.DataFrame]]) -> np.ndarray:
     heights = [0.35 + (1.2 if columns > 4 else 1.35) * -(-count // columns) for columns, count in shapes.values()]
     figure = Figure(figsize=(7.4, sum(heights) + 0.4), layout="constrained")
     note = (
-        "Error on fresh minibatches, averaged between checks, against steps; strong: seed 0. Curves end where solved."
+        "Error on fresh minibatches, averaged between checks, against steps; strong: seed 0. Curves end where solved;\n"
+        f"axes end at {LONGEST} times the median time of the trials that were solved, or before."
     )
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     drawn: list[Axes] = []

@@ -70,15 +70,8 @@ def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
     cumulative = np.cumsum(rows["count"].to_numpy())
     last = right[min(np.searchsorted(cumulative, 0.998 * cumulative[-1]), len(right) - 1)]
     ax.set_xlim(0, last)
-    ax.axvline(first["fastest"], color=GREY, linewidth=0.7)
-    ax.annotate(
-        f"fastest: {first['fastest']:.0f} ",
-        (first["fastest"], 0.97),
-        xycoords=("data", "axes fraction"),
-        fontsize=SMALL,
-        color=GREY,
-        va="top",
-    )
+    label = f"fastest trial: {first['fastest']:.0f}"
+    ax.axvline(first["fastest"], color=GREY, linewidth=0.8, label=label)
     ax.set_xlabel("steps to solve", fontsize=MEDIUM)
     ax.set_ylabel("trials", fontsize=MEDIUM)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))

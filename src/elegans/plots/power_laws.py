@@ -1,5 +1,6 @@
 """Times to solve against a size, both on logarithmic axes: where a power law holds, they lie on a straight line."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, name_
 NEEDED = ("median_steps", "median_low", "median_high", "trials", "exponent", "factor")
 COLUMNS = 3
 """Panels in a row, but for four panels."""
+TITLE = 38
+"""Characters in a line of a panel's title."""
 
 
 def power_laws(
@@ -83,7 +86,7 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
 
 def _describe(ax: Axes, shown: pd.DataFrame, x: str, title: str) -> None:
     quiet(ax)
-    ax.set_title(title, loc="left", fontsize=MEDIUM)
+    ax.set_title(textwrap.fill(title, TITLE), loc="left", fontsize=MEDIUM)
     ax.set_xscale("log")
     ticks = sorted(shown[x].unique())
     ax.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])

@@ -49,7 +49,7 @@ def logarithmic(ax: Axes) -> None:
     ax.set_yscale("log")
     low, high = ax.get_ylim()
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    ax.yaxis.set_minor_formatter(lambda value, _: short(value) if high < 30 * low and f"{value:.0e}"[0] in "25" else "")
+    ax.yaxis.set_minor_formatter(lambda value, _: short(value) if high < 50 * low and f"{value:.0e}"[0] in "25" else "")
     ax.tick_params(axis="y", which="minor", labelsize=SMALL, length=1)
 
 
