@@ -173,8 +173,8 @@ def test_uniform_inputs_teach_nothing_even_with_their_own_first_step():
 
 @pytest.mark.slow
 def test_three_digits_are_learned_by_the_network_alone_and_one_by_all():
-    """Strips of the bundled digits, 20 epochs of 20000. Measured at this seed: 75% at k = 3 for the network and 51 to 53%
-    for predictors, 93 to 96% at k = 1. Held-out accuracies of 10000 strips have standard errors below 0.005."""
+    """Strips of the bundled digits, 20 epochs of 20000. At this seed: 75% at k = 3 for the network and 51 to 53% for
+    predictors, 93 to 96% at k = 1. Held-out accuracies of 10000 strips have standard errors below 0.005."""
 
     def accuracy(k, name):
         trial = digit_parity.trial(k, digit_parity.MODELS[name], "digits", 20_000, 20)
