@@ -247,8 +247,8 @@ BIASED_PARITY = Experiment(
     shows="A two-layer network learns biased parities, on which linear predictors keep a hinge loss of one half",
     source=f"{SOURCE}; Theorems 2 and 3 (which the paper does not simulate)",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=3, time="minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=1, time="about 15 seconds"),
+        "laptop": Scale(laptop, trials=3, time="about 8 minutes of processor time"),
         "paper": Scale(paper, trials=10, time="hours on 2 cores"),
     },
     analysis=analysis,

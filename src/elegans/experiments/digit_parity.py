@@ -143,9 +143,9 @@ DIGIT_PARITY = Experiment(
     shows="The parity of three digits is learned by a network, and hardly by predictors linear in fixed features",
     source=f"{SOURCE}; figure 1",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=3, time="minutes on 2 cores"),
-        "paper": Scale(paper, trials=1, time="about 40 minutes on 2 cores; needs MNIST"),
+        "smoke": Scale(smoke, trials=1, time="about 30 seconds"),
+        "laptop": Scale(laptop, trials=3, time="about 4 minutes of processor time"),
+        "paper": Scale(paper, trials=1, time="about 17 minutes of processor time; needs MNIST"),
     },
     analysis=analysis,
     plot=plot,

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from elegans import random
 from elegans.errors import ExperimentError
@@ -60,6 +61,7 @@ def _curves(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_ylim(0.45, 1.02)
     ax.set_xlim(left=0)
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("epochs", fontsize=MEDIUM)
     quiet(ax)
 
