@@ -124,8 +124,8 @@ class _Loop:
                 self.pace = max(1, int((self.step - first) * PACE / spent))
             if self.stopped():
                 return False
-            if self.looks and self.diverged_at[0] >= 0:
-                self.step = self._next_event(own=False)
+            if len(self.running) == 1 and self.diverged_at[0] >= 0:  # no step moves it any more
+                self.step = self._next_event(own=False) if self.looks else target
                 break
             if self.mistakes is not None:
                 break
