@@ -201,6 +201,13 @@ def test_a_box_of_times_has_its_quartiles_whiskers_and_the_time_of_random_search
     assert found["random_search"] == pytest.approx(1 / (1 - (1 - 1 / 120) ** 4))
 
 
+def test_a_box_of_times_has_no_upper_end_where_few_trials_are_solved():
+    base = configuration("ii", 10, 3).replace("model.width", 4)
+    (found,) = widths(rows(base, [100.0, math.nan, math.nan, math.nan, math.nan])).to_dict("records")
+    assert (found["whisker_low"], found["fastest"]) == (100.0, 100.0)
+    assert math.isinf(found["lower"]) and math.isinf(found["upper"]) and math.isinf(found["whisker_high"])
+
+
 def test_networks_narrower_than_the_parity_need_only_learn_weakly():
     for one in EXPERIMENTS["width"].scales["laptop"].sweep(1):
         weak = one.success.error == 0.45 and one.success.consecutive == 10

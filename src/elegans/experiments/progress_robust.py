@@ -154,7 +154,7 @@ ROBUST_SPACE = Experiment(
     source=f"{SOURCE}; section 5.3.1 and figures B.3 to B.5",
     scales={
         "smoke": Scale(SMOKE.sweep, trials=2, time="about 5 seconds"),
-        "laptop": Scale(LAPTOP.sweep, trials=5, time="about 15 minutes on 2 cores with AVX-512"),
+        "laptop": Scale(LAPTOP.sweep, trials=5, time="about 5 minutes on 2 cores with AVX-512"),
         "paper": Scale(PAPER.sweep, trials=25, time="weeks on 2 cores with AVX-512"),
     },
     analysis=analysis,

@@ -82,8 +82,10 @@ def _times(trials: pd.DataFrame) -> list[pd.Series]:
 def _box(times: np.ndarray) -> dict[str, float]:
     times = np.sort(np.where(np.isnan(times), np.inf, times))
     lower, upper = (np.nan_to_num(quantile(times, share), nan=np.inf) for share in (0.25, 0.75))
-    reach = 1.5 * (upper - lower) if np.isfinite(upper) else np.inf
-    inside = times[(times >= lower - reach) & (times <= upper + reach)]
+    inside = times  # where the upper quartile is infinite, so are the whiskers
+    if np.isfinite(upper):
+        reach = 1.5 * (upper - lower) if np.isfinite(upper) else np.inf
+    inside = times if np.isinf(reach) else times[(times >= lower - reach) & (times <= upper + reach)]
     return {
         "lower": lower,
         "upper": upper,
