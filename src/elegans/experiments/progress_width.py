@@ -84,8 +84,8 @@ def _box(times: np.ndarray) -> dict[str, float]:
     lower, upper = (np.nan_to_num(quantile(times, share), nan=np.inf) for share in (0.25, 0.75))
     inside = times  # where the upper quartile is infinite, so are the whiskers
     if np.isfinite(upper):
-        reach = 1.5 * (upper - lower) if np.isfinite(upper) else np.inf
-    inside = times if np.isinf(reach) else times[(times >= lower - reach) & (times <= upper + reach)]
+        reach = 1.5 * (upper - lower)
+        inside = times[(times >= lower - reach) & (times <= upper + reach)]
     return {
         "lower": lower,
         "upper": upper,

@@ -75,8 +75,8 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return networks up to 1024 dimensions and kernels up to 128: no published sizes."""
-    return learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 128), trials)
+    """Return networks up to 1024 dimensions and kernels up to 120: no published sizes."""
+    return learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials)
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:

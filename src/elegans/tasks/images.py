@@ -1,6 +1,7 @@
 """Images of digits: scikit-learn's own, MNIST, or a file's."""
 
 import os
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -88,7 +89,8 @@ def _openml() -> Images:
     from sklearn.datasets import fetch_openml
 
     try:
-        found = fetch_openml("mnist_784", version=1, as_frame=False)
+        with warnings.catch_warnings(action="ignore"):  # of each attempt: the last one's error says enough
+            found = fetch_openml("mnist_784", version=1, as_frame=False)
     except OSError as error:
         raise TrialError(f"mnist must be in a file named by {MNIST_FILE}, or come from OpenML: {error}") from None
     x, y = found.data.astype(np.uint8).reshape(-1, 28, 28), found.target.astype(np.uint8)
