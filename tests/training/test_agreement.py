@@ -127,7 +127,7 @@ MODELS = {
     "no bias": el.MLP(width=20, hidden_bias=False, output_bias=False),
     "form": el.PolyNet(degree=1),
     "polynet": el.PolyNet(degree=3),
-    "larger polynet": el.PolyNet(degree=7, init=el.GaussianInit(deviation=0.3)),
+    "larger polynet": el.PolyNet(degree=7, init=el.GaussianInit(deviation=0.2)),
     "largest polynet": el.PolyNet(degree=64, init=el.GaussianInit(deviation=0.25)),
 }
 CONVENTIONS = ["gradient", "parameters"]
