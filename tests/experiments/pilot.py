@@ -15,7 +15,7 @@ from scipy.stats import fisher_exact
 
 import elegans as el
 from elegans.analysis import median, median_interval, wilson
-from elegans.experiments.pareto import trial
+from elegans.experiments.pareto.frontier import trial
 
 SIZES = (300, 600, 1000, 2000, 10_000, None)
 TRIALS = 5

@@ -7,7 +7,7 @@ import pytest
 
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
-from elegans.experiments.pareto import SIZES
+from elegans.experiments.pareto.frontier import SIZES
 from elegans.models import SeededInit
 from elegans.tasks.images import is_at_hand
 from elegans.training.engines import ENGINES

@@ -11,9 +11,9 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.analysis.prediction import HALF
-from elegans.experiments import progress_gaps as gaps
 from elegans.experiments import run_experiment
-from elegans.experiments.hidden_progress import configuration
+from elegans.experiments.progress import gaps
+from elegans.experiments.progress.configurations import configuration
 from elegans.probes import TestLoss, WeightMovement
 from elegans.training.engines import ENGINES
 

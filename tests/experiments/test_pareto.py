@@ -14,9 +14,9 @@ from scipy.stats import fisher_exact
 import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
-from elegans.experiments.pareto import trial
-from elegans.experiments.pareto_tickets import RETRAINED
-from elegans.experiments.pareto_zoom import spaced
+from elegans.experiments.pareto.frontier import trial
+from elegans.experiments.pareto.tickets import RETRAINED
+from elegans.experiments.pareto.zoom import spaced
 from elegans.training.engines import ENGINES
 
 PARETO = (

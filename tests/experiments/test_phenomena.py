@@ -10,7 +10,7 @@ from scipy.stats import binomtest, fisher_exact
 
 import elegans as el
 from elegans.analysis import cells
-from elegans.experiments.pareto import INITS, trial
+from elegans.experiments.pareto.frontier import INITS, trial
 from elegans.training.engines import ENGINES
 
 pytestmark = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="hours without the fused engine")

@@ -10,17 +10,17 @@ import pytest
 
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
-from elegans.experiments.hidden_progress import CONFIGURATIONS, configuration
-from elegans.experiments.progress_luck import analysis as luck
-from elegans.experiments.progress_luck import findings as luck_findings
-from elegans.experiments.progress_robust import LAPTOP, PAPER
-from elegans.experiments.progress_robust import analysis as robust
-from elegans.experiments.progress_robust import findings as robust_findings
-from elegans.experiments.progress_scaling import analysis as scaling
-from elegans.experiments.progress_scaling import findings as scaling_findings
-from elegans.experiments.progress_tables import identified, timed
-from elegans.experiments.progress_width import analysis as widths
-from elegans.experiments.progress_zoo import FIGURES
+from elegans.experiments.progress.configurations import CONFIGURATIONS, configuration
+from elegans.experiments.progress.luck import analysis as luck
+from elegans.experiments.progress.luck import findings as luck_findings
+from elegans.experiments.progress.robust import LAPTOP, PAPER
+from elegans.experiments.progress.robust import analysis as robust
+from elegans.experiments.progress.robust import findings as robust_findings
+from elegans.experiments.progress.scaling import analysis as scaling
+from elegans.experiments.progress.scaling import findings as scaling_findings
+from elegans.experiments.progress.tables import identified, timed
+from elegans.experiments.progress.width import analysis as widths
+from elegans.experiments.progress.zoo import FIGURES
 from elegans.models import SeededInit
 from elegans.training.engines import ENGINES
 

@@ -12,11 +12,11 @@ import pytest
 import elegans as el
 from elegans.analysis import components, grokking_delay, quantile
 from elegans.experiments import EXPERIMENTS
-from elegans.experiments.hidden_progress import configuration
-from elegans.experiments.progress_luck import common
-from elegans.experiments.progress_noise import noisy
-from elegans.experiments.progress_samples import samples
-from elegans.experiments.progress_width import widths
+from elegans.experiments.progress.configurations import configuration
+from elegans.experiments.progress.luck import common
+from elegans.experiments.progress.noise import noisy
+from elegans.experiments.progress.samples import samples
+from elegans.experiments.progress.width import widths
 from elegans.training.engines import ENGINES
 
 pytestmark = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="slow without the fused engine")

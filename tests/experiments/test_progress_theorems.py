@@ -9,15 +9,15 @@ import pytest
 import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
-from elegans.experiments.hidden_progress import configuration
-from elegans.experiments.progress_disjoint import analysis as disjoint
-from elegans.experiments.progress_disjoint import plateaus as plateau_sweep
-from elegans.experiments.progress_layers import first_gradient, signal
-from elegans.experiments.progress_layers import trial as layers
-from elegans.experiments.progress_plateau import analysis as plateau
-from elegans.experiments.progress_plateau import networks
-from elegans.experiments.progress_plateau import probes as plateau_probes
-from elegans.experiments.progress_theorems import feature_trial
+from elegans.experiments.progress.configurations import configuration
+from elegans.experiments.progress.disjoint import analysis as disjoint
+from elegans.experiments.progress.disjoint import plateaus as plateau_sweep
+from elegans.experiments.progress.layers import first_gradient, signal
+from elegans.experiments.progress.layers import trial as layers
+from elegans.experiments.progress.plateau import analysis as plateau
+from elegans.experiments.progress.plateau import networks
+from elegans.experiments.progress.plateau import probes as plateau_probes
+from elegans.experiments.progress.theorems import feature_trial
 from elegans.plots import disjoint_courses, disjoint_descents, feature_steps, plateaus, success_grid
 from elegans.tasks.base import corners
 

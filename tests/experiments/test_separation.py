@@ -9,8 +9,10 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.errors import ExperimentError
-from elegans.experiments import EXPERIMENTS, biased_parity, digit_parity, run_experiment
-from elegans.experiments.biased_parity import ABLATIONS, LEARNERS, arms
+from elegans.experiments import EXPERIMENTS, run_experiment
+from elegans.experiments.parities import biased as biased_parity
+from elegans.experiments.parities import digits as digit_parity
+from elegans.experiments.parities.biased import ABLATIONS, LEARNERS, arms
 from elegans.plots import digit_curves, predictors
 from elegans.probes import ComponentLosses, PredictorSize
 
@@ -46,7 +48,7 @@ def test_losses_are_taken_on_each_part_and_weighted_by_its_probability():
         wrong=lambda stream, index: np.zeros(len(index), bool),
     )
     found = ComponentLosses(examples=20_000).measure(snapshot)
-    signs = theory.fourier.sign_table(9)
+    signs = theory.sparse.fourier.sign_table(9)
     parts = {"d1": 0.0, "d2": 1.0}
     for part, mix in parts.items():
         table = theory.biased_table(9, (0, 1, 2), mix)

@@ -14,9 +14,9 @@ import elegans as el
 from elegans import theory
 from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
-from elegans.experiments.xor_phases import trial
-from elegans.experiments.xor_samples import KERNELS, analysis, learners
-from elegans.experiments.xor_variants import VARIANTS, variants
+from elegans.experiments.xor.phases import trial
+from elegans.experiments.xor.samples import KERNELS, analysis, learners
+from elegans.experiments.xor.variants import VARIANTS, variants
 from elegans.plots import xor_features, xor_phases, xor_samples
 from elegans.probes import XORMargins, XORParts
 

@@ -7,7 +7,7 @@ import pytest
 
 import elegans as el
 from elegans import theory
-from elegans.theory.fourier import sign_table
+from elegans.theory.sparse.fourier import sign_table
 
 
 @pytest.mark.parametrize("k, places", [(3, (1, 4, 7)), (5, (0, 2, 3, 8, 9))])

@@ -8,7 +8,7 @@ import pytest
 
 import elegans as el
 from elegans import theory
-from elegans.theory.fourier import sign_table
+from elegans.theory.sparse.fourier import sign_table
 
 ROUNDING = 1e-11
 """What rounding may have moved a preactivation off 0 or 6."""

@@ -7,9 +7,9 @@ import pytest
 
 import elegans as el
 from elegans import theory
-from elegans.theory.fourier import sign_table
-from elegans.theory.xor_noise import noise_sums
-from elegans.theory.xor_surrogate import PHASE_ONE_RATE
+from elegans.theory.sparse.fourier import sign_table
+from elegans.theory.xor.noise import noise_sums
+from elegans.theory.xor.surrogate import PHASE_ONE_RATE
 
 
 def draw(*shape, seed=0):

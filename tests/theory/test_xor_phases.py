@@ -8,8 +8,8 @@ from test_xor_gradients import draw, networks
 
 import elegans as el
 from elegans import theory
-from elegans.theory.fourier import sign_table
-from elegans.theory.xor_surrogate import PHASE_ONE_RATE
+from elegans.theory.sparse.fourier import sign_table
+from elegans.theory.xor.surrogate import PHASE_ONE_RATE
 
 
 def aligned(p, d, noise=1e-6, size=1.0, seed=0):

@@ -22,7 +22,7 @@ def network(init, width=20, task=TASK):
 def whole(task):
     """Return all inputs of a task, their labels and their probabilities."""
     table = theory.biased_table(task.n, task.support, task.mix)
-    signs = theory.fourier.sign_table(task.n)
+    signs = theory.sparse.fourier.sign_table(task.n)
     return signs.astype(np.float32) * np.float32(task.n**-0.5), table.label, table.probability
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.experiments.hidden_progress import configuration
+from elegans.experiments.progress.configurations import configuration
 from elegans.models import Success
 from elegans.training import SGD, Piecewise
 from elegans.training.engines import Engine, FusedEngine

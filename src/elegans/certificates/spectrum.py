@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from elegans.certificates.network import DOUBLE, Network, gamma, network_of
 from elegans.errors import CertificateError
-from elegans.theory.fourier import fourier_coefficients, set_index, sign_table
+from elegans.theory.sparse.fourier import fourier_coefficients, set_index, sign_table
 from elegans.training.outcome import Outcome
 
 LARGEST_N = 20

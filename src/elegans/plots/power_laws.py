@@ -28,7 +28,7 @@ def power_laws(
     the trials are solved. Dashed lines are the fits; the legend gives their exponents.
 
     Args:
-        table: a row a cell, as ``elegans.experiments.progress_tables.timed`` makes it, with the ``exponent`` and the
+        table: a row a cell, as ``elegans.experiments.progress.tables.timed`` makes it, with the ``exponent`` and the
             ``factor`` of its curve's power law.
         x: the column of the size.
         curve: the column whose values are the curves.

@@ -12,7 +12,7 @@ from elegans.models import Activation, Model, PolyNet, Power, Sinusoid
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
-from elegans.theory.activation_spectra import LARGEST_ENUMERATED
+from elegans.theory.progress.activation_spectra import LARGEST_ENUMERATED
 
 ROUNDING = 1e-12
 """Gaps that are 0 come out as large as this where a closed form rounds."""

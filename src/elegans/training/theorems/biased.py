@@ -18,7 +18,7 @@ from elegans import random, theory
 from elegans.models import Init, ReLU6
 from elegans.models.inits import Layers
 from elegans.tasks import BiasedParity, Task
-from elegans.theory.biased_step import BiasedNetwork, NeuronReport
+from elegans.theory.biased.step import BiasedNetwork, NeuronReport
 from elegans.training.optimisers import SGD, LayerRates
 
 Form = Literal["mirror", "antipodal"]

@@ -12,7 +12,7 @@ from elegans import random, theory
 from elegans.models import Init
 from elegans.tasks import SparseParity
 from elegans.theory.domain import Form, require_over_sparse
-from elegans.theory.over_sparse import OFFSET
+from elegans.theory.sparse.over_sparse import OFFSET
 from elegans.training.optimisers import Training
 from elegans.training.theorems.layerwise import Layerwise, MirroredInit, Parameters, Step, large, random_rows
 from elegans.training.theorems.readouts import Construction

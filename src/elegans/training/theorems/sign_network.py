@@ -11,7 +11,7 @@ from pydantic import SerializeAsAny
 from elegans import random, theory
 from elegans.models import Init, Model
 from elegans.tasks import Regime, Sample, SparseParity, Task
-from elegans.theory.gaps import require_majority_gap
+from elegans.theory.progress.gaps import require_majority_gap
 from elegans.training.optimisers import Training
 from elegans.training.theorems.layerwise import Layerwise, MirroredInit, Parameters, Step
 from elegans.training.theorems.readouts import Construction, FreshDescent, Readout
