@@ -13,6 +13,10 @@ class TrialError(ElegansError, ValueError):
     """A task, regime, model, training or trial that breaks a rule."""
 
 
+class GroupError(ElegansError, ValueError):
+    """A group that does not exist, a table that is no group's, or irreps that theory does not cover."""
+
+
 class EngineError(ElegansError):
     """An engine that does not exist, does not work here, or cannot take a trial."""
 
