@@ -1,0 +1,306 @@
+"""Networks for tables, several trained side by side: what they are, and how they are fitted.
+
+Networks are arrays and training is a loop over matrix products of a BLAS library: nothing is compiled, so a new number
+of rows, members or features costs nothing. Each member has a seed of its own, from which its initial weights and the
+orders of its epochs follow (``elegans.random``): it is the same network alone or beside others.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from elegans import random
+from elegans.models.inits import DenseInit, Init, SparseInit
+from elegans.tabular.descent import Data, Stop, forward, share_out, train_epoch
+
+HEADS = ("logistic", "softmax", "square")
+OPTIMISERS = ("sgd", "adamw")
+INIT_LAYERS = ("first", "all")
+DTYPES = ("float32", "float64")
+_BLOCK = 2**22
+"""Numbers in the widest layer's array when outputs are computed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What networks are and how they are trained.
+
+    Args:
+        hidden: the numbers of neurons of the hidden layers, the first layer's first; see ``layers``.
+        head: ``logistic`` (one output, classes 0 and 1), ``softmax`` (one output a class) or ``square`` (half the
+            squared error, summed over targets).
+        init: the law of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
+            weights are uniform on plus or minus 1/sqrt(fan-in).
+        init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
+        optimiser: ``sgd``, its decay a part of the gradient, or ``adamw``, its decay apart (Loshchilov and Hutter,
+            2019).
+        learning_rate: above 0.
+        weight_decay: of all weights and biases, at least 0.
+        batch_size: rows a step, at least 1; an epoch's last step takes what is left.
+        epochs: passes over the rows, at least 0.
+        dtype: of all arithmetic, ``float32`` or ``float64``.
+
+    Raises:
+        ValueError: a setting breaks its rule.
+    """
+
+    hidden: tuple[int, ...] = (300, 300)
+    head: Literal["logistic", "softmax", "square"] = "logistic"
+    init: Init | str = "sparse:2"
+    init_layers: Literal["first", "all"] = "first"
+    optimiser: Literal["sgd", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_size: int = 256
+    epochs: int = 100
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
+        object.__setattr__(self, "init", Init.parse(self.init))
+        choices = {"head": HEADS, "init_layers": INIT_LAYERS, "optimiser": OPTIMISERS, "dtype": DTYPES}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={getattr(self, name)!r}")
+        rules = {
+            "hidden must be one or more widths of at least 1": bool(self.hidden) and min(self.hidden) >= 1,
+            "learning_rate must be above 0 and finite": 0 < self.learning_rate < np.inf,
+            "weight_decay must be at least 0 and finite": 0 <= self.weight_decay < np.inf,
+            "batch_size must be at least 1": self.batch_size >= 1,
+            "epochs must be at least 0": self.epochs >= 0,
+        }
+        for rule, kept in rules.items():
+            name = rule.split()[0]
+            if not kept:
+                raise ValueError(f"{rule}: {name}={getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What a callback is told after every epoch.
+
+    Args:
+        number: epochs done in this training, from 1.
+        losses: each member's mean loss over the epoch's minibatches, shape (members,); not a number for a member that
+            did not train.
+        networks: the networks as they are now.
+    """
+
+    number: int
+    losses: Float[np.ndarray, " members"]
+    networks: "Networks"
+
+
+Callback = Callable[[Epoch], Any]
+"""Called after every epoch; returns which members are to stop (one truth value for all, or one a member), or None."""
+
+
+@dataclass
+class Networks:
+    """Networks of one shape, each with its own seed, weights and state of the optimiser.
+
+    Args:
+        settings: their description.
+        seeds: one a member, from 0 to 2^64 - 1.
+        layers: the weights, one array a layer: (members, fan-out, fan-in + 1), the last column the biases.
+        moments: AdamW's running means of gradients and of their squares, two arrays a layer; none with ``sgd``.
+        steps: steps taken, one a member.
+        epochs: whole epochs taken, one a member.
+    """
+
+    settings: Settings
+    seeds: list[int]
+    layers: list[Float[np.ndarray, "members fan_out fan_in1"]]
+    moments: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    steps: Int[np.ndarray, " members"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    epochs: Int[np.ndarray, " members"] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def inputs(self) -> int:
+        """How many features a row has."""
+        return int(self.layers[0].shape[2]) - 1
+
+    @property
+    def heads(self) -> int:
+        """How many outputs there are."""
+        return int(self.layers[-1].shape[1])
+
+    def outputs(self, X: Float[Any, "rows features"]) -> Float[np.ndarray, "members rows heads"]:
+        """Return each member's outputs on rows: log-odds, logits or targets."""
+        X = with_ones(X, self.settings.dtype)
+        result = np.empty((len(self), len(X), self.heads), X.dtype)
+        block = max(1, _BLOCK // max(self.settings.hidden))
+
+        def predict(member: int) -> None:
+            weights = [layer[member] for layer in self.layers]
+            for begin in range(0, len(X), block):
+                result[member, begin : begin + block] = forward(weights, X[begin : begin + block])
+
+        for _ in share_out(predict, range(len(self))):
+            pass
+        return result
+
+    def mean_loss(
+        self, X: Float[Any, "rows features"], y: Any, weights: Float[Any, " rows"] | None = None
+    ) -> Float[np.ndarray, " members"]:
+        """Return each member's mean loss on rows, weighted where weights are given."""
+        data = Data.of(X, y, self.settings, self.heads, weights)
+        outputs = self.outputs(X)
+        return np.array([np.average(data.losses(each, slice(None)), weights=data.weights) for each in outputs])
+
+    def train(
+        self,
+        X: Float[Any, "rows features"],
+        y: Any,
+        *,
+        weights: Float[Any, " rows"] | None = None,
+        rows: Int[Any, "members count"] | None = None,
+        epochs: int | None = None,
+        callback: Callback | None = None,
+        stop: Stop | None = None,
+    ) -> Float[np.ndarray, "epochs members"]:
+        """Train on rows from where these networks stand, and return the loss of each epoch and member.
+
+        Args:
+            X: finite numbers, one row an example.
+            y: classes 0, 1, … (rows,), or real targets (rows,) or (rows, targets).
+            weights: of the rows, at least 0, not all 0; only their ratios count.
+            rows: which rows each member sees, or None for all of them.
+            epochs: how many; by default ``settings.epochs``.
+            callback: called after every epoch.
+            stop: ends the training within a step once it is set or its time is over.
+
+        Raises:
+            ValueError: sizes that do not fit, or an output that the head cannot have.
+        """
+        data = Data.of(X, y, self.settings, self.heads, weights)
+        if data.inputs.shape[1] - 1 != self.inputs:
+            raise ValueError(f"X must have as many features as the networks: {X.shape[1]}, not {self.inputs}")
+        shares = data.shares(rows, len(self))
+        stop = stop or Stop()
+        going = np.ones(len(self), bool)
+        losses: list[np.ndarray] = []
+        left = self.settings.epochs if epochs is None else epochs
+        span = 1 if callback is not None else left
+
+        def work(member: int) -> list[float]:
+            return [train_epoch(self, member, data, shares[member], stop) for _ in range(span) if not stop]
+
+        while left > 0 and going.any() and not stop:
+            members = np.flatnonzero(going)
+            found = list(share_out(work, members.tolist(), stop))
+            done = np.full((max(map(len, found)), len(self)), np.nan)
+            for member, values in zip(members, found, strict=True):
+                done[: len(values), member] = values
+            losses.extend(done)
+            left -= span
+            if callback is not None and len(done):
+                told = callback(Epoch(len(losses), done[0], self))
+                going &= ~np.asarray(False if told is None else told, bool)
+        return np.array(losses).reshape(len(losses), len(self))
+
+    def select(self, members: Sequence[int]) -> "Networks":
+        """Return copies of some of the networks."""
+        chosen = list(members)
+        return Networks(
+            self.settings,
+            [self.seeds[member] for member in chosen],
+            [layer[chosen] for layer in self.layers],
+            [(first[chosen], second[chosen]) for first, second in self.moments],
+            self.steps[chosen],
+            self.epochs[chosen],
+        )
+
+    def put(self, member: int, other: "Networks", index: int = 0) -> None:
+        """Give a member the weights and the optimiser's state of a network of ``other``."""
+        for mine, its in zip(self._arrays(), other._arrays(), strict=True):
+            mine[member] = its[index]
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [*self.layers, *itertools.chain(*self.moments), self.steps, self.epochs]
+
+
+def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1) -> Networks:
+    """Draw networks.
+
+    Args:
+        settings: their description.
+        seeds: one a member, from 0 to 2^64 - 1.
+        inputs: how many features a row has.
+        heads: how many outputs there are: 1 for ``logistic``, else the number of classes or targets.
+
+    Raises:
+        ValueError: an initialisation with more non-zeros than inputs, or no seed.
+    """
+    if not seeds:
+        raise ValueError("there must be at least one seed: seeds=[]")
+    _check_init(settings, inputs)
+    sizes = [inputs, *settings.hidden, heads]
+    layers = [
+        np.empty((len(seeds), fan_out, fan_in + 1), settings.dtype) for fan_in, fan_out in itertools.pairwise(sizes)
+    ]
+    for member, seed in enumerate(seeds):
+        for layer, drawn in zip(layers, _draw(settings, seed, sizes), strict=True):
+            layer[member, :, :-1], layer[member, :, -1] = drawn
+    adaptive = settings.optimiser == "adamw"
+    moments = [(np.zeros_like(layer), np.zeros_like(layer)) for layer in layers] if adaptive else []
+    counts = np.zeros(len(seeds), np.int64)
+    return Networks(settings, [int(seed) for seed in seeds], layers, moments, counts, counts.copy())
+
+
+def fit(
+    X: Float[Any, "rows features"],
+    y: Any,
+    settings: Settings,
+    seeds: Sequence[int],
+    *,
+    weights: Float[Any, " rows"] | None = None,
+    rows: Int[Any, "members count"] | None = None,
+    callback: Callback | None = None,
+    stop: Stop | None = None,
+) -> Networks:
+    """Draw networks, one a seed, and train them side by side; see ``start`` and ``Networks.train``."""
+    target = np.asarray(y)
+    heads = {"logistic": 1, "softmax": int(target.max(initial=0)) + 1}.get(
+        settings.head, target[0].size if len(target) else 1
+    )
+    networks = start(settings, seeds, np.shape(X)[1], heads)
+    networks.train(X, y, weights=weights, rows=rows, callback=callback, stop=stop)
+    return networks
+
+
+def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "rows features1"]:
+    """Return rows with a last column of ones, which the biases multiply."""
+    X = np.asarray(X)
+    joined = np.ones((X.shape[0], X.shape[1] + 1), dtype)
+    joined[:, :-1] = X
+    return joined
+
+
+def _draw(settings: Settings, seed: int, sizes: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Draw weights and biases of every layer with the keys that ``DeepMLP`` gives them."""
+    key, dense = random.stream(seed, "init"), DenseInit()
+    last = len(sizes) - 2
+    for depth, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
+        chosen = depth < last and (depth == 0 or settings.init_layers == "all")
+        law = Init.parse(settings.init) if chosen else dense
+        bias = dense.entries(key.fold(2 * depth + 1), (fan_out,), fan_in, fan_out)
+        yield law.weights(key.fold(2 * depth), fan_out, fan_in), bias
+
+
+def _check_init(settings: Settings, inputs: int) -> None:
+    init = settings.init
+    narrowest = min([inputs, *settings.hidden[:-1]] if settings.init_layers == "all" else [inputs])
+    if isinstance(init, SparseInit) and init.nonzeros > narrowest:
+        raise ValueError(
+            "a sparse init must not have more non-zeros than its layer has inputs: "
+            f"nonzeros={init.nonzeros}, n_features={inputs}"
+            + (f", narrowest layer {narrowest}" if narrowest < inputs else "")
+        )
