@@ -1,0 +1,330 @@
+"""What a finite group is here: a multiplication table with the representations that theory reads from it.
+
+A group is a component, so it is written as a name (``S4``, ``S3xZ2``) or a record, and equal groups are equal records.
+What is computed from it is computed once for all groups of the same content, and only when it is asked for: the
+classes and characters of S_8 never need its table of 40320^2 products.
+
+Source of the notation: thesis, chapter 7 and appendix D; Serre, "Linear Representations of Finite Groups" (1977).
+"""
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+from jaxtyping import Float64, Int32, Int64, Num
+
+from elegans.component import Component
+from elegans.errors import GroupError, TrialError
+
+LARGEST_ORDER = 5040
+"""The order, 7!, up to which elements, tables and matrices are made; characters of S_n go further."""
+TOLERANCE = 1e-10
+"""How far matrices may be from a homomorphism and from unitary, entry by entry, and characters from whole numbers."""
+
+_Member = TypeVar("_Member", bound="Group")
+_Value = TypeVar("_Value")
+
+_NAMES = {"S": "symmetric", "A": "alternating", "D": "dihedral", "Z": "cyclic"}
+_FILES = (".csv", ".json", ".npy")
+
+
+@dataclass(frozen=True, eq=False)
+class Irrep:
+    """An irreducible representation R of a finite group, by orthogonal or unitary matrices.
+
+    Args:
+        name: what it is called among the irreps of its group.
+        dimension: d, the size of its matrices.
+        character: tr R on each conjugacy class, shape (classes,): float64 where it is real, complex128 otherwise.
+        indicator: Frobenius and Schur's, the mean of tr R(g^2): 1 where R can be written by real matrices, 0 where its
+            character is not real, -1 where its character is real but its matrices cannot be.
+        build: makes the matrices, when they are first asked for.
+    """
+
+    name: str
+    dimension: int
+    character: Num[np.ndarray, " classes"]
+    indicator: int
+    build: Callable[[], Num[np.ndarray, "order d d"]]
+
+    @cached_property
+    def matrices(self) -> Num[np.ndarray, "order d d"]:
+        """R(g) for every element g, shape (order, d, d), with R(ab) = R(a) R(b).
+
+        Real orthogonal (float64) where the indicator is 1, complex unitary otherwise.
+
+        Raises:
+            GroupError: the group has more than 5040 elements.
+        """
+        matrices: Num[np.ndarray, "order d d"] = frozen(self.build())
+        return matrices
+
+
+class Group(Component, family=True):
+    """A finite group; its elements are numbered from 0, the identity.
+
+    Written as a name: ``Z7`` (cyclic), ``S4`` (symmetric), ``A5`` (alternating), ``D4`` (dihedral, of order 8),
+    ``Z2^3``, products such as ``S4xZ2``, or the path of a file that holds a multiplication table.
+    A class of your own defines ``name``, ``order`` and ``make_table``; the other ``make_`` methods have defaults.
+
+    Raises:
+        GroupError: the name is unknown, a parameter is out of range, or a table is no group's.
+    """
+
+    host_only = True
+
+    def __init__(self, **fields: Any) -> None:
+        """Validate the fields; see the class for what they are."""
+        try:
+            super().__init__(**fields)
+        except TrialError as error:
+            raise GroupError(str(error)) from None
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Make a group from its name, the path of a file with its table, a record with a ``kind``, or a group.
+
+        Raises:
+            GroupError: there is no such group; the message says how groups are written.
+        """
+        try:
+            return super().parse(value)
+        except TrialError as error:
+            raise GroupError(str(error)) from None
+
+    @classmethod
+    def from_table(cls, table: Any, names: Any = None, title: str | None = None) -> "Group":
+        """Make a group from a multiplication table.
+
+        The identity may have any number; it is moved to the first place, and the others keep their order.
+
+        Args:
+            table: whole numbers (order, order): that of the product ab in row a and column b.
+            names: of the elements, in the table's order; their numbers by default.
+            title: the group's name, ``group of order n`` by default.
+
+        Raises:
+            GroupError: this is no group's table; the message names the elements at which it fails.
+        """
+        rows = np.asarray(table).tolist()
+        return cls._member("table")(rows=rows, names=None if names is None else tuple(names), title=title)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Group":
+        """Make a group from a file that holds a multiplication table, as ``from_table`` takes it.
+
+        Args:
+            path: a ``.csv`` file of whole numbers, the names of the elements above them or not; a ``.npy`` array; or a
+                ``.json`` file: a list of lists, or a record with ``table`` and, if you like, ``names`` and ``name``.
+                A group without a name is called like its file.
+
+        Raises:
+            GroupError: the file cannot be read, or holds no group's table.
+        """
+        from elegans.groups.tables import read
+
+        return cls.from_table(**read(Path(path)))
+
+    @classmethod
+    def _from_text(cls, text: str) -> dict[str, Any]:
+        if Path(text).suffix in _FILES:
+            return cls.from_file(text).model_dump()
+        if text.partition(":")[0] in cls._members:
+            return super()._from_text(text)
+        factors = [record for part in text.split("x") for record in _named(part, text)]
+        return factors[0] if len(factors) == 1 else {"kind": "direct-product", "factors": factors}
+
+    def label(self) -> str:
+        """Return the name."""
+        return self.name
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the group is called: ``S4``, ``S4xZ2``."""
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """The number of elements."""
+
+    @abstractmethod
+    def make_table(self) -> Any:
+        """Compute ``table``; called once."""
+
+    def make_elements(self) -> tuple[str, ...]:
+        """Compute ``elements``; by default their numbers."""
+        return tuple(map(str, range(self.order)))
+
+    def make_class_of(self) -> Any:
+        """Compute ``class_of``; by default by conjugation, classes in the order of their first elements."""
+        return conjugacy_classes(self.table, self.inverses)
+
+    def make_class_sizes(self) -> Any:
+        """Compute ``class_sizes``; by default by counting."""
+        return np.bincount(self.class_of)
+
+    def make_class_names(self) -> tuple[str, ...]:
+        """Compute ``class_names``; by default, of each class, the shortest name, the first among equally long ones."""
+        return tuple(
+            min((self.elements[element] for element in members), key=lambda name: (len(name), name))
+            for members in self.classes
+        )
+
+    def make_irreps(self) -> tuple[Irrep, ...]:
+        """Compute ``irreps``; by default by a numerical decomposition of the regular representation."""
+        from elegans.groups.decomposition import decompose
+
+        return decompose(self)
+
+    @property
+    def table(self) -> Int32[np.ndarray, "order order"]:
+        """The number of the product ab, in row a and column b.
+
+        Raises:
+            GroupError: the group has more than 5040 elements.
+        """
+        self.check_order("table")
+        return _once(type(self).make_table, self)
+
+    @property
+    def inverses(self) -> Int64[np.ndarray, " order"]:
+        """The number of the inverse of each element."""
+        return _once(_inverses, self)
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """A readable name of each element: ``(12)(345)``, ``r^2 s``."""
+        self.check_order("list of elements")
+        return _once(type(self).make_elements, self)
+
+    @property
+    def class_of(self) -> Int64[np.ndarray, " order"]:
+        """The number of the conjugacy class of each element; the identity's is 0."""
+        self.check_order("list of classes")
+        return _once(type(self).make_class_of, self)
+
+    @property
+    def classes(self) -> tuple[Int64[np.ndarray, " size"], ...]:
+        """The elements of each conjugacy class, in increasing order; the first class is that of the identity."""
+        return _once(_classes, self)
+
+    @property
+    def class_sizes(self) -> Int64[np.ndarray, " classes"]:
+        """The number of elements of each conjugacy class."""
+        return _once(type(self).make_class_sizes, self)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The name of an element of each conjugacy class."""
+        return _once(type(self).make_class_names, self)
+
+    @property
+    def irreps(self) -> tuple[Irrep, ...]:
+        """All irreducible representations over the complex numbers: the trivial one, then by dimension."""
+        return _once(type(self).make_irreps, self)
+
+    @property
+    def characters(self) -> Num[np.ndarray, "irreps classes"]:
+        """The character table: float64 where all characters are real, complex128 otherwise."""
+        return _once(_characters, self)
+
+    def real_irreps(self) -> tuple[Irrep, ...]:
+        """Return the irreps of a group all of whose irreps can be written by real matrices.
+
+        Raises:
+            GroupError: one cannot; the message says which, and why that matters.
+        """
+        for irrep in self.irreps:
+            if irrep.indicator != 1:
+                reason = "is not real" if irrep.indicator == 0 else "is real but its matrices cannot be"
+                raise GroupError(
+                    f"all irreps must be real: the irrep {irrep.name!r} of {self.name}, of dimension "
+                    f"{irrep.dimension}, has the Frobenius-Schur indicator {irrep.indicator}, its character {reason} "
+                    "(weights are real, and theory expands them in the entries of real irreps)"
+                )
+        return self.irreps
+
+    def check_order(self, what: str) -> None:
+        """Refuse what takes too much memory for a group of many elements."""
+        if self.order > LARGEST_ORDER:
+            raise GroupError(
+                f"the order must be at most {LARGEST_ORDER} for a {what}: order={self.order} of {self.name}; "
+                "its class sizes and characters need none"
+            )
+
+
+@cache
+def _remembered(compute: Callable[[Group], Any], group: Group) -> Any:
+    return frozen(compute(group))
+
+
+def _once(compute: Callable[[_Member], _Value], group: _Member) -> _Value:
+    """Return what is computed from a group, from memory where a group of the same content had it computed."""
+    return cast(_Value, _remembered(cast(Callable[[Group], Any], compute), group))
+
+
+def frozen(value: Any) -> Any:
+    """Return a value whose array, if it is one, can no longer be written to: it is shared by all who ask."""
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    return value
+
+
+def whole(values: Any) -> Any:
+    """Return an array with real and imaginary parts within 1e-10 of whole numbers made these; no zero is negative."""
+    if np.iscomplexobj(values):
+        return whole(values.real) + 1j * whole(values.imag)
+    nearest = np.rint(values)
+    return np.asarray(np.where(np.abs(values - nearest) < TOLERANCE, nearest, values) + 0.0)
+
+
+def _inverses(group: Group) -> Int64[np.ndarray, " order"]:
+    return np.asarray(np.argmin(group.table, axis=1))
+
+
+def _classes(group: Group) -> tuple[Int64[np.ndarray, " size"], ...]:
+    sizes = np.bincount(group.class_of)
+    return tuple(map(frozen, np.split(np.argsort(group.class_of, kind="stable"), np.cumsum(sizes)[:-1])))
+
+
+def _characters(group: Group) -> Num[np.ndarray, "irreps classes"]:
+    return np.stack([irrep.character for irrep in group.irreps])
+
+
+def conjugacy_classes(
+    table: Int32[np.ndarray, "order order"], inverses: Int64[np.ndarray, " order"]
+) -> Int64[np.ndarray, " order"]:
+    """Return the number of each element's conjugacy class, classes numbered by their first elements."""
+    class_of = np.full(len(table), -1)
+    for element in range(len(table)):
+        if class_of[element] < 0:
+            class_of[table[table[:, element], inverses]] = class_of.max() + 1
+    return class_of
+
+
+def indicators(group: Group, characters: Num[np.ndarray, "irreps classes"]) -> Float64[np.ndarray, " irreps"]:
+    """Return the Frobenius-Schur indicator (1 / |G|) sum_g chi(g^2) of each character, before rounding."""
+    squares = group.class_of[np.diagonal(group.table)]
+    return np.asarray(characters[:, squares].mean(axis=1).real)
+
+
+def _named(part: str, text: str) -> list[dict[str, Any]]:
+    """Return the records of the groups that a name without a product sign stands for: one, or many equal ones."""
+    found = re.fullmatch(r"([SADZ])(\d+)(?:\^(\d+))?", part.strip())
+    if not found:
+        raise ValueError(
+            "a group must be one of Z7 (cyclic), S4 (symmetric), A5 (alternating), D4 (dihedral, of order 2 x 4), "
+            f"Z2^3, a product such as S4xZ2, or a file of its multiplication table ({', '.join(_FILES)}): {text!r}"
+        )
+    letter, number, power = found.groups()
+    if power is not None and (letter, number) == ("Z", "2"):
+        return [{"kind": "elementary-abelian", "k": int(power)}]
+    if power == "0":
+        raise ValueError(f"a power of a group must be at least 1: {text!r}")
+    return [{"kind": _NAMES[letter], "n": int(number)}] * int(power or 1)

@@ -1,0 +1,161 @@
+"""Symmetric and alternating groups: permutations of 1, …, n in lexicographic order, written by their cycles."""
+
+from functools import cache, partial
+from math import factorial
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Int32, Int64
+from pydantic import Field
+
+from elegans.groups import young
+from elegans.groups.base import Group, Irrep
+from elegans.groups.young import Partition
+
+
+class Symmetric(Group):
+    """The symmetric group S_n of all permutations of n points; (ab)(x) = a(b(x)).
+
+    Its irreps are those of Young's orthogonal form, named by their partitions; ``trivial``, ``sign``, ``standard`` and
+    ``standard⊗sign`` are (n), (1, …, 1), (n-1, 1) and (2, 1, …, 1). Classes are in the lexicographic order of their
+    cycles' lengths.
+
+    Args:
+        n: the number of points, from 1 to 12; elements and matrices are made up to n = 7.
+    """
+
+    n: Annotated[int, Field(ge=1, le=12)]
+
+    @property
+    def name(self) -> str:
+        """``S4``."""
+        return f"S{self.n}"
+
+    @property
+    def order(self) -> int:
+        """The number n!."""
+        return factorial(self.n)
+
+    def make_elements(self) -> tuple[str, ...]:
+        """Write each permutation by its cycles."""
+        return tuple(map(cycle_notation, young.permutation_rows(self.n).tolist()))
+
+    def make_table(self) -> Int32[np.ndarray, "order order"]:
+        """Compose all permutations."""
+        return compositions(young.permutation_rows(self.n))
+
+    def make_class_of(self) -> Int64[np.ndarray, " order"]:
+        """Number each permutation by the lengths of its cycles."""
+        number = {cycles: place for place, cycles in enumerate(young.partitions(self.n))}
+        return np.array([number[cycle_lengths(row)] for row in young.permutation_rows(self.n).tolist()])
+
+    def make_class_sizes(self) -> Int64[np.ndarray, " classes"]:
+        """Count by the lengths of cycles."""
+        return np.array([young.class_size(cycles) for cycles in young.partitions(self.n)])
+
+    def make_class_names(self) -> tuple[str, ...]:
+        """Write the permutation whose cycles, short ones first, take the points in turn."""
+        return tuple(map(_class_name, young.partitions(self.n)))
+
+    def make_irreps(self) -> tuple[Irrep, ...]:
+        """Name, characters and, later, matrices by partition."""
+        cycles = list(young.partitions(self.n))
+        irreps = []
+        for shape in reversed(cycles):
+            values = np.array([young.character(shape, lengths) for lengths in cycles], dtype=float)
+            build = partial(self._matrices, shape)
+            irreps.append(Irrep(_irrep_name(shape), int(values[0]), values, 1, build))
+        return tuple(sorted(irreps, key=lambda irrep: irrep.dimension))
+
+    def _matrices(self, shape: Partition) -> Any:
+        self.check_order("list of matrices")
+        return young.orthogonal_form(shape)
+
+
+class Alternating(Group):
+    """The alternating group A_n of the even permutations of n points; (ab)(x) = a(b(x)).
+
+    Args:
+        n: the number of points, from 3 to 7.
+    """
+
+    n: Annotated[int, Field(ge=3, le=7)]
+
+    @property
+    def name(self) -> str:
+        """``A5``."""
+        return f"A{self.n}"
+
+    @property
+    def order(self) -> int:
+        """The number n! / 2."""
+        return factorial(self.n) // 2
+
+    def make_elements(self) -> tuple[str, ...]:
+        """Write each permutation by its cycles."""
+        return tuple(map(cycle_notation, _even_rows(self.n).tolist()))
+
+    def make_table(self) -> Int32[np.ndarray, "order order"]:
+        """Compose all even permutations."""
+        return compositions(_even_rows(self.n))
+
+
+def compositions(rows: Int64[np.ndarray, "order n"]) -> Int32[np.ndarray, "order order"]:
+    """Return the table of the compositions a after b of permutations in lexicographic order."""
+    lexicographic = young.codes(rows)
+    place = np.full(lexicographic[-1] + 1, -1, np.int32)
+    place[lexicographic] = np.arange(len(rows))
+    return np.stack([place[young.codes(row[rows])] for row in rows])
+
+
+@cache
+def _even_rows(n: int) -> Int64[np.ndarray, "order n"]:
+    rows = young.permutation_rows(n)
+    moved = np.array([n - len(cycle_lengths(row)) for row in rows.tolist()])
+    return np.asarray(rows[moved % 2 == 0])
+
+
+def cycles_of(row: list[int]) -> list[list[int]]:
+    """Return the cycles of a permutation of 0, …, n - 1, each from its least point, in the order of these."""
+    seen: set[int] = set()
+    found = []
+    for start in range(len(row)):
+        if start in seen:
+            continue
+        cycle = [start]
+        while (point := row[cycle[-1]]) != start:
+            cycle.append(point)
+        seen.update(cycle)
+        found.append(cycle)
+    return found
+
+
+def cycle_lengths(row: list[int]) -> Partition:
+    """Return the lengths of a permutation's cycles, long ones first."""
+    return tuple(sorted(map(len, cycles_of(row)), reverse=True))
+
+
+def cycle_notation(row: list[int]) -> str:
+    """Write a permutation by its cycles of the points 1, …, n: ``(12)(345)``; the identity is ``e``."""
+    between = "" if len(row) < 10 else " "
+    cycles = [between.join(str(point + 1) for point in cycle) for cycle in cycles_of(row) if len(cycle) > 1]
+    return "".join(f"({cycle})" for cycle in cycles) or "e"
+
+
+def _class_name(cycles: Partition) -> str:
+    row, start = list(range(sum(cycles))), 0
+    for length in sorted(length for length in cycles if length > 1):
+        row[start : start + length] = [*range(start + 1, start + length), start]
+        start += length
+    return cycle_notation(row)
+
+
+def _irrep_name(shape: Partition) -> str:
+    n = sum(shape)
+    known = {
+        (2, *[1] * (n - 2)): "standard⊗sign",
+        (n - 1, 1): "standard",
+        tuple([1] * n): "sign",
+        (n,): "trivial",
+    }
+    return known.get(shape, f"({','.join(map(str, shape))})")
