@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, UInt32
 
 from elegans.models import Course, Learner, Lesson
+from elegans.tabular import learners as _learners  # noqa: F401 (so that trials of tables are known wherever trials are)
 from elegans.training.engines.base import Engine, Progress
 from elegans.training.trial import Trial
 

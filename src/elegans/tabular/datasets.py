@@ -1,0 +1,352 @@
+"""Tables of numbers with two classes: a benchmark's 16 tasks, files, scikit-learn's own, and drawn ones."""
+
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from elegans import random
+from elegans.component import suggest
+from elegans.errors import TrialError
+
+FOLDER = "ELEGANS_TABULAR"
+"""The environment variable that names the folder with ``<name>.npz`` files."""
+ARRAYS = ("X", "y", "feature_names", "class_names")
+"""The arrays that a file has."""
+REDUCED = re.compile(r"_(\d+pct|subset)$")
+"""What a name ends in that stands for a part of a benchmark's table."""
+
+
+@dataclass(frozen=True)
+class BenchmarkTask:
+    """One of the 16 tasks of the numerical classification suite 337 of OpenML.
+
+    Args:
+        number: its number in the paper's tables, from 1.
+        name: its name at OpenML.
+        data_id: the number of its data set at OpenML.
+        rows: how many examples it has.
+        features: how many inputs: one less than the paper's count, whose column of classes is among them.
+    """
+
+    number: int
+    name: str
+    data_id: int
+    rows: int
+    features: int
+
+
+BENCHMARK: tuple[BenchmarkTask, ...] = (
+    BenchmarkTask(1, "credit", 44089, 16714, 10),
+    BenchmarkTask(2, "electricity", 44120, 38474, 7),
+    BenchmarkTask(3, "covertype", 44121, 566602, 10),
+    BenchmarkTask(4, "pol", 44122, 10082, 26),
+    BenchmarkTask(5, "house_16H", 44123, 13488, 16),
+    BenchmarkTask(6, "MagicTelescope", 44125, 13376, 10),
+    BenchmarkTask(7, "bank-marketing", 44126, 10578, 7),
+    BenchmarkTask(8, "MiniBooNE", 44128, 72998, 50),
+    BenchmarkTask(9, "Higgs", 44129, 940160, 24),
+    BenchmarkTask(10, "eye_movements", 44130, 7608, 20),
+    BenchmarkTask(11, "Diabetes130US", 45022, 71090, 7),
+    BenchmarkTask(12, "jannis", 45021, 57580, 54),
+    BenchmarkTask(13, "default-of-credit-card-clients", 45020, 13272, 20),
+    BenchmarkTask(14, "Bioresponse", 45019, 3434, 419),
+    BenchmarkTask(15, "california", 45028, 20634, 8),
+    BenchmarkTask(16, "heloc", 45026, 10000, 22),
+)
+"""The benchmark of Grinsztajn, Oyallon and Varoquaux (2022), in the order of Pareto frontiers, table 1."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table: numeric features and one of two classes a row.
+
+    Args:
+        x: the features in their own units, shape (rows, features).
+        y: whether a row is of the second class, shape (rows,).
+        feature_names: the features' names.
+        class_names: the names of the first and of the second class.
+    """
+
+    x: Float32[np.ndarray, "rows features"]
+    y: Bool[np.ndarray, " rows"]
+    feature_names: tuple[str, ...]
+    class_names: tuple[str, str]
+
+
+def benchmark_task(name: str) -> BenchmarkTask | None:
+    """Return the benchmark's task that a table is, or is a part of, by its name; None for any other table."""
+    bare = REDUCED.sub("", Path(name).stem if name.endswith(".npz") else name).lower()
+    return next((task for task in BENCHMARK if task.name.lower() == bare), None)
+
+
+def is_reduced(name: str) -> bool:
+    """Return whether a name ends in ``_16pct`` or ``_subset``: errors on a part compare with no published ones."""
+    return REDUCED.search(name.removesuffix(".npz")) is not None
+
+
+def table_names(folder: str | Path | None = None) -> list[str]:
+    """Return the tables that need no network: those of the folder where there is one, else the bundled ones.
+
+    Args:
+        folder: with ``<name>.npz`` files; that of the environment variable ``ELEGANS_TABULAR`` by default. Tables of
+            the benchmark come first, in its order.
+    """
+    place = _folder(folder)
+    if place is None:
+        return list(BUNDLED)
+    found = sorted(file.stem for file in place.glob("*.npz"))
+    if not found:
+        raise TrialError(f"a folder of tables must have .npz files: {place}")
+    numbers = {name: task.number if (task := benchmark_task(name)) else len(BENCHMARK) + 1 for name in found}
+    return sorted(found, key=lambda name: numbers[name])
+
+
+def load_table(name: str, folder: str | Path | None = None) -> Rows:
+    """Return a table by its name; it is kept in memory for the next time.
+
+    Args:
+        name: one of ``BUNDLED``; the path of an ``.npz`` file; the name of a file in the folder, without its ending;
+            or one of the 16 tasks of ``BENCHMARK``, which then comes from OpenML, once, and is kept in
+            scikit-learn's data folder.
+        folder: where ``<name>.npz`` lies; by default what the environment variable ``ELEGANS_TABULAR`` names.
+
+    Raises:
+        TrialError: there is no such table, what was fetched is not the benchmark's, a kept one has changed, or a
+            file's arrays are no table.
+    """
+    if name in BUNDLED:
+        return _bundled(name)
+    file = _file(name, folder)
+    if file is not None:
+        return _from_file(str(file))
+    task = next((task for task in BENCHMARK if task.name == name), None)
+    if task is None:
+        known = [*BUNDLED, *(task.name for task in BENCHMARK)]
+        raise TrialError(
+            f"a table must be bundled, a task of OpenML's suite 337, an .npz file, or one in the folder that {FOLDER} "
+            f"names: {name!r}{suggest(name, known)}"
+        )
+    return _openml(task)
+
+
+def is_at_hand(name: str) -> bool:
+    """Return whether a table can be loaded without a network."""
+    return name in BUNDLED or _file(name, None) is not None or _kept(name).is_file()
+
+
+def _folder(folder: str | Path | None) -> Path | None:
+    named = folder or os.environ.get(FOLDER)
+    if not named:
+        return None
+    place = Path(named).expanduser()
+    if not place.is_dir():
+        raise TrialError(f"the folder of tables ({FOLDER}) must exist: {place}")
+    return place
+
+
+def _file(name: str, folder: str | Path | None) -> Path | None:
+    """Return the file behind a name, or None where there is none."""
+    if name.endswith(".npz"):
+        if not Path(name).is_file():
+            raise TrialError(f"a table's file must exist: {name}")
+        return Path(name)
+    place = _folder(folder)
+    file = None if place is None else place / f"{name}.npz"
+    return file if file is not None and file.is_file() else None
+
+
+@lru_cache(maxsize=32)
+def _from_file(path: str) -> Rows:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            x, y, features, classes = (arrays[name] for name in ARRAYS)
+    except KeyError:
+        raise TrialError(f"a file of a table must have the arrays {', '.join(ARRAYS)}: {path}") from None
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
+        raise TrialError(f"a table must be numbers in a .npz file: {path}: {error}") from None
+    return _rows(path, x, y, features, classes)
+
+
+def _rows(name: str, x: np.ndarray, y: np.ndarray, features: np.ndarray, classes: np.ndarray) -> Rows:
+    """Return a table that has been checked: finite numbers, a class from 0 to 1 a row, both there, names that fit."""
+    if x.ndim != 2 or x.dtype.kind not in "fiub" or not x.size:
+        raise TrialError(f"X must be numbers of shape (rows, features): {name} has {x.dtype} of shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise TrialError(f"X must be finite: {name} has {int((~np.isfinite(x)).sum())} values that are not")
+    if y.shape != x.shape[:1] or y.dtype.kind not in "iub":
+        raise TrialError(f"y must be a whole number a row: {name} has {y.dtype} of shape {y.shape}, {len(x)} rows")
+    if set(np.unique(y).tolist()) != {0, 1}:
+        raise TrialError(f"y must have the two classes 0 and 1: {name} has {sorted(set(y.tolist()))[:5]}")
+    if features.shape != x.shape[1:] or classes.shape != (2,):
+        shapes = f"{features.shape} and {classes.shape}"
+        raise TrialError(f"there must be a name for each of {x.shape[1]} features and 2 classes: {name} has {shapes}")
+    low, high = (str(each) for each in classes)
+    return Rows(x.astype(np.float32), y.astype(bool), tuple(map(str, features)), (low, high))
+
+
+def _kept(name: str) -> Path:
+    """Return where a table from OpenML is kept."""
+    from sklearn.datasets import get_data_home
+
+    return Path(get_data_home()) / "elegans" / f"{name}.npz"
+
+
+def _openml(task: BenchmarkTask) -> Rows:
+    """Return a task of the benchmark: what was kept, if it is still what was stored, or else fetched and then kept."""
+    file, note = _kept(task.name), _kept(task.name).with_suffix(".sha256")
+    if not file.is_file():
+        rows = _fetched(task)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        arrays = (rows.x, rows.y.astype(np.int64), np.array(rows.feature_names), np.array(rows.class_names))
+        unfinished = file.with_suffix(".part.npz")
+        np.savez_compressed(unfinished, **dict(zip(ARRAYS, arrays, strict=True)))  # type: ignore[arg-type]
+        note.write_text(f"{_checksum(unfinished)}\n")
+        unfinished.replace(file)
+    if not note.is_file() or note.read_text().strip() != _checksum(file):
+        raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch anew): {file}")
+    return _sized(task, _from_file(str(file)))
+
+
+def _fetched(task: BenchmarkTask) -> Rows:
+    from sklearn.datasets import fetch_openml
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of each attempt: the last one's error says enough
+            found = fetch_openml(data_id=task.data_id, as_frame=True, cache=False, parser="auto")
+    except OSError as error:
+        raise TrialError(
+            f"{task.name} must be {task.name}.npz in the folder that {FOLDER} names, or come from OpenML: {error}"
+        ) from None
+    classes, y = np.unique(np.asarray(found.target).astype(str), return_inverse=True)
+    x = found.data.to_numpy(np.float32)
+    return _sized(task, _rows(task.name, x, y, np.array([str(name) for name in found.data.columns]), classes))
+
+
+def _sized(task: BenchmarkTask, rows: Rows) -> Rows:
+    if rows.x.shape != (task.rows, task.features):
+        found, expected = (" x ".join(map(str, shape)) for shape in (rows.x.shape, (task.rows, task.features)))
+        raise TrialError(f"{task.name} of suite 337 must have {expected} rows x features: {found}")
+    return rows
+
+
+def _checksum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: float = 0.05, seed: int = 0) -> Rows:
+    """Draw a table whose class is the parity of k thresholded features, and hardly any other fact about them.
+
+    It has the three traits that make tables hard for networks: the features are no rotation of each other, most say
+    nothing, and the class jumps as a feature passes its threshold.
+
+    Formula: y = 1 where an odd number of the k drawn columns j have x_j > t_j, with t_j uniform on [-1/2, 1/2); flipped
+        with probability ``noise``.
+    Source: the traits are those of Grinsztajn et al. (2022), as Pareto frontiers, section 4.2, lists them.
+
+    Args:
+        rows: how many examples.
+        features: how many columns, all standard normal.
+        k: how many of them the class depends on.
+        noise: the probability of a flip.
+        seed: of everything drawn.
+    """
+    _check_drawn(rows, features, k, noise)
+    place = np.arange(rows, dtype=np.uint32)
+    x = _normal(seed, rows, features)
+    key = random.stream(seed, "task")
+    chosen = random.subsets(key, 1, features, k)[0]
+    threshold = random.symmetric(key.fold(1), np.arange(k, dtype=np.uint32), np.uint32(0)) / 2
+    odd = (x[:, chosen] > threshold).sum(axis=1) % 2 == 1
+    return _drawn(x, odd ^ _flips(seed, place, noise))
+
+
+def random_tree(
+    *, rows: int = 4000, features: int = 20, k: int = 5, depth: int = 6, noise: float = 0.05, seed: int = 0
+) -> Rows:
+    """Draw a table whose class is that of a complete decision tree over k features, the two leaves of a fork differing.
+
+    Formula: a node asks whether a uniformly drawn one of k drawn columns exceeds a standard normal threshold; of the
+        last forks, a fair coin says which side is of the second class. Flipped with probability ``noise``.
+    Source: as ``noisy_parity``.
+
+    Args:
+        rows: how many examples.
+        features: how many columns, all standard normal.
+        k: how many of them the tree may ask for.
+        depth: how many questions lie between the root and a leaf, at least 1.
+        noise: the probability of a flip.
+        seed: of everything drawn.
+    """
+    _check_drawn(rows, features, k, noise)
+    if not 1 <= depth <= 20:
+        raise TrialError(f"depth of a random tree must be from 1 to 20: depth={depth}")
+    nodes = np.arange(2**depth - 1, dtype=np.uint32)
+    x = _normal(seed, rows, features)
+    key = random.stream(seed, "task")
+    asked = random.subsets(key, 1, features, k)[0][random.integers(key.fold(1), nodes, np.uint32(0), np.uint32(k))]
+    threshold = random.normal(key.fold(2), nodes, np.uint32(0))
+    coin = random.symmetric(key.fold(3), nodes, np.uint32(0)) < 0
+    at, above = np.zeros(rows, np.int64), np.zeros(rows, bool)
+    for level in range(depth):
+        above = x[np.arange(rows), asked[at]] > threshold[at]
+        at = at if level == depth - 1 else 2 * at + 1 + above
+    return _drawn(x, (above ^ coin[at]) ^ _flips(seed, np.arange(rows, dtype=np.uint32), noise))
+
+
+def _check_drawn(rows: int, features: int, k: int, noise: float) -> None:
+    if not 1 <= k <= features:
+        raise TrialError(f"k of a drawn table must be from 1 to its features: k={k}, features={features}")
+    if rows < 2:
+        raise TrialError(f"a drawn table must have at least 2 rows: rows={rows}")
+    if not 0 <= noise <= 0.5:
+        raise TrialError(f"noise must be from 0 to 1/2: noise={noise}")
+
+
+def _normal(seed: int, rows: int, features: int) -> Float32[np.ndarray, "rows features"]:
+    row, column = np.arange(rows, dtype=np.uint32), np.arange(features, dtype=np.uint32)
+    return np.asarray(random.normal(random.stream(seed, "sample"), row[:, None], column[None, :]), np.float32)
+
+
+def _flips(seed: int, place: np.ndarray, noise: float) -> Bool[np.ndarray, " rows"]:
+    return np.asarray(random.uniform(random.stream(seed, "noise"), place, np.uint32(0)) < noise)
+
+
+def _drawn(x: np.ndarray, y: np.ndarray) -> Rows:
+    return Rows(x, y, tuple(f"x{column}" for column in range(x.shape[1])), ("0", "1"))
+
+
+def _breast_cancer() -> Rows:
+    from sklearn.datasets import load_breast_cancer
+
+    found = load_breast_cancer()
+    return _rows("breast-cancer", found.data, found.target, found.feature_names, found.target_names)
+
+
+def _even_digits() -> Rows:
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    return _rows("even-digits", found.data, found.target % 2, np.array(found.feature_names), np.array(["even", "odd"]))
+
+
+BUNDLED: dict[str, Callable[[], Rows]] = {
+    "breast-cancer": _breast_cancer,
+    "even-digits": _even_digits,
+    "noisy-parity": noisy_parity,
+    "random-tree": random_tree,
+}
+"""Tables that are there without file and network: two of scikit-learn's, and two drawn ones with the usual numbers."""
+
+
+@lru_cache(maxsize=len(BUNDLED))
+def _bundled(name: str) -> Rows:
+    return BUNDLED[name]()

@@ -1,0 +1,226 @@
+"""What learns a table in a trial: networks for tables, and random forests."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+from pydantic import Field, SerializeAsAny
+
+from elegans import random
+from elegans.errors import TrialError
+from elegans.models import Course, Init, Learner, Lesson, Model, SparseInit, Success
+from elegans.tabular.table import Table
+from elegans.tasks import Regime, Sample, Task
+
+if TYPE_CHECKING:  # loaded when first used: trials of other tasks have no use for it
+    from elegans.tabular.network import Networks, Settings
+
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class TableLearner(Learner, Model):
+    """A learner of a table's rows, which a sample takes from the pool without its validation part.
+
+    Its errors are exact: as many examples are looked at as the table has held-out rows; see ``exact``.
+    """
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that is no table."""
+        if not isinstance(task, Table):
+            raise ValueError(f"{self.kind} must learn a table: task={task.kind!r}")
+
+    def check_regime(self, task: Task, regime: Regime) -> None:
+        """Refuse anything but a sample of 2 rows or more that leaves the validation part alone."""
+        assert isinstance(task, Table)
+        if not isinstance(regime, Sample):
+            raise ValueError(f"{self.kind} must have a sample: regime={regime.kind!r}")
+        if not 2 <= regime.size <= task.training_rows:
+            raise ValueError(
+                f"a sample of {task.name} must have from 2 rows to {task.training_rows}, which leaves its validation "
+                f"part alone: size={regime.size}"
+            )
+        if self.success.examples != task.held_out_rows:
+            raise ValueError(
+                f"success.examples must be the {task.held_out_rows} held-out rows of {task.name}, for an exact error: "
+                f"success.examples={self.success.examples}"
+            )
+
+    def sample(self, lesson: Lesson) -> tuple[Float32[np.ndarray, "count features"], Bool[np.ndarray, " count"]]:
+        """Return the sample's features and whether each row is of the second class.
+
+        Raises:
+            TrialError: all rows are of one class.
+        """
+        assert isinstance(lesson.regime, Sample)
+        x, y = lesson.examples(np.arange(lesson.regime.size, dtype=np.uint32))
+        second = y > 0
+        if second.all() or not second.any():
+            raise TrialError(f"a sample must have rows of both classes: size={len(y)}, of the second {second.sum()}")
+        return x, second
+
+
+def exact(task: Table) -> Success:
+    """Return the rule by which all held-out rows of a table are looked at, once, at the end.
+
+    A table is nowhere solved; the 10% that counts as solved elsewhere is kept.
+    """
+    return Success(examples=task.held_out_rows)
+
+
+class TabularNetwork(TableLearner):
+    """A multi-layer ReLU network fitted to a table by minibatch descent of the logistic loss; a round is an epoch.
+
+    Its parameters are ``{"layers": (…)}``, an array (fan-out, fan-in + 1) a layer whose last column are the biases. The
+    curve's loss is that of each epoch's minibatches; its error is not computed, and 1.
+
+    Source: Pareto frontiers, appendix C.3. It names neither loss nor optimiser; see ``elegans.tabular.network``.
+
+    Args:
+        hidden: the widths of the hidden layers, the first layer's first.
+        init: the law of the first layer's weights; the others are dense.
+        optimiser: ``sgd`` or ``adamw``.
+        learning_rate: above 0.
+        weight_decay: of all weights and biases, at least 0.
+        batch_size: rows a step; an epoch's last step takes what is left.
+        epochs: passes over the sample.
+        steps: None, or fewer rounds than there are epochs.
+        success: when the trial counts as solved; ``exact`` makes it.
+    """
+
+    hidden: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=16)]
+    init: SerializeAsAny[Init] = SparseInit(2)
+    optimiser: Literal["sgd", "adamw"] = "sgd"
+    learning_rate: Rate = 1e-3
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    batch_size: Annotated[int, Field(ge=1)] = 256
+    epochs: Annotated[int, Field(ge=1)] = 100
+
+    @property
+    def settings(self) -> "Settings":
+        """The same description as fits without trials take it."""
+        from elegans.tabular.network import Settings
+
+        names = ("hidden", "init", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
+        return Settings(**{name: getattr(self, name) for name in names})
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that is no table, and an initialisation with more non-zeros than features."""
+        super().check(task)
+        self.init.check(self.hidden[0], task)
+
+    def rounds(self, task: Task) -> int:
+        """Return the number of epochs, or ``steps`` where they are fewer."""
+        return min(self.epochs, self.steps or self.epochs)
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
+        """Draw the layers."""
+        return _layers(self.drawn(key, task))
+
+    def drawn(self, key: random.Key, task: Task) -> "Networks":
+        """Draw the network; the two words of the key are its seed, from which the orders of its epochs follow too."""
+        from elegans.tabular.network import start
+
+        return start(self.settings, [int(key.high) << 32 | int(key.low)], task.input_size)
+
+    def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
+        """Return the log-odds of the second class, shape (count,)."""
+        from elegans.tabular.descent import forward
+        from elegans.tabular.network import with_ones
+
+        layers = parameters["layers"]
+        return forward(layers, with_ones(x, str(layers[0].dtype)))[:, 0]
+
+    def begin(self, lesson: Lesson) -> Course:
+        """Return the network before its first epoch."""
+        return _Fit(self, lesson)
+
+
+class _Fit(Course):
+    """A network on its way."""
+
+    def __init__(self, model: TabularNetwork, lesson: Lesson) -> None:
+        self.x, self.second = model.sample(lesson)
+        self.networks = model.drawn(lesson.key("init"), lesson.task)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The layers now."""
+        return _layers(self.networks)
+
+    def advance(self, rounds: int) -> None:
+        """Train for so many epochs."""
+        losses = self.networks.train(self.x, self.second, epochs=rounds)
+        self.loss = float(losses.mean())
+
+
+def _layers(networks: "Networks") -> dict[str, Any]:
+    return {"layers": tuple(layer[0] for layer in networks.layers)}
+
+
+class Forest(TableLearner):
+    """scikit-learn's random forest, in one round; settings that are not here are the library's.
+
+    Its parameters are ``{"forest": …}``, the fitted classifier or None. Its random state is the second word of the
+    trial's init key: the only draws of a trial that are not ``elegans.random``'s follow from it.
+
+    Source: Pareto frontiers, appendix C.3, whose ``max_depth = -1`` is read as no limit.
+
+    Args:
+        n_estimators: how many trees.
+        max_depth: of each tree; None for no limit.
+        max_features: how many features a split looks at: a number, ``sqrt`` or None for all.
+        steps: None, or 1.
+        success: when the trial counts as solved; ``exact`` makes it.
+    """
+
+    shorthand = "n_estimators"
+    n_estimators: Annotated[int, Field(ge=1)] = 100
+    max_depth: Annotated[int, Field(ge=1)] | None = None
+    max_features: Annotated[int, Field(ge=1)] | Literal["sqrt"] | None = "sqrt"
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that is no table, and splits that look at more features than there are."""
+        super().check(task)
+        if isinstance(self.max_features, int) and self.max_features > task.input_size:
+            named = f"max_features={self.max_features}, n={task.input_size}"
+            raise ValueError(f"max_features must be at most the number of features: {named}")
+
+    def rounds(self, task: Task) -> int:
+        """Return 1."""
+        return 1
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
+        """Return no forest."""
+        return {"forest": None}
+
+    def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
+        """Return the forest's classes as +1 and -1; 0 before there is one."""
+        forest = parameters["forest"]
+        return np.zeros(len(x)) if forest is None else 2.0 * forest.predict(x) - 1
+
+    def begin(self, lesson: Lesson) -> Course:
+        """Return no forest yet."""
+        return _Growth(self, lesson)
+
+
+class _Growth(Course):
+    """A forest before and after its only round."""
+
+    def __init__(self, model: Forest, lesson: Lesson) -> None:
+        self.model, self.lesson = model, lesson
+        self.x, self.second = model.sample(lesson)
+        self.forest: Any = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The forest, or None."""
+        return {"forest": self.forest}
+
+    def advance(self, rounds: int) -> None:
+        """Grow it."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        names = ("n_estimators", "max_depth", "max_features")
+        chosen = {name: getattr(self.model, name) for name in names}
+        self.forest = RandomForestClassifier(**chosen, random_state=int(self.lesson.key("init").low))
+        self.forest.fit(self.x, self.second)

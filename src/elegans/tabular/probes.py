@@ -1,0 +1,30 @@
+"""Errors on the rows that models are selected by."""
+
+import numpy as np
+
+from elegans.models import Model
+from elegans.probes import Probe, Snapshot
+from elegans.tabular.table import Table
+from elegans.tasks import Task
+
+
+class ValidationError(Probe):
+    """The exact share of a table's validation rows that the learner gets wrong.
+
+    They are the last of the pool: no sample that a learner of tables takes reaches them, nor are they held-out rows.
+
+    Args:
+        every: how many steps lie between two measurements.
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse a task that has no such rows."""
+        if not isinstance(task, Table):
+            raise ValueError(f"validation-error must look at a learner of a table: task={task.kind!r}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``error``, from 0 to 1."""
+        task = snapshot.task
+        assert isinstance(task, Table)
+        rows = np.arange(task.training_rows, task.pool_rows, dtype=np.uint32)
+        return {"error": float(snapshot.wrong("sample", rows).mean())}

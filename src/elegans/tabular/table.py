@@ -1,0 +1,111 @@
+"""A table as a task: its rows are split anew in every trial."""
+
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from jaxtyping import Float32, UInt32
+from pydantic import Field, model_validator
+
+from elegans import random
+from elegans.tabular.datasets import Rows, is_at_hand, load_table
+from elegans.tasks import Task
+
+Share = Annotated[float, Field(gt=0, lt=0.5)]
+
+
+class Table(Task):
+    """The rows of a table in an order that each trial draws: first those held out, then the pool for training.
+
+    Example i of the held-out ones, or of the pool, is row i of that part, and what goes beyond begins again at its
+    first row. So ``Sample(m)`` is m rows of the pool without repetition as long as m is at most ``training_rows``; the
+    pool's last rows after those are the validation part, which no sample of that size reaches. Test errors are exact
+    where as many examples are looked at as there are held-out rows. Labels are +1 for the second class and -1 for
+    the first.
+
+    Source: Pareto frontiers, appendix C.3 (10% held out, anew in each trial; features of mean 0 and deviation 1). The
+        validation part is an addition: there, models are selected by the held-out errors that are then reported.
+
+    Args:
+        name: which table, as ``elegans.tabular.load_table`` takes it. Tables that are at hand are checked at once.
+        held_out_share: which share of the rows is held out for the test, above 0 and below 1/2.
+        validation_share: which share of the rows, of the pool's, is for selection, likewise.
+        standardised_by: what the features' means and deviations are computed from: ``table``, as the paper has it,
+            which lets every learner know the held-out rows' features a little; or ``pool``, which does not.
+    """
+
+    shorthand = "name"
+    name: Annotated[str, Field(min_length=1)]
+    held_out_share: Share = 0.1
+    validation_share: Share = 0.1
+    standardised_by: Literal["table", "pool"] = "table"
+
+    @model_validator(mode="after")
+    def _has_rows(self) -> Self:
+        if is_at_hand(self.name) and min(self.held_out_rows, self.validation_rows, self.training_rows) < 1:
+            parts = f"held out {self.held_out_rows}, validation {self.validation_rows}, training {self.training_rows}"
+            raise ValueError(f"every part of a table must have a row: {self.name}: {parts}")
+        return self
+
+    @property
+    def data(self) -> Rows:
+        """The table."""
+        return load_table(self.name)
+
+    @property
+    def input_size(self) -> int:
+        """The number of features."""
+        return int(self.data.x.shape[1])
+
+    @property
+    def held_out_rows(self) -> int:
+        """How many rows are held out."""
+        return round(self.held_out_share * len(self.data.x))
+
+    @property
+    def pool_rows(self) -> int:
+        """How many rows are not held out."""
+        return len(self.data.x) - self.held_out_rows
+
+    @property
+    def validation_rows(self) -> int:
+        """How many rows of the pool are for selection."""
+        return round(self.validation_share * len(self.data.x))
+
+    @property
+    def training_rows(self) -> int:
+        """The largest sample that leaves the validation part alone."""
+        return self.pool_rows - self.validation_rows
+
+    def draw(self, key: random.Key) -> dict[str, np.ndarray]:
+        """Draw the order of the rows.
+
+        Returns:
+            ``rows``: the pool's, shape (pool_rows,); ``others``: those held out, shape (held_out_rows,); ``mean`` and
+            ``deviation`` of each feature, shape (features,), a constant feature's deviation being 1.
+        """
+        x = self.data.x
+        high, low = random.words(key, np.arange(len(x), dtype=np.uint32), np.uint32(0))
+        order = np.argsort(high.astype(np.uint64) << np.uint64(32) | low, kind="stable").astype(np.uint32)
+        others, rows = np.split(order, [self.held_out_rows])
+        seen = x if self.standardised_by == "table" else x[rows]
+        mean, deviation = seen.mean(axis=0, dtype=float), seen.std(axis=0, dtype=float)
+        scale = np.where(deviation > 0, deviation, 1)
+        return {
+            "rows": rows,
+            "others": others,
+            "mean": mean.astype(np.float32),
+            "deviation": scale.astype(np.float32),
+        }
+
+    def held_out(self, hidden: Any) -> Any:
+        """Return the same with the two parts changed for each other."""
+        return {**hidden, "rows": hidden["others"], "others": hidden["rows"]}
+
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count features"], Float32[Any, " count"]]:
+        """Return standardised features (count, features) and labels (count,) of rows by their places in their part."""
+        xp = index.__array_namespace__()
+        row = hidden["rows"][index % np.uint32(len(hidden["rows"]))]
+        x = (xp.asarray(self.data.x)[row] - hidden["mean"]) / hidden["deviation"]
+        return x, 2 * xp.asarray(self.data.y)[row].astype(np.float32) - 1
