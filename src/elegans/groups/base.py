@@ -104,15 +104,15 @@ class Group(Component, family=True):
         The identity may have any number; it is moved to the first place, and the others keep their order.
 
         Args:
-            table: whole numbers (order, order): that of the product ab in row a and column b.
+            table: whole numbers (order, order), an array or lists: that of the product ab in row a and column b.
             names: of the elements, in the table's order; their numbers by default.
             title: the group's name, ``group of order n`` by default.
 
         Raises:
             GroupError: this is no group's table; the message names the elements at which it fails.
         """
-        rows = np.asarray(table).tolist()
-        return cls._member("table")(rows=rows, names=None if names is None else tuple(names), title=title)
+        names = None if names is None else tuple(map(str, names))
+        return cls._member("table")(rows=table, names=names, title=title)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Group":

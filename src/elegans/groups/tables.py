@@ -82,6 +82,8 @@ def read(path: Path) -> dict[str, Any]:
 def _read_csv(path: Path) -> dict[str, Any]:
     with path.open(newline="") as file:
         rows = [[entry.strip() for entry in row] for row in csv.reader(file) if row]
+    if not rows:
+        raise ValueError("the file is empty")
     names = rows.pop(0) if len(rows) == len(rows[0]) + 1 else None
     return {"table": [[int(entry) for entry in row] for row in rows], "names": names}
 
@@ -106,8 +108,8 @@ def square(rows: Any) -> Int64[np.ndarray, "order order"]:
     Raises:
         ValueError: the table is not square, too large, or an entry is no element.
     """
-    if isinstance(rows, np.ndarray):
-        rows = rows.tolist()
+    if hasattr(rows, "__array__"):
+        rows = np.asarray(rows).tolist()
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
         raise ValueError(f"a multiplication table must be a list of rows: rows={rows!r}")
     order = len(rows)
@@ -117,7 +119,7 @@ def square(rows: Any) -> Int64[np.ndarray, "order order"]:
         if len(row) != order:
             raise ValueError(f"a multiplication table must be square: rows={order}, entries of row {a}={len(row)}")
         for b, entry in enumerate(row):
-            if type(entry) is not int or not 0 <= entry < order:
+            if not isinstance(entry, int | np.integer) or not 0 <= entry < order:
                 raise ValueError(
                     f"a product must be one of the elements 0, …, {order - 1} (closure): "
                     f"the product of {a} and {b} is {entry!r}"
