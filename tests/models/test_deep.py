@@ -82,7 +82,7 @@ def test_a_deep_network_is_trained_by_the_general_engine():
     """(5, 2) on the whole cube with the square loss: deterministic; it fits far below the loss of the zero function."""
     trial = el.Trial(
         task=el.SparseParity(n=5, k=2, support=(0, 3)),
-        regime="cube",
+        regime="population",
         model=el.DeepMLP(widths=(6, 4), activation="relu", init=el.GaussianInit()),
         training=el.SGD(learning_rate=0.1, batch_size=32, loss="square", steps=500, success={"examples": 100}),
     )

@@ -84,7 +84,7 @@ def test_the_population_step_is_the_theorys():
     """One step on the whole cube with the correlation loss moves relevant weights only, as in closed form."""
     trial = el.Trial(
         task=el.DisjointParity(n=12, k=3, support=(0, 4, 8)),
-        regime="cube",
+        regime="population",
         model=el.DisjointPolyNet(degree=3, init=el.GaussianInit(deviation=1)),
         training=el.SGD(learning_rate=0.5, batch_size=4096, loss="correlation", steps=1),
     )

@@ -77,5 +77,5 @@ def test_what_is_no_biased_parity_is_refused(fields, message):
 
 def test_the_cube_refuses_a_task_that_is_not_uniform():
     training = el.SGD(steps=1, batch_size=2**9)
-    with pytest.raises(el.TrialError, match="the cube must have a task on uniform signs: task='biased-parity'"):
-        el.Trial(task=el.BiasedParity(n=9, k=3), regime=el.Cube(), model=el.MLP(width=4), training=training)
+    with pytest.raises(el.TrialError, match="finitely many, equally likely inputs: 'biased-parity'"):
+        el.Trial(task=el.BiasedParity(n=9, k=3), regime=el.Population(), model=el.MLP(width=4), training=training)

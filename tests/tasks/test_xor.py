@@ -122,11 +122,11 @@ def test_a_task_is_read_back_from_its_record(task):
 def test_the_cube_is_for_signs_in_the_standard_basis():
     def trial(task):
         training = el.SGD(steps=1, batch_size=16)
-        return el.Trial(task=task, regime=el.Cube(), model=el.MLP(width=2), training=training)
+        return el.Trial(task=task, regime=el.Population(), model=el.MLP(width=2), training=training)
 
     trial(el.XOR(n=4))
     for task in (el.XOR(n=4, basis="random"), el.XOR(n=4, inputs="gaussian")):
-        with pytest.raises(el.TrialError, match="the cube must have a task on uniform signs: task='xor'"):
+        with pytest.raises(el.TrialError, match="finitely many, equally likely inputs: 'xor'"):
             trial(task)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elegans.training.losses import Hinge, Logistic, Square
+from elegans.training.losses import CrossEntropy, Hinge, Logistic, Square, margins
 
 FORMS = [
     (Hinge(), lambda f, y: max(1 - y * f, 0), lambda f, y: -y * (y * f < 1)),
@@ -30,3 +30,29 @@ def test_the_hinge_pushes_by_minus_the_label_at_output_zero_and_not_at_margin_on
 
 def test_the_logistic_loss_does_not_overflow():
     assert float(Logistic().value(np.float32(-1e4), np.float32(1))) == 1e4
+
+
+@given(
+    output=st.lists(st.floats(-50, 50, width=32), min_size=3, max_size=3),
+    y=st.integers(0, 2),
+)
+def test_cross_entropy_is_minus_the_log_of_the_softmax(output, y):
+    f = np.array([output], np.float32)
+    expected = np.log(np.exp(f[0].astype(np.float64) - f[0].max()).sum()) + f[0].max() - f[0, y]
+    assert float(CrossEntropy().value(jax.numpy.asarray(f), np.array([y]))[0]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_of_two_outputs_the_first_answers_for_plus_one():
+    f, y = np.array([[3.0, 1.0], [3.0, 1.0], [2.0, 2.0]], np.float32), np.array([1, -1, 1], np.float32)
+    assert margins(f, y).tolist() == [2, -2, 0]
+    losses = np.log1p(np.exp(-margins(f, y)))
+    assert np.allclose(CrossEntropy().value(jax.numpy.asarray(f), y), losses)
+
+
+def test_the_margin_of_classes_is_taken_to_the_best_other_one():
+    f = np.array([[0.0, 5.0, 2.0], [0.0, 5.0, 2.0]], np.float32)
+    assert margins(f, np.array([1, 2], np.int32)).tolist() == [3, -3]
+
+
+def test_the_margin_of_one_output_is_its_product_with_the_label():
+    assert margins(np.array([2.0, -1.0]), np.array([-1.0, -1.0])).tolist() == [-2, 1]

@@ -50,7 +50,9 @@ def test_a_step_is_that_of_the_scaled_gradients():
 
 
 def test_the_correlation_loss_on_the_cube_has_the_surrogates_population_gradient():
-    one = trial(network(init="sphere:1"), n=10, regime=el.Cube(), batch_size=1024, loss="correlation", learning_rate=1)
+    one = trial(
+        network(init="sphere:1"), n=10, regime=el.Population(), batch_size=1024, loss="correlation", learning_rate=1
+    )
     (weight, output), (moved, turned) = trained(one)
     gradient = theory.xor_surrogate_gradient(weight, output)
     assert moved - weight == pytest.approx(-gradient.weight, abs=2e-6)

@@ -51,7 +51,7 @@ def test_the_cube_gives_the_population_gradient_of_a_parity():
     task = el.SparseParity(n=6, k=2, support=(1, 4))
     model = el.MLP(width=1, activation=el.Power(2), second_layer=False)
     training = el.SGD(steps=1, learning_rate=0.5, batch_size=64, loss="correlation")
-    trial = el.Trial(task=task, regime=el.tasks.Cube(), model=model, training=training)
+    trial = el.Trial(task=task, regime=el.Population(), model=model, training=training)
     before = model.initialise(trial.key("init"), task)["hidden"]["weight"][0]
     after = el.train(trial).parameters["hidden"]["weight"][0]
     expected = np.zeros(6)
@@ -62,8 +62,8 @@ def test_the_cube_gives_the_population_gradient_of_a_parity():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_size": 32}, "batch_size of the cube must be 2\\^n: batch_size=32, 2\\^n=64"),
-        ({"n": 21}, "the cube must have at most 20 signs .*: n=21"),
+        ({"batch_size": 32}, "batch_size must be the number of inputs: batch_size=32, 64 inputs"),
+        ({"n": 21}, "a population must have at most 2\\^20 inputs .*: 2097152 inputs"),
     ],
 )
 def test_the_cube_refuses_what_it_cannot_hold(changes, message):
@@ -71,7 +71,7 @@ def test_the_cube_refuses_what_it_cannot_hold(changes, message):
     with pytest.raises(el.TrialError, match=message):
         el.Trial(
             task=el.SparseParity(n=n, k=2),
-            regime=el.tasks.Cube(),
+            regime=el.Population(),
             model=el.MLP(width=1),
             training=el.SGD(steps=1, **{"batch_size": 64, **changes}),
         )

@@ -27,12 +27,25 @@ class Model(Component, family=True):
 
     @abstractmethod
     def apply(self, parameters: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
-        """Return the network's outputs on a batch of inputs, shape (count,)."""
+        """Return the network's outputs on a batch of inputs, shape (count,), or (count, outputs) of several."""
 
     @property
     def gradient_scale(self) -> float:
         """What gradients are multiplied by before a training takes them: 1, but for networks that are means."""
         return 1.0
+
+    def outputs(self, task: Task) -> int:
+        """Return the number of outputs on each example of a task: 1 by default, whose sign answers."""
+        return 1
+
+    @property
+    def homogeneity(self) -> int | None:
+        """The degree nu with f(c theta) = c^nu f(theta) for all c > 0, or None (the default) where there is none."""
+        return None
+
+    def neurons(self, parameters: Any) -> Any:
+        """Return all weights of each neuron, into it and out of it: shape (width, weights), where there are neurons."""
+        raise NotImplementedError(f"{self.kind} has no neurons whose norms can be summed")
 
     def check(self, task: Task) -> None:
         """Refuse a task that this model cannot learn.

@@ -35,6 +35,15 @@ class Init(Component, family=True):
             },
         }
 
+    def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every law has them."""
+        raise NotImplementedError(f"{self.kind} has no law for several outputs")
+
+    @property
+    def has_readout(self) -> bool:
+        """Whether there is a law for several outputs."""
+        return type(self).readout is not Init.readout
+
     def check(self, width: int, task: Task) -> None:
         """Refuse a width or a task for which there is no such initialisation.
 
@@ -77,6 +86,10 @@ class AffineInit(Init):
                 "bias": self.entries(key.fold(3), (), width, 1),
             },
         }
+
+    def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs."""
+        return self.layer(key.fold(2), key.fold(3), outputs, width)
 
 
 class BoundedInit(AffineInit):
@@ -216,6 +229,10 @@ class SparseInit(Init, kind="sparse"):
         rows = np.zeros((width, n), np.float32)
         np.put_along_axis(rows, random.subsets(key, width, n, self.nonzeros), np.float32(self.value), axis=1)
         return rows
+
+    def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs."""
+        return DenseInit().readout(key, width, outputs)
 
 
 class SphereInit(Init, kind="sphere"):

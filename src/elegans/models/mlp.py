@@ -7,7 +7,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
 from elegans.component import Later
-from elegans.models.activations import Activation, ReLU
+from elegans.models.activations import Activation, Power, ReLU
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, Init, Layers
 from elegans.tasks import Task
@@ -18,7 +18,8 @@ class MLP(Model):
 
     Its parameters are ``{"hidden": {"weight": (width, n), "bias": (width,)}, "output": {"weight": (width,), "bias":
     ()}}``; what a network does not have is not there. Without a second layer it is the sum of its hidden neurons,
-    and with ``width=1`` a single neuron.
+    and with ``width=1`` a single neuron. On a task with classes there is an output for each: then ``output.weight`` is
+    (outputs, width) and ``output.bias`` (outputs,).
 
     Args:
         width: the number of hidden neurons, at least 1.
@@ -30,6 +31,8 @@ class MLP(Model):
         scaling: ``standard``, or ``mean-field`` for the mean over neurons in place of their sum, gradients being
             multiplied by the width. That is, step for step, the standard network whose weights and output weights are
             1/sqrt(width) of its own (and whose hidden biases are, too). It must have a second layer and no output bias.
+        output_count: the number of outputs; None for as many as the task has classes, and one where labels are signs.
+            With 2 on a task of signs, the first answers for +1 and the second for -1.
     """
 
     width: Annotated[int, Field(ge=1)]
@@ -39,6 +42,7 @@ class MLP(Model):
     hidden_bias: Annotated[bool, Later] = True
     output_bias: Annotated[bool, Later] = True
     scaling: Annotated[Literal["standard", "mean-field"], Later] = "standard"
+    output_count: Annotated[Annotated[int, Field(ge=1)] | None, Later] = None
 
     @model_validator(mode="after")
     def _mean_has_no_bias(self) -> Self:
@@ -50,16 +54,39 @@ class MLP(Model):
     @property
     def is_plain(self) -> bool:
         """Whether this is the network of most theorems: ReLU neurons, a second layer, and both biases."""
-        return isinstance(self.activation, ReLU) and self.second_layer and self.hidden_bias and self.output_bias
+        has_all = self.second_layer and self.hidden_bias and self.output_bias
+        return isinstance(self.activation, ReLU) and has_all and self.output_count in (None, 1)
 
     @property
     def gradient_scale(self) -> float:
         """The width of a mean-field network, 1 for others."""
         return float(self.width) if self.scaling == "mean-field" else 1.0
 
+    @property
+    def homogeneity(self) -> int | None:
+        """The activation's degree, and one more for the second layer; None where there are biases."""
+        degree = 1 if isinstance(self.activation, ReLU) else getattr(self.activation, "degree", None)
+        biased = self.hidden_bias or (self.second_layer and self.output_bias)
+        is_power = isinstance(self.activation, ReLU | Power)
+        return int(degree) + self.second_layer if degree and is_power and not biased else None
+
+    def outputs(self, task: Task) -> int:
+        """Return the number of outputs on each example."""
+        return self.output_count or task.classes or 1
+
+    def neurons(self, parameters: Any) -> Any:
+        """Return hidden weights, hidden bias and output weights of each neuron, shape (width, weights)."""
+        arrays = parameters["hidden"]["weight"].__array_namespace__()
+        parts = [*parameters["hidden"].values()]
+        parts += [parameters["output"]["weight"].T] if self.second_layer else []
+        return arrays.concat([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
+
     def check(self, task: Task) -> None:
-        """Refuse a width or a task that the initialisation has no law for."""
+        """Refuse a width or a task that the initialisation has no law for, and several outputs that nothing makes."""
         self.init.check(self.width, task)
+        if self.outputs(task) > 1 and not (self.second_layer and self.init.has_readout):
+            named = f"init={self.init.kind!r}, second_layer={self.second_layer}"
+            raise ValueError(f"several outputs must have a second layer and an init that draws it: {named}")
 
     def parameter_names(self, task: Task) -> list[str]:
         """Return the names of the parameter arrays."""
@@ -74,15 +101,17 @@ class MLP(Model):
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Draw the parameter arrays; those that two networks share are drawn alike, whatever else they have."""
         drawn = self.init.parameters(key, self.width, task)
+        if (outputs := self.outputs(task)) > 1:
+            drawn = {**drawn, "output": self.init.readout(key, self.width, outputs)}
         names = [name.split(".") for name in self.parameter_names(task)]
         return {layer: {name: drawn[layer][name] for of, name in names if of == layer} for layer, _ in names}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
+        """Return the outputs, shape (count,), or (count, outputs) of several."""
         hidden = self.activation.value(sums(parameters["hidden"], x))
         if not self.second_layer:
             return hidden.sum(axis=1)
-        total = hidden @ parameters["output"]["weight"] + parameters["output"].get("bias", 0)
+        total = hidden @ parameters["output"]["weight"].T + parameters["output"].get("bias", 0)
         return total / self.width if self.scaling == "mean-field" else total
 
 

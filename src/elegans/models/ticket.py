@@ -42,6 +42,15 @@ class SeededInit(Init, kind="seeded"):
         """Return the other trial's four parameter arrays."""
         return self.of.parameters(random.stream(self.seed, "init"), width, task)
 
+    def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
+        """Return the other trial's weights and biases of several outputs."""
+        return self.of.readout(random.stream(self.seed, "init"), width, outputs)
+
+    @property
+    def has_readout(self) -> bool:
+        """Whether the law draws several outputs."""
+        return self.of.has_readout
+
 
 class Ticket(Init):
     """The initial values of some neurons of another network: hidden weights, biases, output weights, output bias.

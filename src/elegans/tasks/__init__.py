@@ -1,6 +1,6 @@
 """What is learned: tasks, and the regimes by which their examples reach the learner."""
 
-from elegans.tasks.base import Cube, Online, Regime, Sample, Task
+from elegans.tasks.base import Online, Population, Regime, Sample, Task
 from elegans.tasks.biased import BiasedParity
 from elegans.tasks.digits import DigitParity
 from elegans.tasks.parity import DisjointParity, SparseParity
@@ -9,11 +9,11 @@ from elegans.tasks.xor import XOR, Link, SignedParity, TruthTable
 __all__ = [
     "XOR",
     "BiasedParity",
-    "Cube",
     "DigitParity",
     "DisjointParity",
     "Link",
     "Online",
+    "Population",
     "Regime",
     "Sample",
     "SignedParity",

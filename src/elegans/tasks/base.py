@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Float32, UInt32
+from jaxtyping import Float32, Shaped, UInt32
 from pydantic import Field
 
 from elegans import random
@@ -12,8 +12,8 @@ from elegans.component import Component, Traced
 
 LARGEST_SAMPLE = 10**9
 """The largest sample that a counter-based index can address uniformly."""
-LARGEST_CUBE = 20
-"""The largest number of signs whose inputs are all gone through in one step."""
+LARGEST_POPULATION = 2**20
+"""The largest number of inputs that are all gone through in one step."""
 
 
 class Task(Component, family=True):
@@ -42,10 +42,15 @@ class Task(Component, family=True):
         """Return what held-out examples are made with instead of ``hidden``, for tasks on data; the same by default."""
         return hidden
 
+    @property
+    def classes(self) -> int | None:
+        """The number of classes that labels number, from 0; None (the default) where labels are -1 and +1."""
+        return None
+
     @abstractmethod
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]:
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
         """Return the inputs and clean labels of the examples with the given indices.
 
         Args:
@@ -54,10 +59,11 @@ class Task(Component, family=True):
             index: which examples, shape (count,).
 
         Returns:
-            Inputs (count, input_size) and labels (count,) in {-1, +1}, float32.
+            Inputs (count, input_size), float32, and labels (count,): in {-1, +1}, float32, or, of a task with
+            ``classes``, their numbers, int32.
         """
 
-    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
+    def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
         """Return the labels that training sees in place of the clean ones; the same by default."""
         return labels
 
@@ -74,6 +80,23 @@ class Task(Component, family=True):
     def on_cube(self) -> bool:
         """Whether inputs are uniform signs and ``target`` gives their labels."""
         return type(self).target is not Task.target
+
+    @property
+    def population(self) -> int | None:
+        """The number of inputs, where they are finitely many and equally likely; None elsewhere."""
+        return 2**self.input_size if self.on_cube else None
+
+    def member(
+        self, hidden: Any, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+        """Return the inputs of the population with the given numbers, and their clean labels.
+
+        Args:
+            hidden: what ``draw`` returned.
+            index: numbers below ``population``; of signs, coordinate j is -1 where bit j of the number is set.
+        """
+        x = corners(index, self.input_size)
+        return x, self.target(hidden, x)
 
 
 def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
@@ -100,7 +123,7 @@ class Regime(Component, family=True):
 
     def examples(
         self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]:
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
         """Return the inputs and clean labels that training sees under the given indices: the task's own by default."""
         return task.examples(hidden, key, index)
 
@@ -146,10 +169,10 @@ class Sample(Regime):
         return random.permuted(key, position // size, position % size, size)
 
 
-class Cube(Regime):
-    """All 2^n inputs at every step, each once: exact population gradients, for tasks on at most 20 uniform signs.
+class Population(Regime):
+    """All inputs at every step, each once: exact population gradients, for tasks of at most 2^20 equally likely ones.
 
-    The batch size must be 2^n. With label noise, an input's label is flipped once for all or never.
+    The batch size must be their number. With label noise, an input's label is flipped once for all or never.
     """
 
     def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
@@ -158,20 +181,19 @@ class Cube(Regime):
 
     def examples(
         self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]:
-        """Return the corners of the cube with the given numbers, and their labels."""
-        x = corners(index, task.input_size)
-        return x, task.target(hidden, x)
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+        """Return the inputs of the population with the given numbers, and their labels."""
+        return task.member(hidden, index)
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse tasks that are not on uniform signs, too many signs, and batches that are not the cube."""
-        n = task.input_size
-        if not task.on_cube:
-            raise ValueError(f"the cube must have a task on uniform signs: task={task.kind!r}")
-        if n > LARGEST_CUBE:
-            raise ValueError(f"the cube must have at most {LARGEST_CUBE} signs (train online beyond): n={n}")
-        if batch_size != 2**n:
-            raise ValueError(f"batch_size of the cube must be 2^n: batch_size={batch_size}, 2^n={2**n}")
+        """Refuse tasks whose inputs cannot be gone through, and batches that are not the population."""
+        size = task.population
+        if size is None:
+            raise ValueError(f"a population must have a task of finitely many, equally likely inputs: {task.kind!r}")
+        if size > LARGEST_POPULATION:
+            raise ValueError(f"a population must have at most 2^20 inputs (train online beyond): {size} inputs")
+        if batch_size != size:
+            raise ValueError(f"batch_size must be the number of inputs: batch_size={batch_size}, {size} inputs")
 
 
 def corners(index: UInt32[Any, " count"], n: int) -> Float32[Any, "count n"]:

@@ -6,9 +6,10 @@ from elegans.models import Success
 from elegans.probes import Probe
 from elegans.training.engines import choose
 from elegans.training.loop import Watch, train_together
-from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
+from elegans.training.losses import Correlation, CrossEntropy, Hinge, Logistic, Loss, Square, margins
 from elegans.training.optimisers import SGD, AdaDelta, Adam, LayerRates, Minibatches, Training
 from elegans.training.outcome import Curve, Outcome
+from elegans.training.penalties import NormPenalty, Penalty
 from elegans.training.schedules import Constant, Cosine, Piecewise, Schedule
 from elegans.training.theorems import (
     Constructed,
@@ -40,6 +41,7 @@ __all__ = [
     "Constructed",
     "Correlation",
     "Cosine",
+    "CrossEntropy",
     "Curve",
     "DisjointDescent",
     "DisjointFlow",
@@ -54,9 +56,11 @@ __all__ = [
     "Loss",
     "Minibatches",
     "MirroredSigns",
+    "NormPenalty",
     "Outcome",
     "OverSparse",
     "OverSparseInit",
+    "Penalty",
     "Piecewise",
     "Readout",
     "Ridge",
@@ -69,6 +73,7 @@ __all__ = [
     "Trial",
     "UnderSparse",
     "UnderSparseInit",
+    "margins",
     "theorem_schedule",
     "train",
 ]

@@ -1,7 +1,7 @@
-"""Losses of a scalar output f against a label y in {-1, +1}, averaged over the minibatch."""
+"""Losses, averaged over the minibatch: of one output against a label in {-1, +1}, or of an output for each class."""
 
 from abc import abstractmethod
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -11,11 +11,19 @@ Scale = Annotated[float, Field(gt=0, allow_inf_nan=False), Later]
 
 
 class Loss(Component, family=True):
-    """A loss of one output and one label; the margin is y f."""
+    """A loss of one output and one label in {-1, +1}; the margin is y f."""
+
+    several_outputs: ClassVar[bool] = False
+    """Whether it is a loss of an output for each class instead."""
 
     @abstractmethod
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example, elementwise on JAX arrays."""
+        """Return the loss of each example, elementwise on JAX arrays.
+
+        Args:
+            output: shape (..., ), or (..., classes) for losses of several outputs.
+            label: shape (..., ): -1 or +1, or the numbers of classes.
+        """
 
 
 class Hinge(Loss):
@@ -63,3 +71,43 @@ class Correlation(Loss):
     def value(self, output: Any, label: Any) -> Any:
         """Return the loss of each example."""
         return -label * output
+
+
+class CrossEntropy(Loss):
+    """log sum_c exp(f_c) - f_y, in natural units, of an output for each class; +1 is class 0 and -1 class 1."""
+
+    several_outputs = True
+
+    def value(self, output: Any, label: Any) -> Any:
+        """Return the loss of each example, without overflow at large outputs."""
+        import jax
+
+        return jax.nn.logsumexp(output, axis=-1) - _right(output, label)
+
+
+def margins(output: Any, label: Any) -> Any:
+    """Return by how much each label wins: y f of one output, else f_y less the largest other output.
+
+    Args:
+        output: NumPy or JAX array of the labels' shape, or with an axis more for the classes.
+        label: -1 or +1 (float32), or the numbers of classes (whole numbers).
+
+    Returns:
+        The labels' shape; an example is right where its margin is above 0.
+    """
+    if output.ndim == label.ndim:
+        return label * output
+    arrays = output.__array_namespace__()
+    own = arrays.arange(output.shape[-1]) == class_numbers(label)[..., None]
+    return _right(output, label) - arrays.max(arrays.where(own, -arrays.inf, output), axis=-1)
+
+
+def class_numbers(label: Any) -> Any:
+    """Return the numbers of the classes, int32: labels that are whole numbers already, else 0 for +1 and 1 for -1."""
+    return label if label.dtype.kind in "iu" else (label < 0).astype("int32")
+
+
+def _right(output: Any, label: Any) -> Any:
+    """Return the output of each label's class."""
+    arrays = output.__array_namespace__()
+    return arrays.take_along_axis(output, class_numbers(label)[..., None], axis=-1)[..., 0]

@@ -12,6 +12,7 @@ from elegans.component import Component, Later, suggest
 from elegans.models import Model, Success
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
+from elegans.training.penalties import Penalty
 from elegans.training.schedules import Constant, Rate, Schedule
 
 Kept = Annotated[float, Field(ge=0, lt=1)]
@@ -63,6 +64,10 @@ class Minibatches(Component):
     loss: SerializeAsAny[Loss] = Hinge()
     batches: Literal["replacement", "epochs"] = "replacement"
 
+    def added(self, model: Model, parameters: Any) -> Any:
+        """Return what is added to a minibatch's loss: nothing by default."""
+        return 0.0
+
     @abstractmethod
     def optimiser(self, factor: Any) -> Any:
         """Return an optax gradient transformation; ``factor`` is the schedule's value at the step."""
@@ -80,6 +85,7 @@ class Descent(Minibatches, Training):
         weight_decay: at least 0.
         schedule: what the learning rate is multiplied by at each step.
         layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        penalty: what is added to the loss for the size of the weights, or None.
         steps: the largest number of steps.
         batch_size: the number of examples in a minibatch.
         loss: the loss, by name or as a component.
@@ -91,10 +97,17 @@ class Descent(Minibatches, Training):
     weight_decay: Rate = 0.0
     schedule: SerializeAsAny[Schedule] = Constant()
     layers: dict[str, LayerRates] = Field(default_factory=dict)
+    penalty: Annotated[SerializeAsAny[Penalty] | None, Later] = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse more examples than a regime can count, and rates for layers that the model does not have."""
+        """Refuse what does not fit: more examples than a regime can count, a loss, a penalty, rates of other layers."""
         regime.check(task, self.steps, self.batch_size)
+        outputs = model.outputs(task)
+        if self.loss.several_outputs != (outputs > 1):
+            takes = "an output for each class" if self.loss.several_outputs else "one output"
+            raise ValueError(f"the loss must fit the outputs: {self.loss.kind!r} takes {takes}, outputs={outputs}")
+        if self.penalty is not None:
+            self.penalty.check(model)
         if not self.layers:
             return
         parameters = model.parameter_names(task)
@@ -103,6 +116,10 @@ class Descent(Minibatches, Training):
             if name not in known:
                 near = suggest(name, list(known))
                 raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{near}")
+
+    def added(self, model: Model, parameters: Any) -> Any:
+        """Return the penalty, where there is one."""
+        return 0.0 if self.penalty is None else self.penalty.value(model, parameters)
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
         """Return the schedule's factors for the steps first, …, first + count - 1."""
@@ -135,6 +152,7 @@ class SGD(Descent):
         weight_decay: at least 0.
         schedule: what the learning rate is multiplied by at each step.
         layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        penalty: what is added to the loss for the size of the weights, or None.
         steps: the largest number of steps.
         batch_size: the number of examples in a minibatch.
         loss: the loss, by name or as a component.

@@ -46,6 +46,10 @@ class Trial(Component):
     @model_validator(mode="after")
     def _parts_fit(self) -> "Trial":
         self.model.check(self.task)
+        classes, outputs = self.task.classes, self.model.outputs(self.task)
+        if classes is not None and outputs != classes:
+            named = f"{outputs} outputs of {self.model.kind!r}, {classes} classes of {self.task.kind!r}"
+            raise ValueError(f"a model must have an output for each class: {named}")
         if isinstance(self.model, Learner):
             if self.training is not None:
                 named = f"model={self.model.kind!r}, training={self.training.kind!r}"

@@ -144,7 +144,7 @@ class Engine(ABC):
     def wrong(
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
     ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong: the margin y f is not above 0.
+        """Return which examples each network gets wrong: the margin (``losses.margins``) is not above 0.
 
         Args:
             state: the state.
@@ -153,8 +153,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
-        """Return each network's outputs on the same inputs."""
+    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count ..."]:
+        """Return each network's outputs on the same inputs; of several outputs, with an axis more."""
 
     @abstractmethod
     def parameters(self, state: Any) -> list[Any]:

@@ -70,6 +70,7 @@ class FusedEngine(Engine):
             "activation": (getattr(trial.model, "activation", ReLU()), tuple(ACTIVATIONS)),
             "training": (trial.training, (SGD,)),
             "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
+            "penalty": (getattr(trial.training, "penalty", None), (type(None),)),
         }
         for name, (part, taken) in parts.items():
             if type(part) not in taken:

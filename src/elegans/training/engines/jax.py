@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
 from elegans.training.engines.base import Engine, Progress
+from elegans.training.losses import margins
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial
 
@@ -202,8 +203,12 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     def objective(parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
         output = outputs(trial, parameters, x)
         loss = _training(trial).loss.value(output, y).mean()
-        wrong = (~(y * output > 0)).astype(jnp.float32).mean()
-        return loss, (wrong, jnp.isfinite(output).all())
+        wrong = (~(margins(output, y) > 0)).astype(jnp.float32).mean()
+        return loss + _training(trial).added(trial.model, eqx.combine(parameters, static)), (
+            loss,
+            wrong,
+            jnp.isfinite(output).all(),
+        )
 
     def one_step(parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
         trial = template.substitute(inputs["traced"])
@@ -212,7 +217,7 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
         key = random.Key(*inputs["keys"]["sample"])
         x, y = _precisely(trial.regime.examples, trial.task, inputs["hidden"], key, index)
         y = corrupt(trial, inputs, y, index)
-        (loss, (wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
+        (_, (loss, wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
         gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
@@ -242,7 +247,7 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
             hidden = inputs["hidden"] if noisy else trial.task.held_out(inputs["hidden"])
             x, y = _precisely(trial.task.examples, hidden, random.Key(*inputs["examples"]), index)
             y = corrupt(trial, inputs, y, index) if noisy else y
-            return ~(y * outputs(trial, parameters, x) > 0)
+            return ~(margins(outputs(trial, parameters, x), y) > 0)
 
         return jax.jit(jax.vmap(one))
 
