@@ -51,7 +51,7 @@ class Cyclic(Group):
         return one_dimensional(f"frequency {frequency}", whole(np.exp(2j * np.pi * turns / self.n)), indicator=0)
 
 
-class ElementaryAbelian(Group, kind="elementary-abelian"):
+class ElementaryAbelian(Group):
     """The group Z_2^k: strings of k bits, added bit by bit; bit j of an element's number is its coordinate j.
 
     Its irreps are the parities of the coordinates in a set, called ``parity {0,2}``.

@@ -13,7 +13,7 @@ from elegans.groups.base import LARGEST_ORDER, Group, Irrep, whole
 from elegans.groups.decomposition import real_form
 
 
-class DirectProduct(Group, kind="direct-product"):
+class DirectProduct(Group):
     """The direct product of two or more groups, the last factor counting fastest.
 
     Elements, classes and irreps are named by those of the factors: ``((12), 1)``, ``(standard, sign)``. An irrep is a

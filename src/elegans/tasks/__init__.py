@@ -3,6 +3,7 @@
 from elegans.tasks.base import Online, Population, Regime, Sample, Task
 from elegans.tasks.biased import BiasedParity
 from elegans.tasks.digits import DigitParity
+from elegans.tasks.groups import GroupComposition, ModularAddition
 from elegans.tasks.parity import DisjointParity, SparseParity
 from elegans.tasks.xor import XOR, Link, SignedParity, TruthTable
 
@@ -11,7 +12,9 @@ __all__ = [
     "BiasedParity",
     "DigitParity",
     "DisjointParity",
+    "GroupComposition",
     "Link",
+    "ModularAddition",
     "Online",
     "Population",
     "Regime",
