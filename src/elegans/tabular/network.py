@@ -132,14 +132,16 @@ class Networks:
         """How many outputs there are."""
         return int(self.layers[-1].shape[1])
 
-    def outputs(self, X: Float[Any, "rows features"]) -> Float[np.ndarray, "members rows heads"]:
-        """Return each member's outputs on rows: log-odds, logits or targets."""
-        X = with_ones(X, self.settings.dtype)
+    def outputs(
+        self, X: Float[Any, "rows features"], dtype: str | None = None
+    ) -> Float[np.ndarray, "members rows heads"]:
+        """Return each member's outputs on rows, log-odds, logits or targets, computed in a dtype (the settings')."""
+        X = with_ones(X, dtype or self.settings.dtype)
         result = np.empty((len(self), len(X), self.heads), X.dtype)
         block = max(1, _BLOCK // max(self.settings.hidden))
 
         def predict(member: int) -> None:
-            weights = [layer[member] for layer in self.layers]
+            weights = [layer[member].astype(X.dtype, copy=False) for layer in self.layers]
             for begin in range(0, len(X), block):
                 result[member, begin : begin + block] = forward(weights, X[begin : begin + block])
 

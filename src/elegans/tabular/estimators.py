@@ -1,0 +1,554 @@
+"""Wide, sparsely initialised networks as scikit-learn estimators."""
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from elegans import random
+from elegans.models.inits import Init
+from elegans.tabular.descent import Stop, link
+from elegans.tabular.network import Epoch, Settings, start
+from elegans.tabular.stopping import Best
+
+_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+_ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
+_CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
+"""Settings that a training which goes on cannot change."""
+
+
+@dataclass(eq=False, repr=False)
+class SparseMLP(BaseEstimator):  # type: ignore[misc]
+    """What the classifier and the regressor share: wide networks with a sparsely initialised first layer.
+
+    Each first-layer neuron begins by reading s random features, where a dense network's reads all of them: a wide
+    layer then holds neurons that happen to read the right few.
+
+    Source: Edelman, Goel, Kakade, Malach and Zhang, "Pareto Frontiers in Neural Feature Learning: Data, Compute, Width,
+    and Luck" (2023), section 4.2 and appendix C.3, for width, depth and sparse initialisation; the defaults are ours.
+
+    Args:
+        width: the number of neurons of each hidden layer.
+        depth: the number of hidden layers.
+        hidden_layer_sizes: the sizes of the hidden layers in place of width and depth, or None.
+        init: the law of the first layer's weights: ``sparse:s`` for s non-zeros a neuron, ``dense``, or a component.
+        init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
+        optimiser: ``adamw`` or ``sgd``.
+        learning_rate: of every step.
+        weight_decay: of weights and biases.
+        epochs: passes over the rows.
+        batch_size: rows a step.
+        early_stopping: whether each member ends after ``n_iter_no_change`` epochs without a lower loss on validation
+            rows, and returns to its best state. They are held out, in each class the same share, unless ``fit`` is
+            given some.
+        validation_fraction: the share of rows held out.
+        n_iter_no_change: the patience of early stopping, in epochs.
+        n_members: how many networks are trained side by side, each with its own seed; they predict their average.
+        missing: ``error``, or the statistic of the training rows that takes the place of a missing value: ``mean``,
+            ``median`` or ``most_frequent``.
+        missing_indicator: whether each feature with missing values gets a column that says where they were.
+        standardise: whether features are brought to mean 0 and standard deviation 1, as of the training rows (those
+            of the first call with ``partial_fit``).
+        dtype: of all arithmetic in training, ``float32`` or ``float64``.
+        time_limit: seconds after which training ends within a step, or None.
+        warm_start: whether ``fit`` goes on from where the last one ended.
+        random_state: an integer, a ``RandomState`` or None, as everywhere in scikit-learn.
+        verbose: whether every epoch prints a line.
+
+    Attributes:
+        networks_: the members, as ``elegans.tabular.Networks``.
+        n_iter_: epochs trained.
+        loss_curve_: the mean loss of each epoch.
+        validation_curve_: the mean loss on validation rows after each epoch, where there are any.
+        feature_importances_: how strongly the first layer reads each feature.
+        n_features_in_: the number of features.
+        feature_names_in_: their names, where ``X`` had names.
+    """
+
+    width: int = 300
+    depth: int = 2
+    _: KW_ONLY
+    hidden_layer_sizes: Sequence[int] | int | None = None
+    init: Init | str = "sparse:2"
+    init_layers: str = "first"
+    optimiser: str = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    epochs: int = 100
+    batch_size: int = 256
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    n_members: int = 1
+    missing: str = "error"
+    missing_indicator: bool = False
+    standardise: bool = True
+    dtype: str = "float32"
+    time_limit: float | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "width": [_AT_LEAST_ONE],
+        "depth": [_AT_LEAST_ONE],
+        "hidden_layer_sizes": ["array-like", _AT_LEAST_ONE, None],
+        "init": [str, Init],
+        "init_layers": [StrOptions({"first", "all"})],
+        "optimiser": [StrOptions({"adamw", "sgd"})],
+        "learning_rate": [_ABOVE_ZERO],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "epochs": [_AT_LEAST_ONE],
+        "batch_size": [_AT_LEAST_ONE],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [_AT_LEAST_ONE],
+        "n_members": [_AT_LEAST_ONE],
+        "missing": [StrOptions({"error", "mean", "median", "most_frequent"})],
+        "missing_indicator": ["boolean"],
+        "standardise": ["boolean"],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "time_limit": [_ABOVE_ZERO, None],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: tuple[Any, ...] | None = None) -> Self:
+        """Train networks.
+
+        Args:
+            X: numbers, shape (rows, features); a data frame's column names are remembered and checked.
+            y: what is to be predicted, shape (rows,), or (rows, targets) for a regressor.
+            sample_weight: of the rows, or None; only their ratios count.
+            validation: ``(X, y)`` or ``(X, y, sample_weight)`` whose loss is looked at after every epoch
+                (``validation_curve_``); ``early_stopping`` then holds no rows out. A pipeline's earlier steps do not
+                see them.
+
+        Returns:
+            The estimator; interrupted from the keyboard, with the networks so far.
+
+        Raises:
+            ValueError: rows, settings or a validation set that break a rule.
+        """
+        stop = Stop(self.time_limit)
+        fresh = not (self.warm_start and hasattr(self, "networks_"))
+        X, y = self._rows(X, y, reset=fresh, least=2)
+        self._learn_targets(y, fresh)
+        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        counted = np.flatnonzero(weights > 0)
+        X, y, weights = X[counted], y[counted], weights[counted]
+        self._refuse_constant(y)
+        self._learn_class_weights(y, weights)
+        weights = self._weighted(y, weights)
+        if fresh:
+            self._draw_seeds()
+        held_out = None
+        if self.early_stopping and validation is None:
+            train, test = self._hold_out(y)
+            held_out = X[test], y[test], weights[test]
+            X, y, weights = X[train], y[train], weights[train]
+        if fresh:
+            self._begin(X, y, weights)
+        self._continue()
+        if validation is not None:
+            held_out = self._given(validation)
+        watched = None if held_out is None else self._watched(held_out)
+        self._train(X, y, weights, self.epochs, stop, watched)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True")
+        fresh = not hasattr(self, "networks_")
+        X, y = self._rows(X, y, reset=fresh, least=1)
+        self._learn_targets(y, fresh, whole=False)
+        self._learn_class_weights(y, weights := _check_sample_weight(sample_weight, X, ensure_non_negative=True))
+        weights = self._weighted(y, weights)
+        if fresh:
+            self._draw_seeds()
+            self._begin(X, y, weights)
+        self._continue()
+        self._train(X, y, weights, 1, Stop(self.time_limit))
+        return self
+
+    # -- the networks
+
+    def _settings(self) -> Settings:
+        sizes = self.hidden_layer_sizes
+        hidden = (self.width,) * self.depth if sizes is None else tuple(np.atleast_1d(sizes))
+        names = ("init", "init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs", "dtype")
+        return Settings(hidden=hidden, head=self._head(), **{name: getattr(self, name) for name in names})
+
+    def _draw_seeds(self) -> None:
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        members = np.arange(self.n_members, dtype=np.uint32)
+        high, low = random.words(random.stream(self._seed, "init"), members, np.uint32(0))
+        self._seeds = [int(first) << 32 | int(second) for first, second in zip(high, low, strict=True)]
+
+    def _begin(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        """Learn what replaces missing values, the scales, and draw the networks."""
+        self._imputer = None
+        if self.missing != "error":
+            self._imputer = SimpleImputer(
+                strategy=self.missing, add_indicator=self.missing_indicator, keep_empty_features=True
+            ).fit(X)
+            X = self._imputer.transform(X)
+        self._scaler = StandardScaler().fit(X, sample_weight=weights)
+        self._learn_scale(y, weights)
+        self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
+        self.loss_curve_: list[float] = []
+        self.validation_curve_: list[float] = []
+
+    def _continue(self) -> None:
+        """Take over settings that may change between trainings; refuse a change of the others."""
+        settings, before = self._settings(), self.networks_.settings
+        changed = [name for name in _CONTINUED if getattr(settings, name) != getattr(before, name)]
+        if changed or self.n_members != len(self.networks_):
+            what = changed[0] if changed else "n_members"
+            raise ValueError(f"{what} must be the same as in the training that goes on: fit anew without warm_start")
+        self.networks_.settings = settings
+
+    def _train(
+        self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, epochs: int, stop: Stop, watched: Best | None = None
+    ) -> None:
+        begun = time.monotonic()
+
+        def told(epoch: Epoch) -> Any:
+            self.loss_curve_.append(float(np.nanmean(epoch.losses)))
+            stopped = None if watched is None else watched(epoch)
+            if watched is not None:
+                self.validation_curve_.append(float(np.nanmean(watched.losses[-1])))
+            if self.verbose:
+                self._report(epoch.number, epochs, time.monotonic() - begun)
+            return stopped
+
+        try:
+            self.networks_.train(
+                self._prepared(X),
+                self._encoded(y),
+                weights=None if (weights == weights[0]).all() else weights,
+                epochs=epochs,
+                callback=told,
+                stop=stop,
+            )
+        except KeyboardInterrupt:
+            warnings.warn("Training interrupted by user.", stacklevel=3)
+        if watched is not None and watched.best is not None and self.early_stopping:
+            self.networks_ = watched.best
+        if not all(np.isfinite(layer).all() for layer in self.networks_.layers):
+            raise ValueError(
+                "Solver produced non-finite parameter weights. The input data may contain large values and need to be "
+                "preprocessed."
+            )
+        self.n_iter_ = len(self.loss_curve_)
+
+    def _report(self, number: int, epochs: int, seconds: float) -> None:
+        validation = f", validation loss {self.validation_curve_[-1]:.5g}" if self.validation_curve_ else ""
+        line = f"epoch {number} of {epochs}: loss {self.loss_curve_[-1]:.5g}{validation}, {seconds:.1f} s"
+        print(f"[{type(self).__name__}] {line}", flush=True)  # noqa: T201  (what `verbose` means everywhere)
+
+    def _outputs(self, X: Any) -> Float[np.ndarray, "members rows heads"]:
+        """Return outputs in float64: so that a row's do not depend on the rows beside it."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False, ensure_all_finite=self._finiteness())
+        return self.networks_.outputs(self._prepared(X), dtype="float64")
+
+    # -- rows
+
+    def _finiteness(self) -> bool | str:
+        return True if self.missing == "error" else "allow-nan"
+
+    def _prepared(self, X: np.ndarray) -> np.ndarray:
+        """Return rows as the networks take them: no missing value, standardised.
+
+        Raises:
+            ValueError: a number that is none any more in the dtype of training.
+        """
+        if self._imputer is not None:
+            X = self._imputer.transform(X)
+        if self.standardise:
+            X = self._scaler.transform(X)
+        if np.abs(X).max(initial=0) > np.finfo(self.dtype).max:
+            raise ValueError(f"Input X contains infinity or a value too large for dtype('{self.dtype}').")
+        return X
+
+    def _rows(self, X: Any, y: Any, *, reset: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=self._finiteness(),
+            multi_output=True,
+            y_numeric=isinstance(self, RegressorMixin),
+            ensure_min_samples=least,
+            reset=reset,
+        )
+        return X, column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
+
+    def _given(self, validation: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return an explicit validation set, checked."""
+        if not isinstance(validation, tuple) or len(validation) not in (2, 3):
+            raise ValueError("validation must be (X, y) or (X, y, sample_weight)")
+        X, y = self._rows(*validation[:2], reset=False, least=1)
+        self._learn_targets(y, fresh=False, whole=False)
+        weights = _check_sample_weight((*validation, None)[2], X, ensure_non_negative=True)
+        return X, y, self._weighted(y, weights)
+
+    def _watched(self, rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Best:
+        X, y, weights = rows
+        patience = self.n_iter_no_change if self.early_stopping else None
+        return Best(self._prepared(X), self._encoded(y), weights, patience)
+
+    def _hold_out(self, y: np.ndarray) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
+        """Split rows into those that are trained on and those held out, in each class the same share of both."""
+        labels = self._strata(y)
+        counts = np.bincount(labels)
+        if counts.min() < 2 and len(counts) > 1:
+            raise ValueError(
+                f"The least populated class in y has only {counts.min()} member, which is too few to hold out a part "
+                "for early stopping. The minimum number of members of a class is 2."
+            )
+        if round(self.validation_fraction * len(y)) < max(2, len(counts)) or len(y) < 3:
+            raise ValueError(
+                "The validation set is too small. Increase 'validation_fraction' or the size of your dataset: "
+                f"n_samples={len(y)}, validation_fraction={self.validation_fraction}"
+            )
+        taken = np.clip(np.rint(self.validation_fraction * counts).astype(int), 1, counts - 1)
+        place = np.arange(len(y), dtype=np.uint32)
+        order = np.argsort(random.words(random.stream(self._seed, "test"), place, np.uint32(0))[0], kind="stable")
+        test = np.sort(np.concatenate([order[labels[order] == label][:count] for label, count in enumerate(taken)]))
+        return np.setdiff1d(place.astype(np.int64), test), test
+
+    @property
+    def feature_importances_(self) -> Float[np.ndarray, " features"]:
+        """How strongly the first layer reads each feature, summing to 1.
+
+        The sum over first-layer neurons of |weight of the feature| x (norm of the neuron's outgoing weights), averaged
+        over members. Weights belong to features of standard deviation 1: where ``standardise`` is off each is
+        multiplied by its feature's deviation in training, so that units do not matter. A column that says where values
+        were missing counts for its feature. This tells what the networks look at, not what an error would cost.
+        """
+        check_is_fitted(self)
+        first, second = self.networks_.layers[:2]
+        outgoing = np.linalg.norm(second[:, :, :-1], axis=1)
+        strength = np.einsum("mi,mij->j", outgoing, np.abs(first[:, :, :-1]), dtype=np.float64)
+        if not self.standardise:
+            strength *= np.sqrt(self._scaler.var_)
+        result = strength[: self.n_features_in_].copy()
+        if self._imputer is not None and self._imputer.indicator_ is not None:
+            np.add.at(result, self._imputer.indicator_.features_, strength[self.n_features_in_ :])
+        return np.asarray(result / max(result.sum(), np.finfo(float).tiny))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
+    """Wide, sparsely initialised networks for two classes (logistic loss) or more (softmax loss).
+
+    An ensemble's probabilities are the average of its members'.
+
+    Args:
+        class_weight: weights by class, ``balanced`` for the total weight / (classes x the class's), or None.
+        width: this and all others: see ``SparseMLP``.
+
+    Attributes:
+        classes_: the classes, in order; for the others see ``SparseMLP``.
+    """
+
+    class_weight: dict[Any, float] | str | None = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SparseMLP._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Train for one epoch on these rows, from where the networks stand.
+
+        Scales and replacements of missing values are learned in the first call. Calls with the same rows are the epochs
+        of one ``fit``.
+
+        Args:
+            X: numbers, shape (rows, features).
+            y: classes, shape (rows,).
+            classes: all classes that there are; needed in the first call.
+            sample_weight: of the rows, or None; only their ratios within a call count.
+
+        Raises:
+            ValueError: rows or classes that break a rule, early stopping, or balanced classes, which a part of the rows
+                cannot tell.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights, use "
+                "compute_class_weight('balanced', classes=classes, y=y) and pass the resulting weights as class_weight."
+            )
+        _check_partial_fit_first_call(self, classes)
+        return self._partial_fit(X, y, sample_weight)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the likeliest class of each row."""
+        score = self.decision_function(X)
+        return np.asarray(self.classes_[(score > 0).astype(int) if score.ndim == 1 else score.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """Return the probability of each class, averaged over members."""
+        probability = link(self._outputs(X), self._head()).mean(axis=0)
+        return np.hstack([1 - probability, probability]) if self._head() == "logistic" else probability
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "rows *classes"]:
+        """Return log-odds of the second of two classes, shape (rows,), or log-probabilities, shape (rows, classes)."""
+        outputs = self._outputs(X)
+        if self._head() == "logistic":
+            outputs = outputs[:, :, 0]
+            return np.asarray(_log_mean(-np.logaddexp(0, -outputs)) - _log_mean(-np.logaddexp(0, outputs)))
+        return _log_mean(outputs - np.logaddexp.reduce(outputs, axis=2, keepdims=True))
+
+    def _head(self) -> str:
+        return "logistic" if len(self.classes_) == 2 else "softmax"
+
+    def _heads(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _learn_targets(self, y: np.ndarray, fresh: bool, whole: bool = True) -> None:
+        """Learn the classes, or refuse others than those that are known (than just those, with a whole sample)."""
+        check_classification_targets(y)
+        classes = np.unique(column_or_1d(y))
+        if fresh and whole:
+            self.classes_ = classes
+        elif whole and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                "warm_start can only be used where `y` has the same classes as in the previous call to fit. "
+                f"Previously got {self.classes_}, `y` has {classes}"
+            )
+        elif len(np.setdiff1d(classes, self.classes_)):
+            raise ValueError(
+                f"`y` has classes not in `self.classes_`. `self.classes_` has {self.classes_}. 'y' has {classes}."
+            )
+
+    def _refuse_constant(self, y: np.ndarray) -> None:
+        if len(np.unique(y)) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least 2 classes in the data, but the data contains only "
+                f"one class: {y[0]!r}"
+            )
+
+    def _learn_class_weights(self, y: np.ndarray, weights: np.ndarray) -> None:
+        if self.class_weight == "balanced":
+            totals = np.bincount(self._encoded(y), weights, minlength=len(self.classes_))
+            self._class_weights = totals.sum() / (len(totals) * np.where(totals > 0, totals, 1))
+        else:
+            self._class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+
+    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(weights * self._class_weights[self._encoded(y)])
+
+    def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None:
+        """Classes have none."""
+
+    def _encoded(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
+        return np.searchsorted(self.classes_, y)
+
+    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
+        return np.unique(y, return_inverse=True)[1]
+
+
+@dataclass(eq=False, repr=False)
+class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
+    """Wide, sparsely initialised networks for one real target or several (half the squared error, summed over targets).
+
+    Targets are standardised for training, and losses are in those units. An ensemble predicts the average of its
+    members. Arguments and attributes: see ``SparseMLP``.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train for one epoch on these rows, from where the networks stand.
+
+        Scales (also the target's) and replacements of missing values are learned in the first call. Calls with the same
+        rows are the epochs of one ``fit``.
+
+        Args:
+            X: numbers, shape (rows, features).
+            y: targets, shape (rows,) or (rows, targets).
+            sample_weight: of the rows, or None; only their ratios within a call count.
+
+        Raises:
+            ValueError: rows that break a rule, or early stopping.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def predict(self, X: Any) -> Float[np.ndarray, "rows *targets"]:
+        """Return the targets, shape (rows,) or (rows, targets) as ``fit`` had them."""
+        values = self._outputs(X).mean(axis=0) * self._target_scale + self._target_mean
+        return np.asarray(values.reshape(-1, *self._target_shape))
+
+    def _head(self) -> str:
+        return "square"
+
+    def _heads(self) -> int:
+        return int(np.prod(self._target_shape))
+
+    def _learn_targets(self, y: np.ndarray, fresh: bool, whole: bool = True) -> None:
+        if fresh:
+            self._target_shape = y.shape[1:]
+        elif y.shape[1:] != self._target_shape:
+            raise ValueError(f"y must have as many targets as before: {y.shape[1:]}, not {self._target_shape}")
+
+    def _refuse_constant(self, y: np.ndarray) -> None:
+        constant = np.flatnonzero(np.ptp(y.reshape(len(y), -1), axis=0) == 0)
+        if len(constant):
+            value = y.reshape(len(y), -1)[0, constant[0]]
+            raise ValueError(
+                f"{type(self).__name__} needs a target that varies, but target {constant[0]} is constant: all "
+                f"{len(y)} values are {value}"
+            )
+
+    def _learn_class_weights(self, y: np.ndarray, weights: np.ndarray) -> None:
+        """There are no classes."""
+
+    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return weights
+
+    def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None:
+        y = y.reshape(len(y), -1)
+        self._target_mean = np.average(y, axis=0, weights=weights)
+        scale = np.sqrt(np.average((y - self._target_mean) ** 2, axis=0, weights=weights))
+        self._target_scale = np.where(scale > 0, scale, 1.0)
+
+    def _encoded(self, y: np.ndarray) -> Float[np.ndarray, "rows targets"]:
+        return np.asarray((y.reshape(len(y), -1) - self._target_mean) / self._target_scale)
+
+    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
+        return np.zeros(len(y), np.int64)
+
+
+def _log_mean(logs: Float[np.ndarray, "members *rest"]) -> Float[np.ndarray, "*rest"]:
+    """Return the logarithm of the average over members of numbers that are given by theirs."""
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))

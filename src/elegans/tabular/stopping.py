@@ -1,0 +1,49 @@
+"""Which state of a network is best on rows that it does not train on, and when to stop waiting for a better one."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from elegans.tabular.network import Epoch, Networks
+
+
+@dataclass
+class Best:
+    """A callback that watches the loss on validation rows and keeps each member's best state.
+
+    Args:
+        X: the validation rows.
+        y: their classes or targets.
+        weights: of the rows, or None.
+        patience: after how many epochs in a row without a lower loss a member stops, or None: none ever does.
+        losses: of every epoch, one a member; not a number for a member that had stopped.
+        best: the networks as each was when its loss was lowest, or None before the first epoch.
+    """
+
+    X: Any
+    y: Any
+    weights: Any = None
+    patience: int | None = None
+    losses: list[Float[np.ndarray, " members"]] = field(default_factory=list)
+    best: Networks | None = None
+
+    def __call__(self, epoch: Epoch) -> Bool[np.ndarray, " members"]:
+        """Look at the networks, and return which members have waited long enough."""
+        networks = epoch.networks
+        trained = ~np.isnan(epoch.losses)
+        loss = np.full(len(networks), np.nan)
+        loss[trained] = networks.select(np.flatnonzero(trained).tolist()).mean_loss(self.X, self.y, self.weights)
+        if self.best is None:
+            self.best = networks.select(range(len(networks)))
+            self._lowest, self._waited = loss, np.zeros(len(networks), np.int64)
+        better = loss < self._lowest
+        for member in np.flatnonzero(better).tolist():
+            self.best.put(member, networks, member)
+        self.losses.append(loss)
+        self._lowest = np.where(better, loss, self._lowest)
+        self._waited = np.where(better, 0, self._waited + (len(self.losses) > 1))
+        if self.patience is None:
+            return np.zeros(len(networks), bool)
+        return self._waited >= self.patience
