@@ -6,6 +6,7 @@
 #include "draws.hpp"
 #include "forward.hpp"
 #include "losses.hpp"
+#include "pair_kernel.hpp"
 #include "threefry.hpp"
 #include "types.hpp"
 #include "vectors.hpp"
@@ -132,6 +133,9 @@ const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
                        advance,
                        evaluate,
                        predict,
+                       pair_advance,
+                       pair_outputs,
+                       pair_minibatch,
                        multiply_add};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

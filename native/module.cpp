@@ -10,6 +10,7 @@
 
 #include "dispatch.hpp"
 #include "network.hpp"
+#include "pair_network.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,6 +21,7 @@ namespace {
 using Indices = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using KeyPair = std::pair<std::uint32_t, std::uint32_t>;
 
 Key key_of(const KeyPair& pair) { return {pair.first, pair.second}; }
@@ -187,6 +189,73 @@ nb::tuple parameters(Network& self) {
   return nb::make_tuple(weight.array(), bias.array(), output.array(), output_bias);
 }
 
+void make_pair_network(PairNetwork* self, const Matrix& hidden, const Matrix& output,
+                       const Table& table, std::string activation, int degree, bool population,
+                       Size batch_size, std::vector<double> learning_rates,
+                       std::vector<double> decays, bool decay_in_gradient, double penalty,
+                       double penalty_norm, double penalty_exponent, KeyPair sample_key,
+                       std::int64_t step) {
+  const std::size_t width = hidden.shape(0), order = table.shape(0);
+  check_length("a row of table", table.shape(1), "order", order);
+  check_length("a row of hidden", hidden.shape(1), "2*order", 2 * order);
+  check_length("output", output.shape(0), "order", order);
+  check_length("a row of output", output.shape(1), "width", width);
+  const PairOptions options{std::move(activation),
+                            degree,
+                            population,
+                            batch_size,
+                            std::move(learning_rates),
+                            std::move(decays),
+                            decay_in_gradient,
+                            penalty,
+                            penalty_norm,
+                            penalty_exponent,
+                            key_of(sample_key),
+                            step};
+  new (self) PairNetwork(hidden.data(), output.data(), table.data(), static_cast<Size>(width),
+                         static_cast<Size>(order), options);
+}
+
+Size advance_pairs(PairNetwork& self, const Vector& factors) {
+  const nb::gil_scoped_release release;
+  return self.advance(factors.data(), static_cast<Size>(factors.shape(0)), pulse);
+}
+
+auto pair_outputs(PairNetwork& self, const Indices& pairs) {
+  Result<float> result({pairs.shape(0), static_cast<std::size_t>(self.order())});
+  {
+    const nb::gil_scoped_release release;
+    self.outputs(pairs.data(), length(pairs), result.data.get(), pulse);
+  }
+  return result.array();
+}
+
+auto wrong_pairs(PairNetwork& self, const Indices& pairs) {
+  Result<bool> result({pairs.shape(0)});
+  {
+    const nb::gil_scoped_release release;
+    self.wrong(pairs.data(), length(pairs), result.data.get(), pulse);
+  }
+  return result.array();
+}
+
+auto pair_minibatch(PairNetwork& self, std::int64_t step) {
+  Result<std::uint32_t> result({static_cast<std::size_t>(self.batch_size())});
+  self.minibatch(step, result.data.get());
+  return result.array();
+}
+
+nb::tuple pair_parameters(PairNetwork& self) {
+  const auto width = static_cast<std::size_t>(self.width());
+  const auto order = static_cast<std::size_t>(self.order());
+  Result<float> hidden({width, 2 * order}), output({order, width});
+  {
+    const nb::gil_scoped_release release;
+    self.parameters(hidden.data.get(), output.data.get());
+  }
+  return nb::make_tuple(hidden.array(), output.array());
+}
+
 }  // namespace
 }  // namespace elegans
 
@@ -253,4 +322,29 @@ NB_MODULE(_native, m) {
       .def_prop_ro("width", &Network::width)
       .def_prop_ro("n", &Network::inputs)
       .def_prop_ro("instruction_set", &Network::instruction_set);
+
+  nb::class_<PairNetwork>(m, "PairNetwork", "One network on pairs in training.")
+      .def("__init__", make_pair_network, "hidden"_a, "output"_a, "table"_a, nb::kw_only(),
+           "activation"_a = "power", "degree"_a = 2, "population"_a, "batch_size"_a,
+           "learning_rates"_a, "decays"_a = std::vector<double>{0.0, 0.0},
+           "decay_in_gradient"_a = true, "penalty"_a = 0.0, "penalty_norm"_a = 2.0,
+           "penalty_exponent"_a = 2.0, "sample_key"_a, "step"_a = 0)
+      .def("advance", advance_pairs, "factors"_a,
+           "Take one step per schedule factor; returns the steps done.")
+      .def("outputs", pair_outputs, "pairs"_a, "Outputs (N, order) on pairs a * order + b.")
+      .def("wrong", wrong_pairs, "pairs"_a, "Whether each pair is misclassified.")
+      .def("minibatch", pair_minibatch, "step"_a, "Numbers of the pairs of a step's minibatch.")
+      .def("parameters", pair_parameters, "Copies of hidden and output weights.")
+      .def("stop", &PairNetwork::stop,
+           "End a running advance after its present step; evaluations raise Stopped.")
+      .def("resume", &PairNetwork::resume, "Undo stop().")
+      .def_prop_ro("stopped", &PairNetwork::stopped)
+      .def_prop_ro("step", &PairNetwork::step, "Steps taken.")
+      .def_prop_ro("loss", &PairNetwork::loss, "Mean minibatch loss of the last advance.")
+      .def_prop_ro("error", &PairNetwork::error, "Mean minibatch error of the last advance.")
+      .def_prop_ro("diverged_at", &PairNetwork::diverged_at,
+                   "The step whose outputs were not finite; -1: none.")
+      .def_prop_ro("width", &PairNetwork::width)
+      .def_prop_ro("order", &PairNetwork::order)
+      .def_prop_ro("instruction_set", &PairNetwork::instruction_set);
 }

@@ -3,44 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
-#include <new>
-#include <sstream>
 
+#include "checks.hpp"
 #include "dispatch.hpp"
 #include "guards.hpp"
 
 namespace elegans {
 namespace {
 
-constexpr Size alignment = 64;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-Size round_up(Size x, Size unit) { return (x + unit - 1) / unit * unit; }
-
-template <class... Parts>
-void require(bool holds, const Parts&... parts) {
-  if (holds) return;
-  std::ostringstream message;
-  (message << ... << parts);
-  throw std::invalid_argument(message.str());
-}
-
-template <class T>
-using Names = std::initializer_list<std::pair<const char*, T>>;
-
-template <class T>
-T named(const char* what, const std::string& name, Names<T> known) {
-  std::string list;
-  for (const auto& [text, value] : known) {
-    if (name == text) return value;
-    list += (list.empty() ? "" : ", ") + std::string(text);
-  }
-  require(false, what, " must be one of ", list, ": got '", name, "'");
-  return {};
-}
 
 Loss loss_of(const std::string& name) {
   return named<Loss>("loss", name,
@@ -121,31 +93,20 @@ void check_activation(Activation activation, Size width, const Options& options)
 
 }  // namespace
 
-template <class T>
-T* Network::allocate(Size count) {
-  const std::size_t bytes = static_cast<std::size_t>(
-      round_up(std::max(count, Size{1}) * static_cast<Size>(sizeof(T)), alignment));
-  void* memory = std::aligned_alloc(alignment, bytes);
-  if (!memory) throw std::bad_alloc();
-  memory_.emplace_back(memory, std::free);
-  std::memset(memory, 0, bytes);
-  return static_cast<T*>(memory);
-}
-
 Examples Network::make_examples(Size capacity, bool direct) {
   const State& s = state_;
   Examples examples{};
   examples.capacity = capacity;
-  examples.index = allocate<std::uint32_t>(capacity);
-  examples.bits = allocate<std::uint32_t>(s.sign_words * capacity);
-  examples.label = allocate<float>(capacity);
+  examples.index = memory_.allocate<std::uint32_t>(capacity);
+  examples.bits = memory_.allocate<std::uint32_t>(s.sign_words * capacity);
+  examples.label = memory_.allocate<float>(capacity);
   if (direct) {
-    examples.sign = allocate<float>(capacity * s.sign_words * 32);
+    examples.sign = memory_.allocate<float>(capacity * s.sign_words * 32);
   } else {
-    examples.offset = allocate<std::uint16_t>(s.groups * capacity);
+    examples.offset = memory_.allocate<std::uint16_t>(s.groups * capacity);
   }
-  examples.output = allocate<float>(capacity);
-  examples.partial = allocate<float>(capacity * s.lanes);
+  examples.output = memory_.allocate<float>(capacity);
+  examples.partial = memory_.allocate<float>(capacity * s.lanes);
   return examples;
 }
 
@@ -192,12 +153,12 @@ Network::Network(const float* weight, const float* bias, const float* output, fl
   s.diverged_at = -1;
   check_limits(options.step);
 
-  s.weight = allocate<float>(s.vectors * s.rows * s.lanes);
-  s.bias = allocate<float>(s.vectors * s.lanes);
-  s.output = allocate<float>(s.vectors * s.lanes);
+  s.weight = memory_.allocate<float>(s.vectors * s.rows * s.lanes);
+  s.bias = memory_.allocate<float>(s.vectors * s.lanes);
+  s.output = memory_.allocate<float>(s.vectors * s.lanes);
   copy_in(weight, bias, output);
 
-  s.support = allocate<std::uint32_t>(s.sign_words);
+  s.support = memory_.allocate<std::uint32_t>(s.sign_words);
   s.label_flip = options.label_sign < 0;
   s.mix = static_cast<float>(options.mix);
   for (Size j : options.support) s.support[j / 32] |= 1u << (j % 32);
@@ -209,27 +170,27 @@ Network::Network(const float* weight, const float* bias, const float* output, fl
   s.test = make_examples(example_block, false);
   const bool relu = s.activation == Activation::relu;
   if (relu) {
-    s.mask = allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
+    s.mask = memory_.allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
   } else {
-    s.sums = allocate<float>(s.vectors * capacity * s.lanes);
+    s.sums = memory_.allocate<float>(s.vectors * capacity * s.lanes);
   }
-  s.active = allocate<std::uint32_t>(s.mask_words);
-  s.label_bits = allocate<std::uint32_t>(s.mask_words);
-  s.by_input = allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
+  s.active = memory_.allocate<std::uint32_t>(s.mask_words);
+  s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
+  s.by_input = memory_.allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
   if (!relu || (s.loss != Loss::hinge && s.loss != Loss::correlation)) {
-    s.by_input_offset = allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
-    s.gradient = allocate<float>(s.rows * s.lanes);
+    s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
+    s.gradient = memory_.allocate<float>(s.rows * s.lanes);
   }
-  s.slope = allocate<float>(capacity);
-  s.table = allocate<float>(table_bytes / static_cast<Size>(sizeof(float)));
-  s.hidden = allocate<float>(example_block * s.lanes);
+  s.slope = memory_.allocate<float>(capacity);
+  s.table = memory_.allocate<float>(table_bytes / static_cast<Size>(sizeof(float)));
+  s.hidden = memory_.allocate<float>(example_block * s.lanes);
   if (s.order == Order::epochs) {
     s.epoch_capacity = std::max(epoch_block, capacity);
-    s.epoch_index = allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_k0 = allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_k1 = allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_value = allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_slot = allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_index = memory_.allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_k0 = memory_.allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_k1 = memory_.allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_value = memory_.allocate<std::uint32_t>(s.epoch_capacity);
+    s.epoch_slot = memory_.allocate<std::uint32_t>(s.epoch_capacity);
   }
 }
 
@@ -249,7 +210,7 @@ void Network::copy_in(const float* weight, const float* bias, const float* outpu
 void Network::begin_recording() {
   const Busy busy(busy_);
   const Size count = state_.vectors * state_.rows * state_.lanes;
-  if (!before_) before_ = allocate<float>(count);
+  if (!before_) before_ = memory_.allocate<float>(count);
   std::copy_n(state_.weight, count, before_);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checks.hpp"
 #include "types.hpp"
 
 namespace elegans {
@@ -109,8 +110,6 @@ class Network {
   bool stopped() const { return __atomic_load_n(&stop_, __ATOMIC_RELAXED); }
 
  private:
-  template <class T>
-  T* allocate(Size count);
   Examples make_examples(Size capacity, bool direct);
   void check_limits(std::int64_t last_step) const;
   void copy_in(const float* weight, const float* bias, const float* output);
@@ -121,7 +120,7 @@ class Network {
 
   const Kernel& kernel_;
   State state_{};
-  std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
+  Memory memory_;
   double loss_, error_;
   // The examples of the checks, in a ring: those to look at first stand at `front_`.
   std::vector<std::uint32_t> line_;

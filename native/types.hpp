@@ -108,6 +108,8 @@ constexpr Size example_block = 384;
 constexpr Size epoch_block = 256;
 constexpr Size direct_batch = 9;  // below this many examples tables cost more than they save
 
+struct PairState;  // see pair_types.hpp
+
 // What one instruction set offers.
 struct Kernel {
   const char* name;
@@ -125,6 +127,10 @@ struct Kernel {
   void (*evaluate)(State& state, Key key, bool noisy, Size count);
   // Outputs on real inputs [count][inputs], count at most example_block, into state.test.output.
   void (*predict)(State& state, const float* inputs, Size count);
+  // Networks on pairs: steps, outputs on state.test into state.output, and the pairs of a step.
+  Size (*pair_advance)(PairState& state, const float* factors, Size steps, const bool* stop);
+  void (*pair_outputs)(PairState& state, Size count);
+  void (*pair_minibatch)(const PairState& state, std::uint64_t step, std::uint32_t* number);
   // Runs chains of multiply-adds; returns the number of floating-point operations.
   double (*multiply_add)(Size repeats, float* sink);
 };

@@ -202,3 +202,91 @@ class Network:
     def n(self) -> int: ...
     @property
     def instruction_set(self) -> str: ...
+
+class PairNetwork:
+    """A network on pairs of elements, f(a, b) = sum_i sigma(u_i(a) + v_i(b)) w_i, trained on the cross-entropy by SGD.
+
+    The right class of (a, b) is ``table[a, b]``. As of `Network`, one thread at a time; the interpreter lock is released
+    while it works, and Ctrl-C is heeded.
+    """
+
+    def __init__(
+        self,
+        hidden: NDArray[np.float32],
+        output: NDArray[np.float32],
+        table: NDArray[np.int32],
+        *,
+        activation: Literal["relu", "power"] = "power",
+        degree: int = 2,
+        population: bool,
+        batch_size: int,
+        learning_rates: Sequence[float],
+        decays: Sequence[float] = (0.0, 0.0),
+        decay_in_gradient: bool = True,
+        penalty: float = 0.0,
+        penalty_norm: float = 2.0,
+        penalty_exponent: float = 2.0,
+        sample_key: Key,
+        step: int = 0,
+    ) -> None:
+        """Take copies of (u, v) side by side (width, 2 order), w (order, width) and the table (order, order).
+
+        Each step takes every pair once with `population` (`batch_size` must then be order^2), else `batch_size` pairs
+        drawn anew. `learning_rates` and `decays` are for hidden and output weights; decays are as in `Network`. The
+        loss has a further term penalty * (sum_i |neuron i|_2^b)^(r/b), b being `penalty_norm` and r
+        `penalty_exponent`; a neuron's norm is that of all of its weights. `step` is the first step to take.
+
+        Raises ValueError, with the rule and the value, for a bad argument.
+        """
+
+    def advance(self, factors: NDArray[np.float32]) -> int:
+        """Take one step per schedule factor; return the steps done.
+
+        They are fewer if the network diverged (see `diverged_at`) or was stopped.
+        """
+
+    def outputs(self, pairs: NDArray[np.uint32]) -> NDArray[np.float32]:
+        """Outputs (N, order) on pairs by their numbers a * order + b. Raises Stopped after `stop`."""
+
+    def wrong(self, pairs: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Whether the right output of each pair is not above all others. Raises Stopped after `stop`."""
+
+    def minibatch(self, step: int) -> NDArray[np.uint32]:
+        """Numbers (batch_size,) of the pairs of a step."""
+
+    def parameters(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Copies of the hidden weights (width, 2 order) and the output weights (order, width)."""
+
+    def stop(self) -> None:
+        """End a running `advance` after its present step, from any thread, and every later one at once.
+
+        Evaluations raise Stopped. Until `resume`.
+        """
+
+    def resume(self) -> None:
+        """Undo `stop`."""
+
+    @property
+    def stopped(self) -> bool: ...
+    @property
+    def step(self) -> int:
+        """Steps taken, counted from 0 or from the constructor's `step`."""
+
+    @property
+    def loss(self) -> float:
+        """Mean cross-entropy, without the penalty, over the steps of the last `advance`; NaN if there were none."""
+
+    @property
+    def error(self) -> float:
+        """Mean share of pairs that were wrong over the steps of the last `advance`; NaN if there were none."""
+
+    @property
+    def diverged_at(self) -> int:
+        """The step whose outputs were not all finite, where the network stands still; -1: none."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def order(self) -> int: ...
+    @property
+    def instruction_set(self) -> str: ...

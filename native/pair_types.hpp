@@ -1,0 +1,57 @@
+// The plain data of a network on pairs: f(a, b)[c] = sum over neurons of act(u(a) + v(b)) w(c),
+// where a, b and c are elements of a finite set and the right c stands in a table. As in types.hpp,
+// nothing here has a function body.
+#pragma once
+
+#include "types.hpp"
+
+namespace elegans {
+
+constexpr Size pair_block = 32;  // neurons that stand side by side: whole vectors of every set
+constexpr Size pair_tile = 96;   // pairs that are sent through at once
+constexpr Size pair_group = 4;   // blocks of neurons whose values on a tile fill the cache
+
+// Pairs in the form in which the kernel wants them; entries up to a multiple of a vector are there.
+struct Pairs {
+  std::uint32_t* number;  // [capacity]: a * order + b
+  std::int32_t* left;     // [capacity]: where the row u(a) begins in a block
+  std::int32_t* right;    // [capacity]: the same for v(b)
+  std::int32_t* label;    // [capacity]
+};
+
+// Everything that a kernel needs of one network. Neurons beyond the real ones are zero and stay
+// zero.
+struct PairState {
+  Size order, width, batch;
+  Size blocks;
+  Size rows;        // 3 * order
+  bool population;  // every pair once a step, in order; else fresh pairs
+
+  float* parameter;  // [blocks][rows][pair_block]: in each block the rows of u, then v, then w
+  float* gradient;   // the same; zero between steps
+  float* strength;   // [blocks][pair_block]: what the penalty's gradient multiplies a neuron with
+  std::int32_t* table;  // [order][order]
+
+  Activation activation;  // a ReLU or a power
+  int degree;
+
+  float learning_rate[2], decay[2];  // of u and v, and of w
+  bool decay_in_gradient;
+  float penalty;  // strength, and the two exponents: penalty * (sum |neuron|^b)^(r/b)
+  float penalty_norm, penalty_exponent;
+  Key sample_key;
+
+  std::uint64_t step;
+  std::int64_t diverged_at;  // -1: not
+  double loss_sum, error_sum;
+
+  bool fresh;     // the pairs of `current` have not been found yet
+  Pairs current;  // [batch]
+  Pairs test;     // [pair_tile]
+  float* across;  // [pair_group * pair_block][pair_tile]: values of neurons, lanes are pairs
+  float* value;   // [pair_tile][pair_block]: the same for one block, lanes are neurons
+  float* slope;   // [pair_tile][pair_block]: the derivatives
+  float* output;  // [order][pair_tile]: the outputs, then the loss's derivatives by them
+};
+
+}  // namespace elegans
