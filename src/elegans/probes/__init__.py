@@ -4,6 +4,7 @@ from elegans.probes.base import Probe, Snapshot
 from elegans.probes.biased import ComponentLosses, PredictorSize
 from elegans.probes.errors import TestError, TestLoss, TrainError
 from elegans.probes.fourier import FourierGap
+from elegans.probes.margins import Decomposition, NormalisedMargin
 from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
 from elegans.probes.weights import RelevantWeights, WeightTrajectory
@@ -11,7 +12,9 @@ from elegans.probes.xor import SignalHeavy, SubspaceShare, XORMargins, XORParts
 
 __all__ = [
     "ComponentLosses",
+    "Decomposition",
     "FourierGap",
+    "NormalisedMargin",
     "PredictorSize",
     "Probe",
     "RelevantWeights",
