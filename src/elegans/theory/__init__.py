@@ -1,4 +1,4 @@
-"""What is proved about learning sparse parities: closed forms, bounds and constructions.
+"""What is proved about learning small tasks, sparse parities first: closed forms, bounds and constructions.
 
 Every function names its theorem, its formula and its domain; arguments outside a theorem's hypotheses raise
 ``TheoryError``. Probabilities, correlations and constructions are exact fractions. ``catalogue()`` lists them all.
@@ -10,15 +10,17 @@ the corrected one is the default and the printed one has a name, ``form="printed
 
 import sys
 
-from elegans.theory import biased, progress, sparse, xor
+from elegans.theory import biased, margins, progress, sparse, xor
 from elegans.theory.biased import *  # noqa: F403
 from elegans.theory.catalogue import Calculator, entries
+from elegans.theory.margins import *  # noqa: F403
 from elegans.theory.progress import *  # noqa: F403
 from elegans.theory.sparse import *  # noqa: F403
 from elegans.theory.xor import *  # noqa: F403
 
 __all__ = ["Calculator", "catalogue"]
 __all__ += biased.__all__
+__all__ += margins.__all__
 __all__ += progress.__all__
 __all__ += sparse.__all__
 __all__ += xor.__all__
