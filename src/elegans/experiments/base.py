@@ -50,6 +50,7 @@ class Experiment:
         findings: from that table to what it says about the claim, for ``record.json``: numbers, with intervals.
         probes: makes the measures that a cell's trials are taken, given one of them.
         outcomes: whether the rows given to ``analysis`` have a column ``outcome``: curve and measures of each trial.
+        partial: whether a part of the trials makes a picture too, though it takes their outcomes.
         further: makes the sweep of the trials that follow from the first ones, given those, a row for each,
             and the number of trials a cell.
     """
@@ -63,6 +64,7 @@ class Experiment:
     findings: Callable[[pd.DataFrame], dict[str, Any]] | None = None
     probes: Callable[[Trial], Sequence[Probe]] | None = None
     outcomes: bool = False
+    partial: bool = False
     further: Callable[[Sweep, pd.DataFrame, int], Sweep] | None = None
 
     def scale(self, name: str) -> Scale:

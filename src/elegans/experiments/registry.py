@@ -2,10 +2,10 @@
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError
-from elegans.experiments import pareto, parities, progress, xor
+from elegans.experiments import pareto, parities, progress, tabular, xor
 from elegans.experiments.base import Experiment
 
-_ALL = (*pareto.EXPERIMENTS, *progress.EXPERIMENTS, *parities.EXPERIMENTS, *xor.EXPERIMENTS)
+_ALL = (*pareto.EXPERIMENTS, *progress.EXPERIMENTS, *parities.EXPERIMENTS, *xor.EXPERIMENTS, *tabular.EXPERIMENTS)
 
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 """Every experiment by its name."""

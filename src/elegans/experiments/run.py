@@ -102,13 +102,15 @@ def draw_experiment(
     """
     experiment = find(name)
     chosen = experiment.scale(scale)
-    if experiment.outcomes or experiment.further:
+    if experiment.further or (experiment.outcomes and not experiment.partial):
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
     folder = Path(out) / experiment.name
     begun, date = time.perf_counter(), datetime.now(UTC)
     sweep = chosen.sweep(chosen.trials)
     with Store(store or folder / "runs.db", create=False) as kept:
         trials = kept.table(sweep)
+        if experiment.outcomes:
+            trials = with_outcomes(trials, kept, sweep)
     if trials.empty:
         raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
     call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"

@@ -19,6 +19,7 @@ from elegans.plots.prediction import prediction_dots
 from elegans.plots.predictors import predictors
 from elegans.plots.recovery import recovery_curves
 from elegans.plots.robust import robust_space
+from elegans.plots.tabular import tabular_errors, tabular_frontier
 from elegans.plots.theorems import disjoint_descents, feature_steps
 from elegans.plots.theory import overlay_theory
 from elegans.plots.tickets import learned_by
@@ -50,6 +51,8 @@ __all__ = [
     "success_and_time",
     "success_frontier",
     "success_grid",
+    "tabular_errors",
+    "tabular_frontier",
     "traced_frontier",
     "xor_features",
     "xor_phases",

@@ -1,0 +1,58 @@
+"""Errors of networks and forests on samples of tables, against the size of the sample (figures 3 and 6)."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.tabular.comparisons import claims, errors, probes, selected
+from elegans.experiments.tabular.grid import laptop, paper, smoke
+from elegans.experiments.tabular.published import SOURCE, published
+from elegans.plots import figure_of, tabular_frontier
+
+
+def plot(table: pd.DataFrame) -> Figure:
+    """Draw a panel a table; dotted lines are published errors on all of the data."""
+    lines = {name: published(str(name)) for name in table.loc[~table["reduced"], "table"].unique()}
+    full = {name: (row.benchmark_network, row.benchmark_forest) for name, row in lines.items() if row is not None}
+    best = selected(table, "test_error")
+    return figure_of(tabular_frontier(table, best, full))
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return what the trials say of the published claims, and where the best network beats the best forest."""
+    best = selected(table, "validation_error", by=("table", "rows", "fraction", "learner"))
+    wide = best.pivot_table(index=["table", "rows"], columns="learner", values="error", sort=False).dropna()
+    ahead = wide[wide["network"] < wide["forest"]] if len(wide) else wide
+    return {
+        "claims": claims(table),
+        "network_beats_forest": {
+            "selected_by": "validation_error",
+            "settings": len(wide),
+            "ahead": [f"{name}, {rows} rows" for name, rows in ahead.index],
+        },
+        "seconds": {
+            str(name): round(float(value), 1) for name, value in table.groupby("learner")["seconds"].sum().items()
+        },
+    }
+
+
+TABULAR_FRONTIER = Experiment(
+    name="tabular-frontier",
+    shows="On small tables wide, sparsely initialised networks err less, as long as SGD leaves them half trained",
+    source=f"{SOURCE}; figures 3 and 6",
+    scales={
+        "smoke": Scale(smoke, trials=2, time="about 15 seconds"),
+        "laptop": Scale(
+            laptop, trials=10, time="under an hour on 2 cores with AVX-512, 14 tables of 2000 to 90000 rows"
+        ),
+        "paper": Scale(paper, trials=100, time="months on 2 cores; needs the 16 tables"),
+    },
+    analysis=errors,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    outcomes=True,
+    partial=True,
+)
