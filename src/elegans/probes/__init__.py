@@ -3,6 +3,7 @@
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.biased import ComponentLosses, PredictorSize
 from elegans.probes.errors import TestError, TestLoss, TrainError
+from elegans.probes.features import FrequencyPower, IrrepPower, ParityNeurons
 from elegans.probes.fourier import FourierGap
 from elegans.probes.margins import Decomposition, NormalisedMargin
 from elegans.probes.movement import WeightMovement
@@ -14,7 +15,10 @@ __all__ = [
     "ComponentLosses",
     "Decomposition",
     "FourierGap",
+    "FrequencyPower",
+    "IrrepPower",
     "NormalisedMargin",
+    "ParityNeurons",
     "PredictorSize",
     "Probe",
     "RelevantWeights",
