@@ -22,6 +22,7 @@ _HOMES = {
     "tasks": (
         "XOR",
         "BiasedParity",
+        "BooleanFunction",
         "DigitParity",
         "DisjointParity",
         "GroupComposition",
@@ -32,6 +33,7 @@ _HOMES = {
         "Regime",
         "Sample",
         "SignedParity",
+        "SparseBoolean",
         "SparseParity",
         "Task",
         "TruthTable",

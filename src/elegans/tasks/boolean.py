@@ -1,0 +1,362 @@
+"""Sparse Boolean functions: the label is a function of k of the n independent bits of an input."""
+
+import math
+from abc import abstractmethod
+from typing import Annotated, Any, Self
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64, UInt32
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
+
+from elegans import random
+from elegans.component import Component
+from elegans.errors import TrialError
+from elegans.tasks.base import Task, flip
+from elegans.tasks.parity import Supported
+
+LARGEST_TABLE = 16
+"""The largest number of bits of which all 2^s values are written out."""
+
+
+class BooleanFunction(Component, family=True):
+    """A function of s bits with values 0 and 1; s is that of the support that it is put on.
+
+    What follows of it is exact: its values, how often it is 1, and how much it depends on each bit.
+    """
+
+    @abstractmethod
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"] | None:
+        """Return the values by the number of ones, shape (s + 1,), or None where they depend on more than that.
+
+        Raises:
+            TrialError: the function has no s bits.
+        """
+
+    def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
+        """Return all values, shape (2^s,): in the place p that of the bits of which the j-th is bit j of p.
+
+        Args:
+            s: the number of bits, at most 16.
+
+        Raises:
+            TrialError: the function has no s bits, or s is above 16.
+        """
+        if s > LARGEST_TABLE:
+            raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
+        counts = self.by_count(s)
+        if counts is None:
+            raise NotImplementedError(f"{self.kind} is not symmetric and must have a table of its own")
+        return np.asarray(counts[np.bitwise_count(np.arange(2**s))])
+
+    def value(self, bits: Any) -> Any:
+        """Return the values of inputs.
+
+        Args:
+            bits: NumPy or JAX array (..., s) of 0 and 1, of any type.
+
+        Returns:
+            float32 of shape (...).
+        """
+        arrays, s = bits.__array_namespace__(), bits.shape[-1]
+        counts = self.by_count(s)
+        if counts is None:
+            places = (bits * 2 ** np.arange(s, dtype=np.uint32)).sum(axis=-1)
+            return arrays.asarray(self.table(s))[places.astype(np.int32)]
+        return arrays.asarray(counts)[bits.astype(np.int32).sum(axis=-1)]
+
+    def chance(self, s: int, p: float = 0.5) -> float:
+        """Return how likely the value 1 is where each bit is 1 with probability p."""
+        counts = self.by_count(s)
+        if counts is not None:
+            return float(sum(_binomial(s, ones, p) for ones in range(s + 1) if counts[ones]))
+        return float(self.table(s) @ _weights(s, p))
+
+    def balancing_bias(self, s: int) -> float:
+        """Return the probability of a one under which both values are equally likely: 2^(-1/s) for a conjunction.
+
+        Raises:
+            TrialError: the function has the same value on all zeros as on all ones, and p = 1/2 does not balance it.
+        """
+        from scipy.optimize import brentq
+
+        if self.chance(s) == 0.5:
+            return 0.5
+        if self.chance(s, 0.0) == self.chance(s, 1.0):
+            raise TrialError(
+                f"a function must differ on all zeros and all ones to be balanced: {self.label()!r}, s={s}"
+            )
+        return float(brentq(lambda p: self.chance(s, p) - 0.5, 0.0, 1.0, xtol=1e-15))
+
+    def influences(self, s: int, p: float = 0.5) -> Float64[np.ndarray, " s"]:
+        """Return, for each bit, how likely the value is to change when it is flipped.
+
+        Args:
+            s: the number of bits.
+            p: the probability of a one of every other bit.
+        """
+        counts = self.by_count(s)
+        if counts is not None:
+            changing = np.flatnonzero(np.diff(counts))
+            return np.full(s, sum(_binomial(s - 1, int(ones), p) for ones in changing))
+        flips, odds = _flips(self.table(s), s), _weights(s, p)
+        return np.array([odds[flips[:, bit]].sum() for bit in range(s)])
+
+    def sensitivity(self, s: int) -> int:
+        """Return the largest number of bits of one input each of which changes the value when it is flipped alone."""
+        counts = self.by_count(s)
+        if counts is None:
+            return int(_flips(self.table(s), s).sum(axis=1).max())
+        changes = np.abs(np.diff(counts)).astype(int)
+        fall, rise = np.append(0, changes) * np.arange(s + 1), np.append(changes, 0) * np.arange(s, -1, -1)
+        return int((fall + rise).max())
+
+    def is_monotone(self, s: int) -> bool:
+        """Return whether no flip from 0 to 1 takes the value from 1 to 0."""
+        counts = self.by_count(s)
+        if counts is not None:
+            return bool((np.diff(counts) >= 0).all())
+        table, places = self.table(s), np.arange(2**s)
+        return all(bool((table[places | 1 << bit] >= table).all()) for bit in range(s))
+
+
+def _binomial(n: int, ones: int, p: float) -> float:
+    return float(math.comb(n, ones) * p**ones * (1 - p) ** (n - ones))
+
+
+def _weights(s: int, p: float) -> np.ndarray:
+    """Return the probabilities of all inputs in a table's order."""
+    ones = np.bitwise_count(np.arange(2**s)).astype(int)
+    return np.asarray(p**ones * (1 - p) ** (s - ones))
+
+
+def _flips(table: np.ndarray, s: int) -> np.ndarray:
+    """Return whether the flip of a bit changes the value, shape (2^s, s)."""
+    return np.asarray(table[np.arange(2**s)[:, None] ^ 1 << np.arange(s)] != table[:, None])
+
+
+class And(BooleanFunction):
+    """1 where all bits are 1."""
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
+        """Return 0, …, 0, 1."""
+        return np.asarray(np.arange(s + 1) == s, np.float32)
+
+
+class Or(BooleanFunction):
+    """1 where some bit is 1."""
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
+        """Return 0, 1, …, 1."""
+        return np.asarray(np.arange(s + 1) > 0, np.float32)
+
+
+class Parity(BooleanFunction):
+    """1 where an odd number of bits are 1."""
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
+        """Return 0, 1, 0, 1, …."""
+        return np.asarray(np.arange(s + 1) % 2, np.float32)
+
+
+class Majority(BooleanFunction):
+    """1 where more than half of the bits are 1: a tie counts as 0."""
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
+        """Return 0 up to half of the ones and 1 beyond."""
+        return np.asarray(2 * np.arange(s + 1) > s, np.float32)
+
+
+class Threshold(BooleanFunction):
+    """1 where at least so many bits are 1.
+
+    Args:
+        least: how many, from 1 to the number of bits.
+    """
+
+    shorthand = "least"
+    least: Annotated[int, Field(ge=1)]
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
+        """Return 0 below the threshold and 1 from there on."""
+        if self.least > s:
+            raise TrialError(f"least of a threshold must be at most the number of bits: least={self.least}, s={s}")
+        return np.asarray(np.arange(s + 1) >= self.least, np.float32)
+
+
+def _written(values: str) -> str:
+    if not values or set(values) - set("01"):
+        raise ValueError(f"values must be characters 0 and 1: values={values!r}")
+    return values
+
+
+Written = Annotated[str, AfterValidator(_written)]
+
+
+def _numbers(values: str, size: int, s: int) -> Float32[np.ndarray, " values"]:
+    if len(values) != size:
+        raise TrialError(f"values must be {size} characters for s={s} bits: values={values!r}")
+    return np.array([int(value) for value in values], np.float32)
+
+
+class Symmetric(BooleanFunction):
+    """Any function of the number of ones: ``symmetric:0110`` is 1 where one or two of three bits are 1.
+
+    Args:
+        values: s + 1 characters 0 and 1, for no ones, one, two, and so on.
+    """
+
+    shorthand = "values"
+    values: Written
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
+        """Return the values as they are written."""
+        return _numbers(self.values, s + 1, s)
+
+
+class Table(BooleanFunction):
+    """Any function of a few bits: ``table:0110`` is the parity of two.
+
+    Args:
+        values: 2^s characters 0 and 1; in the place p, that of the bits of which the j-th is bit j of p: for two bits
+            00, 10, 01, 11. The bits are those of the support in increasing order.
+    """
+
+    shorthand = "values"
+    values: Written
+
+    def by_count(self, s: int) -> Float32[np.ndarray, " counts"] | None:
+        """Return the values by the number of ones where they depend on nothing else."""
+        table = self.table(s)
+        counts = table[2 ** np.arange(s + 1) - 1]
+        return counts if np.array_equal(counts[np.bitwise_count(np.arange(2**s))], table) else None
+
+    def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
+        """Return the values as they are written."""
+        if s > LARGEST_TABLE:
+            raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
+        return _numbers(self.values, 2**s, s)
+
+
+class SparseBoolean(Supported, Task):
+    """A function of k of n bits, each of which is 1 with probability p, independently of the others.
+
+    An input is x = 2 b - 1, +1 where the bit b is 1; the label is 2 f - 1, +1 where the function is 1. With p = 1/2
+    inputs are uniform signs, and every tool for those applies. How bits become vectors (fixed or trained positions, a
+    bag of vectors) is the model's business, not the task's.
+
+    Counters: bit j of example i is 1 where the upper 24 bits of word j mod 2 of the block (i, j // 2), as a uniform
+    number, fall below p.
+
+    Source: thesis, section 4.6 (conjunctions of three bits, p = 2^(-1/3), for which labels are balanced; parities).
+
+    Args:
+        n: the number of bits, the thesis' T.
+        k: the size of the support, the thesis' s.
+        support: the k distinct coordinates, or None to draw them for each trial.
+        function: what the label is of the bits on the support, in increasing order: ``and``, ``or``, ``parity``,
+            ``majority``, ``threshold:2``, ``symmetric:0110``, ``table:01101001``.
+        p: the probability of a one; ``function.balancing_bias(k)`` makes both labels equally likely.
+        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+    """
+
+    function: SerializeAsAny[BooleanFunction]
+    p: Annotated[float, Field(ge=0, le=1)] = 0.5
+    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    @model_validator(mode="after")
+    def _has_values(self) -> Self:
+        self.function.by_count(self.k)
+        return self
+
+    @property
+    def information(self) -> float:
+        """log2 of the number of supports: the bits that identify one."""
+        return math.log2(math.comb(self.n, self.k))
+
+    @property
+    def on_cube(self) -> bool:
+        """Whether inputs are uniform signs."""
+        return self.p == 0.5
+
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
+        """Return signs (count, n) and the labels of their bits (count,)."""
+        first, second = random.words(key, index[:, None], np.arange((self.n + 1) // 2, dtype=np.uint32)[None, :])
+        arrays = first.__array_namespace__()
+        drawn = arrays.stack([first, second], axis=-1).reshape(len(index), 2 * first.shape[1])[:, : self.n]
+        uniform = (drawn >> 8).astype(np.float32) * np.float32(2.0**-24)
+        x = 2 * (uniform < np.float32(1) * self.p).astype(np.float32) - 1
+        return x, self.target(hidden, x)
+
+    def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the clean labels (count,) of given inputs."""
+        return 2 * self.function.value(x[:, hidden] > 0) - 1
+
+    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
+        """Flip each label with the probability ``noise``; the same examples every time they are seen."""
+        return flip(labels, self.noise, key, index)
+
+    def consistent(
+        self, x: Float32[np.ndarray, "count n"], y: Float32[np.ndarray, " count"], most: int | None = None
+    ) -> Int64[np.ndarray, "supports k"]:
+        """Return the supports with which the function has all labels of a sample, in lexicographic order.
+
+        Supports grow coordinate by coordinate, and one is given up as soon as an example's bits fix the wrong value:
+        for conjunctions hardly any is looked at, for parities all C(n, k - 1) that lack one coordinate are.
+
+        Args:
+            x: inputs, signs.
+            y: their labels, -1 or 1.
+            most: stop when so many are found: 2 to know whether the sample identifies the support.
+
+        Returns:
+            int64 of shape (supports, k), rows in increasing order; every support where there are no examples.
+
+        Raises:
+            TrialError: shapes that do not agree.
+        """
+        if x.shape != (len(y), self.n):
+            raise TrialError(f"x and y must have shapes (count, {self.n}) and (count,): {x.shape} and {y.shape}")
+        found = _Search(self.function.table(self.k), np.asarray(x) > 0, np.asarray(y) > 0, most).run()
+        return np.array(found, np.int64).reshape(-1, self.k)
+
+
+class _Search:
+    """The supports consistent with a sample, depth first; examples are bits packed into bytes."""
+
+    def __init__(self, table: np.ndarray, bits: np.ndarray, labels: np.ndarray, most: int | None) -> None:
+        self.k = len(table).bit_length() - 1
+        self.columns = np.packbits(bits, axis=0).T
+        self.all = np.packbits(np.ones(len(labels), bool))
+        self.wrong = (np.packbits(labels), np.packbits(~labels))
+        self.most = most
+        self.found: list[tuple[int, ...]] = []
+        # by how many coordinates are chosen and each pattern of their bits: the value that it fixes already, or -1
+        self.fixed = []
+        for chosen in range(self.k + 1):
+            rest = table.reshape(-1, 2**chosen)
+            self.fixed.append(np.where((rest == rest[0]).all(axis=0), rest[0], -1).astype(int))
+
+    def run(self) -> list[tuple[int, ...]]:
+        """Return all that is found, up to ``most``."""
+        self._extend((), self.all[None, :])
+        return self.found[: self.most]
+
+    def _extend(self, chosen: tuple[int, ...], cells: np.ndarray) -> None:
+        """Add each further coordinate to a partial support; ``cells`` are the examples of each pattern of its bits."""
+        if len(chosen) == self.k:
+            self.found.append(chosen)
+            return
+        start = chosen[-1] + 1 if chosen else 0
+        last = len(self.columns) - (self.k - len(chosen) - 1)
+        columns = self.columns[start:last, None, :]
+        grown = np.concatenate([cells & ~columns, cells & columns], axis=1)
+        refuted = np.zeros(len(grown), bool)
+        for value in (0, 1):
+            fixing = self.fixed[len(chosen) + 1] == value
+            refuted |= (grown[:, fixing] & self.wrong[value]).any(axis=(1, 2))
+        for place in np.flatnonzero(~refuted):
+            if self.most is not None and len(self.found) >= self.most:
+                return
+            self._extend((*chosen, start + int(place)), grown[place])
