@@ -88,7 +88,10 @@ BAD = {
     "missing field": (["train", "--n", 50], "SparseParity needs 'k'"),
     "unknown command": (["trian"], "No such command 'trian'"),
     "unknown option": (["train", *TINY, "--widht", 5], "no such option: --widht; did you mean '--width'?"),
-    "option of run": (["run", "success-frontier", "--sclae", "smoke"], "No such option: --sclae"),
+    "option of run": (
+        ["run", "success-frontier", "--sclae", "smoke"],
+        "no such option of success-frontier: --sclae; did you mean '--scale'?",
+    ),
     "unknown task": (
         ["train", "--task", "sparse-partiy"],
         "unknown task 'sparse-partiy'; did you mean 'sparse-parity'?",

@@ -89,6 +89,11 @@ def _load(files: list[Path] | None) -> None:
             extensions.load(file)
 
 
+def _named(context: typer.Context) -> list[str]:
+    """Return the options that a command has by itself."""
+    return [option for parameter in context.command.params for option in parameter.opts]
+
+
 def _console() -> Any:
     from rich.console import Console
 
@@ -113,9 +118,14 @@ def list_experiments() -> None:
         _say(f"  source  {experiment.source}")
         for scale, settings in experiment.scales.items():
             _say(f"  {scale:7} {settings.time}")
+        for option, choice in experiment.options.items():
+            _say(f"  --{option} {choice.chooses}")
 
 
-@app.command(epilog="Example: elegans run success-frontier --scale laptop --out results --workers 2")
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: elegans run success-frontier --scale laptop --out results --workers 2",
+)
 def run(
     context: typer.Context,
     experiment: Annotated[str, typer.Argument(help="An experiment's name; see `elegans list`.")],
@@ -135,14 +145,20 @@ def run(
     engine: Engine = "auto",
     imports: Imports = None,
 ) -> int:
-    """Run an experiment and draw its figure. Run it again to go on where it was left."""
+    """Run an experiment and draw its figure. Run it again to go on where it was left.
+
+    What else `elegans list` names of an experiment is an option too: --group S4 for group-margins.
+    """
     _load(imports)
     from elegans.app.progress import SweepView
-    from elegans.experiments import draw_experiment, run_experiment
+    from elegans.cli.options import own_options
+    from elegans.experiments import draw_experiment, find, run_experiment
 
     command = shlex.join(["elegans", *context.obj])
+    options = own_options(find(experiment), context.args, _named(context))
     if draw_only:
-        _say_where(draw_experiment(experiment, scale, out=out, store=store, command=command))
+        result = draw_experiment(experiment, scale, out=out, store=store, options=options, command=command)
+        _say_where(result)
         return Exit.WELL
     view = SweepView(_console())
     try:
@@ -156,6 +172,7 @@ def run(
                 seeds=seeds,
                 adaptive=adaptive,
                 engine=engine,
+                options=options,
                 watch=view,
                 command=command,
             )
@@ -244,8 +261,7 @@ def train(
     }
     if is_learner(model):
         del record["training"]
-    named = [option for parameter in context.command.params for option in parameter.opts]
-    return _train(trial_from(record, context.args, changes or [], named), probe or [], engine)
+    return _train(trial_from(record, context.args, changes or [], _named(context)), probe or [], engine)
 
 
 def _train(trial: Any, probes: list[str], engine: str) -> int:

@@ -1,11 +1,11 @@
-"""From what was typed after ``elegans train`` to a trial."""
+"""From what was typed after ``elegans train`` to a trial, and after ``elegans run`` to an experiment's own options."""
 
 import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 from elegans.component import suggest
-from elegans.errors import TrialError
+from elegans.errors import ExperimentError, TrialError
 
 
 def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[str], options: Sequence[str]) -> Any:
@@ -36,6 +36,25 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
             raise TrialError(f"--set must be path=value, as in model.width=100: {change!r}")
         assign(record, path, literal(text))
     return Trial.parse(record)
+
+
+def own_options(experiment: Any, extra: Sequence[str], options: Sequence[str]) -> dict[str, Any]:
+    """Return the values of an experiment's own options by name.
+
+    Args:
+        experiment: the experiment.
+        extra: what is left of the command line.
+        options: the names of the command's own options, to suggest one for a misspelt one.
+
+    Raises:
+        ExperimentError: the experiment has no such option.
+    """
+    found = dict(pairs(extra))
+    for name in found:
+        if name not in experiment.options:
+            near = suggest(f"--{name}", [*options, *(f"--{own}" for own in experiment.options)])
+            raise ExperimentError(f"no such option of {experiment.name}: --{name.replace('_', '-')}{near}")
+    return found
 
 
 def is_learner(kind: str) -> bool:

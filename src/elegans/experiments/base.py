@@ -1,7 +1,7 @@
 """What an experiment is, and what it comes to."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,19 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Option:
+    """What may be chosen of an experiment besides its scale.
+
+    Args:
+        chooses: what that is, in words.
+        apply: from the experiment and the value, as it was typed, to the experiment with it; refuses other values.
+    """
+
+    chooses: str
+    apply: Callable[["Experiment", Any], "Experiment"]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published figure or table: its sweeps, its analysis, its plot.
 
@@ -53,6 +66,7 @@ class Experiment:
         partial: whether a part of the trials makes a picture too, though it takes their outcomes.
         further: makes the sweep of the trials that follow from the first ones, given those, a row for each,
             and the number of trials a cell.
+        options: by name, what may be chosen of it besides its scale.
     """
 
     name: str
@@ -66,6 +80,22 @@ class Experiment:
     outcomes: bool = False
     partial: bool = False
     further: Callable[[Sweep, pd.DataFrame, int], Sweep] | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+    def having(self, options: Mapping[str, Any]) -> "Experiment":
+        """Return the experiment with options chosen, by name.
+
+        Raises:
+            ExperimentError: there is no such option; the message says which there are.
+            ElegansError: an option does not take the value.
+        """
+        chosen = self
+        for name, value in options.items():
+            if name not in self.options:
+                known = f"it has {', '.join(map(repr, self.options))}" if self.options else "it has none"
+                raise ExperimentError(f"{self.name} has no option {name!r} ({known})")
+            chosen = self.options[name].apply(chosen, value)
+        return chosen
 
     def scale(self, name: str) -> Scale:
         """Return a scale by its name.

@@ -30,6 +30,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     seeds: int | None = None,
     adaptive: bool = False,
     engine: str = "auto",
+    options: Mapping[str, Any] = {},
     watch: Any = None,
     command: str | None = None,
 ) -> Result:
@@ -48,16 +49,17 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
             are trained, each until its verdict is certain or it has ``seeds`` trials.
         engine: ``auto``, ``fused`` or ``jax``.
+        options: by name, what the experiment lets be chosen besides: ``{"group": "S4"}`` of ``group-margins``.
         watch: told of the progress, as in ``elegans.run``.
         command: what the record gives as the command; this call by default.
 
     Raises:
-        ExperimentError: the experiment or the scale is unknown, ``seeds`` is not positive, or the folder
+        ExperimentError: the experiment, the scale or an option is unknown, ``seeds`` is not positive, or the folder
             cannot be written.
         StoreError: the store cannot be used.
         EngineError: no engine takes the trials.
     """
-    experiment = find(name)
+    experiment = find(name).having(options)
     chosen = experiment.scale(scale)
     if seeds is not None and seeds < 1:
         raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
@@ -76,12 +78,18 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
             experiment, sweep, trials = trace(experiment, sweep, count, kept, settings)
         else:
             sweep, trials = _train(experiment, sweep, count, kept, settings)
-    made = {"command": command or _call(name, scale, seeds, adaptive), "date": date, "begun": begun}
+    made = {"command": command or _call(name, scale, seeds, adaptive, options), "date": date, "begun": begun}
     return _written(experiment, scale, sweep, trials, folder, made)
 
 
 def draw_experiment(
-    name: str, scale: str, *, out: Path | str = "results", store: Any = None, command: str | None = None
+    name: str,
+    scale: str,
+    *,
+    out: Path | str = "results",
+    store: Any = None,
+    options: Mapping[str, Any] = {},
+    command: str | None = None,
 ) -> Result:
     """Write figure, table and record of what a store has of an experiment already; nothing is trained.
 
@@ -93,14 +101,15 @@ def draw_experiment(
         scale: ``smoke``, ``laptop`` or ``paper``; trials of other scales are left out.
         out: where the folder ``<name>`` is made, as in ``run_experiment``.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
+        options: what was chosen besides, as in ``run_experiment``.
         command: what the record gives as the command; this call by default.
 
     Raises:
-        ExperimentError: the experiment or the scale is unknown, its figure shows more than rates and times, or the
-            store has none of its trials.
+        ExperimentError: the experiment, the scale or an option is unknown, its figure shows more than rates and times,
+            or the store has none of its trials.
         StoreError: there is no such store, or it cannot be read.
     """
-    experiment = find(name)
+    experiment = find(name).having(options)
     chosen = experiment.scale(scale)
     if experiment.further or (experiment.outcomes and not experiment.partial):
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
@@ -174,6 +183,7 @@ def _make(folder: Path) -> Path:
     return folder
 
 
-def _call(name: str, scale: str, seeds: int | None, adaptive: bool) -> str:
+def _call(name: str, scale: str, seeds: int | None, adaptive: bool, options: Mapping[str, Any]) -> str:
     given = ("" if seeds is None else f", seeds={seeds}") + ", adaptive=True" * adaptive
+    given += f", options={dict(options)!r}" if options else ""
     return f"elegans.experiments.run_experiment({name!r}, {scale!r}{given})"
