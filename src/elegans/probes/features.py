@@ -15,15 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from pydantic import Field
 
+from elegans import theory
 from elegans.models import Model
 from elegans.probes.base import Snapshot
 from elegans.probes.margins import MarginProbe
 from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
-from elegans.theory.margins import diagnostics
 from elegans.theory.margins.certificate import NEGLIGIBLE
-from elegans.theory.margins.game import margin_game
-from elegans.theory.margins.harmonics import group_powers
-from elegans.theory.margins.weights import HomogeneousWeights, PairWeights, ParityWeights
 
 Found = dict[str, float | np.ndarray]
 
@@ -38,12 +35,12 @@ class NeuronProbe(MarginProbe):
 
     negligible: Annotated[float, Field(ge=0, lt=1)] = NEGLIGIBLE
 
-    def chosen(self, weights: HomogeneousWeights) -> Iterator[tuple[str, Bool[np.ndarray, " neurons"]]]:
+    def chosen(self, weights: theory.HomogeneousWeights) -> Iterator[tuple[str, Bool[np.ndarray, " neurons"]]]:
         """Yield which neurons a quantity is taken over, with what its name ends in: those that count, then all."""
         yield "", weights.norms > self.negligible * weights.norms.max()
         yield ".all", weights.norms > 0
 
-    def summary(self, weights: HomogeneousWeights, name: str, values: Any, **of: Callable[..., Any]) -> Found:
+    def summary(self, weights: theory.HomogeneousWeights, name: str, values: Any, **of: Callable[..., Any]) -> Found:
         """Return ``name.least``, … of one value a neuron: what each function makes of those that are not nan."""
         known = ~np.isnan(values)
         return {
@@ -63,8 +60,8 @@ class HarmonicProbe(NeuronProbe):
 
     def harmonics(
         self,
-        weights: PairWeights,
-        main: diagnostics.MainHarmonics,
+        weights: theory.PairWeights,
+        main: theory.MainHarmonics,
         joint: Float[np.ndarray, " neurons"],
         shares: Float[np.ndarray, " harmonics"],
         first: int = 0,
@@ -79,7 +76,7 @@ class HarmonicProbe(NeuronProbe):
             first: the number of the first harmonic that a neuron may have.
         """
         places, count = main.place - first, len(shares)
-        found = diagnostics.mass_shares(weights, places, count)
+        found = theory.mass_shares(weights, places, count)
         return {
             "power": main.share.astype(np.float32),
             "size": _sizes(weights),
@@ -91,7 +88,7 @@ class HarmonicProbe(NeuronProbe):
             "share.distance": float(np.abs(found - shares).sum()) / 2,
             **self.summary(weights, "power", main.share, mean=np.mean, least=np.min),
             **self.summary(weights, "joint", joint, mean=np.mean, least=np.min),
-            **self.summary(weights, "amplitude", diagnostics.amplitude_spread(weights), largest=np.max, rms=_rms),
+            **self.summary(weights, "amplitude", theory.amplitude_spread(weights), largest=np.max, rms=_rms),
         }
 
 
@@ -113,7 +110,7 @@ class FrequencyPower(HarmonicProbe):
             raise ValueError(f"{self.kind} must look at addition mod p: task={task.label()!r}")
         super().check(task, model)
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+    def look(self, weights: theory.HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return arrays over neurons and over the frequencies 1, …, (p - 1)/2, and numbers.
 
         Over neurons: ``power`` (the largest normalised power of u), ``frequency`` (where it is) and ``size`` (the norm
@@ -123,14 +120,14 @@ class FrequencyPower(HarmonicProbe):
         ``phase.largest`` and ``.rms`` (of |theta_u + theta_v - theta_w| in radians), and ``amplitude.largest`` and
         ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||). At the largest margin powers are 1 and the others 0.
         """
-        assert isinstance(weights, PairWeights)
-        main = diagnostics.cyclic_main_frequencies(weights.u)
-        powers = np.sum([diagnostics.cyclic_powers(part) for part in (weights.u, weights.v, weights.w)], axis=0)
+        assert isinstance(weights, theory.PairWeights)
+        main = theory.cyclic_main_frequencies(weights.u)
+        powers = np.sum([theory.cyclic_powers(part) for part in (weights.u, weights.v, weights.w)], axis=0)
         count = weights.order // 2
         found = self.harmonics(
             weights, main, _ratio(powers[:, 1:].max(axis=1), powers.sum(axis=1)), np.full(count, 1 / count), first=1
         )
-        phases = np.abs(diagnostics.phase_residuals(weights))
+        phases = np.abs(theory.phase_residuals(weights))
         return {
             **found,
             "frequency": main.place.astype(np.float32),
@@ -158,7 +155,7 @@ class IrrepPower(HarmonicProbe):
         super().check(task, model)
         task.group.real_irreps()
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+    def look(self, weights: theory.HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return arrays over neurons and over irreps, the trivial one first, and numbers.
 
         Over neurons: ``power`` (the largest share that an irrep has of ||u||^2), ``irrep`` (its place) and ``size``
@@ -170,13 +167,13 @@ class IrrepPower(HarmonicProbe):
         of their norms), and ``amplitude.largest`` and ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||). At the
         largest margin powers and alignments are 1 and the others 0.
         """
-        assert isinstance(weights, PairWeights) and isinstance(snapshot.task, GroupComposition)
+        assert isinstance(weights, theory.PairWeights) and isinstance(snapshot.task, GroupComposition)
         group = snapshot.task.group
-        powers = np.sum([group_powers(group, part) for part in (weights.u, weights.v, weights.w)], axis=0)
-        shares = snapshot.remember("shares of irreps", lambda: margin_game(group).shares)
-        main = diagnostics.group_main_irreps(group, weights.u)
-        rank = diagnostics.rank_one_residuals(group, weights)
-        alignment = diagnostics.vector_alignment(group, weights)
+        powers = np.sum([theory.group_powers(group, part) for part in (weights.u, weights.v, weights.w)], axis=0)
+        shares = snapshot.remember("shares of irreps", lambda: theory.margin_game(group).shares)
+        main = theory.group_main_irreps(group, weights.u)
+        rank = theory.rank_one_residuals(group, weights)
+        alignment = theory.vector_alignment(group, weights)
         return {
             **self.harmonics(weights, main, _ratio(powers.max(axis=1), powers.sum(axis=1)), shares),
             "irrep": main.place.astype(np.float32),
@@ -204,7 +201,7 @@ class ParityNeurons(NeuronProbe):
         if degree != task.k:
             raise ValueError(f"{self.kind} must look at powers z^k of a k-sparse parity: degree={degree}, k={task.k}")
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+    def look(self, weights: theory.HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return an array over neurons, and numbers.
 
         Over neurons: ``size`` (the norm over the largest). Numbers: ``neurons`` (how many), ``outside.largest`` and
@@ -212,8 +209,8 @@ class ParityNeurons(NeuronProbe):
         in the support), ``alignment.mean`` and ``.least`` (of |cos| between w and (1, -1)), and ``sign.share`` (of
         neurons with (prod_j u_j) (w_0 - w_1) >= 0). At the largest margin ``outside`` is 0 and all else 1.
         """
-        assert isinstance(weights, ParityWeights)
-        found = diagnostics.parity_neurons(weights, snapshot.hidden)
+        assert isinstance(weights, theory.ParityWeights)
+        found = theory.parity_neurons(weights, snapshot.hidden)
         largest = self.summary(weights, "magnitude", found.largest, largest=np.max)
         least = self.summary(weights, "magnitude", found.smallest, least=np.min)
         return {
@@ -227,7 +224,7 @@ class ParityNeurons(NeuronProbe):
         }
 
 
-def _sizes(weights: HomogeneousWeights) -> Float[np.ndarray, " neurons"]:
+def _sizes(weights: theory.HomogeneousWeights) -> Float[np.ndarray, " neurons"]:
     """Return the neurons' norms over the largest, float32."""
     return np.asarray(weights.norms / weights.norms.max(), np.float32)
 

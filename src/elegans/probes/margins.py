@@ -17,21 +17,12 @@ import numpy as np
 from jaxtyping import Int
 from pydantic import Field
 
+from elegans import theory
 from elegans.models import MLP, Model, Power, ReLU
 from elegans.probes.base import Probe, Snapshot
 from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
-from elegans.theory.margins.cyclic import cyclic_maximum_margin
-from elegans.theory.margins.diagnostics import margin_decomposition
-from elegans.theory.margins.game import margin_game
-from elegans.theory.margins.parity import parity_labels, parity_maximum_margin
 from elegans.theory.margins.problems import LARGEST_ORDER
-from elegans.theory.margins.weights import (
-    LARGEST_INPUT,
-    HomogeneousWeights,
-    PairWeights,
-    ParityWeights,
-    pointwise_margins,
-)
+from elegans.theory.margins.weights import LARGEST_INPUT
 
 Exponent = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
@@ -60,7 +51,7 @@ class MarginProbe(Probe):
         return found if usable else {name: math.nan * value for name, value in found.items()}
 
     @abstractmethod
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+    def look(self, weights: theory.HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
         """Return the named quantities of a network, as numbers or arrays of floating-point numbers."""
 
 
@@ -82,7 +73,7 @@ class NormalisedMargin(MarginProbe):
     inner: Exponent = 2.0
     outer: Exponent | None = None
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+    def look(self, weights: theory.HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
         """Return numbers.
 
         They are ``normalised``, ``margin`` (the smallest), ``norm`` (sum ||omega||_a^b), ``accuracy`` (the share of the
@@ -92,7 +83,7 @@ class NormalisedMargin(MarginProbe):
         """
         degree = weights.degree
         outer = degree if self.outer is None else self.outer
-        margins = pointwise_margins(weights, known_labels(snapshot))
+        margins = theory.pointwise_margins(weights, known_labels(snapshot))
         norm = float(((np.abs(neurons_of(weights)) ** self.inner).sum(axis=1) ** (outer / self.inner)).sum())
         least = float(margins.min())
         normalised = least / norm ** (degree / outer)
@@ -121,13 +112,13 @@ class Decomposition(MarginProbe):
         every: how many steps lie between two measurements.
     """
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+    def look(self, weights: theory.HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
         """Return ``gamma``, ``normalised`` and ``residual``.
 
         ``normalised`` is gamma at L_{2,nu} norm 1, gamma* at the largest margin; ``residual`` the root of the share of
         the logits' variation over outputs that the fit leaves, from 0 to 1.
         """
-        found = margin_decomposition(weights.logits(), known_labels(snapshot))
+        found = theory.margin_decomposition(weights.logits(), known_labels(snapshot))
         return {"gamma": found.gamma, "normalised": found.gamma / weights.mass, "residual": found.residual}
 
 
@@ -143,15 +134,15 @@ def largest_margin(task: Task, model: Model) -> float | None:
     """
     degree = model.activation.degree if isinstance(model, MLP) and isinstance(model.activation, Power) else None
     if isinstance(task, SparseParity):
-        return parity_maximum_margin(task.k) if degree == task.k else None
+        return theory.parity_maximum_margin(task.k) if degree == task.k else None
     if degree != 2:
         return None
     if isinstance(task, ModularAddition):
-        return cyclic_maximum_margin(task.p)
-    return margin_game(task.group).value if isinstance(task, GroupComposition) else None
+        return theory.cyclic_maximum_margin(task.p)
+    return theory.margin_game(task.group).value if isinstance(task, GroupComposition) else None
 
 
-def homogeneous_weights(task: Task, model: MLP, parameters: Mapping[str, Any]) -> HomogeneousWeights:
+def homogeneous_weights(task: Task, model: MLP, parameters: Mapping[str, Any]) -> theory.HomogeneousWeights:
     """Return a network's weights by neuron: u, v and w on pairs, u and w on signs.
 
     Args:
@@ -161,14 +152,15 @@ def homogeneous_weights(task: Task, model: MLP, parameters: Mapping[str, Any]) -
     """
     power = model.activation.degree if isinstance(model.activation, Power) else 1
     if isinstance(task, SparseParity):
-        return ParityWeights.from_parameters(parameters, power)
-    return PairWeights.from_parameters(parameters, "square" if power == 2 else "relu")
+        return theory.ParityWeights.from_parameters(parameters, power)
+    return theory.PairWeights.from_parameters(parameters, "square" if power == 2 else "relu")
 
 
-def neurons_of(weights: HomogeneousWeights) -> np.ndarray:
+def neurons_of(weights: theory.HomogeneousWeights) -> np.ndarray:
     """Return all weights of each neuron, into it and out of it, shape (neurons, weights)."""
-    parts = (weights.u, weights.v) if isinstance(weights, PairWeights) else (weights.u,)  # type: ignore[attr-defined]
-    return np.concatenate([*parts, weights.readout], axis=1)
+    assert isinstance(weights, theory.PairWeights | theory.ParityWeights)
+    inward = [weights.u, weights.v] if isinstance(weights, theory.PairWeights) else [weights.u]
+    return np.concatenate([*inward, weights.w], axis=1)
 
 
 def known_labels(snapshot: Snapshot) -> Int[np.ndarray, " population"]:
@@ -187,7 +179,7 @@ def population_labels(task: Task, hidden: Any) -> Int[np.ndarray, " population"]
         hidden: what it drew.
     """
     if isinstance(task, SparseParity):
-        return parity_labels(task.n, hidden)
+        return theory.parity_labels(task.n, hidden)
     if isinstance(task, GroupComposition):
         return task.group.table.ravel()
     assert isinstance(task, ModularAddition)
