@@ -188,15 +188,16 @@ def group_penalty_crossings(group: Group) -> Float[np.ndarray, " irreps"]:
 
 def _alike(gamma: float, labels: int, penalty: float, power: float, shares: np.ndarray) -> PenalisedOptimum:
     """Return the optimum of a task whose wrong labels are all alike in the network of the largest margin."""
+    threshold = penalty_threshold(gamma, labels)
 
     def at(multiplier: float) -> PenalisedOptimum:
-        share = min(multiplier / gamma, (labels - 1) / labels)
-        margin = max(0.0, math.log((labels - 1) * (1 - share) / share))
+        share = min(multiplier, threshold) / gamma
+        margin = math.log((labels - 1) * (1 - share) / share) if multiplier < threshold else 0.0
         mass = margin / gamma
         ratio = 1.0 if mass else math.nan
         return PenalisedOptimum(-math.log1p(-share), mass, margin, ratio, share, shares, np.array([margin]))
 
-    return _best(at, penalty_threshold(gamma, labels), penalty, power)
+    return _best(at, threshold, penalty, power)
 
 
 def _best(at: Callable[[float], PenalisedOptimum], threshold: float, penalty: float, power: float) -> PenalisedOptimum:
@@ -220,7 +221,7 @@ def _best(at: Callable[[float], PenalisedOptimum], threshold: float, penalty: fl
         grid = np.linspace(most, least, _MASSES + 1)
         place = int(np.argmin([_penalised(at(math.exp(each)), penalty, power).loss for each in grid]))
         if place == 0:
-            return _penalised(at(threshold), penalty, power)
+            return _penalised(at(2 * threshold), penalty, power)
         least, most = float(grid[min(place + 1, _MASSES)]), float(grid[place - 1])
     brackets = slope(least) >= 0 >= slope(most)
     require(brackets, "the penalty must have its optimum at margins that float64 can tell", penalty=penalty)
