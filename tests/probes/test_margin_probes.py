@@ -152,6 +152,7 @@ def test_frequencies_of_a_network_of_the_largest_margin(p):
     assert found["share"] == pytest.approx(np.full(count, 2 / (p - 1)))
     for name in ("power.mean", "power.least", "joint.mean", "joint.least"):
         assert found[name] == found[f"{name}.all"] == pytest.approx(1)
+    assert found["power.weighted"] == pytest.approx(1) and found["joint.weighted"] == pytest.approx(1)
     for name in ("share.distance", "phase.largest", "phase.rms", "amplitude.largest", "amplitude.rms"):
         assert abs(found[name]) < 1e-7
 
@@ -189,6 +190,10 @@ def test_negligible_neurons_are_in_the_second_of_two_numbers_only():
     assert found["amplitude.largest.all"] == pytest.approx(0.5)
     joint = (1.0 + 1 + 4) / (1.25 + 1 + 4)
     assert found["joint.least.all"] == pytest.approx(joint)
+    mass = 40 / (40 + 0.04**3)  # of the forty; their norms are one
+    assert found["power.weighted"] == pytest.approx(mass + (1 - mass) * 0.8, abs=1e-12)
+    assert found["phase.weighted"] == pytest.approx((1 - mass) * 0.3, abs=1e-12)
+    assert found["amplitude.weighted"] == pytest.approx((1 - mass) * 0.5, abs=1e-12)
     assert found["neurons"].tolist() == [8, 8, 8, 8, 8]
     assert found["neurons.all"].tolist() == [8, 9, 8, 8, 8]
     stricter = FrequencyPower(negligible=0.03).measure(seen)
@@ -233,10 +238,10 @@ def test_random_rank_one_neurons_are_aligned_until_w_changes_sign():
     neurons = theory.random_group_neurons(s4, 3, 20, el.random.Key(5, 6))
     found = IrrepPower().measure(snapshot(COMPOSITION, neurons))
     assert set(found["irrep"]) == {3}
-    assert found["rank.largest"] < 1e-7
+    assert found["rank.largest"] < 1e-7 and found["rank.weighted"] < 1e-7
     assert found["alignment.least"] == pytest.approx(1)
     turned = IrrepPower().measure(snapshot(COMPOSITION, theory.PairWeights(neurons.u, neurons.v, -neurons.w)))
-    assert turned["alignment.mean"] == pytest.approx(-1)
+    assert turned["alignment.mean"] == turned["alignment.weighted"] == pytest.approx(-1)
     assert turned["rank.largest"] < 1e-7
 
 
@@ -288,6 +293,9 @@ def test_each_condition_of_a_parity_by_hand():
     assert found["alignment.mean"] == pytest.approx((1 + 1 / (5 * math.sqrt(2))) / 2)
     assert found["sign.share"] == pytest.approx(1 / 2)
     assert found["sign.share.all"] == pytest.approx(2 / 3)
+    mass = np.sqrt((u**2).sum(axis=1) + (w**2).sum(axis=1)) ** 3
+    assert found["sign.weighted"] == pytest.approx((mass[0] + mass[2]) / mass.sum())
+    assert found["outside.weighted"] == pytest.approx(mass @ [0, 9 / 29, 1 / 2] / mass.sum())
 
 
 @pytest.mark.parametrize("bad", [0.0, math.nan, math.inf])

@@ -2,7 +2,8 @@
 
 Training all but gives up some neurons. Those of a norm below a share of the largest are *negligible*: they are left out
 of counts and summaries, each of which is there a second time, under a name that ends in ``.all``, with all neurons in
-it. A neuron that is 0 is in neither.
+it. A neuron that is 0 is in neither. Where the degree is high, neurons that are of no use shrink slowly, and stay above
+that share for long: names that end in ``.weighted`` are means over neurons with the weights ||omega||^nu.
 
 Source of all here: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin
 maximization: case studies in algebraic tasks" (ICLR 2024).
@@ -49,6 +50,15 @@ class NeuronProbe(MarginProbe):
             for how, summarise in of.items()
         }
 
+    def weighted(self, weights: theory.HomogeneousWeights, **values: np.ndarray) -> Found:
+        """Return ``name.weighted``, … of values a neuron: means with the weights ||omega||^nu, without nan."""
+        mass = weights.norms**weights.degree
+        return {
+            f"{name}.weighted": float(np.average(column[known], weights=mass[known])) if mass[known].any() else np.nan
+            for name, column in values.items()
+            for known in [~np.isnan(column)]
+        }
+
 
 class HarmonicProbe(NeuronProbe):
     """What sorts the neurons of a network on pairs by the harmonic, frequency or irrep, that most of u lies in.
@@ -76,7 +86,7 @@ class HarmonicProbe(NeuronProbe):
             first: the number of the first harmonic that a neuron may have.
         """
         places, count = main.place - first, len(shares)
-        found = theory.mass_shares(weights, places, count)
+        found, amplitude = theory.mass_shares(weights, places, count), theory.amplitude_spread(weights)
         return {
             "power": main.share.astype(np.float32),
             "size": _sizes(weights),
@@ -88,7 +98,8 @@ class HarmonicProbe(NeuronProbe):
             "share.distance": float(np.abs(found - shares).sum()) / 2,
             **self.summary(weights, "power", main.share, mean=np.mean, least=np.min),
             **self.summary(weights, "joint", joint, mean=np.mean, least=np.min),
-            **self.summary(weights, "amplitude", theory.amplitude_spread(weights), largest=np.max, rms=_rms),
+            **self.summary(weights, "amplitude", amplitude, largest=np.max, rms=_rms),
+            **self.weighted(weights, power=main.share, joint=joint, amplitude=amplitude),
         }
 
 
@@ -118,7 +129,8 @@ class FrequencyPower(HarmonicProbe):
         neurons). Numbers: ``share.distance`` (total variation from 2/(p - 1) each), ``power.mean`` and ``.least``,
         ``joint.mean`` and ``.least`` (of the largest share that one frequency has of u, v and w together);
         ``phase.largest`` and ``.rms`` (of |theta_u + theta_v - theta_w| in radians), and ``amplitude.largest`` and
-        ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||). At the largest margin powers are 1 and the others 0.
+        ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||); and ``.weighted`` of each of the four. At the largest
+        margin powers are 1 and the others 0.
         """
         assert isinstance(weights, theory.PairWeights)
         main = theory.cyclic_main_frequencies(weights.u)
@@ -132,6 +144,7 @@ class FrequencyPower(HarmonicProbe):
             **found,
             "frequency": main.place.astype(np.float32),
             **self.summary(weights, "phase", phases, largest=np.max, rms=_rms),
+            **self.weighted(weights, phase=phases),
         }
 
 
@@ -164,8 +177,8 @@ class IrrepPower(HarmonicProbe):
         ``power.mean`` and ``.least``, ``joint.mean`` and ``.least`` (of the largest share that one irrep has of
         u, v and w together); ``rank.largest`` and ``.rms`` (of the second over the first singular value of alpha, beta
         and gamma, whichever is largest), ``alignment.mean`` and ``.least`` (of tr(alpha beta gamma^T) over the product
-        of their norms), and ``amplitude.largest`` and ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||). At the
-        largest margin powers and alignments are 1 and the others 0.
+        of their norms), and ``amplitude.largest`` and ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||); and
+        ``.weighted`` of each of the five. At the largest margin powers and alignments are 1 and the others 0.
         """
         assert isinstance(weights, theory.PairWeights) and isinstance(snapshot.task, GroupComposition)
         group = snapshot.task.group
@@ -179,6 +192,7 @@ class IrrepPower(HarmonicProbe):
             "irrep": main.place.astype(np.float32),
             **self.summary(weights, "rank", rank, largest=np.max, rms=_rms),
             **self.summary(weights, "alignment", alignment, mean=np.mean, least=np.min),
+            **self.weighted(weights, rank=rank, alignment=alignment),
         }
 
 
@@ -207,7 +221,8 @@ class ParityNeurons(NeuronProbe):
         Over neurons: ``size`` (the norm over the largest). Numbers: ``neurons`` (how many), ``outside.largest`` and
         ``.rms`` (of the share of ||u||^2 off the support), ``magnitude.largest`` and ``.least`` (of |u_j| over ||w||, j
         in the support), ``alignment.mean`` and ``.least`` (of |cos| between w and (1, -1)), and ``sign.share`` (of
-        neurons with (prod_j u_j) (w_0 - w_1) >= 0). At the largest margin ``outside`` is 0 and all else 1.
+        neurons with (prod_j u_j) (w_0 - w_1) >= 0); and ``outside.weighted``, ``alignment.weighted`` and
+        ``sign.weighted``. At the largest margin ``outside`` is 0 and all else 1.
         """
         assert isinstance(weights, theory.ParityWeights)
         found = theory.parity_neurons(weights, snapshot.hidden)
@@ -221,6 +236,7 @@ class ParityNeurons(NeuronProbe):
             **least,
             **self.summary(weights, "alignment", found.alignment, mean=np.mean, least=np.min),
             **self.summary(weights, "sign", found.sign >= 0, share=np.mean),
+            **self.weighted(weights, outside=found.outside, alignment=found.alignment, sign=found.sign >= 0),
         }
 
 

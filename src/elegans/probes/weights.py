@@ -1,4 +1,4 @@
-"""The first layer's weights themselves: all of them along the way, and how those on the support compare."""
+"""The weights of hidden neurons themselves: all of them along the way, and how those on the support compare."""
 
 from typing import Annotated
 
@@ -6,7 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from elegans import random
-from elegans.models import Model
+from elegans.component import Later
+from elegans.models import MLP, Model
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
@@ -23,13 +24,17 @@ class WeightTrajectory(Probe):
     Args:
         every: how many steps lie between two measurements.
         neurons: which neurons, by place; all by default.
+        outgoing: whether their output weights are there too.
     """
 
     neurons: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    outgoing: Annotated[bool, Later] = False
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models without hidden weights, and neurons that are not there."""
+        """Refuse models without hidden weights, or output weights where they are asked for, and absent neurons."""
         require_hidden(self, task, model)
+        if self.outgoing and not (isinstance(model, MLP) and model.second_layer):
+            raise ValueError(f"outgoing weights must be those of an mlp with a second layer: {model.kind}")
         if self.neurons is None:
             return
         width = model.initialise(random.Key(0, 0), task)["hidden"]["weight"].size // task.input_size
@@ -37,9 +42,13 @@ class WeightTrajectory(Probe):
             raise ValueError(f"neurons must be below the width, one at least: neurons={self.neurons}, width={width}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """Return ``weight``, float32 of shape (neurons, n)."""
+        """Return ``weight``, float32 of shape (neurons, n), and ``outgoing``, (neurons, outputs), if asked for."""
         weight = hidden_weight(snapshot)
-        return {"weight": weight.copy() if self.neurons is None else weight[list(self.neurons)]}
+        chosen = list(range(len(weight)) if self.neurons is None else self.neurons)
+        found = {"weight": weight[chosen]}
+        if self.outgoing:
+            found["outgoing"] = np.atleast_2d(snapshot.parameters["output"]["weight"]).T[chosen]
+        return found
 
 
 class RelevantWeights(Probe):
