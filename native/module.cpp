@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 
+#include "dense.hpp"
 #include "dispatch.hpp"
 #include "network.hpp"
 #include "pair_network.hpp"
@@ -265,6 +266,7 @@ NB_MODULE(_native, m) {
   nb::exception<Stopped>(m, "Stopped", PyExc_RuntimeError);
   kernel_in_use();  // a wrong ELEGANS_INSTRUCTION_SET is refused at import
 
+  bind_dense(m);
   m.def("words", words, "key"_a, "c0"_a, "c1"_a,
         "Threefry-2x32 (20 rounds): the words of counters (c0, c1).");
   m.def("fold", fold, "key"_a, "number"_a, "The key of the words at counter (0, number).");

@@ -1,15 +1,46 @@
 """Two-layer networks on sign inputs: draws, training and evaluation in C++."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Key = tuple[int, int]
+Number = TypeVar("Number", np.float32, np.float64)
 
 class Stopped(RuntimeError):
     """An evaluation was ended by `Network.stop`."""
+
+def dense_epoch(
+    gemm: object,
+    weights: Sequence[NDArray[Number]],
+    first: Sequence[NDArray[Number]],
+    second: Sequence[NDArray[Number]],
+    *,
+    inputs: NDArray[Number],
+    targets: NDArray[Number],
+    row_weights: NDArray[Number] | None,
+    row_weight_scale: float,
+    order: NDArray[np.int64],
+    batch: int,
+    head: Literal["logistic", "softmax", "square"],
+    learning_rate: float,
+    weight_decay: float,
+    step: int,
+    stop: NDArray[np.bool_],
+    seconds: float | None,
+) -> tuple[float, int, int]:
+    """An epoch of minibatch descent, in place; returns the sum of losses, rows seen, steps taken.
+
+    `gemm` is a capsule with the address of BLAS's matrix product, of the dtype of all arrays. The weights of each layer
+    are (fan-out, fan-in + 1), biases last, and `inputs` (rows, fan-in + 1) end in a one; `targets` are (rows, outputs).
+    `first` and `second` are AdamW's moments of the weights' shapes, or empty for plain descent. `order` holds the rows
+    of the epoch, `batch` of them a step; weights of rows are multiplied by their scale. It ends after a step once
+    `stop[0]` is set or the seconds are over (None: never), and with the exception of a signal's handler.
+
+    Raises ValueError, with the rule, for arrays that do not fit.
+    """
 
 def words(key: Key, c0: NDArray[np.uint32], c1: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Threefry-2x32 (20 rounds): the words of counters (c0, c1), each of shape (N,)."""

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
 
 from elegans import random
+
+try:
+    from elegans import _native
+except ImportError:  # no native engine on this machine: `elegans doctor` says why
+    _native = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from elegans.tabular.network import Networks, Settings
@@ -33,14 +39,19 @@ class Stop:
 
     def __init__(self, seconds: float | None = None) -> None:
         self.until = None if seconds is None else time.monotonic() + seconds
-        self._set = False
+        self.flag = np.zeros(1, bool)
 
     def set(self) -> None:
         """End the training after its present step."""
-        self._set = True
+        self.flag[0] = True
+
+    @property
+    def seconds(self) -> float | None:
+        """How long there still is, or None for no limit."""
+        return None if self.until is None else self.until - time.monotonic()
 
     def __bool__(self) -> bool:
-        return self._set or (self.until is not None and time.monotonic() >= self.until)
+        return bool(self.flag[0]) or (self.until is not None and time.monotonic() >= self.until)
 
 
 @dataclass(frozen=True)
@@ -126,26 +137,69 @@ def forward(weights: Sequence[np.ndarray], inputs: Float[np.ndarray, "rows n1"])
 
 def train_epoch(networks: "Networks", member: int, data: Data, rows: Int[np.ndarray, " count"], stop: Stop) -> float:
     """Train one member for an epoch in a new random order, and return its mean loss (of what it did until a stop)."""
-    settings = networks.settings
     order = rows[_order(networks.seeds[member], int(networks.epochs[member]), len(rows))]
-    weights = None
-    if data.weights is not None:
-        weights = data.weights / max(float(data.weights[rows].mean()), np.finfo(data.weights.dtype).tiny)
-    descent = _Descent(networks, member, min(settings.batch_size, len(rows)))
-    total = seen = 0.0
-    for begin in range(0, len(order), settings.batch_size):
+    mean = 1.0 if data.weights is None else float(data.weights[rows].mean())
+    scale = 1 / mean if mean > 0 else 1.0
+    epoch = _epoch_by_numpy if _gemm(networks.settings.dtype) is None else _native_epoch
+    total, seen = epoch(networks, member, data, order, scale, stop)
+    networks.epochs[member] += seen == len(order)
+    return total / seen if seen else float("nan")
+
+
+def _native_epoch(
+    networks: "Networks", member: int, data: Data, order: Int[np.ndarray, " count"], scale: float, stop: Stop
+) -> tuple[float, int]:
+    """Take an epoch's steps in C++, with SciPy's BLAS; return the sum of losses and how many rows were seen."""
+    settings = networks.settings
+    total, seen, networks.steps[member] = _native.dense_epoch(
+        _gemm(settings.dtype),
+        [layer[member] for layer in networks.layers],
+        [first[member] for first, _ in networks.moments],
+        [second[member] for _, second in networks.moments],
+        inputs=data.inputs,
+        targets=data.targets,
+        row_weights=data.weights,
+        row_weight_scale=scale,
+        order=order,
+        batch=settings.batch_size,
+        head=settings.head,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        step=int(networks.steps[member]),
+        stop=stop.flag,
+        seconds=stop.seconds,
+    )
+    return total, seen
+
+
+def _epoch_by_numpy(
+    networks: "Networks", member: int, data: Data, order: Int[np.ndarray, " count"], scale: float, stop: Stop
+) -> tuple[float, int]:
+    """Take the same steps where there is no native engine."""
+    size = networks.settings.batch_size
+    descent = _Descent(networks, member, min(size, len(order)))
+    total, seen = 0.0, 0
+    for begin in range(0, len(order), size):
         if stop:
             break
-        index = order[begin : begin + settings.batch_size]
+        index = order[begin : begin + size]
         outputs = descent.forward(data.inputs, index)
         losses, slopes = data.losses(outputs, index), data.slopes(outputs, index)
-        if weights is not None:
-            losses, slopes = losses * weights[index], slopes * weights[index, None]
+        if data.weights is not None:
+            weights = data.weights[index] * scale
+            losses, slopes = losses * weights, slopes * weights[:, None]
         total, seen = total + float(losses.sum()), seen + len(index)
-        descent.backward(slopes / len(index))
-    else:
-        networks.epochs[member] += 1
-    return total / seen if seen else float("nan")
+        descent.backward((slopes / len(index)).astype(outputs.dtype, copy=False))
+    return total, seen
+
+
+@lru_cache(maxsize=2)
+def _gemm(dtype: str) -> Any:
+    """Return the address of SciPy's matrix product for C++, or None where there is none of the form expected."""
+    name = {"float32": "sgemm", "float64": "dgemm"}[dtype]
+    capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
+    fits = capsule is not None and "(char *, char *, int *, int *, int *, " in repr(capsule)
+    return capsule if fits and hasattr(_native, "dense_epoch") else None
 
 
 class _Descent:

@@ -1,0 +1,190 @@
+// An epoch of minibatch descent of a network for tables.
+#include "dense.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dense_types.hpp"
+#include "dispatch.hpp"
+#include "guards.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace elegans {
+
+namespace baseline {
+extern const DenseKernel dense_kernel;
+}
+namespace avx2 {
+extern const DenseKernel dense_kernel;
+}
+namespace avx512 {
+extern const DenseKernel dense_kernel;
+}
+namespace avx512_popcount {
+extern const DenseKernel dense_kernel;
+}
+
+namespace {
+
+template <class T>
+using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Row = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Order = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Flag = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The kernel of the instruction set in use.
+const DenseKernel& dense_kernel() {
+  const std::string name = kernel_in_use().name;
+#if defined(__x86_64__)
+  for (const DenseKernel* kernel :
+       {&avx2::dense_kernel, &avx512::dense_kernel, &avx512_popcount::dense_kernel}) {
+    if (name == kernel->name) return *kernel;
+  }
+#endif
+  return baseline::dense_kernel;
+}
+
+double take_step(const DenseKernel& kernel, Dense<float>& dense, const std::int64_t* index,
+                 Size count) {
+  return kernel.step_single(dense, index, count);
+}
+double take_step(const DenseKernel& kernel, Dense<double>& dense, const std::int64_t* index,
+                 Size count) {
+  return kernel.step_double(dense, index, count);
+}
+
+void require(bool kept, const char* rule) {
+  if (!kept) throw std::invalid_argument(rule);
+}
+
+Head head_of(const std::string& name) {
+  if (name == "logistic") return Head::logistic;
+  if (name == "softmax") return Head::softmax;
+  if (name == "square") return Head::square;
+  throw std::invalid_argument("head must be one of logistic, softmax, square: got '" + name + "'");
+}
+
+// The layers, and the memory in which a step is computed.
+template <class T>
+struct Workspace {
+  Workspace(const std::vector<Table<T>>& weights, const std::vector<Table<T>>& first,
+            const std::vector<Table<T>>& second, Size batch) {
+    require(!weights.empty(), "there must be a layer");
+    require(first.size() == second.size() && (first.empty() || first.size() == weights.size()),
+            "moments must be two a layer, or none");
+    std::size_t largest = 0;
+    for (std::size_t l = 0; l < weights.size(); l++) {
+      const std::size_t outputs = weights[l].shape(0), width = weights[l].shape(1);
+      require(width >= 1 && (l == 0 || weights[l - 1].shape(0) + 1 == width),
+              "a layer must read the outputs of the one below, and a one");
+      for (const auto* moments : {&first, &second}) {
+        require(moments->empty() ||
+                    ((*moments)[l].shape(0) == outputs && (*moments)[l].shape(1) == width),
+                "moments must have the shapes of the weights");
+      }
+      const auto rows = static_cast<std::size_t>(batch);
+      layers.push_back({static_cast<int>(width) - 1, static_cast<int>(outputs), weights[l].data(),
+                        first.empty() ? nullptr : first[l].data(),
+                        second.empty() ? nullptr : second[l].data(), reserve(rows * width, T(1)),
+                        reserve(rows * outputs, T(0))});
+      largest = std::max(largest, outputs * width);
+    }
+    output = reserve(static_cast<std::size_t>(batch) * weights.back().shape(0), T(0));
+    gradient = first.empty() ? nullptr : reserve(largest, T(0));
+  }
+  T* reserve(std::size_t size, T value) {
+    memory.emplace_back(size, value);
+    return memory.back().data();
+  }
+  std::vector<std::vector<T>> memory;
+  std::vector<DenseLayer<T>> layers;
+  T *output, *gradient;
+};
+
+// Lets a Ctrl-C in the main thread end long work.
+void pulse() {
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+template <class T>
+std::tuple<double, Size, std::int64_t> epoch(
+    const nb::capsule& gemm, const std::vector<Table<T>>& weights,
+    const std::vector<Table<T>>& first, const std::vector<Table<T>>& second,
+    const Table<const T>& inputs, const Table<const T>& targets,
+    const std::optional<Row<const T>>& row_weights, double row_weight_scale, const Order& order,
+    Size batch, const std::string& head, double learning_rate, double weight_decay,
+    std::int64_t step, const Flag& stop, std::optional<double> seconds) {
+  const auto rows = static_cast<Size>(order.shape(0));
+  require(batch >= 1, "batch must be at least 1");
+  Workspace<T> space(weights, first, second, std::min(batch, rows));
+  require(inputs.shape(1) == weights.front().shape(1), "inputs must be what the first layer reads");
+  require(targets.shape(1) == weights.back().shape(0), "targets must be as many as outputs");
+  require(targets.shape(0) == inputs.shape(0), "targets must be one a row");
+  require(!row_weights || row_weights->shape(0) == inputs.shape(0), "weights must be one a row");
+  require(stop.shape(0) == 1, "stop must be one flag");
+  const auto last = static_cast<std::int64_t>(inputs.shape(0)) - 1;
+  require(std::all_of(order.data(), order.data() + rows,
+                      [last](std::int64_t row) { return row >= 0 && row <= last; }),
+          "order must be of rows that there are");
+  Dense<T> dense{reinterpret_cast<Gemm<T>>(gemm.data()),
+                 static_cast<Size>(space.layers.size()),
+                 space.layers.data(),
+                 space.output,
+                 space.gradient,
+                 head_of(head),
+                 learning_rate,
+                 weight_decay,
+                 !first.empty(),
+                 step,
+                 inputs.data(),
+                 targets.data(),
+                 row_weights ? row_weights->data() : nullptr,
+                 row_weight_scale};
+  const DenseKernel& kernel = dense_kernel();
+  double total = 0;
+  Size begin = 0;
+  const nb::gil_scoped_release release;
+  const FlushSubnormals flush;
+  Metronome metronome(pulse);
+  const auto begun = std::chrono::steady_clock::now();
+  for (; begin < rows; begin += batch) {
+    const bool* flag = stop.data();
+    if (__atomic_load_n(flag, __ATOMIC_RELAXED)) break;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
+    if (seconds && spent.count() >= *seconds) break;
+    metronome.beat();
+    total += take_step(kernel, dense, order.data() + begin, std::min(batch, rows - begin));
+  }
+  return {total, std::min(begin, rows), dense.step};
+}
+
+}  // namespace
+
+void bind_dense(nb::module_& m) {
+  const char* text =
+      "An epoch of minibatch descent, in place; returns the sum of losses, rows seen, steps taken.";
+  const auto define = [&](auto function) {
+    m.def("dense_epoch", function, "gemm"_a, "weights"_a.noconvert(), "first"_a.noconvert(),
+          "second"_a.noconvert(), nb::kw_only(), "inputs"_a.noconvert(), "targets"_a.noconvert(),
+          "row_weights"_a.noconvert().none(), "row_weight_scale"_a, "order"_a.noconvert(),
+          "batch"_a, "head"_a, "learning_rate"_a, "weight_decay"_a, "step"_a, "stop"_a.noconvert(),
+          "seconds"_a.none(), text);
+  };
+  define(epoch<float>);
+  define(epoch<double>);
+}
+
+}  // namespace elegans

@@ -1,0 +1,130 @@
+"""Epochs of networks for tables agree with NumPy's, whatever the instruction set."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from elegans.tabular import Settings, Stop, start
+from elegans.tabular.descent import Data, _epoch_by_numpy, _gemm, _native_epoch
+
+ROWS, FEATURES = 75, 5
+HEADS = {"logistic": 1, "softmax": 3, "square": 2}
+# 30 steps, each of sums of up to 40 terms of size one, against the same in another order.
+TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
+
+
+@pytest.fixture(autouse=True)
+def built(native):
+    if not hasattr(native, "dense_epoch"):
+        pytest.skip("this extension was built before there was dense_epoch")
+
+
+def trained(epoch, settings, weighted=False, epochs=6, stop=None):
+    random = np.random.default_rng(0)
+    heads = HEADS[settings.head]
+    X = random.normal(size=(ROWS, FEATURES))
+    y = random.normal(size=(ROWS, heads)) if settings.head == "square" else np.arange(ROWS) % max(2, heads)
+    data = Data.of(X, y, settings, heads, random.uniform(0, 2, ROWS) if weighted else None)
+    networks = start(settings, [1, 2], FEATURES, heads)
+    scale = 1.0 if data.weights is None else float(1 / data.weights.mean())
+    losses = []
+    for number in range(epochs):
+        order = np.random.default_rng(number).permutation(ROWS)
+        total, seen = epoch(networks, 1, data, order, scale, stop or Stop())
+        losses.append(total)
+    return networks, losses, seen
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+@pytest.mark.parametrize(
+    ("head", "hidden", "weighted"),
+    [("logistic", (40,), True), ("softmax", (17, 6), False), ("square", (4, 3, 33), True)],
+)
+def test_steps_are_those_of_numpy(native, head, hidden, weighted, optimiser, dtype):
+    settings = Settings(
+        hidden=hidden, head=head, optimiser=optimiser, dtype=dtype, batch_size=16, weight_decay=0.1, learning_rate=0.02
+    )
+    ours, losses, seen = trained(_native_epoch, settings, weighted)
+    theirs, wanted, _ = trained(_epoch_by_numpy, settings, weighted)
+    tolerance = TOLERANCE[dtype]
+    np.testing.assert_allclose(losses, wanted, rtol=tolerance, atol=tolerance)
+    for mine, other in zip(ours._arrays(), theirs._arrays(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=tolerance, atol=tolerance)
+    assert seen == ROWS
+    assert ours.steps.tolist() == [0, 6 * 5]
+    assert (ours.layers[0][0] == start(settings, [1], FEATURES, HEADS[head]).layers[0][0]).all()
+
+
+def test_a_network_that_diverges_has_a_loss_that_is_no_number():
+    losses = trained(_native_epoch, Settings(hidden=(8,), head="square", optimiser="sgd", learning_rate=1e6))[1]
+    assert not np.isfinite(losses[-1])
+
+
+def test_a_set_stop_and_one_whose_time_is_over_end_an_epoch_before_its_next_step():
+    for stop in (Stop(), Stop(seconds=-1.0)):
+        if stop.until is None:
+            stop.set()
+        networks, losses, seen = trained(_native_epoch, Settings(hidden=(8,)), epochs=1, stop=stop)
+        assert (seen, losses, networks.steps.tolist()) == (0, [0.0], [0, 0])
+
+
+def test_a_stop_from_another_thread_ends_an_epoch_that_is_under_way():
+    settings = Settings(hidden=(64, 64), batch_size=1)
+    networks = start(settings, [1], FEATURES)
+    data = Data.of(np.ones((1_000_000, FEATURES)), np.zeros(1_000_000), settings, 1)
+    stop, found = Stop(), []
+    worker = threading.Thread(
+        target=lambda: found.append(_native_epoch(networks, 0, data, np.arange(1_000_000), 1.0, stop))
+    )
+    before = networks.layers[-1].copy()
+    worker.start()
+    while (networks.layers[-1] == before).all() and worker.is_alive():
+        time.sleep(0.01)
+    stop.set()
+    worker.join()
+    assert 0 < found[0][1] == networks.steps[0] < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"order": np.array([ROWS])}, "order must be of rows that there are"),
+        ({"order": np.array([-1])}, "order must be of rows that there are"),
+        ({"head": "hinge"}, "head must be one of logistic, softmax, square: got 'hinge'"),
+        ({"targets": np.zeros((ROWS, 2))}, "targets must be as many as outputs"),
+        ({"targets": np.zeros((3, 1))}, "targets must be one a row"),
+        ({"row_weights": np.zeros(3)}, "weights must be one a row"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"stop": np.zeros(2, bool)}, "stop must be one flag"),
+        ({"inputs": np.zeros((ROWS, 4))}, "inputs must be what the first layer reads"),
+        ({"first": [np.zeros((3, 6))]}, "moments must be two a layer, or none"),
+        (
+            {"weights": [np.zeros((3, 6)), np.zeros((1, 3))]},
+            "a layer must read the outputs of the one below, and a one",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(native, change, rule):
+    arguments = {
+        "gemm": _gemm("float64"),
+        "weights": [np.zeros((3, 6)), np.zeros((1, 4))],
+        "first": [],
+        "second": [],
+        "inputs": np.zeros((ROWS, 6)),
+        "targets": np.zeros((ROWS, 1)),
+        "row_weights": None,
+        "row_weight_scale": 1.0,
+        "order": np.arange(ROWS),
+        "batch": 16,
+        "head": "logistic",
+        "learning_rate": 0.1,
+        "weight_decay": 0.0,
+        "step": 0,
+        "stop": np.zeros(1, bool),
+        "seconds": None,
+    }
+    with pytest.raises(ValueError, match=rule):
+        native.dense_epoch(**arguments | change)
