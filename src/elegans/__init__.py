@@ -27,9 +27,11 @@ _HOMES = {
         "DisjointParity",
         "GroupComposition",
         "Link",
+        "MarkovChains",
         "ModularAddition",
         "Online",
         "Population",
+        "Prior",
         "Regime",
         "Sample",
         "SignedParity",
@@ -106,7 +108,7 @@ _HOMES = {
     "sweeps": ("Store", "Sweep", "grid", "run"),
     "analysis": ("Contour", "trace_frontier"),
     "probes": ("Probe", "Snapshot"),
-    "certificates": ("Certificate", "ReadOut", "Spectrum", "certify", "read_out", "spectrum"),
+    "certificates": ("Certificate", "MarginCertificate", "ReadOut", "Spectrum", "certify", "read_out", "spectrum"),
 }
 _MODULES = (
     "analysis",

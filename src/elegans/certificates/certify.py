@@ -1,4 +1,4 @@
-"""Proofs that a trained two-layer network computes a parity on all 2^n inputs, or an input where it does not."""
+"""Proofs that a trained two-layer network is right on all inputs, or has the largest margin, or what fails."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,13 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int8
 
+from elegans.certificates.margins import certify_outputs, has_margins
 from elegans.certificates.network import Network, network_of
 from elegans.certificates.search import Search
 from elegans.errors import CertificateError
 from elegans.tasks import SparseParity, Task
+from elegans.theory.margins import HomogeneousWeights, MarginCertificate
+from elegans.theory.margins.certificate import TOLERANCE
 from elegans.training.outcome import Outcome
 
 Verdict = Literal["proved", "refuted", "undecided"]
@@ -78,14 +81,20 @@ class Certificate:
 
 
 def certify(
-    outcome: Outcome,
+    outcome: Outcome | HomogeneousWeights,
     task: Task | None = None,
     *,
     support: Sequence[int] | None = None,
     budget: int = 2**12,
     tighten: bool = False,
-) -> Certificate:
+    tolerance: float = TOLERANCE,
+) -> Certificate | MarginCertificate:
     """Prove that a trained two-layer network is right on all 2^n inputs, or find one on which it is wrong.
+
+    A network with an output for each class is instead held against the largest margin that its task allows, on all of
+    its population: see ``theory.certify_margin``. It must be homogeneous, and the task one whose largest margin is
+    known: squares on addition mod p or on composition in a group, of at most 256 elements, and powers x^k on a k-sparse
+    parity of at most 20 signs. The rest is about networks with one output.
 
     The 2^k patterns on the support are enumerated; within each, the other n - k coordinates are bounded: every
     pre-activation lies within sum |w_ij| (j off the support) of its centre, and the output is bounded by interval
@@ -99,20 +108,29 @@ def certify(
     both hold for the real-valued function f; ``Certificate.holds_in_float32`` extends a proof to its evaluation.
 
     Args:
-        outcome: of a trial whose model is ``MLP``, with its parameters, as ``elegans.train`` returns it.
+        outcome: of a trial whose model is ``MLP``, with its parameters, as ``elegans.train`` returns it; or the
+            ``PairWeights`` or ``ParityWeights`` of a network with an output for each class.
         task: the sparse parity to hold the network against, drawn with the trial's seed; the trial's own by default.
+            With several outputs any of the tasks above.
         support: or the coordinates themselves, in place of the task's, for example ``read_out(outcome).support``.
-        budget: the largest number of boxes to bound, at least 2^k.
-        tighten: whether to go on after a proof, until the smallest margin is known or the budget is spent.
+        budget: the largest number of boxes to bound, at least 2^k (one output).
+        tighten: whether to go on after a proof, until the smallest margin is known or the budget is spent (one output).
+        tolerance: by which share of the largest margin anything may fall short (several outputs).
+
+    Returns:
+        A ``Certificate`` of a network with one output, a ``MarginCertificate`` of one with several.
 
     Raises:
-        CertificateError: a model that is no ``MLP``, an outcome without parameters, a task that is no parity, a
-            support that does not fit the input size, or more patterns than the budget.
+        CertificateError: a model that is no ``MLP``, an outcome without parameters, a task that is no parity (or none
+            of the tasks above), a support that does not fit the input size, or more patterns than the budget.
 
     Source: affine relaxation, Zhang et al. (CROWN, 2018); quadratic relaxation, a verified dual point of the
     semidefinite one of Raghunathan et al. (2018). That the patterns on the support are enumerated makes the proof
     exact where irrelevant weights vanish.
     """
+    if has_margins(outcome, task):
+        return certify_outputs(outcome, task, support, tolerance)
+    assert isinstance(outcome, Outcome)
     network = network_of(outcome)
     places = _places(network, hidden_support(outcome, task) if support is None else support)
     if 2 ** len(places) > budget:
