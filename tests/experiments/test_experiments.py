@@ -16,6 +16,10 @@ from elegans.training.engines import ENGINES
 SCALES = [(name, scale) for name, experiment in EXPERIMENTS.items() for scale in experiment.scales]
 
 
+def has_benchmark():
+    return all(datasets.is_at_hand(task.name) for task in datasets.BENCHMARK)
+
+
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     """``success-frontier`` at smoke scale, with the folder that it was written to."""
@@ -96,9 +100,8 @@ def test_a_sweep_has_as_many_trials_a_cell_as_are_asked_for(name, scale):
     """In not-random-search those that share initial values have a number of their own."""
     if (name, scale) == ("digit-parity", "paper") and not is_at_hand("mnist"):
         pytest.skip("MNIST is not at hand: ELEGANS_MNIST names no file")
-    if name.startswith("tabular") and scale == "paper":
-        if not all(datasets.is_at_hand(task.name) for task in datasets.BENCHMARK):
-            pytest.skip("the benchmark's 16 tables are not at hand")
+    if (name.partition("-")[0], scale) == ("tabular", "paper") and not has_benchmark():
+        pytest.skip("the benchmark's 16 tables are not at hand")
     sweep = EXPERIMENTS[name].scales[scale].sweep(2)
     sizes = [len(seeds) for cell, seeds in sweep.parts if not isinstance(getattr(cell.model, "init", None), SeededInit)]
     assert set(sizes) == {2}

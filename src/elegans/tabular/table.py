@@ -106,6 +106,6 @@ class Table(Task):
     ) -> tuple[Float32[Any, "count features"], Float32[Any, " count"]]:
         """Return standardised features (count, features) and labels (count,) of rows by their places in their part."""
         xp = index.__array_namespace__()
-        row = hidden["rows"][index % np.uint32(len(hidden["rows"]))]
+        row = xp.asarray(hidden["rows"])[index % np.uint32(len(hidden["rows"]))]
         x = (xp.asarray(self.data.x)[row] - hidden["mean"]) / hidden["deviation"]
         return x, 2 * xp.asarray(self.data.y)[row].astype(np.float32) - 1
