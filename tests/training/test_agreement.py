@@ -1,4 +1,4 @@
-"""Both engines train the same trials to the same parameters, step by step, within float tolerance.
+"""Native and general engine train the same trials to the same parameters, step by step, within float tolerance.
 
 The draws are bit-identical; the sums are taken in different orders, so trajectories part by rounding, and
 a hinge or ReLU at its kink may once in a while fall to the other side. The tolerance is for 3 steps.
@@ -47,8 +47,8 @@ def trial(loss, init, regime, noise, size, **training):
     )
 
 
-def assert_same_trajectory(trials, steps=STEPS):
-    fused, general = (ENGINES[name] for name in ("fused", "jax"))
+def assert_same_trajectory(trials, steps=STEPS, native="fused"):
+    fused, general = (ENGINES[name] for name in (native, "jax"))
     states = fused.init(trials), general.init(trials)
     for _ in range(steps):
         states = fused.advance(states[0], 1), general.advance(states[1], 1)
@@ -256,6 +256,87 @@ def test_both_engines_tell_the_same_story():
     fused, general = (el.train(solving, engine=name) for name in ("fused", "jax"))
     assert fused.state == general.state == "solved"
     assert abs(fused.solved_at - general.solved_at) <= 200
+
+
+def pair_trial(task="modular-addition:7", regime="population", batch_size=49, width=20, **change):
+    model = {"kind": "mlp", "width": width, "activation": "power:2", "hidden_bias": False, "output_bias": False}
+    training = {"kind": "sgd", "steps": 10**6, "batch_size": batch_size, "loss": "cross-entropy", "learning_rate": 0.5}
+    trial = el.Trial(task=task, regime=regime, model=model, training=training, seed=3)
+    for path, value in change.items():
+        trial = trial.replace(path.replace("__", "."), value)
+    return trial
+
+
+PAIRS = {
+    "a published penalty": {"training__penalty": "norm:0.01"},
+    "no penalty": {"training__weight_decay": 0.01},
+    "shrunken parameters": {"training__weight_decay": 0.01, "training__decay": "parameters"},
+    "another exponent": {"training__penalty": {"kind": "norm", "strength": 0.01, "outer": 2, "exponent": 3}},
+    "another norm": {"training__penalty": {"kind": "norm", "strength": 0.01, "outer": 1, "exponent": 1}},
+    "a schedule": {"training__schedule": {"kind": "piecewise", "steps": [0, 1, 2], "values": [1, 2, 4]}},
+    "layers": {"training__layers": {"hidden": {"learning_rate": 0.1}, "output.weight": {"weight_decay": 0.1}}},
+    "relu": {"model__activation": "relu", "training__penalty": "norm:0.01"},
+    "a cube": {"model__activation": "power:3", "training__penalty": "norm:0.01"},
+    "gaussian": {"model__init": {"kind": "gaussian", "deviation": 0.5}, "width": 45},
+    "larger": {"task": "modular-addition:23", "batch_size": 529, "width": 100, "training__penalty": "norm:0.001"},
+    "group": {"task": "group-composition:S4", "batch_size": 576, "width": 70, "training__penalty": "norm:0.001"},
+    "fresh pairs": {"regime": "online", "batch_size": 32, "training__penalty": "norm:0.01"},
+    "fresh pairs of a group": {"task": "group-composition:D5", "regime": "online", "batch_size": 101},
+}
+
+
+QUICK = ("a published penalty", "another norm", "relu", "group", "fresh pairs of a group")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PAIRS]
+)
+def test_the_engines_agree_on_networks_of_pairs(name):
+    trial = pair_trial(**PAIRS[name])
+    assert choose(trial).name == "pairs"
+    states = assert_same_trajectory([trial.with_seed(seed) for seed in range(2)], native="pairs")
+    index = np.tile(np.arange(300, dtype=np.uint32), (2, 1))
+    pairs, general = (ENGINES[name] for name in ("pairs", "jax"))
+    for stream in ("test", "sample"):
+        ours, theirs = pairs.wrong(states[0], stream, index), general.wrong(states[1], stream, index)
+        assert (ours == theirs).mean() > 0.99
+    x = np.random.default_rng(0).normal(size=(13, trial.task.input_size)).astype(np.float32)
+    np.testing.assert_allclose(pairs.predict(states[0], x), general.predict(states[1], x), rtol=1e-3, atol=1e-4)
+    one = pairs.select(states[0], [1])
+    assert np.array_equal(pairs.wrong(one, "test", index[:1]), pairs.wrong(states[0], "test", index)[1:])
+
+
+@pytest.mark.parametrize("engine", ["pairs", "jax"])
+def test_a_network_of_pairs_solves_its_task_in_either_engine(engine):
+    outcome = el.train(
+        pair_trial(training__steps=2000, training__penalty="norm:1e-4", training__learning_rate=2.0), engine=engine
+    )
+    assert outcome.state == "solved"
+    assert outcome.test_error == 0
+
+
+def test_an_exploding_network_of_pairs_diverges_at_the_same_step():
+    exploding = pair_trial(training__learning_rate=300.0, training__steps=500)
+    outcome = el.train(exploding)
+    assert (outcome.state, outcome.engine) == ("diverged", "pairs")
+    assert outcome.steps == diverges_at(exploding)
+
+
+def test_networks_of_pairs_that_the_native_code_does_not_know_are_left_to_the_general_engine():
+    for change, reason in {
+        "model.hidden_bias": (True, "takes no network with biases"),
+        "model.output_bias": (True, "takes no network with biases"),
+        "model.activation": ("relu6", "takes no activation 'relu6'"),
+        "regime": (el.Sample(30), "takes no regime 'sample'"),
+        "training.penalty": ({"kind": "norm", "strength": 0.1, "inner": 1}, "takes no norm penalty with inner=1"),
+        "training": (el.Adam(steps=3, loss="cross-entropy", batch_size=49), "takes no training 'adam'"),
+    }.items():
+        other = pair_trial().replace(change, reason[0])
+        assert choose(other).name == "jax", change
+        with pytest.raises(el.EngineError, match=f"the pairs engine {reason[1]}"):
+            choose(other, "pairs")
+    with pytest.raises(el.EngineError, match="the pairs engine takes not more than 4096 classes"):
+        choose(pair_trial("modular-addition:4099", "online"), "pairs")
 
 
 class Foreign(el.MLP):

@@ -1,6 +1,7 @@
 """What advances trials.
 
-``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``jax`` every training by minibatches,
+``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``pairs`` (native) two-layer networks
+without biases on modular addition and finite groups, ``jax`` every training by minibatches,
 ``layerwise`` the algorithms that train one layer after the other, ``learner`` what is no network.
 """
 
@@ -11,14 +12,25 @@ from elegans.training.engines.fused import FusedEngine
 from elegans.training.engines.jax import JaxEngine
 from elegans.training.engines.layerwise import LayerwiseEngine
 from elegans.training.engines.learner import LearnerEngine
+from elegans.training.engines.pairs import PairsEngine
 from elegans.training.trial import Trial
 
 ENGINES: dict[str, Engine] = {
-    engine.name: engine for engine in (FusedEngine(), LayerwiseEngine(), LearnerEngine(), JaxEngine())
+    engine.name: engine for engine in (FusedEngine(), PairsEngine(), LayerwiseEngine(), LearnerEngine(), JaxEngine())
 }
 """Every engine by name, the one that ``auto`` prefers first."""
 
-__all__ = ["ENGINES", "Engine", "FusedEngine", "JaxEngine", "LayerwiseEngine", "LearnerEngine", "Progress", "choose"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "FusedEngine",
+    "JaxEngine",
+    "LayerwiseEngine",
+    "LearnerEngine",
+    "PairsEngine",
+    "Progress",
+    "choose",
+]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:

@@ -144,7 +144,7 @@ class Engine(ABC):
     def wrong(
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
     ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong: the margin (``losses.margins``) is not above 0.
+        """Return which examples each network gets wrong: the margin is not above 0 (``losses.wrong``).
 
         Args:
             state: the state.

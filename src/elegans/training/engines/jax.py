@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
 from elegans.training.engines.base import Engine, Progress
-from elegans.training.losses import margins
+from elegans.training.losses import wrong
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial
 
@@ -188,78 +188,100 @@ def _programs_of(state: _State) -> _Programs:
 @lru_cache(maxsize=128)
 def _programs(signature: str, pinned: _Pinned) -> _Programs:
     """Compile the programs of a signature: everything that is not traced is a constant in them."""
-    import equinox as eqx
     import jax
-    import jax.numpy as jnp
 
-    template, static = pinned.trial, pinned.static
+    network = _Network(pinned.trial, pinned.static)
+    return _Programs(
+        advance=jax.jit(network.advance, donate_argnums=(0, 1)),
+        wrong_clean=jax.jit(jax.vmap(network.wrong_on_clean)),
+        wrong_noisy=jax.jit(jax.vmap(network.wrong_on_noisy)),
+        predict=jax.jit(jax.vmap(network.predict, in_axes=(0, 0, None))),
+    )
 
-    def outputs(trial: Trial, parameters: Any, x: Any) -> Any:
-        return _precisely(trial.model.apply, eqx.combine(parameters, static), x)
 
-    def corrupt(trial: Trial, inputs: Any, y: Any, index: Any) -> Any:
-        return trial.task.corrupt(y, random.Key(*inputs["keys"]["noise"]), index)
+@dataclass(frozen=True)
+class _Network:
+    """What one network of a signature does, as JAX traces it: a template, and its model's static parts."""
 
-    def objective(parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
-        output = outputs(trial, parameters, x)
-        loss = _training(trial).loss.value(output, y).mean()
-        wrong = (~(margins(output, y) > 0)).astype(jnp.float32).mean()
-        return loss + _training(trial).added(trial.model, eqx.combine(parameters, static)), (
-            loss,
-            wrong,
-            jnp.isfinite(output).all(),
-        )
-
-    def one_step(parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
-        trial = template.substitute(inputs["traced"])
-        training = _training(trial)
-        index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
-        key = random.Key(*inputs["keys"]["sample"])
-        x, y = _precisely(trial.regime.examples, trial.task, inputs["hidden"], key, index)
-        y = corrupt(trial, inputs, y, index)
-        (_, (loss, wrong, finite)), gradients = jax.value_and_grad(objective, has_aux=True)(parameters, trial, x, y)
-        gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
-        updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
-        moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
-        return _flush(moved), optimiser, loss, wrong, finite
+    template: Trial
+    static: Any
 
     def advance(
-        parameters: Any, optimiser: Any, inputs: Any, factors: Any, first: Any, count: Any, diverged_at: Any
+        self, parameters: Any, optimiser: Any, inputs: Any, factors: Any, first: Any, count: Any, diverged_at: Any
     ) -> Any:
-        batched = jax.vmap(one_step, in_axes=(0, 0, 0, None, None))
+        """Take steps with a batch of networks; those that have diverged stay as they were."""
+        import jax
+        import jax.numpy as jnp
+
+        batched = jax.vmap(self.step, in_axes=(0, 0, 0, None, None))
 
         def body(offset: Any, carry: Any) -> Any:
             parameters, optimiser, loss, error, diverged_at = carry
             step = first + offset.astype(jnp.uint32)
-            moved, optimised, new_loss, wrong, finite = batched(parameters, optimiser, inputs, step, factors[offset])
+            moved, optimised, new_loss, new_error, finite = batched(
+                parameters, optimiser, inputs, step, factors[offset]
+            )
             diverged_at = jnp.where((diverged_at < 0) & ~finite, step.astype(jnp.int32), diverged_at)
             alive = diverged_at < 0
             parameters = _where(alive, moved, parameters)
             optimiser = _where(alive, optimised, optimiser)
-            return parameters, optimiser, loss + new_loss, error + wrong, diverged_at
+            return parameters, optimiser, loss + new_loss, error + new_error, diverged_at
 
         zeros = jnp.zeros(diverged_at.shape, jnp.float32)
         return jax.lax.fori_loop(0, count, body, (parameters, optimiser, zeros, zeros, diverged_at))
 
-    def wrong(noisy: bool) -> Callable[..., Any]:
-        def one(parameters: Any, inputs: Any, index: Any) -> Any:
-            trial = template.substitute(inputs["traced"])
-            hidden = inputs["hidden"] if noisy else trial.task.held_out(inputs["hidden"])
-            x, y = _precisely(trial.task.examples, hidden, random.Key(*inputs["examples"]), index)
-            y = corrupt(trial, inputs, y, index) if noisy else y
-            return ~(margins(outputs(trial, parameters, x), y) > 0)
+    def step(self, parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
+        """Take one step of one network; return what moved, its minibatch's loss and error, and whether all is finite."""
+        import jax
 
-        return jax.jit(jax.vmap(one))
+        trial = self.template.substitute(inputs["traced"])
+        training = _training(trial)
+        index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
+        key = random.Key(*inputs["keys"]["sample"])
+        x, y = _precisely(trial.regime.examples, trial.task, inputs["hidden"], key, index)
+        y = self._corrupt(trial, inputs, y, index)
+        descend = jax.value_and_grad(self._objective, has_aux=True)
+        (_, (loss, error, finite)), gradients = descend(parameters, trial, x, y)
+        gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
+        updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
+        moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
+        return _flush(moved), optimiser, loss, error, finite
 
-    def predict(parameters: Any, inputs: Any, x: Any) -> Any:
-        return outputs(template.substitute(inputs["traced"]), parameters, x)
+    def wrong_on_clean(self, parameters: Any, inputs: Any, index: Any) -> Any:
+        """Return which held-out examples one network gets wrong."""
+        trial = self.template.substitute(inputs["traced"])
+        hidden = trial.task.held_out(inputs["hidden"])
+        x, y = _precisely(trial.task.examples, hidden, random.Key(*inputs["examples"]), index)
+        return wrong(self._outputs(trial, parameters, x), y)
 
-    return _Programs(
-        advance=jax.jit(advance, donate_argnums=(0, 1)),
-        wrong_clean=wrong(noisy=False),
-        wrong_noisy=wrong(noisy=True),
-        predict=jax.jit(jax.vmap(predict, in_axes=(0, 0, None))),
-    )
+    def wrong_on_noisy(self, parameters: Any, inputs: Any, index: Any) -> Any:
+        """Return which examples one network gets wrong, labels being as training sees them."""
+        trial = self.template.substitute(inputs["traced"])
+        x, y = _precisely(trial.task.examples, inputs["hidden"], random.Key(*inputs["examples"]), index)
+        return wrong(self._outputs(trial, parameters, x), self._corrupt(trial, inputs, y, index))
+
+    def predict(self, parameters: Any, inputs: Any, x: Any) -> Any:
+        """Return one network's outputs."""
+        return self._outputs(self.template.substitute(inputs["traced"]), parameters, x)
+
+    def _objective(self, parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
+        import jax.numpy as jnp
+
+        output = self._outputs(trial, parameters, x)
+        loss = _training(trial).loss.value(output, y).mean()
+        total = loss + _training(trial).added(trial.model, self._whole(parameters))
+        return total, (loss, wrong(output, y).astype(jnp.float32).mean(), jnp.isfinite(output).all())
+
+    def _outputs(self, trial: Trial, parameters: Any, x: Any) -> Any:
+        return _precisely(trial.model.apply, self._whole(parameters), x)
+
+    def _whole(self, parameters: Any) -> Any:
+        import equinox as eqx
+
+        return eqx.combine(parameters, self.static)
+
+    def _corrupt(self, trial: Trial, inputs: Any, y: Any, index: Any) -> Any:
+        return trial.task.corrupt(y, random.Key(*inputs["keys"]["noise"]), index)
 
 
 def _precisely(function: Callable[..., Any], *arguments: Any) -> Any:
