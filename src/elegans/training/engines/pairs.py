@@ -112,6 +112,7 @@ class _Network:
         assert isinstance(model, MLP) and isinstance(training, SGD)
         initial = model.initialise(trial.key("init"), task)
         rates = [training.rates(f"{layer}.weight") for layer in ("hidden", "output")]
+        strength, norm, exponent = _penalty(training, model)
         self.model, self.training, self.population = model, training, np.uint32(task.population or 0)
         self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "test")}
         self.native = _native.PairNetwork(
@@ -125,7 +126,9 @@ class _Network:
             learning_rates=[learning_rate for learning_rate, _ in rates],
             decays=[weight_decay for _, weight_decay in rates],
             decay_in_gradient=training.decay == "gradient",
-            **_penalty(training, model),
+            penalty=strength,
+            penalty_norm=norm,
+            penalty_exponent=exponent,
             sample_key=self.keys["sample"],
         )
 
@@ -146,9 +149,8 @@ def _table(task: Task) -> Int32[np.ndarray, "order order"]:
     return np.ascontiguousarray(task.member(None, pairs)[1], np.int32).reshape(task.classes, task.classes)
 
 
-def _penalty(training: SGD, model: MLP) -> dict[str, float]:
-    """Return strength and exponents of the penalty, where there is one."""
+def _penalty(training: SGD, model: MLP) -> tuple[float, float, float]:
+    """Return strength, norm and exponent of the penalty; of none, the strength is 0."""
     if not isinstance(training.penalty, NormPenalty):
-        return {}
-    outer, exponent = training.penalty.exponents(model)
-    return {"penalty": training.penalty.strength, "penalty_norm": outer, "penalty_exponent": exponent}
+        return 0.0, 2.0, 2.0
+    return training.penalty.strength, *training.penalty.exponents(model)
