@@ -13,9 +13,11 @@ from elegans.tasks.boolean import (
     Table,
     Threshold,
 )
+from elegans.tasks.chains import MarkovChains
 from elegans.tasks.digits import DigitParity
 from elegans.tasks.groups import GroupComposition, ModularAddition
 from elegans.tasks.parity import DisjointParity, SparseParity
+from elegans.tasks.priors import Dirichlet, DoublyStochastic, Mixture, NGram, Prior, Symmetric2, Unigram
 from elegans.tasks.xor import XOR, Link, SignedParity, TruthTable
 
 __all__ = [
@@ -24,23 +26,31 @@ __all__ = [
     "BiasedParity",
     "BooleanFunction",
     "DigitParity",
+    "Dirichlet",
     "DisjointParity",
+    "DoublyStochastic",
     "GroupComposition",
     "Link",
     "Majority",
+    "MarkovChains",
+    "Mixture",
     "ModularAddition",
+    "NGram",
     "Online",
     "Or",
     "Parity",
     "Population",
+    "Prior",
     "Regime",
     "Sample",
     "SignedParity",
     "SparseBoolean",
     "SparseParity",
     "Symmetric",
+    "Symmetric2",
     "Table",
     "Task",
     "Threshold",
     "TruthTable",
+    "Unigram",
 ]

@@ -1,0 +1,225 @@
+"""In-context learning of Markov chains: every example is a sequence from a chain of its own, to be told from it alone.
+
+Source: thesis, chapter 8; Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical induction heads:
+in-context learning Markov chains" (NeurIPS 2024).
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from jaxtyping import Float, Float32, Int32, UInt32
+from pydantic import Field, SerializeAsAny, model_validator
+
+from elegans import random
+from elegans.tasks.base import Task
+from elegans.tasks.priors import LARGEST_STATES, Dirichlet, Prior
+
+SMALLEST_LEAVING = np.float32(2.0**-60)
+"""What stands for a probability of leaving of 0, so that a state that is never left has all of the stationary law."""
+
+
+class MarkovChains(Task):
+    """Sequences of Markov chains or n-grams, each from a chain of its own: the class at a position is the next token.
+
+    An input is a sequence of tokens; there is a label at every position. Nothing but the sequence says which chain it
+    is from, so that what can be learned is to learn in context.
+
+    Counters: an example's chain, start and steps have keys of their own, folded from the stream's by 0, 1 and 2; the
+    step from position p is the uniform at (i, p), and moves to the first symbol whose cumulative probability is above
+    it. With a uniform start and a prior of exact multiples of 2^-24 all engines draw the same tokens; a stationary
+    start, or a prior that rounds, makes one example in some millions differ.
+
+    Args:
+        k: the number of symbols, from 2 to 128.
+        length: how many tokens an example has; one more is drawn, as the label of the last.
+        prior: the law of the chains, ``dirichlet:1`` by default: ``dirichlet:alpha``, ``unigram``,
+            ``doubly-stochastic``, ``mixture:weight``, ``symmetric2:epsilon``, ``ngram:n``.
+        start: whether the first n - 1 tokens are from the chain's ``stationary`` law or ``uniform``.
+    """
+
+    k: Annotated[int, Field(ge=2, le=LARGEST_STATES)] = 2
+    length: Annotated[int, Field(ge=1, le=65536)] = 100
+    prior: SerializeAsAny[Prior] = Dirichlet()
+    start: Literal["stationary", "uniform"] = "stationary"
+
+    @model_validator(mode="after")
+    def _prior_fits(self) -> Self:
+        self.prior.check(self.k)
+        if self.prior.order > self.length:
+            rule = "the order of the chains must be at most the length"
+            raise ValueError(f"{rule}: order={self.prior.order} of {self.prior.label()}, length={self.length}")
+        return self
+
+    @property
+    def input_size(self) -> int:
+        """The number of tokens."""
+        return self.length
+
+    @property
+    def classes(self) -> int:
+        """The number k of symbols."""
+        return self.k
+
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Int32[Any, "count length"], Int32[Any, "count length"]]:
+        """Return sequences of tokens (count, length), and the next token at every position (count, length)."""
+        tokens = self._tokens(self.chains(key, index), key, index)
+        return tokens[:, :-1], tokens[:, 1:]
+
+    def chains(self, key: random.Key, index: UInt32[Any, " count"]) -> Float32[Any, "count contexts k"]:
+        """Return the chains of examples: the next symbol's law after each of the k^(order - 1) contexts.
+
+        A context is numbered by its symbols as digits to base k, the oldest the highest.
+        """
+        return self.prior.rows(key.fold(0), index, self.k)
+
+    def conditionals(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> Float32[Any, "count length k"]:
+        """Return the true law of the next token at every position, given the chain and the tokens so far."""
+        chains = self.chains(key, index)
+        return true_rows(chains, self._start(chains), self._tokens(chains, key, index)[:, :-1])
+
+    def _start(self, chains: Any) -> Any:
+        """Return the law of the first context, shape (count, contexts)."""
+        if self.start == "stationary":
+            return stationary_law(transitions(chains))
+        return chains[:, :, 0] * 0 + np.float32(1 / chains.shape[1])
+
+    def _tokens(self, chains: Any, key: random.Key, index: Any) -> Any:
+        """Return length + 1 tokens of every example."""
+        xp, width = chains.__array_namespace__(), self.prior.order - 1
+        steps = self.length + 2 - width
+        if self.start == "stationary":
+            first = inverse(self._start(chains), random.uniform(key.fold(1), index, np.uint32(0)))
+        else:
+            first = random.integers(key.fold(1), index, np.uint32(0), np.uint32(chains.shape[1])).astype(np.int32)
+        places = np.arange(steps, dtype=np.uint32)[None, :]
+        uniforms = random.uniform(key.fold(2), index[:, None], places)
+        symbols = inverse(chains[:, None], uniforms[:, :, None])
+        context = np.arange(chains.shape[1], dtype=np.int32)
+        states = walk((context * self.k) % chains.shape[1] + symbols, first)
+        digits = self.k ** np.arange(width - 1, 0, -1)
+        opening = (first[:, None] // digits.astype(np.int32)) % self.k
+        return xp.concatenate([opening, states % self.k], axis=1).astype(np.int32)
+
+
+def inverse(laws: Float[Any, "*shape symbols"], uniforms: Float[Any, "*shape"]) -> Int32[Any, "*shape"]:
+    """Return the first symbol whose cumulative probability is above a uniform."""
+    total = laws[..., 0]
+    symbol = (uniforms >= total).astype(np.int8)
+    for place in range(1, laws.shape[-1] - 1):
+        total = total + laws[..., place]
+        symbol = symbol + (uniforms >= total)
+    return symbol.astype(np.int32)
+
+
+def walk(maps: Int32[Any, "count steps states"], first: Int32[Any, " count"]) -> Int32[Any, "count steps"]:
+    """Return the states of walks from a first one, that one included and the last map left out.
+
+    Maps of pairs of steps, of fours and so on are composed; then states are found from the coarsest level to the
+    finest. The work is twice that of one step after another, in 2 log2(steps) operations on whole arrays.
+
+    Args:
+        maps: where a step leads from every state, shape (count, steps, states).
+        first: the states before the first step, shape (count,).
+
+    Returns:
+        int32 of shape (count, steps): the states before every step.
+    """
+    xp, steps = maps.__array_namespace__(), maps.shape[1]
+    levels = [maps]
+    while levels[-1].shape[1] > 1:
+        finer = levels[-1]
+        pairs = finer.shape[1] // 2
+        composed = xp.take_along_axis(finer[:, 1 : 2 * pairs : 2], finer[:, 0 : 2 * pairs : 2], axis=2)
+        levels.append(xp.concatenate([composed, finer[:, 2 * pairs :]], axis=1))
+    states = first[:, None]
+    for finer in reversed(levels[:-1]):
+        pairs = finer.shape[1] // 2
+        before = states[:, :pairs]
+        between = xp.take_along_axis(finer[:, 0 : 2 * pairs : 2], before[:, :, None], axis=2)[:, :, 0]
+        merged = xp.stack([before, between], axis=2).reshape(len(before), 2 * pairs)
+        states = xp.concatenate([merged, states[:, pairs:]], axis=1)
+    return states[:, :steps]
+
+
+def transitions(chains: Float[Any, "count contexts k"]) -> Float[Any, "count contexts contexts"]:
+    """Return the transition matrices of contexts: from one to those that drop its oldest symbol and add a new one."""
+    contexts, k = chains.shape[1:]
+    context = np.arange(contexts)
+    follows = context[None, :] // k == context[:, None] % (contexts // k)
+    return chains[:, :, context % k] * follows.astype(np.float32)
+
+
+def stationary_law(matrix: Float[Any, "count states states"]) -> Float[Any, "count states"]:
+    """Return the stationary laws of Markov chains by elimination without subtractions.
+
+    States are eliminated from the last to the first; every quantity is a sum of products of probabilities, so that each
+    entry is right to a few roundings, also where eigenvalues are close to 1 and -1. The diagonal is not read.
+
+    Source: Grassmann, Taksar and Heyman, "Regenerative analysis and steady state distributions for Markov chains"
+    (1985).
+
+    Args:
+        matrix: transition matrices, irreducible, shape (count, states, states). A state that is never left takes all.
+    """
+    xp, shares = matrix.__array_namespace__(), []
+    while matrix.shape[1] > 1:
+        last = matrix.shape[1] - 1
+        leaving = xp.maximum(matrix[:, last, :last].sum(axis=1), SMALLEST_LEAVING)
+        into = matrix[:, :last, last] / leaving[:, None]
+        shares.append(into)
+        matrix = matrix[:, :last, :last] + into[:, :, None] * matrix[:, last, None, :last]
+    law = matrix[:, :, 0] * 0 + 1
+    for into in reversed(shares):
+        law = xp.concatenate([law, (law * into).sum(axis=1, keepdims=True)], axis=1)
+    return law / law.sum(axis=1, keepdims=True)
+
+
+def true_rows(
+    chains: Float[Any, "count contexts k"], start: Float[Any, "count contexts"], tokens: Int32[Any, "count length"]
+) -> Float[Any, "count length k"]:
+    """Return the law of the next token at every position, given the chain and the tokens so far.
+
+    Args:
+        chains: the next symbol's law after each context.
+        start: the law of the first context.
+        tokens: the sequences.
+    """
+    xp, (count, contexts, k) = chains.__array_namespace__(), chains.shape
+    laws, context, seen = [], tokens[:, 0] * 0, 1
+    for place in range(min(tokens.shape[1], _width(contexts, k) - 1)):
+        context, seen = context * k + tokens[:, place], seen * k
+        prefixes = start.reshape(count, seen, k, -1).sum(axis=-1)
+        law = xp.take_along_axis(prefixes, context[:, None, None], axis=1)
+        laws.append(law / xp.maximum(law.sum(axis=-1, keepdims=True), SMALLEST_LEAVING))
+    codes = context_codes(tokens, k, _width(contexts, k))
+    return xp.concatenate([*laws, xp.take_along_axis(chains, codes[:, :, None], axis=1)], axis=1)
+
+
+def context_codes(tokens: Int32[Any, "count length"], k: int, width: int) -> Int32[Any, "count places"]:
+    """Return the numbers of the contexts of some width, from the first position that has one: its last tokens' digits.
+
+    Args:
+        tokens: the sequences.
+        k: the number of symbols.
+        width: how many tokens a context has, at least 1 and at most the length.
+
+    Returns:
+        int32 of shape (count, length - width + 1).
+    """
+    places = tokens.shape[1] - width + 1
+    codes = tokens[:, :places]
+    for offset in range(1, width):
+        codes = codes * k + tokens[:, offset : offset + places]
+    return codes
+
+
+def _width(contexts: int, k: int) -> int:
+    """Return how many symbols a context has: the w of k^w contexts."""
+    width = 1
+    while k**width < contexts:
+        width += 1
+    return width

@@ -1,0 +1,307 @@
+"""Laws over Markov chains, from which every example of ``MarkovChains`` has a chain of its own.
+
+Source: thesis, chapter 8 (flat Dirichlet rows, n-grams, doubly stochastic chains and tokens that are drawn alone);
+Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical induction heads: in-context learning Markov
+chains" (NeurIPS 2024).
+"""
+
+import math
+from abc import abstractmethod
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from jaxtyping import Float32, UInt32
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
+
+from elegans import random
+from elegans.component import Component
+
+LARGEST_STATES = 128
+"""The largest number of states of a chain, those of an n-gram being its contexts: elimination goes state by state."""
+REJECTION_TRIES = {2: 1, 3: 24, 4: 69}
+"""Tries by the number of symbols after which a uniform doubly stochastic matrix is missing with probability 10^-7."""
+SINKHORN_ROUNDS = 50
+"""How often columns and rows are scaled."""
+GAMMA_TRIES = 6
+"""Tries of a gamma variable, each accepted with probability above 0.95: all fail once in 6 x 10^7."""
+LARGEST_SPACINGS = 64
+"""The largest sum of whole concentrations for which uniforms are sorted."""
+
+
+class Prior(Component, family=True):
+    """A law over transition matrices, or over the next-symbol laws of an n-gram's contexts."""
+
+    @property
+    def order(self) -> int:
+        """How many tokens an n-gram spans, the next one among them: 2 (the default) for Markov chains."""
+        return 2
+
+    def check(self, k: int) -> None:
+        """Refuse a number of symbols that this law has no chains for; none by default.
+
+        Raises:
+            ValueError: there are no such chains.
+        """
+
+    @abstractmethod
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
+        """Return the next-symbol laws of the chains with the given indices.
+
+        Args:
+            key: the key of the chains' stream.
+            index: which chains, shape (count,).
+            k: the number of symbols.
+
+        Returns:
+            float32 of shape (count, k^(order - 1), k). A context is numbered by its symbols as digits to base k, the
+            oldest the highest.
+        """
+
+
+class Dirichlet(Prior):
+    """Independent Dirichlet rows: flat by default, that is, uniform on the simplex.
+
+    Whole concentrations of a sum up to 64 are spacings of sorted uniforms, exact multiples of 2^-24 that are the same
+    bit by bit in every engine; others are normalised gamma variables (Marsaglia and Tsang, "A simple method for
+    generating gamma variables", 2000), the same but for rounding.
+
+    Args:
+        alpha: the concentrations, positive: one for all symbols, or one each (``dirichlet:1,2,1``).
+    """
+
+    shorthand = "alpha"
+    alpha: tuple[float, ...] = (1.0,)
+
+    @field_validator("alpha", mode="before")
+    @classmethod
+    def _listed(cls, alpha: Any) -> Any:
+        if isinstance(alpha, str):
+            return tuple(alpha.split(","))
+        return (alpha,) if isinstance(alpha, int | float) else alpha
+
+    @field_validator("alpha")
+    @classmethod
+    def _positive(cls, alpha: tuple[float, ...]) -> tuple[float, ...]:
+        if not alpha or not all(0 < value < math.inf for value in alpha):
+            raise ValueError(f"alpha of a Dirichlet law must be positive: alpha={alpha}")
+        return alpha
+
+    def label(self) -> str:
+        """Return the kind with the concentrations: ``dirichlet:1``."""
+        return f"{self.kind}:{','.join(f'{value:g}' for value in self.alpha)}"
+
+    def check(self, k: int) -> None:
+        """Refuse concentrations that are neither one for all symbols nor one for each."""
+        if len(self.alpha) not in (1, k):
+            raise ValueError(f"alpha must hold one number, or one a symbol: alpha={self.alpha}, k={k}")
+
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
+        """Return matrices of k independent rows."""
+        return dirichlet_rows(key, index, k, np.broadcast_to(np.asarray(self.alpha), (k,)))
+
+
+class Unigram(Prior):
+    """One law, uniform on the simplex, in every row: tokens are drawn alone, and the unigram strategy is Bayes'."""
+
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
+        """Return matrices of k equal rows."""
+        rows = flat_rows(key, index, (1,), k)
+        return rows.__array_namespace__().broadcast_to(rows, (len(index), k, k))
+
+
+class DoublyStochastic(Prior):
+    """Doubly stochastic matrices: their stationary law is uniform, so that single tokens say nothing.
+
+    ``uniform`` draws k - 1 rows from the simplex and accepts if what is missing in every column is positive: with
+    probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. The tries are as many as leave 10^-7 without a
+    matrix, which then have all entries 1/k. ``sinkhorn`` scales columns and rows of a matrix of flat rows in turn, for
+    any k; its law is not the uniform one.
+
+    Args:
+        method: ``uniform`` (k up to 4) or ``sinkhorn``.
+    """
+
+    shorthand = "method"
+    method: Literal["uniform", "sinkhorn"] = "uniform"
+
+    def check(self, k: int) -> None:
+        """Refuse more than 4 symbols, unless the law is not the uniform one."""
+        if self.method == "uniform" and k > max(REJECTION_TRIES):
+            raise ValueError(
+                "uniform doubly stochastic chains must have k at most 4 "
+                f"('doubly-stochastic:sinkhorn' has another law for any k): k={k}"
+            )
+
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
+        """Return doubly stochastic matrices."""
+        return _sinkhorn(key, index, k) if self.method == "sinkhorn" else _rejected(key, index, k)
+
+
+class Mixture(Prior):
+    """Either of two laws: by default doubly stochastic chains with some probability, and chains of equal rows else.
+
+    Args:
+        weight: the probability of the first, from 0 to 1.
+        first: a law.
+        second: another, of the same order.
+    """
+
+    shorthand = "weight"
+    weight: Annotated[float, Field(ge=0, le=1)] = 0.5
+    first: SerializeAsAny[Prior] = DoublyStochastic()
+    second: SerializeAsAny[Prior] = Unigram()
+
+    @model_validator(mode="after")
+    def _same_order(self) -> Self:
+        if self.first.order != self.second.order:
+            orders = f"{self.first.label()} has {self.first.order}, {self.second.label()} {self.second.order}"
+            raise ValueError(f"the laws of a mixture must have one order: {orders}")
+        return self
+
+    @property
+    def order(self) -> int:
+        """The order of both laws."""
+        return self.first.order
+
+    def check(self, k: int) -> None:
+        """Refuse what either law refuses."""
+        self.first.check(k)
+        self.second.check(k)
+
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
+        """Return chains of the first law or the second, example by example."""
+        is_first = random.uniform(key, index, np.uint32(0)) < np.float32(1) * self.weight
+        first, second = self.first.rows(key.fold(1), index, k), self.second.rows(key.fold(2), index, k)
+        return first.__array_namespace__().where(is_first[:, None, None], first, second)
+
+
+class Symmetric2(Prior):
+    """Two symbols that are kept with one probability a, uniform on the interval from 1/2 - epsilon to 1/2 + epsilon.
+
+    These are all doubly stochastic chains of two symbols; with a small epsilon, those closest to coin flips.
+
+    Args:
+        epsilon: half the length of the interval, positive and at most 1/2, the default.
+    """
+
+    shorthand = "epsilon"
+    epsilon: Annotated[float, Field(gt=0, le=0.5)] = 0.5
+
+    def check(self, k: int) -> None:
+        """Refuse other numbers of symbols than two."""
+        if k != 2:
+            raise ValueError(f"k of symmetric2 must be 2: k={k}")
+
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count 2 2"]:
+        """Return the matrices a, 1 - a; 1 - a, a."""
+        kept = np.float32(0.5) + random.symmetric(key, index, np.uint32(0)) * (np.float32(1) * self.epsilon)
+        xp = kept.__array_namespace__()
+        return xp.stack([xp.stack([kept, 1 - kept], axis=-1), xp.stack([1 - kept, kept], axis=-1)], axis=-2)
+
+
+class NGram(Prior, kind="ngram"):
+    """The next symbol depends on the last n - 1 ones: an independent law, uniform on the simplex, for every context.
+
+    Args:
+        n: the order, at least 2: ``ngram:2`` has the law of ``dirichlet:1``.
+    """
+
+    shorthand = "n"
+    n: Annotated[int, Field(ge=2)]
+
+    @property
+    def order(self) -> int:
+        """The number n."""
+        return self.n
+
+    def check(self, k: int) -> None:
+        """Refuse more contexts than have a stationary law found for them."""
+        if k ** (self.n - 1) > LARGEST_STATES:
+            rule = f"an n-gram must have at most {LARGEST_STATES} contexts k^(n - 1)"
+            raise ValueError(f"{rule}: {k ** (self.n - 1)} for k={k}, n={self.n}")
+
+    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
+        """Return k^(n - 1) independent rows."""
+        return flat_rows(key, index, (k ** (self.n - 1),), k)
+
+
+def flat_rows(key: random.Key, index: UInt32[Any, " count"], shape: tuple[int, ...], k: int) -> Float32[Any, "..."]:
+    """Return points uniform on the simplex: spacings of k - 1 sorted uniforms.
+
+    Args:
+        key: the key of the draws; the lanes are counted over ``shape`` and the uniforms of a point.
+        index: one each for ``shape`` many points, shape (count,).
+        shape: how many points for an index.
+        k: the number of entries of a point.
+
+    Returns:
+        float32 of shape (count, *shape, k), exact multiples of 2^-24 that sum to 1.
+    """
+    return _spacings(_uniforms(key, index, (*shape, k - 1)), np.arange(k - 1))
+
+
+def dirichlet_rows(
+    key: random.Key, index: UInt32[Any, " count"], rows: int, alpha: Float32[np.ndarray, " k"]
+) -> Float32[Any, "count rows k"]:
+    """Return independent Dirichlet points, as ``Dirichlet`` describes.
+
+    Args:
+        key: the key of the draws.
+        index: one each for ``rows`` points, shape (count,).
+        rows: how many points for an index.
+        alpha: the concentrations, shape (k,).
+    """
+    total = int(alpha.sum())
+    if (alpha == alpha.round()).all() and total <= LARGEST_SPACINGS:
+        return _spacings(_uniforms(key, index, (rows, total - 1)), np.cumsum(alpha)[:-1].astype(int) - 1)
+    logarithms = _log_gamma(key, index, rows, alpha)
+    weights = logarithms.__array_namespace__().exp(logarithms - logarithms.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _uniforms(key: random.Key, index: Any, shape: tuple[int, ...]) -> Any:
+    lanes = np.arange(math.prod(shape), dtype=np.uint32)
+    return random.uniform(key, index[:, None], lanes[None, :]).reshape(len(index), *shape)
+
+
+def _spacings(uniforms: Any, places: np.ndarray) -> Any:
+    """Return the distances between 0, the uniforms at some places of their order, and 1."""
+    xp = uniforms.__array_namespace__()
+    cuts = xp.sort(uniforms, axis=-1)[..., places]
+    ends = xp.zeros_like(cuts[..., :1])
+    return xp.diff(xp.concatenate([ends, cuts, ends + 1], axis=-1), axis=-1)
+
+
+def _rejected(key: random.Key, index: Any, k: int) -> Any:
+    """Return the first of some matrices, k - 1 rows uniform on the simplex, whose last row is positive."""
+    rows = flat_rows(key, index, (REJECTION_TRIES[k], k - 1), k)
+    xp = rows.__array_namespace__()
+    tried = xp.concatenate([rows, 1 - rows.sum(axis=2, keepdims=True)], axis=2)
+    accepted = (tried[:, :, -1] > 0).all(axis=-1)
+    first = xp.take_along_axis(tried, accepted.argmax(axis=1)[:, None, None, None], axis=1)[:, 0]
+    return xp.where(accepted.any(axis=1)[:, None, None], first, np.float32(1 / k))
+
+
+def _sinkhorn(key: random.Key, index: Any, k: int) -> Any:
+    matrix = flat_rows(key, index, (k,), k)
+    for _ in range(SINKHORN_ROUNDS):
+        matrix = matrix / matrix.sum(axis=1, keepdims=True)
+        matrix = matrix / matrix.sum(axis=2, keepdims=True)
+    return matrix
+
+
+def _log_gamma(key: random.Key, index: Any, rows: int, alpha: np.ndarray) -> Any:
+    """Return logarithms of gamma variables: a variable below 1 is one of alpha + 1 times a uniform to the 1/alpha."""
+    shape = (rows, len(alpha))
+    lanes = np.arange(math.prod((GAMMA_TRIES, *shape)), dtype=np.uint32)[None, :]
+    normal = random.normal(key.fold(0), index[:, None], lanes).reshape(len(index), GAMMA_TRIES, *shape)
+    xp = normal.__array_namespace__()
+    mode = (np.where(alpha < 1, alpha + 1, alpha) - 1 / 3).astype(np.float32)
+    cube = (1 + normal / np.sqrt(9 * mode)) ** 3
+    positive = xp.where(cube > 0, cube, np.float32(1))
+    below = xp.log(1 - _uniforms(key.fold(1), index, (GAMMA_TRIES, *shape)))
+    accepted = (cube > 0) & (below < normal**2 / 2 + mode * (1 - positive + xp.log(positive)))
+    first = xp.take_along_axis(positive, accepted.argmax(axis=1)[:, None], axis=1)[:, 0]
+    drawn = xp.log(xp.where(accepted.any(axis=1), first, np.float32(1)) * mode)
+    boost = xp.log(1 - _uniforms(key.fold(2), index, shape)) / alpha.astype(np.float32)
+    return drawn + xp.where(alpha < 1, boost, np.float32(0))
