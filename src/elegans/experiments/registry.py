@@ -2,10 +2,17 @@
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError
-from elegans.experiments import pareto, parities, progress, tabular, xor
+from elegans.experiments import margins, pareto, parities, progress, tabular, xor
 from elegans.experiments.base import Experiment
 
-_ALL = (*pareto.EXPERIMENTS, *progress.EXPERIMENTS, *parities.EXPERIMENTS, *xor.EXPERIMENTS, *tabular.EXPERIMENTS)
+_ALL = (
+    *pareto.EXPERIMENTS,
+    *progress.EXPERIMENTS,
+    *parities.EXPERIMENTS,
+    *xor.EXPERIMENTS,
+    *margins.EXPERIMENTS,
+    *tabular.EXPERIMENTS,
+)
 
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 """Every experiment by its name."""

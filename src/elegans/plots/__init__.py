@@ -13,6 +13,18 @@ from elegans.plots.gaps import gap_histograms
 from elegans.plots.grids import success_grid
 from elegans.plots.hidden import hidden_progress
 from elegans.plots.luck import luck_of_times
+from elegans.plots.margins import (
+    feature_counts,
+    feature_shares,
+    group_margins,
+    margin_courses,
+    modular_addition,
+    neuron_rows,
+    parity_margin,
+    plain_courses,
+    power_histogram,
+    strongest_neurons,
+)
 from elegans.plots.plateaus import plateaus
 from elegans.plots.power_laws import power_laws
 from elegans.plots.prediction import prediction_dots
@@ -34,20 +46,30 @@ __all__ = [
     "disjoint_descents",
     "error_curves",
     "error_grid",
+    "feature_counts",
+    "feature_shares",
     "feature_steps",
     "figure_of",
     "gap_histograms",
+    "group_margins",
     "hidden_progress",
     "learned_by",
     "learning_curve",
     "luck_of_times",
+    "margin_courses",
+    "modular_addition",
+    "neuron_rows",
     "overlay_theory",
+    "parity_margin",
+    "plain_courses",
     "plateaus",
+    "power_histogram",
     "power_laws",
     "prediction_dots",
     "predictors",
     "recovery_curves",
     "robust_space",
+    "strongest_neurons",
     "success_and_time",
     "success_frontier",
     "success_grid",
