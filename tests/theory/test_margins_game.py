@@ -125,46 +125,33 @@ def test_no_neuron_beats_the_value_and_the_best_found_attains_it(name):
     assert found.value == pytest.approx(problem.bound, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ["Z4", "Q8", "A4"])
-def test_groups_without_real_irreps_have_networks_of_the_games_value(name):
-    """A best neuron moved by all translations, in signs that cancel its squares, has a class function for logits."""
+@pytest.mark.parametrize("name", ["Z2", "Z3", "Z4", "Z6", "Z9", "Q8", "A4", "Z4xZ2", "A5"])
+def test_the_construction_has_the_games_value_at_every_pair_of_any_group(name):
     group = group_of(name)
-    game, n = theory.margin_game(group), group.order
-    parts = []
-    for place in np.flatnonzero(game.shares > 1e-9):
-        alone = _best_neuron_in(group, game, int(place))
-        moved = _translates(group, alone)
-        parts.append(moved.scaled((game.shares[place] / len(moved.u)) ** (1 / 3)))
-    network = theory.PairWeights.joined(parts)
+    game, network = theory.margin_game(group), theory.group_construction(group)
     assert network.mass == pytest.approx(1, rel=1e-9)
-    margins = theory.pointwise_margins(network, group.table)
-    assert margins.min() == pytest.approx(game.value, rel=1e-6)
-    assert len(network.u) % (2 * n**3) == 0
+    assert theory.normalised_margin(network, group.table) == pytest.approx(game.value, rel=1e-9)
+    problem = theory.group_margin_problem(group)
+    found = theory.certify_margin(network, problem, tolerance=1e-8)
+    assert found.maximal
+    assert found.best_neurons
+    assert found.tied_labels
+    assert len(network.u) == problem.width
 
 
-def _best_neuron_in(group, game, place):
-    """Return the best neuron of norm 1 among those that an irrep and its conjugate span."""
-    n = group.order
-    characters = group.characters[place, group.class_of[group.table[group.inverses]]]
-    twice = 1 if np.isrealobj(characters) or np.abs(characters.imag).max() < 1e-9 else 2
-    onto = twice * group.irreps[place].dimension / n * characters.real
-    payoff = theory.group_margin_problem(group).payoff.reshape(n, n, n)
-    projected = np.einsum("abc,ax,by,cz->xyz", payoff, onto, onto, onto, optimize=True)
-    u, v, w = theory.best_pair_neuron(projected, starts=20).neuron
-    return theory.PairWeights(u[None], v[None], w[None])
+@pytest.mark.parametrize("name", ["Z5", "Q8", "A4"])
+def test_random_neurons_of_norm_1_are_all_equally_good_in_irreps_that_are_not_real(name):
+    group = group_of(name)
+    game, problem = theory.margin_game(group), theory.group_margin_problem(group)
+    for place in np.flatnonzero(game.shares):
+        neurons = theory.random_group_neurons(group, int(place), 10, el.random.stream(int(place), "probe"))
+        np.testing.assert_allclose(neurons.norms, 1)
+        np.testing.assert_allclose(neurons.payoffs(problem.payoff), game.value, rtol=1e-9)
 
 
-def _translates(group, neuron):
-    x, y, z, g = np.indices((group.order,) * 4).reshape(4, -1, group.order)
-    product, inverse = group.table, group.inverses
-    u = neuron.u[0][product[product[inverse[x], g], y]]
-    v = neuron.v[0][product[product[inverse[y], g], z]]
-    w = neuron.w[0][product[product[inverse[x], g], z]]
-    signs = np.array([[1, 1, 1], [1, -1, -1]])
-    u, v, w = (
-        np.concatenate([sign * part for sign in column]) for part, column in zip((u, v, w), signs.T, strict=True)
-    )
-    return theory.PairWeights(u, v, w)
+@pytest.mark.parametrize("p", [3, 7, 11])
+def test_addition_has_the_theorems_width_as_a_group(p):
+    assert theory.group_width(Group.parse(f"Z{p}")) == theory.cyclic_width(p)
 
 
 def test_the_trivial_group_and_large_tables_are_refused():

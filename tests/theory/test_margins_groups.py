@@ -247,6 +247,15 @@ def test_matched_coefficients_are_those_of_the_whole_transform():
         np.testing.assert_allclose(found, whole[entry[x, z], entry[z, y], entry[x, y]], atol=1e-12)
 
 
+def test_matching_indices_the_other_way_contributes_nothing():
+    group = Group.parse("S3")
+    whole = theory.group_transform(group, theory.group_construction(group).logits())
+    entry = np.arange(2, 6).reshape(2, 2)  # of the standard irrep, after two of dimension 1
+    x, z, y = np.indices((2, 2, 2))
+    other = whole[entry[z, y], entry[x, z], entry[x, y]]
+    assert np.abs(other[(x != y) | (y != z)]).max() < 1e-12
+
+
 def test_a_neuron_has_a_transform_in_its_own_irrep_alone():
     group = Group.parse("S4")
     irrep = next(place for place, each in enumerate(group.irreps) if each.dimension == 2)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64, Num
 
 from elegans.groups import Group
 
@@ -39,3 +39,20 @@ def characters_of(group: Group) -> CharacterTable:
     """
     names = tuple(irrep.name for irrep in group.real_irreps())
     return CharacterTable(group.order, group.class_sizes, group.characters, group.class_names, names)
+
+
+def conjugate_irreps(group: Group) -> Int64[np.ndarray, " irreps"]:
+    """Return the place of each irrep's complex conjugate; a real character's is its own."""
+    return conjugates(group.characters)
+
+
+def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.ndarray, "*many irreps"]:
+    """Return one value an irrep with that of a conjugate added to the first of the two, and 0 in the other's place."""
+    partners, places = conjugate_irreps(group), np.arange(len(group.irreps))
+    both = np.where(partners == places, values, values + values[..., partners])
+    return np.where(partners >= places, both, 0.0)
+
+
+def conjugates(rows: Num[np.ndarray, "rows columns"]) -> Int64[np.ndarray, " rows"]:
+    """Return the place of each row's complex conjugate among the rows."""
+    return np.array([int(np.abs(rows - row.conj()).max(axis=1).argmin()) for row in rows])

@@ -16,6 +16,8 @@ from elegans.theory.margins.weights import PairWeights
 
 PerFrequency = Literal[6, 7, 8]
 """How many neurons a construction gives each frequency."""
+QUARTERS = np.array([(0, 0), (0, 2), (1, -1), (1, 1), (-1, 0), (-1, 2), (0, -1), (0, 1)])
+"""Phases of u and v, in quarter turns, of eight neurons that compute Re(x y conj(z)): w has their sum."""
 
 
 def cyclic_maximum_margin(p: int) -> float:
@@ -133,8 +135,7 @@ def cyclic_construction(p: int, per_frequency: PerFrequency = 8) -> PairWeights:
     """
     width = cyclic_width(p, per_frequency)
     if per_frequency == 8:
-        quarter = np.array([(0, 0), (0, 2), (1, -1), (1, 1), (-1, 0), (-1, 2), (0, -1), (0, 1)])
-        phases = np.asarray(np.pi / 2 * quarter)
+        phases = np.asarray(np.pi / 2 * QUARTERS)
     else:
         steps = np.outer(np.arange(per_frequency), (1, 4) if per_frequency == 6 else (1, 3))
         phases = np.asarray(2 * np.pi / per_frequency * steps)

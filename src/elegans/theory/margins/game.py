@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from elegans.groups import Group
 from elegans.theory.domain import require
-from elegans.theory.margins.characters import CharacterTable, characters_of
+from elegans.theory.margins.characters import CharacterTable, characters_of, conjugates, folded
 
 LARGEST_CLASSES = 11
 """The largest number of classes whose pairs of subsets are all tried: 184 755 systems."""
@@ -43,18 +43,6 @@ class MarginGame:
     weighting: Float[np.ndarray, " classes"]
     irreps: tuple[str, ...]
     classes: tuple[str, ...]
-
-
-def conjugate_irreps(group: Group) -> Int64[np.ndarray, " irreps"]:
-    """Return the place of each irrep's complex conjugate; a real character's is its own."""
-    return _partners(group.characters)
-
-
-def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.ndarray, "*many irreps"]:
-    """Return one value an irrep with that of a conjugate added to the first of the two, and 0 in the other's place."""
-    partners, places = conjugate_irreps(group), np.arange(len(group.irreps))
-    both = np.where(partners == places, values, values + values[..., partners])
-    return np.where(partners >= places, both, 0.0)
 
 
 def margin_payoffs(group: Group) -> Float[np.ndarray, "irreps classes"]:
@@ -107,7 +95,7 @@ def margin_game(group: Group) -> MarginGame:
         raise ArithmeticError(f"the linear program of {group.name} must be solved: {found.message}")
     shares, weights = np.append(0.0, found.x[:count]), np.append(0.0, -found.ineqlin.marginals)
     shares = folded(group, shares)
-    weights = (weights + weights[_partners(group.characters.T)]) / (2 * weights.sum())
+    weights = (weights + weights[conjugates(group.characters.T)]) / (2 * weights.sum())
     return MarginGame(
         value=float(found.x[count] * scale),
         shares=shares,
@@ -220,11 +208,6 @@ def _solution(
         shares=shares,
         value=float(shares @ payoff[np.ix_(rows, columns)] @ weights),
     )
-
-
-def _partners(rows: np.ndarray) -> np.ndarray:
-    """Return the place of each row's complex conjugate among the rows."""
-    return np.array([int(np.abs(rows - row.conj()).max(axis=1).argmin()) for row in rows])
 
 
 def _named(names: tuple[str, ...], used: np.ndarray) -> tuple[str, ...]:

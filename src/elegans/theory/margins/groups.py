@@ -9,11 +9,11 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from elegans.groups import Group
 from elegans.theory.domain import Form, require, require_form
-from elegans.theory.margins.characters import CharacterTable, characters_of
+from elegans.theory.margins.characters import CharacterTable, characters_of, conjugate_irreps
 
 
 def group_positivity(group: Group) -> Float[np.ndarray, " classes"]:
@@ -53,18 +53,33 @@ def group_maximum_margin(group: Group) -> float:
 
 
 def group_width(group: Group) -> int:
-    """Return how many neurons a network of the largest margin is built of.
+    """Return how many neurons a network of the largest margin is built of, if it has all irreps.
 
-    Formula: 2 sum_{n >= 2} d_n^3.
-    Source: thesis, Theorem 7.9.
+    Formula: 2 sum d^3 over non-trivial irreps; 8 d^3 for an irrep that is not real, together with its conjugate.
+    Source: thesis, Theorem 7.9; for irreps that are not real derived here.
 
     Args:
-        group: the group.
-
-    Raises:
-        GroupError: an irrep that is not real.
+        group: any finite group.
     """
-    return round(2 * float((characters_of(group).dimensions[1:] ** 3).sum()))
+    return int(irrep_widths(group).sum())
+
+
+def irrep_widths(group: Group) -> Int64[np.ndarray, " irreps"]:
+    """Return how many neurons compute the real part of each irrep's character, at the first of two conjugates.
+
+    Formula: 2 d^3 for a real irrep, 8 d^3 for others, 0 for the trivial one.
+    Source: thesis, Lemma D.15; for irreps that are not real derived here.
+
+    Args:
+        group: any finite group.
+
+    Returns:
+        int64 of shape (irreps,).
+    """
+    widths = np.array([(2 if irrep.indicator == 1 else 8) * irrep.dimension**3 for irrep in group.irreps])
+    widths[conjugate_irreps(group) < np.arange(len(widths))] = 0
+    widths[0] = 0
+    return widths
 
 
 def group_shares(group: Group) -> Float[np.ndarray, " irreps"]:

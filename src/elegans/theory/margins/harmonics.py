@@ -2,7 +2,7 @@
 
 For an irrep R of dimension d a vector u over the group has the coefficients alpha_R = (d/|G|) sum_g u(g) R(g), a d x d
 matrix, so that u(g) = sum_R sum_ij alpha_R[i, j] R(g)[i, j]; beta_R and gamma_R are those of v and w. Lists over irreps
-are in the group's order, the trivial one first. All of it needs real irreps.
+are in the group's order, the trivial one first. Coefficients need real irreps; neurons and networks take any group.
 """
 
 import math
@@ -15,9 +15,10 @@ from jaxtyping import Float
 from elegans import random
 from elegans.groups import Group
 from elegans.theory.domain import Form, require, require_form
-from elegans.theory.margins.characters import characters_of
-from elegans.theory.margins.game import folded
-from elegans.theory.margins.groups import class_weights, group_shares
+from elegans.theory.margins.characters import characters_of, folded
+from elegans.theory.margins.cyclic import QUARTERS
+from elegans.theory.margins.game import margin_game
+from elegans.theory.margins.groups import class_weights
 from elegans.theory.margins.weights import PairWeights
 
 
@@ -157,25 +158,28 @@ def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeigh
 
     They are all such neurons of an irrep: what phases that add up are to addition mod p, x, y and z are to a group.
 
-    Formula: u(g) = s x^T R(g) y, v(g) = s y^T R(g) z, w(g) = s x^T R(g) z, s = sqrt(d/(3|G|)).
+    Formula: u(g) = s Re x* R(g) y, v(g) = s Re y* R(g) z, w(g) = s Re x* R(g) z, s = sqrt(d/(3|G|)), times sqrt(2) for
+        an irrep that is not real.
     Source: derived here from the cases of equality of the thesis' Lemma D.13.
 
     Args:
-        group: the group.
+        group: any finite group.
         irrep: the place of R among the irreps, at least 1.
-        x: vectors of shape (neurons, d), not 0; they are scaled to length 1.
+        x: vectors of shape (neurons, d), not 0, real for a real irrep; they are scaled to length 1.
         y: the same.
         z: the same.
 
     Raises:
         TheoryError: the trivial irrep, or vectors of another shape or of length 0.
-        GroupError: an irrep that is not real.
     """
-    chosen = group.real_irreps()[_non_trivial(group, irrep)]
-    first, second, third = (_units(part, chosen.dimension) for part in (x, y, z))
-    size = math.sqrt(chosen.dimension / (3 * group.order))
-    pairs = ((first, second), (second, third), (first, third))
-    return PairWeights(*(size * np.einsum("ni,gij,nj->ng", *_around(chosen.matrices, pair)) for pair in pairs))
+    size = irrep_neuron_scale(group, irrep)
+    matrices = group.irreps[irrep].matrices
+    first, second, third = (_units(part, matrices) for part in (x, y, z))
+    u, v, w = (
+        size * np.einsum("ni,gij,nj->ng", left.conj(), matrices, right, optimize=True).real
+        for left, right in ((first, second), (second, third), (first, third))
+    )
+    return PairWeights(u, v, w)
 
 
 def random_group_neurons(group: Group, irrep: int, count: int, key: random.Key) -> PairWeights:
@@ -185,18 +189,19 @@ def random_group_neurons(group: Group, irrep: int, count: int, key: random.Key) 
     Source: derived here from the thesis' Lemma D.13.
 
     Args:
-        group: the group.
+        group: any finite group.
         irrep: the place of their irrep, at least 1.
         count: how many.
         key: of the draws.
 
     Raises:
         TheoryError: the trivial irrep.
-        GroupError: an irrep that is not real.
     """
-    d = group.real_irreps()[_non_trivial(group, irrep)].dimension
-    draws = random.normal(key, np.arange(count, dtype=np.uint32)[:, None], np.arange(3 * d, dtype=np.uint32))
-    return group_neurons(group, irrep, *np.split(draws.astype(float), 3, axis=1))
+    chosen = group.irreps[_non_trivial(group, irrep)]
+    index, column = np.arange(count, dtype=np.uint32)[:, None], np.arange(6 * chosen.dimension, dtype=np.uint32)
+    real, imaginary = np.split(random.normal(key, index, column).astype(float), 2, axis=1)
+    vectors = real if chosen.indicator == 1 else real + 1j * imaginary
+    return group_neurons(group, irrep, *np.split(vectors, 3, axis=1))
 
 
 def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> float:
@@ -204,66 +209,72 @@ def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> fl
 
     The printed one gives a norm of d^(-1/2), and the rescaling by d^(1/3)/Delta of Lemma D.16 is meant for it.
 
-    Formula: kappa = sqrt(d/(3|G|)); printed: 1/sqrt(3|G|).
-    Source: thesis, Lemma D.15.
+    Formula: kappa = sqrt(d/(3|G|)), times sqrt(2) for the real parts of an irrep that is not real; printed:
+        1/sqrt(3|G|).
+    Source: thesis, Lemma D.15; for irreps that are not real derived here.
 
     Args:
-        group: the group.
+        group: any finite group.
         irrep: the place of R among the irreps, at least 1.
         form: "corrected", or "printed" for the thesis' coefficient.
 
     Raises:
         TheoryError: the trivial irrep, or another form.
-        GroupError: an irrep that is not real.
     """
     require_form(form)
-    d = group.real_irreps()[_non_trivial(group, irrep)].dimension
-    return math.sqrt((d if form == "corrected" else 1) / (3 * group.order))
+    chosen = group.irreps[_non_trivial(group, irrep)]
+    factor = chosen.dimension * (1 if chosen.indicator == 1 else 2)
+    return math.sqrt((factor if form == "corrected" else 1) / (3 * group.order))
 
 
 def irrep_construction(group: Group, irrep: int) -> PairWeights:
-    """Return 2 d^3 neurons of norm 1 that compute the character of a b c^(-1) in one irrep.
+    """Return neurons of norm 1 that compute one irrep's character of abc^(-1): 2 d^3, or 8 d^3 if it is not real.
 
-    The three indices of the thesis' gamma are (i, k), and its sum of a pair of neurons lacks the factor 4.
+    The indices of the thesis' gamma are (i, k), and its sum of a pair of neurons lacks the factor 4. For irreps that
+    are not real, neurons have the phases that they have in ``cyclic_construction``.
 
-    Formula: u = kappa R_ij, v = +-kappa R_jk, w = +-kappa R_ik over all i, j, k: f(a, b)[c] = 4 kappa^3 chi(abc^(-1)),
-        kappa = sqrt(d/(3|G|)).
-    Source: thesis, Lemma D.15.
+    Formula: u = kappa R_ij, v = +-kappa R_jk, w = +-kappa R_ik over all i, j, k: f(a, b)[c] = 4 kappa^3 Re
+        chi(abc^(-1)), kappa of ``irrep_neuron_scale``.
+    Source: thesis, Lemma D.15; for irreps that are not real derived here.
 
     Args:
-        group: the group.
+        group: any finite group.
         irrep: the place of R among the irreps, at least 1.
 
     Raises:
         TheoryError: the trivial irrep.
-        GroupError: an irrep that is not real.
     """
     scale = irrep_neuron_scale(group, irrep)
-    matrices = scale * group.real_irreps()[irrep].matrices
-    d = matrices.shape[-1]
+    chosen = group.irreps[irrep]
+    d = chosen.dimension
     i, j, k = (part.ravel() for part in np.indices((d, d, d)))
-    u, v, w = (matrices[:, row, column].T for row, column in ((i, j), (j, k), (i, k)))
-    return PairWeights(np.concatenate([u, u]), np.concatenate([v, -v]), np.concatenate([w, -w]))
+    entries = [chosen.matrices[:, row, column].T for row, column in ((i, j), (j, k), (i, k))]
+    quarters = QUARTERS[:2] if chosen.indicator == 1 else QUARTERS
+    turns = np.column_stack([quarters, quarters.sum(axis=1)])
+    u, v, w = (
+        scale * np.concatenate([(1j ** int(turn) * entry).real for turn in column])
+        for column, entry in zip(turns.T, entries, strict=True)
+    )
+    return PairWeights(u, v, w)
 
 
 def group_construction(group: Group, shares: Any = None) -> PairWeights:
     """Return a network of L_{2,3} norm 1 that has the largest margin.
 
-    Formula: ``irrep_construction`` of every non-trivial irrep, its neurons scaled to the norm d^(-1/6)/Delta with
-        Delta^3 = 2 sum d^2.5; in general a share p_R of sum ||omega||^3 for each irrep.
-    Source: thesis, Lemma D.16, with the constant derived here.
+    Formula: ``irrep_construction`` of every irrep in use, with a share p_R of sum ||omega||^3; with positivity its
+        neurons have the norm d^(-1/6)/Delta, Delta^3 = 2 sum d^2.5.
+    Source: thesis, Lemma D.16, with the constant derived here; without positivity, derived here.
 
     Args:
-        group: the group.
-        shares: of each irrep, shape (irreps,), those of Theorem 7.9 by default: ``margin_game`` has them for groups
-            without positivity. An irrep without a share has no neurons.
+        group: any finite group.
+        shares: of each irrep, shape (irreps,), those of ``margin_game`` by default. An irrep without a share has no
+            neurons.
 
     Raises:
-        TheoryError: positivity fails and no shares are given, or shares that are no split among non-trivial irreps.
-        GroupError: an irrep that is not real.
+        TheoryError: shares that are no split among non-trivial irreps, or the trivial group.
     """
-    split = group_shares(group) if shares is None else np.asarray(shares, float)
-    fits = split.shape == (len(group.real_irreps()),) and split.min() >= 0 and split[0] == 0
+    split = margin_game(group).shares if shares is None else np.asarray(shares, float)
+    fits = split.shape == (len(group.irreps),) and split.min() >= 0 and split[0] == 0
     fits = bool(fits and abs(split.sum() - 1) < 1e-9)
     require(fits, "shares must be a split among non-trivial irreps, 0 for the trivial one", shares=split.tolist())
     parts = []
@@ -358,13 +369,11 @@ def _non_trivial(group: Group, irrep: int) -> int:
     return irrep
 
 
-def _units(vectors: Any, d: int) -> np.ndarray:
-    rows = np.atleast_2d(np.asarray(vectors, float))
+def _units(vectors: Any, matrices: np.ndarray) -> np.ndarray:
+    rows, d = np.atleast_2d(np.asarray(vectors)), matrices.shape[-1]
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     fits = rows.ndim == 2 and rows.shape[1] == d and bool((lengths > 0).all())
     require(fits, "vectors must be of shape (neurons, d) and not 0", shape=rows.shape, d=d)
+    real = np.isrealobj(rows) or not np.isrealobj(matrices)
+    require(real, "vectors must be real for a real irrep", dtype=rows.dtype)
     return np.asarray(rows / lengths)
-
-
-def _around(matrices: np.ndarray, pair: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return pair[0], matrices, pair[1]

@@ -22,8 +22,9 @@ from jaxtyping import Float
 
 from elegans.groups import Group
 from elegans.theory.domain import require, require_positive
+from elegans.theory.margins.characters import conjugate_irreps
 from elegans.theory.margins.cyclic import cyclic_maximum_margin
-from elegans.theory.margins.game import conjugate_irreps, margin_game, margin_payoffs
+from elegans.theory.margins.game import margin_game, margin_payoffs
 from elegans.theory.margins.groups import group_weighting
 from elegans.theory.margins.parity import parity_maximum_margin
 

@@ -15,6 +15,7 @@ from elegans.groups import Group
 from elegans.theory.domain import require
 from elegans.theory.margins.cyclic import cyclic_maximum_margin, cyclic_width
 from elegans.theory.margins.game import margin_game
+from elegans.theory.margins.groups import irrep_widths
 from elegans.theory.margins.parity import parity_labels, parity_maximum_margin, parity_width
 from elegans.theory.margins.spectral import best_pair_neuron
 
@@ -99,9 +100,7 @@ def group_margin_problem(group: Group) -> MarginProblem:
     errors = group.table[group.inverses]  # of ab and c: (ab)^(-1) c
     labels = group.table.ravel().astype(np.int64)
     weighting = game.weighting[group.class_of[errors[labels]]]
-    used = [irrep for irrep in group.irreps if irrep.name in game.irreps]
-    real = all(irrep.indicator == 1 for irrep in used)
-    width = 2 * sum(irrep.dimension**3 for irrep in used) if real else None
+    width = int(irrep_widths(group)[game.shares > 0].sum())
     expected = "with fewer an irrep may be missing or cut short, and the margin with it"
     name = f"composition in {group.name}"
     return MarginProblem(name, 3, labels, weighting, _even(order**2), game.value, True, width, expected)
