@@ -199,12 +199,17 @@ class IrrepPower(HarmonicProbe):
 class ParityNeurons(NeuronProbe):
     """Whether the neurons of a network of powers z^k on a k-sparse parity are sign vectors on its support.
 
+    With 40 neurons on the (10, 4)-parity, eight have the largest norm after 30 000 steps and make 99% of the mass, and
+    the others still have 24 to 42% of that norm: here a neuron counts from one half on.
+
     Source: Theorem 7.8 and Figure 7.5.
 
     Args:
         every: how many steps lie between two measurements.
         negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
     """
+
+    negligible: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse other tasks than sparse parities, other networks, and other powers than the support's size."""
