@@ -65,3 +65,13 @@ def test_relevant_weights_are_compared_with_the_others():
     )
     with pytest.raises(TrialError, match="relevant-weights must have irrelevant inputs to compare with: k=12, n=12"):
         el.train(trial(el.MLP(width=5), k=12), probes=[RelevantWeights()])
+
+
+def test_outgoing_weights_are_there_when_asked_for():
+    one = trial(el.MLP(width=5))
+    outcome = el.train(one, probes=[WeightTrajectory(every=40, neurons=(3, 1), outgoing=True)])
+    last = outcome.measures["weight-trajectory"]["outgoing"][-1]
+    np.testing.assert_array_equal(last, outcome.parameters["output"]["weight"][[3, 1], None])
+    with pytest.raises(TrialError, match="outgoing weights must be those of an mlp with a second layer: disjoint-poly"):
+        disjoint = trial(el.DisjointPolyNet(degree=2)).replace("task", el.DisjointParity(n=12, k=2))
+        el.train(disjoint, probes=[WeightTrajectory(outgoing=True)])
