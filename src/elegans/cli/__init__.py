@@ -44,7 +44,7 @@ Imports = Annotated[
 Workers = Annotated[
     int | None, typer.Option(parser=_count, metavar="N", help="Threads that train.", show_default="all cores")
 ]
-Engine = Annotated[str, typer.Option(metavar="auto|fused|jax", help="What trains.")]
+Engine = Annotated[str, typer.Option(metavar="auto|fused|pairs|jax", help="What trains.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
