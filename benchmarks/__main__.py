@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks import page, record
 
-NAMES = ("start", "overhead", "models", "probes", "subnormals", "peak", "steps", "projection", "trace")
+NAMES = ("start", "overhead", "models", "probes", "subnormals", "peak", "steps", "pairs", "projection", "trace")
 RESULTS = Path("benchmarks/results")
 COARSE = Path("build/benchmarks")
 CORES = 2
