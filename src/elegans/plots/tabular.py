@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
+from elegans.plots.figures import figure_of
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet, shades, short
 
 NEEDED = ("table", "rows", "learner", "optimiser", "width", "depth", "init", "weight_decay", "test_error")
@@ -57,7 +58,9 @@ def tabular_frontier(
     for ax in drawn[len(names) :]:
         ax.set_axis_off()
     drawn[0].set_ylabel("held-out error (%)", fontsize=MEDIUM)
-    _legend(drawn[0].get_figure(), colours)
+    for ax in drawn[max(0, len(names) - COLUMNS) : len(names)]:
+        ax.set_xlabel("rows trained on", fontsize=MEDIUM)
+    _legend(figure_of(drawn), colours)
     return drawn[: len(names)]
 
 
@@ -80,7 +83,7 @@ def _panel(ax: Axes, networks: pd.DataFrame, best: pd.DataFrame, colours: Mappin
     quiet(ax)
 
 
-def _legend(figure: Any, colours: Mapping[Any, Any]) -> None:
+def _legend(figure: Figure, colours: Mapping[Any, Any]) -> None:
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], color=colour, label=f"width {short(width)}") for width, colour in colours.items()]
@@ -90,7 +93,7 @@ def _legend(figure: Any, colours: Mapping[Any, Any]) -> None:
         Line2D([], [], color=BLACK, label="best forest"),
         Line2D([], [], color=GREY, linestyle=":", label="published, full data"),
     ]
-    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines) // 2 + 1, fontsize=SMALL, frameon=False)
+    figure.legend(handles=lines, loc="outside lower center", ncols=-(-len(lines) // 2), fontsize=SMALL, frameon=False)
 
 
 def _grid(panels: int) -> np.ndarray:
@@ -98,7 +101,6 @@ def _grid(panels: int) -> np.ndarray:
     rows = -(-panels // columns)
     figure = Figure(figsize=(1.9 * columns, 1.7 * rows + 0.8), layout="constrained")
     figure.suptitle("Networks and forests on samples of tables", fontsize=LARGE, fontweight="bold")
-    figure.supxlabel("rows trained on", fontsize=MEDIUM)
     drawn: np.ndarray = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     return drawn
 
@@ -136,7 +138,9 @@ def tabular_errors(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
         quiet(ax)
     reduced = set(table.loc[table["reduced"], "table"])
     drawn[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)
-    drawn[0].legend(fontsize=SMALL, frameon=False, loc="best")
+    handles, labels = drawn[0].get_legend_handles_labels()
+    figure = figure_of(drawn)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
     return drawn
 
 
@@ -150,7 +154,7 @@ def _marks(ax: Axes, rows: pd.DataFrame, place: np.ndarray, colour: str, learner
 
 
 def _lines(panels: int, names: int) -> np.ndarray:
-    figure = Figure(figsize=(2.4 * panels + 1.2, 0.26 * names + 1.2), layout="constrained")
+    figure = Figure(figsize=(2.2 * panels + 1.2, 0.26 * names + 1.5), layout="constrained")
     figure.suptitle("Best network and best forest", fontsize=LARGE, fontweight="bold")
     drawn: np.ndarray = figure.subplots(1, panels, sharey=True, squeeze=False).reshape(-1)
     return drawn

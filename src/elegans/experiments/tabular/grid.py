@@ -14,10 +14,10 @@ from elegans.training import Trial
 
 FRACTIONS = (1, 0.6, 0.3, 0.2, 0.1, 0.06, 0.03, 0.02, 0.01, 0.006, 0.003, 0.002, 0.001, 0.0006, 0.0003, 0.0002, 0.0001)
 """The published fractions of the training pool."""
-LAPTOP_FRACTIONS = (1, 0.3, 0.1, 0.03, 0.01)
-LAPTOP_ROWS = 5000
+LAPTOP_FRACTIONS = (1, 0.1, 0.03, 0.01)
+LAPTOP_ROWS = 11_000
 """The largest sample at laptop scale."""
-LAPTOP_COST = 2.5e8
+LAPTOP_COST = 1.4e8
 """The largest product of rows and weights at laptop scale: what an epoch costs, up to a factor."""
 FEW = 64
 """Samples of more rows than these have both classes but for one draw in 10^18, where classes are balanced."""
