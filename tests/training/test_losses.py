@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elegans.training.losses import CrossEntropy, Hinge, Logistic, Square, margins
+from elegans.training.losses import CrossEntropy, Hinge, Logistic, Square, margins, wrong
 
 FORMS = [
     (Hinge(), lambda f, y: max(1 - y * f, 0), lambda f, y: -y * (y * f < 1)),
@@ -56,3 +56,9 @@ def test_the_margin_of_classes_is_taken_to_the_best_other_one():
 
 def test_the_margin_of_one_output_is_its_product_with_the_label():
     assert margins(np.array([2.0, -1.0]), np.array([-1.0, -1.0])).tolist() == [-2, 1]
+
+
+def test_a_sequence_is_wrong_by_its_last_position():
+    f = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], np.float32)
+    assert wrong(f, np.array([[1, 1], [1, 1]], np.int32)).tolist() == [False, True]
+    assert wrong(np.array([2.0, np.nan]), np.array([1.0, 1.0])).tolist() == [False, True]

@@ -102,6 +102,16 @@ def margins(output: Any, label: Any) -> Any:
     return _right(output, label) - arrays.max(arrays.where(own, -arrays.inf, output), axis=-1)
 
 
+def wrong(output: Any, label: Any) -> Any:
+    """Return which examples are wrong, shape (count,): those whose margin, at the last position if any, is not above 0.
+
+    Args:
+        output: as for ``margins``, the examples first.
+        label: shape (count,), or (count, positions) of sequences with a label at each position.
+    """
+    return ~(margins(output, label).reshape(len(label), -1)[:, -1] > 0)
+
+
 def class_numbers(label: Any) -> Any:
     """Return the numbers of the classes, int32: labels that are whole numbers already, else 0 for +1 and 1 for -1."""
     return label if label.dtype.kind in "iu" else (label < 0).astype("int32")

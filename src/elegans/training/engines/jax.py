@@ -231,7 +231,7 @@ class _Network:
         return jax.lax.fori_loop(0, count, body, (parameters, optimiser, zeros, zeros, diverged_at))
 
     def step(self, parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
-        """Take one step of one network; return what moved, its minibatch's loss and error, and whether all is finite."""
+        """Take one step of one network; return what moved, the minibatch loss and error, and whether all is finite."""
         import jax
 
         trial = self.template.substitute(inputs["traced"])
