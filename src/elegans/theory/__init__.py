@@ -10,7 +10,8 @@ the corrected one is the default and the printed one has a name, ``form="printed
 
 import sys
 
-from elegans.theory import biased, margins, progress, sparse, xor
+from elegans.theory import attention, biased, margins, progress, sparse, xor
+from elegans.theory.attention import *  # noqa: F403
 from elegans.theory.biased import *  # noqa: F403
 from elegans.theory.catalogue import Calculator, entries
 from elegans.theory.margins import *  # noqa: F403
@@ -19,6 +20,7 @@ from elegans.theory.sparse import *  # noqa: F403
 from elegans.theory.xor import *  # noqa: F403
 
 __all__ = ["Calculator", "catalogue"]
+__all__ += attention.__all__
 __all__ += biased.__all__
 __all__ += margins.__all__
 __all__ += progress.__all__
