@@ -313,29 +313,23 @@ def modular_addition(table: pd.DataFrame) -> np.ndarray:
     narrow = named["rate"] < named.groupby("p")["rate"].transform("max")
     main, widths = named[~narrow], named[narrow & (named["part"] == "course")]
     largest = main[main["p"] == main["p"].max()]
-    parts, drawn = _stack((3.0, 2.2, 1.9, 1.9)), []
-    sides = parts[0].subfigures(1, 2)
-    kinds = list(dict.fromkeys(largest["activation"]))[::-1]
-    for side, kind in zip(sides, kinds, strict=True):
-        weights = largest[(largest["part"] == "weight") & (largest["activation"] == kind)]
-        axes = side.subplots(weights["neuron"].nunique(), 2, squeeze=False, sharex="col")
-        drawn += list(neuron_rows(weights, axes).ravel())
-        side.suptitle(f"{kind}, p = {largest['p'].iloc[0]}: weights and power by frequency", fontsize=MEDIUM, x=0.5)
-    axes = parts[1].subplots(1, 2 + (len(widths) > 0))
-    courses = {kind: main[(main["part"] == "course") & (main["activation"] == kind)] for kind in kinds}
-    for ax, kind in zip(axes, kinds[::-1], strict=False):
-        (plain_courses if courses[kind]["ratio"].isna().all() else margin_courses)(courses[kind], ax)
+    kinds = list(dict.fromkeys(largest["activation"]))
+    parts = _stack((3.0, 2.2, 1.9, 1.9))
+    sides = zip(parts[0].subfigures(1, 2), kinds[::-1], strict=False)
+    drawn = [ax for side, kind in sides for ax in _rows(side, largest, kind)]
+    axes = parts[1].subplots(1, len(kinds) + (len(widths) > 0), squeeze=False)[0]
+    for ax, kind in zip(axes, kinds, strict=False):
+        courses = main[(main["part"] == "course") & (main["activation"] == kind)]
+        (plain_courses if courses["ratio"].isna().all() else margin_courses)(courses, ax)
         _title(ax, kind)
     if len(widths):
-        _widths(widths, axes[2])
+        _widths(widths, axes[-1])
     drawn += list(axes)
-    axes = parts[2].subplots(1, 3)
+    axes = parts[2].subplots(1, 1 + len(kinds), squeeze=False)[0]
     powers = largest[largest["part"] == "neuron"]
-    for ax, kind, ended in zip(axes, (kinds[0], *kinds), (False, True, True), strict=True):
-        power_histogram(powers[powers["activation"] == kind], ax, start=not ended, end=ended)
-        _title(ax, f"{kind}: {'end' if ended else 'beginning'}")
-    for ax in axes[1:]:
-        ax.set_ylabel("")
+    for place, (ax, kind) in enumerate(zip(axes, [kinds[-1], *kinds[::-1]], strict=True)):
+        power_histogram(powers[powers["activation"] == kind], ax, start=place == 0, end=place > 0)
+        _title(ax, f"{kind}: {'end' if place else 'beginning'}")
     drawn += list(axes)
     axes = parts[3].subplots(1, 2)
     shared = largest[largest["part"] == "feature"].assign(series=largest["activation"])
@@ -347,83 +341,12 @@ def modular_addition(table: pd.DataFrame) -> np.ndarray:
     return np.array([*drawn, *axes], object)
 
 
-def parity_margin(table: pd.DataFrame) -> np.ndarray:
-    """Draw networks on sparse parities, on a new figure.
-
-    The strongest neurons of the largest k; the courses of margins of all; and the ratios |u_j| / ||w|| of all neurons,
-    which theory has at 1 on the support and at 0 off it.
-
-    Args:
-        table: as the experiment ``parity-margin`` makes it.
-
-    Returns:
-        The axes, of shape (3,).
-
-    Raises:
-        ExperimentError: a column is missing.
-
-    Source: thesis, figure 7.5.
-    """
-    _require(table, ("part", "n", "k", "inside"), "parities")
-    named = table.assign(series="n = " + table["n"].astype(str) + ", k = " + table["k"].astype(str))
-    largest = named[named["k"] == named["k"].max()]
-    upper, lower = _stack((2.5, 2.5))
-    top = upper.subplots(1, 1)
-    strongest_neurons(largest[largest["part"] == "weight"], top)
-    _title(top, f"strongest neurons, {largest['series'].iloc[0]}; each row over its norm")
-    left, right = lower.subplots(1, 2)
-    margin_courses(named[named["part"] == "course"], left)
-    own = largest[largest["part"] == "neuron"]
-    for inside, label, colour in ((True, "on the support", COLOURS[0]), (False, "off it", "0.65")):
-        values = own.loc[own["inside"].eq(inside), "value"]
-        weights = np.full(len(values), 100 / max(1, len(values)))
-        right.hist(values, bins=np.linspace(0, 1.5, 46).tolist(), weights=weights, color=colour, alpha=0.8, label=label)
-    right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
-    right.set_ylabel("weights (%)", fontsize=MEDIUM)
-    right.legend(fontsize=SMALL, frameon=False, loc="upper center")
-    _title(right, f"all neurons, {largest['series'].iloc[0]}")
-    quiet(right)
-    return np.array([top, left, right], object)
-
-
-def group_margins(table: pd.DataFrame) -> np.ndarray:
-    """Draw networks that compose in groups, a column a group, on a new figure.
-
-    From top to bottom: the course of the margin, how many neurons each irrep has, its share of the mass, and the
-    histogram of the largest power at the beginning and the end.
-
-    Args:
-        table: as the experiment ``group-margins`` makes it.
-
-    Returns:
-        The axes, of shape (4, groups).
-
-    Raises:
-        ExperimentError: a column is missing.
-
-    Source: thesis, figures 7.6, D.2 and D.3.
-    """
-    _require(table, ("part", "group", "dimension"), "groups")
-    groups = {str(name): rows.assign(series=str(name)) for name, rows in table.groupby("group", sort=False)}
-    part = _stack((8.0,), width=max(3.6, 2.4 * len(groups)))[0]
-    drawn: np.ndarray = part.subplots(4, len(groups), squeeze=False)
-    for column, (name, rows) in zip(drawn.T, groups.items(), strict=True):
-        parts = dict(tuple(rows.groupby("part")))
-        margin_courses(parts["course"], column[0])
-        _title(column[0], f"{name}, {rows['width'].iloc[0]} neurons")
-        irreps = parts["feature"].assign(feature=_labels(parts["feature"]))
-        feature_counts(irreps, column[1])
-        feature_shares(irreps, column[2])
-        power_histogram(parts["neuron"], column[3])
-        column[3].legend(fontsize=SMALL, frameon=False, loc="upper left")
-    for ax in drawn[:, 1:].ravel():
-        ax.set_ylabel("")
-    return drawn
-
-
-def _labels(irreps: pd.DataFrame) -> pd.Series:
-    """Return the names of irreps with their dimensions, a line each."""
-    return irreps["feature"].astype(str) + "\n(" + irreps["dimension"].astype(int).astype(str) + ")"
+def _rows(side: Any, table: pd.DataFrame, kind: str) -> list[Axes]:
+    """Draw the neurons of one activation on a part of a figure, under a title; return the axes."""
+    weights = table[(table["part"] == "weight") & (table["activation"] == kind)]
+    axes = side.subplots(weights["neuron"].nunique(), 2, squeeze=False, sharex="col")
+    side.suptitle(f"{kind}, p = {table['p'].iloc[0]}: weights and power by frequency", fontsize=MEDIUM)
+    return list(neuron_rows(weights, axes).ravel())
 
 
 def _widths(courses: pd.DataFrame, ax: Axes) -> None:

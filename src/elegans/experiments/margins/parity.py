@@ -13,7 +13,6 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.margins.settings import PRINTED, SOURCE, parity
 from elegans.experiments.margins.tables import (
     MEASUREMENTS,
-    NEGLIGIBLE,
     course,
     outcomes_of,
     reached,
@@ -26,6 +25,8 @@ from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
 from elegans.training import Outcome, Trial
 
+COUNTS = 0.5
+"""The share of the largest norm from which on a neuron counts: high powers keep those of no use for long."""
 DRAWN = 8
 """So many of the strongest neurons are drawn."""
 SUMMARY = (
@@ -59,7 +60,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     once = one.steps
     return (
         NormalisedMargin(every=once // MEASUREMENTS),
-        ParityNeurons(every=once),
+        ParityNeurons(every=once, negligible=COUNTS),
         Decomposition(every=once),
         WeightTrajectory(every=once, outgoing=True),
     )
@@ -95,7 +96,7 @@ def _rows(outcome: Outcome, drawn: bool) -> pd.DataFrame:
 
 def _ratios(outcome: Outcome, u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
     """Return the ratio of |u_j| to ||w|| of each neuron that counts and input j."""
-    kept = np.asarray(outcome.measures["parity-neurons"]["size"][-1]) > NEGLIGIBLE
+    kept = np.asarray(outcome.measures["parity-neurons"]["size"][-1]) > COUNTS
     ratios = np.abs(u[kept]) / np.linalg.norm(w[kept], axis=1)[:, None]
     neuron, place = (each.ravel() for each in np.indices(ratios.shape))
     support = outcome.trial.task.draw(outcome.trial.key("task"))
