@@ -32,7 +32,7 @@ def trained(epoch, settings, weighted=False, epochs=6, stop=None):
     losses = []
     for number in range(epochs):
         order = np.random.default_rng(number).permutation(ROWS)
-        total, seen = epoch(networks, 1, data, order, scale, stop or Stop())
+        total, seen = epoch(networks, 1, data, order, scale, Stop() if stop is None else stop)
         losses.append(total)
     return networks, losses, seen
 

@@ -1,11 +1,15 @@
 """Networks for tables: gradients, optimisers, draws, and members side by side."""
 
+import pickle
+import re
 
 import numpy as np
 import pytest
 
-from elegans.tabular import Settings, start
-from elegans.tabular.descent import Data, _Descent
+from elegans import MLP, SparseParity
+from elegans.random import stream
+from elegans.tabular import Best, Settings, Stop, fit, start
+from elegans.tabular.descent import Data, _Descent, _order
 
 HEADS = {"logistic": 1, "softmax": 3, "square": 2}
 
@@ -43,3 +47,226 @@ def test_a_step_of_descent_follows_the_finite_differences_of_the_weighted_loss(h
                 losses.append(networks.mean_loss(X, y, weights)[0])
             # the gradient array still holds what the update was made of
             assert descent.gradients[depth][place[1:]] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7)
+
+
+def test_plain_descent_is_the_textbook_rule_with_decay_in_the_gradient():
+    X, y = table()
+    before = start(settings(optimiser="sgd"), [3], X.shape[1])
+    after = start(settings(optimiser="sgd", learning_rate=0.3, weight_decay=0.2, batch_size=len(X)), [3], X.shape[1])
+    after.train(X, y, epochs=1)
+    descent = steps_of(before, X, y)
+    for layer, gradient, new in zip(before.layers, descent.gradients, after.layers, strict=True):
+        np.testing.assert_allclose(new[0], layer[0] - 0.3 * (gradient + 0.2 * layer[0]), rtol=1e-12, atol=1e-14)
+
+
+def test_adamw_is_the_published_rule():
+    X, y = table()
+    rate, decay = 0.05, 0.3
+    networks = start(settings(learning_rate=rate, weight_decay=decay, batch_size=len(X)), [3], X.shape[1])
+    expected = [layer[0].copy() for layer in networks.layers]
+    first, second = ([np.zeros_like(each) for each in expected] for _ in range(2))
+    for step in range(1, 4):
+        gradients = steps_of(networks.select([0]), X, y).gradients
+        for layer, gradient in enumerate(gradients):
+            first[layer] = 0.9 * first[layer] + 0.1 * gradient
+            second[layer] = 0.999 * second[layer] + 0.001 * gradient**2
+            move = (first[layer] / (1 - 0.9**step)) / (np.sqrt(second[layer] / (1 - 0.999**step)) + 1e-8)
+            expected[layer] = expected[layer] * (1 - rate * decay) - rate * move
+        networks.train(X, y, epochs=1)
+        for layer, weights in zip(networks.layers, expected, strict=True):
+            np.testing.assert_allclose(layer[0], weights, rtol=1e-9, atol=1e-12)
+
+
+def steps_of(networks, X, y):
+    """The descent of one network after it computed the gradients of a step on all rows (and took it elsewhere)."""
+    copy = networks.select([0])
+    data = Data.of(X, y, copy.settings, copy.heads)
+    every = np.arange(len(X))
+    descent = _Descent(copy, 0, len(X))
+    descent._update = lambda layer: None
+    descent.backward(data.slopes(descent.forward(data.inputs, every), every) / len(X))
+    return descent
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("head", HEADS)
+def test_a_member_is_the_same_network_alone_and_beside_others(head, dtype):
+    X, y = table(head=head)
+    together = fit(X, y, settings(head=head, dtype=dtype), [5, 6, 7])
+    for member, seed in enumerate([5, 6, 7]):
+        alone = fit(X, y, settings(head=head, dtype=dtype), [seed])
+        for mine, ours in zip(alone.layers, together.layers, strict=True):
+            np.testing.assert_allclose(mine[0], ours[member], rtol=1e-12 if dtype == "float64" else 1e-4, atol=1e-5)
+
+
+def test_seeds_repeat_a_training_to_the_bit_and_differ_from_each_other():
+    X, y = table()
+    networks, again = fit(X, y, settings(), [5, 6]), fit(X, y, settings(), [5, 6])
+    for mine, its in zip(networks.layers, again.layers, strict=True):
+        assert (mine == its).all()
+        assert (mine[0] != mine[1]).any()
+
+
+def test_every_epoch_has_an_order_of_its_own_that_takes_each_row_once():
+    orders = [_order(3, epoch, 100) for epoch in range(5)]
+    assert all(sorted(order.tolist()) == list(range(100)) for order in orders)
+    assert len({tuple(order.tolist()) for order in orders}) == 5
+    assert (_order(3, 1, 100) == orders[1]).all()
+    assert (_order(4, 1, 100) != orders[1]).any()
+
+
+@pytest.mark.parametrize(("init_layers", "sparse"), [("first", [True, False, False]), ("all", [True, True, False])])
+def test_a_sparse_init_is_for_the_first_hidden_layer_or_for_all_of_them(init_layers, sparse):
+    layers = start(settings(init="sparse:2", init_layers=init_layers), [0, 1], 5).layers
+    for layer, is_sparse in zip(layers, sparse, strict=True):
+        nonzeros = (layer[:, :, :-1] != 0).sum(axis=2)
+        assert (nonzeros == 2).all() == is_sparse
+        bound = 1 / np.sqrt(layer.shape[2] - 1)
+        assert (np.abs(layer[:, :, -1]) <= bound).all()
+
+
+def test_the_first_layer_of_one_hidden_layer_is_drawn_as_an_mlp_draws_it():
+    task = SparseParity(n=5, k=2)
+    drawn = MLP(width=7, init="sparse:2").initialise(stream(9, "init"), task)
+    layers = start(settings(hidden=(7,)), [9], 5).layers
+    np.testing.assert_allclose(layers[0][0, :, :-1], drawn["hidden"]["weight"])
+    np.testing.assert_allclose(layers[0][0, :, -1], drawn["hidden"]["bias"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_row_of_weight_three_counts_as_three_rows(head):
+    X, y = table(head=head)
+    weights = np.arange(len(X)) % 4
+    repeated = np.repeat(np.arange(len(X)), weights)
+    whole = settings(head=head, batch_size=1000)
+    networks = fit(X, y, whole, [1], weights=weights)
+    other = fit(X[repeated], y[repeated], whole, [1])
+    np.testing.assert_allclose(networks.outputs(X), other.outputs(X), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(networks.mean_loss(X, y, weights), other.mean_loss(X[repeated], y[repeated]), rtol=1e-9)
+
+
+def test_members_on_rows_of_their_own_are_fits_of_these_rows():
+    X, y = table()
+    rows = np.array([np.arange(20), np.arange(19, 39)])
+    networks = fit(X, y, settings(), [1, 2], rows=rows)
+    for member, seed in enumerate([1, 2]):
+        alone = fit(X[rows[member]], y[rows[member]], settings(), [seed])
+        np.testing.assert_allclose(networks.outputs(X)[member], alone.outputs(X)[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_epochs_in_two_trainings_are_the_epochs_of_one(optimiser):
+    X, y = table()
+    whole = fit(X, y, settings(optimiser=optimiser, epochs=5), [1, 2])
+    parts = start(settings(optimiser=optimiser), [1, 2], 5)
+    losses = [parts.train(X, y, epochs=2), parts.train(X, y, epochs=3)]
+    assert [each.shape for each in losses] == [(2, 2), (3, 2)]
+    assert parts.epochs.tolist() == [5, 5]
+    for mine, its in zip(whole.layers, parts.layers, strict=True):
+        assert (mine == its).all()
+
+
+def test_the_loss_is_that_of_the_epochs_minibatches():
+    X, y = table()
+    networks = start(settings(optimiser="sgd", learning_rate=1e-12), [1, 2], 5)
+    at_rest = networks.mean_loss(X, y)
+    np.testing.assert_allclose(networks.train(X, y, epochs=1)[0], at_rest, rtol=1e-9)
+
+
+def test_a_callback_sees_every_epoch_and_stops_members():
+    X, y = table()
+    seen = []
+
+    def callback(epoch):
+        seen.append((epoch.number, np.isnan(epoch.losses).tolist(), epoch.networks.epochs.tolist()))
+        return [epoch.number >= 2, epoch.number >= 4]
+
+    losses = start(settings(epochs=9), [1, 2], 5).train(X, y, callback=callback)
+    assert seen == [
+        (1, [False, False], [1, 1]),
+        (2, [False, False], [2, 2]),
+        (3, [True, False], [2, 3]),
+        (4, [True, False], [2, 4]),
+    ]
+    assert np.isnan(losses).tolist() == [[False, False], [False, False], [True, False], [True, False]]
+    assert losses.shape == (4, 2)
+
+
+def test_time_that_is_over_ends_a_training_before_its_first_step():
+    X, y = table()
+    networks = start(settings(), [1], 5)
+    assert networks.train(X, y, stop=Stop(seconds=-1)).shape == (0, 1)
+    assert networks.steps.tolist() == [0]
+
+
+def test_best_keeps_each_members_lowest_loss_and_waits_its_patience():
+    X, y = table(rows=60)
+    networks = start(settings(epochs=60, learning_rate=0.05), [1, 2, 3], 5)
+    watched = Best(X[40:], y[40:], patience=4)
+    networks.train(X[:40], y[:40], callback=watched)
+    curve = np.array(watched.losses)
+    best = np.nanargmin(curve, axis=0)
+    assert watched.best.epochs.tolist() == (best + 1).tolist()
+    np.testing.assert_allclose(watched.best.mean_loss(X[40:], y[40:]), np.nanmin(curve, axis=0), rtol=1e-9)
+    assert (~np.isnan(curve)).sum(axis=0).tolist() == (best + 1 + 4).tolist()
+
+
+def test_networks_go_through_pickle_and_go_on():
+    X, y = table()
+    networks = fit(X, y, settings(), [1, 2])
+    copy = pickle.loads(pickle.dumps(networks))
+    for each in (networks, copy):
+        each.train(X, y, epochs=2)
+    for mine, its in zip(networks.layers, copy.layers, strict=True):
+        assert (mine == its).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"hidden": ()}, "hidden must be one or more widths of at least 1: hidden=()"),
+        ({"hidden": (3, 0)}, "hidden must be one or more widths of at least 1: hidden=(3, 0)"),
+        ({"head": "hinge"}, "head must be one of logistic, softmax, square: head='hinge'"),
+        ({"optimiser": "adam"}, "optimiser must be one of sgd, adamw: optimiser='adam'"),
+        ({"init_layers": "last"}, "init_layers must be one of first, all: init_layers='last'"),
+        ({"dtype": "float16"}, "dtype must be one of float32, float64: dtype='float16'"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite: learning_rate=0.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be at least 0 and finite: weight_decay=-1.0"),
+        ({"batch_size": 0}, "batch_size must be at least 1: batch_size=0"),
+        ({"epochs": -1}, "epochs must be at least 0: epochs=-1"),
+        ({"init": "sprase:2"}, "did you mean"),
+    ],
+)
+def test_settings_refuse_what_breaks_a_rule(change, rule):
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        settings(**change)
+
+
+def test_more_nonzeros_than_inputs_are_refused():
+    with pytest.raises(
+        ValueError, match=re.escape("more non-zeros than its layer has inputs: nonzeros=6, n_features=5")
+    ):
+        start(settings(init="sparse:6"), [0], 5)
+    with pytest.raises(ValueError, match="nonzeros=5, n_features=9, narrowest layer 4"):
+        start(settings(init="sparse:5", init_layers="all", hidden=(4, 9)), [0], 9)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"X": np.zeros((3, 4))}, "X must have as many features as the networks: 4, not 5"),
+        ({"X": np.zeros(3)}, "X must have two dimensions: 1"),
+        ({"y": [0, 1]}, "X and y must have equally many rows, at least one: 3 and 2"),
+        ({"y": [0, 1, 2]}, "y must hold whole numbers from 0 to 1"),
+        ({"y": [0, 0.5, 1]}, "y must hold whole numbers from 0 to 1"),
+        ({"weights": [1, -1, 1]}, "weights must be one a row, finite, at least 0, and not all 0"),
+        ({"weights": [0, 0, 0]}, "weights must be one a row, finite, at least 0, and not all 0"),
+        ({"weights": [1, 1]}, "weights must be one a row, finite, at least 0, and not all 0"),
+        ({"rows": [[0, 3]]}, "rows must be from 0 to 2: 0 to 3"),
+        ({"rows": [[0], [1]]}, "rows must have one row of indices a member"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(change, rule):
+    arguments = {"X": np.zeros((3, 5)), "y": [0, 1, 1]} | change
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        start(settings(), [0], 5).train(**arguments)

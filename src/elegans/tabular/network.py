@@ -186,7 +186,7 @@ class Networks:
         if data.inputs.shape[1] - 1 != self.inputs:
             raise ValueError(f"X must have as many features as the networks: {X.shape[1]}, not {self.inputs}")
         shares = data.shares(rows, len(self))
-        stop = stop or Stop()
+        stop = Stop() if stop is None else stop
         going = np.ones(len(self), bool)
         losses: list[np.ndarray] = []
         left = self.settings.epochs if epochs is None else epochs

@@ -1,0 +1,384 @@
+"""The estimators keep scikit-learn's conventions, and do what their options say."""
+
+import pickle
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification, make_regression
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import elegans as el
+from elegans.tabular import SparseMLPClassifier, SparseMLPRegressor, Stop, fit
+
+ESTIMATORS = {"classifier": SparseMLPClassifier, "regressor": SparseMLPRegressor}
+
+
+def make(estimator, **changes):
+    defaults = {"width": 12, "depth": 2, "epochs": 4, "batch_size": 16, "learning_rate": 0.01, "random_state": 0}
+    return (ESTIMATORS[estimator] if isinstance(estimator, str) else estimator)(**defaults | changes)
+
+
+def table(estimator="classifier", rows=90, features=6, seed=0):
+    if estimator == "regressor":
+        return make_regression(rows, features, n_informative=4, noise=1, random_state=seed)
+    return make_classification(rows, features, n_informative=4, n_redundant=0, random_state=seed)
+
+
+# float64, since the checks compare to 1e-7 what differs in the order of its sums
+@parametrize_with_checks(
+    [
+        make(estimator, width=32, epochs=20, batch_size=200, dtype="float64", **options)
+        for estimator, options in [
+            ("classifier", {}),
+            ("classifier", {"n_members": 2, "depth": 1, "init": "dense"}),
+            ("regressor", {}),
+            ("regressor", {"n_members": 2, "missing": "median", "missing_indicator": True}),
+        ]
+    ]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.utils.estimator_checks.SkipTestWarning")
+def test_scikit_learns_checks_pass(estimator, check):
+    check(estimator)
+
+
+def test_they_are_found_at_the_top():
+    assert el.SparseMLPClassifier is SparseMLPClassifier
+    assert el.SparseMLPRegressor is SparseMLPRegressor
+    assert el.tabular.SparseMLPClassifier is SparseMLPClassifier
+
+
+def test_an_interaction_that_no_linear_model_sees_is_learned():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 10))
+    y = X[:, 3] * X[:, 7] > 0
+    model = SparseMLPClassifier(width=100, epochs=30, random_state=0).fit(X[:2000], y[:2000])
+    assert model.score(X[2000:], y[2000:]) > 0.9
+    strongest = np.argsort(model.feature_importances_)[-2:]
+    assert set(strongest) == {3, 7}
+    assert model.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_several_classes_and_names_of_classes():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = make("classifier", epochs=40).fit(X, names)
+    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    assert model.score(X, names) > 0.9
+    np.testing.assert_allclose(np.exp(model.decision_function(X)), model.predict_proba(X), rtol=1e-9)
+
+
+def test_an_ensemble_predicts_the_average_of_its_members():
+    X, y = table()
+    ensemble = make("classifier", n_members=3).fit(X, y)
+    networks = ensemble.networks_
+    Z = StandardScaler().fit_transform(X)
+    alone = [fit(Z, y, networks.settings, [seed]) for seed in networks.seeds]
+    probability = np.mean([1 / (1 + np.exp(-each.outputs(Z)[0, :, 0].astype(float))) for each in alone], axis=0)
+    np.testing.assert_allclose(ensemble.predict_proba(X)[:, 1], probability, atol=1e-4)
+    np.testing.assert_allclose(ensemble.decision_function(X), np.log(probability / (1 - probability)), atol=1e-3)
+
+    X, y = table("regressor")
+    ensemble = make("regressor", n_members=3).fit(X, y)
+    outputs = ensemble.networks_.outputs(StandardScaler().fit_transform(X))[:, :, 0]
+    np.testing.assert_allclose(ensemble.predict(X), outputs.mean(axis=0) * y.std() + y.mean(), rtol=1e-3, atol=1e-2)
+
+
+def test_the_first_members_are_the_same_in_a_larger_ensemble():
+    X, y = table()
+    small, large = (make("classifier", n_members=count).fit(X, y).networks_ for count in (1, 3))
+    assert large.seeds[:1] == small.seeds
+    np.testing.assert_allclose(large.layers[0][0], small.layers[0][0], atol=1e-5)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("state", [int, np.random.RandomState])
+def test_random_states_repeat_a_fit(estimator, state):
+    X, y = table(estimator)
+    first = make(estimator, random_state=state(3)).fit(X, y)
+    again = make(estimator, random_state=3).fit(X, y)
+    other = make(estimator, random_state=4).fit(X, y)
+    np.testing.assert_array_equal(first.predict(X), again.predict(X))
+    assert first.loss_curve_ == again.loss_curve_
+    assert first.loss_curve_ != other.loss_curve_
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_row_of_weight_three_counts_as_three_rows(estimator):
+    X, y = table(estimator)
+    weights = np.arange(len(X)) % 4
+    repeated = np.repeat(np.arange(len(X)), weights)
+    model = make(estimator, batch_size=1000, dtype="float64")
+    weighted = clone(model).fit(X, y, sample_weight=weights).predict(X)
+    np.testing.assert_allclose(weighted, clone(model).fit(X[repeated], y[repeated]).predict(X), rtol=1e-7)
+
+
+def test_balanced_classes_are_weights_of_rows():
+    X, y = table()
+    keep = np.flatnonzero((y == 0) | (np.arange(len(y)) % 5 == 0))
+    X, y = X[keep], y[keep]
+    weights = len(y) / (2 * np.bincount(y))
+    model = make("classifier", dtype="float64")
+    by_row = clone(model).fit(X, y, sample_weight=weights[y]).predict_proba(X)
+    for class_weight in ("balanced", dict(enumerate(weights))):
+        by_class = clone(model).set_params(class_weight=class_weight).fit(X, y)
+        np.testing.assert_allclose(by_class.predict_proba(X), by_row, rtol=1e-7)
+    assert clone(model).set_params(class_weight={1: 100}).fit(X, y).predict(X).mean() > y.mean()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_early_stopping_returns_to_the_best_epoch_on_rows_held_out(estimator):
+    X, y = table(estimator)
+    model = make(estimator, early_stopping=True, n_iter_no_change=3, epochs=200, learning_rate=0.1, dtype="float64")
+    model.fit(X, y)
+    curve = model.validation_curve_
+    assert model.n_iter_ == len(curve) == len(model.loss_curve_) == int(np.argmin(curve)) + 1 + 3 < 200
+    assert model.networks_.epochs[0] == int(np.argmin(curve)) + 1
+
+
+def test_a_validation_set_is_watched_and_takes_the_place_of_rows_held_out():
+    X, y = table()
+    given = X[60:], y[60:], np.arange(30.0)
+    watched = make("classifier", epochs=12, learning_rate=0.05).fit(X[:60], y[:60], validation=given)
+    alone = make("classifier", epochs=12, learning_rate=0.05).fit(X[:60], y[:60])
+    np.testing.assert_array_equal(watched.predict_proba(X), alone.predict_proba(X))
+    assert len(watched.validation_curve_) == 12
+    stopped = clone(watched).set_params(early_stopping=True, n_iter_no_change=100).fit(X[:60], y[:60], validation=given)
+    np.testing.assert_allclose(stopped.validation_curve_, watched.validation_curve_)
+    p = np.clip(stopped.predict_proba(given[0])[:, 1], 1e-12, 1 - 1e-12)
+    loss = np.average(-np.log(np.where(given[1] == 1, p, 1 - p)), weights=given[2])
+    assert loss == pytest.approx(min(watched.validation_curve_), rel=1e-4)
+
+
+def test_rows_are_held_out_of_each_class_alike():
+    X, y = table(rows=200)
+    y = (np.arange(200) % 10 == 0).astype(int)
+    model = make("classifier", early_stopping=True, validation_fraction=0.25).fit(X, y)
+    train, test = model._hold_out(y)
+    assert sorted([*train, *test]) == list(range(200))
+    assert np.bincount(y[test]).tolist() == [45, 5]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("members", [1, 2])
+def test_calls_of_partial_fit_are_the_epochs_of_fit(estimator, members):
+    X, y = table(estimator)
+    whole = make(estimator, epochs=3, n_members=members).fit(X, y)
+    parts = make(estimator, n_members=members)
+    for _ in range(3):
+        parts.partial_fit(X, y, **({"classes": [0, 1]} if estimator == "classifier" else {}))
+    np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
+    assert parts.loss_curve_ == whole.loss_curve_
+    assert parts.n_iter_ == 3
+
+
+def test_partial_fit_takes_batches_that_lack_a_class_or_vary_in_size():
+    X, y = table()
+    model = make("classifier")
+    model.partial_fit(X[y == 0], y[y == 0], classes=[0, 1, 5])
+    model.partial_fit(X[y == 1][:7], y[y == 1][:7])
+    assert model.predict_proba(X).shape == (len(X), 3)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_warm_start_goes_on(estimator):
+    X, y = table(estimator)
+    whole = make(estimator, epochs=7).fit(X, y)
+    parts = make(estimator, epochs=3, warm_start=True).fit(X, y)
+    parts.set_params(epochs=4).fit(X, y)
+    np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
+    assert parts.n_iter_ == 7
+    with pytest.raises(ValueError, match="hidden must be the same as in the training that goes on"):
+        parts.set_params(width=5).fit(X, y)
+
+
+def test_a_warm_start_refuses_other_classes():
+    X, y = table()
+    model = make("classifier", warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="warm_start can only be used where `y` has the same classes"):
+        model.fit(X, y + 1)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_time_limit_ends_training_within_a_step(estimator):
+    X, y = table(estimator)
+    model = make(estimator, epochs=10**9, time_limit=0.2)
+    begun = time.monotonic()
+    model.fit(X, y)
+    assert time.monotonic() - begun >= 0.2
+    assert 1 <= model.n_iter_ < 10**9
+    assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_ctrl_c_returns_the_model_so_far_with_a_warning(monkeypatch, members):
+    X, y = table()
+    model = make("classifier", epochs=10, n_members=members, verbose=True)
+    monkeypatch.setattr(model, "_report", lambda number, epochs, seconds: interrupt(number), raising=False)
+
+    def interrupt(number):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="Training interrupted by user"):
+        model.fit(X, y)
+    assert model.n_iter_ == 3
+    expected = make("classifier", epochs=3, n_members=members).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_pickled_estimator_predicts_alike_and_goes_on(estimator):
+    X, y = table(estimator)
+    model = make(estimator, n_members=2, missing="mean").fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+    np.testing.assert_array_equal(copy.partial_fit(X, y).predict(X), model.partial_fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("missing", ["mean", "median", "most_frequent"])
+def test_missing_values_are_replaced_by_the_training_rows_statistic(missing):
+    X, y = table()
+    X = X.round(1)
+    holes = X.copy()
+    holes[::7, 2] = np.nan
+    rest = holes[~np.isnan(holes[:, 2]), 2]
+    values, counts = np.unique(rest, return_counts=True)
+    filled = holes.copy()
+    filled[::7, 2] = {"mean": rest.mean(), "median": np.median(rest), "most_frequent": values[counts.argmax()]}[missing]
+    model = make("classifier", missing=missing, dtype="float64").fit(holes, y)
+    np.testing.assert_allclose(
+        model.predict_proba(holes), make("classifier", dtype="float64").fit(filled, y).predict_proba(filled), rtol=1e-9
+    )
+    assert model.__sklearn_tags__().input_tags.allow_nan
+
+
+def test_an_indicator_lets_what_is_missing_be_learned():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 4))
+    y = random.permutation(np.arange(600) % 2)
+    X[y == 1, 2] = np.nan
+    model = make("classifier", missing="mean", missing_indicator=True, epochs=20).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) == 1
+    assert model.feature_importances_.shape == (4,)
+    assert model.feature_importances_.argmax() == 2
+
+
+def test_units_of_features_matter_neither_to_predictions_nor_to_importances():
+    X, y = table()
+    units = np.array([1e-3, 1, 1e4, 1, 1e-2, 7])
+    model = make("classifier", dtype="float64")
+    plain, scaled = clone(model).fit(X, y), clone(model).fit(X * units + 5, y)
+    np.testing.assert_allclose(plain.predict_proba(X), scaled.predict_proba(X * units + 5), rtol=1e-6)
+    np.testing.assert_allclose(plain.feature_importances_, scaled.feature_importances_, rtol=1e-6)
+    by_hand = clone(model).set_params(standardise=False)
+    Z = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(by_hand.fit(Z, y).predict_proba(Z), plain.predict_proba(X), rtol=1e-9)
+    raw = clone(by_hand).set_params(learning_rate=1e-12)
+    assert raw.fit(X * units, y).feature_importances_[2] > 100 * raw.feature_importances_[0]
+
+
+def test_data_frames_bring_names_that_are_checked():
+    X, y = table()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = make("classifier").fit(frame, y)
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
+        model.predict(frame.rename(columns={"a": "z"}))
+    with pytest.raises(ValueError, match="Feature names must be in the same order as they were in fit"):
+        model.predict(frame[list("bacdef")])
+
+
+def test_several_targets_are_predicted_at_once():
+    X, y = make_regression(90, 6, n_targets=2, random_state=0)
+    model = make("regressor", width=60, epochs=60).fit(X, y)
+    assert model.predict(X).shape == (90, 2)
+    assert model.score(X, y) > 0.9
+
+
+def test_they_work_in_pipelines_and_cross_validation():
+    X, y = table(rows=200)
+    pipeline = make_pipeline(StandardScaler(), make("classifier", width=50, epochs=30))
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.7
+
+
+def test_verbose_prints_a_line_an_epoch(capsys):
+    X, y = table()
+    make("classifier", verbose=True, early_stopping=True, epochs=3).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"[SparseMLPClassifier] epoch {k} of 3" for k in (1, 2, 3)]
+    assert "validation loss" in lines[0]
+
+
+def test_hidden_layers_may_differ_in_width():
+    X, y = table()
+    layers = make("classifier", hidden_layer_sizes=(9, 4, 3)).fit(X, y).networks_.layers
+    assert [layer.shape[1:] for layer in layers] == [(9, 7), (4, 10), (3, 5), (1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "data", "message"),
+    [
+        ("classifier", {}, {"y": np.ones(90)}, "at least 2 classes in the data, but the data contains only one class"),
+        ("regressor", {}, {"y": np.ones(90)}, "target 0 is constant: all 90 values are 1.0"),
+        ("classifier", {"early_stopping": True}, {"rows": 12}, "The validation set is too small"),
+        ("regressor", {"early_stopping": True}, {"rows": 12}, "The validation set is too small"),
+        (
+            "classifier",
+            {"early_stopping": True},
+            {"y": np.eye(90)[0]},
+            "The least populated class in y has only 1 member",
+        ),
+        ("classifier", {"init": "sparse:7"}, {}, "nonzeros=7, n_features=6"),
+        ("classifier", {"init": "sprase:2"}, {}, "did you mean"),
+        ("classifier", {}, {"X": np.nan}, "Input X contains NaN"),
+        ("regressor", {}, {"X": np.inf}, "Input X contains infinity"),
+        ("classifier", {"missing": "mean"}, {"X": np.inf}, "Input X contains infinity"),
+        ("classifier", {"standardise": False}, {"X": 1e300}, "a value too large for dtype('float32')"),
+        ("classifier", {"width": 0}, {}, "The 'width' parameter of SparseMLPClassifier must be an int in the range"),
+        ("classifier", {"class_weight": "blanced"}, {}, "The 'class_weight' parameter of SparseMLPClassifier must be"),
+        ("classifier", {}, {"y": np.linspace(0, 1, 90)}, "Unknown label type: continuous"),
+        ("classifier", {}, {"validation": 3}, "validation must be (X, y) or (X, y, sample_weight)"),
+        ("classifier", {}, {"validation": (np.zeros((2, 6)), [0, 7])}, "`y` has classes not in `self.classes_`"),
+        ("classifier", {}, {"validation": (np.zeros((2, 5)), [0, 1])}, "X has 5 features, but SparseMLPClassifier is"),
+        ("regressor", {"learning_rate": 1e30, "optimiser": "sgd"}, {}, "Solver produced non-finite parameter weights"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_bad_data_and_settings_are_refused(estimator, options, data, message):
+    X, y = table(estimator)
+    if "X" in data:
+        X[3, 2] = data["X"]
+    y = data.get("y", y)
+    rows = data.get("rows", len(X))
+    extra = {"validation": data["validation"]} if "validation" in data else {}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(estimator, **options).fit(X[:rows], y[:rows], **extra)
+
+
+def test_partial_fit_refuses_what_it_cannot_know():
+    X, y = table()
+    with pytest.raises(ValueError, match=r"classes must be passed on the first call to partial_fit\."):
+        make("classifier").partial_fit(X, y)
+    with pytest.raises(ValueError, match="class_weight 'balanced' is not supported for partial_fit"):
+        make("classifier", class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="partial_fit does not support early_stopping=True"):
+        make("regressor", early_stopping=True).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_estimator_that_was_not_fitted_says_so(estimator):
+    with pytest.raises(NotFittedError):
+        make(estimator).predict(np.zeros((2, 6)))
+
+
+def test_a_stop_without_limit_has_none():
+    assert Stop().seconds is None
+    assert not Stop()
