@@ -12,7 +12,7 @@ import pandas as pd
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result
-from elegans.experiments.outcomes import with_outcomes
+from elegans.experiments.outcomes import those_kept, with_outcomes
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import find
 from elegans.probes import Probe
@@ -117,6 +117,8 @@ def draw_experiment(
     begun, date = time.perf_counter(), datetime.now(UTC)
     sweep = chosen.sweep(chosen.trials)
     with Store(store or folder / "runs.db", create=False) as kept:
+        if experiment.outcomes:
+            sweep = those_kept(kept, sweep)
         trials = kept.table(sweep)
         if experiment.outcomes:
             trials = with_outcomes(trials, kept, sweep)

@@ -32,9 +32,20 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
             "settings": len(wide),
             "ahead": [f"{name}, {rows} rows" for name, rows in ahead.index],
         },
+        "train_error": _fitted(table),
         "seconds": {
             str(name): round(float(value), 1) for name, value in table.groupby("learner")["seconds"].sum().items()
         },
+    }
+
+
+def _fitted(table: pd.DataFrame) -> dict[str, Any]:
+    """Return, by optimiser, hidden layers and width, the median error on the sample: how far networks have learned."""
+    known = table[(table["learner"] == "network") & table["width"].notna()]
+    groups = known.groupby(["optimiser", "depth", "width"])["train_error"].median()
+    return {
+        f"{optimiser}, depth {depth:g}, width {width:g}": round(error, 3)
+        for (optimiser, depth, width), error in groups.items()
     }
 
 
