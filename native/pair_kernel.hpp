@@ -253,7 +253,7 @@ static PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size
 static void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Size count) {
   float* gradient = block_of(state.gradient, state, block);
   const float* weights = output_rows(state, block);
-  for (Size i = 0; i < pair_block; i += column) {
+  for (Size i = 0; i < real_neurons(state, block); i += column) {
     in_rows(count, [&, gradient, i](auto rows, Size p) {
       Patch<rows.count> sums;
       sums.clear();
@@ -285,7 +285,7 @@ static void hidden_gradients(const PairState& state, Size block, const Pairs& pa
 // Adds to the gradient of w what a block's values on a tile have to do with the loss.
 static void output_gradients(const PairState& state, Size block, Size count) {
   float* gradient = block_of(state.gradient, state, block) + 2 * state.order * pair_block;
-  for (Size i = 0; i < pair_block; i += column) {
+  for (Size i = 0; i < real_neurons(state, block); i += column) {
     in_rows(state.order, [&, gradient, i](auto rows, Size c) {
       Patch<rows.count> sums;
       float* place = gradient + c * pair_block + i;
@@ -302,7 +302,7 @@ static void pair_backward(const PairState& state, const Pairs& pairs, Size count
     const float* rows = block_of(state.parameter, state, block);
     with_neurons(state, [&, rows](auto neuron) {
       for (Size p = 0; p < count; p++) {
-        for (Size i = 0; i < pair_block; i += lanes) {
+        for (Size i = 0; i < real_neurons(state, block); i += lanes) {
           const Both both = neuron.both(load_floats(rows + pairs.left[p] + i) +
                                         load_floats(rows + pairs.right[p] + i));
           store_floats(state.value + p * pair_block + i, both.value);
