@@ -352,17 +352,101 @@ def _rows(side: Any, table: pd.DataFrame, kind: str) -> list[Axes]:
 def _widths(courses: pd.DataFrame, ax: Axes) -> None:
     """Draw the final margin of every trial against the width, beside the width that the theorem asks for."""
     last = courses.groupby(["width", "seed"]).last().reset_index()
-    ax.plot(last["width"], last["ratio"], "o", color=COLOURS[0], markersize=3, alpha=0.6, markeredgewidth=0)
-    middle = last.groupby("width")["ratio"].median()
+    diverged = last["state"] == "diverged"
+    ended, lost = last[~diverged], last[diverged]
+    ax.plot(ended["width"], ended["ratio"], "o", color=COLOURS[0], markersize=3, alpha=0.6, markeredgewidth=0)
+    middle = ended.groupby("width")["ratio"].median()
     ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1)
+    if len(lost):
+        ax.plot(lost["width"], np.full(len(lost), 0.03), "x", color=COLOURS[1], markersize=4, label="diverged")
+        ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
     p = int(last["p"].iloc[0])
     ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":")
-    ax.text(4 * (p - 1), 0.05, " 4(p - 1)", fontsize=SMALL, color=GREY)
+    ax.text(4 * (p - 1), 0.3, " 4(p - 1)", fontsize=SMALL, color=GREY)
     ax.axhline(1, color="black", linewidth=0.9)
     ax.set_ylim(0, 1.08)
     ax.set_xlabel("width", fontsize=MEDIUM)
     _title(ax, f"quadratic, p = {p}, by width")
     quiet(ax)
+
+
+def parity_margin(table: pd.DataFrame) -> np.ndarray:
+    """Draw networks on sparse parities, on a new figure.
+
+    The strongest neurons of the largest k; the courses of margins of all; and the ratios |u_j| / ||w|| of all neurons,
+    which theory has at 1 on the support and at 0 off it.
+
+    Args:
+        table: as the experiment ``parity-margin`` makes it.
+
+    Returns:
+        The axes, of shape (3,).
+
+    Raises:
+        ExperimentError: a column is missing.
+
+    Source: thesis, figure 7.5.
+    """
+    _require(table, ("part", "n", "k", "inside"), "parities")
+    named = table.assign(series="n = " + table["n"].astype(str) + ", k = " + table["k"].astype(str))
+    largest = named[named["k"] == named["k"].max()]
+    upper, lower = _stack((2.5, 2.5))
+    top = upper.subplots(1, 1)
+    strongest_neurons(largest[largest["part"] == "weight"], top)
+    _title(top, f"strongest neurons, {largest['series'].iloc[0]}; each row over its norm")
+    left, right = lower.subplots(1, 2)
+    margin_courses(named[named["part"] == "course"], left)
+    own = largest[largest["part"] == "neuron"]
+    for inside, label, colour in ((True, "on the support", COLOURS[0]), (False, "off it", "0.65")):
+        values = own.loc[own["inside"].eq(inside), "value"]
+        weights = np.full(len(values), 100 / max(1, len(values)))
+        right.hist(values, bins=np.linspace(0, 1.5, 46).tolist(), weights=weights, color=colour, alpha=0.8, label=label)
+    right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
+    right.set_ylabel("weights (%)", fontsize=MEDIUM)
+    right.legend(fontsize=SMALL, frameon=False, loc="upper center")
+    _title(right, f"all neurons, {largest['series'].iloc[0]}")
+    quiet(right)
+    return np.array([top, left, right], object)
+
+
+def group_margins(table: pd.DataFrame) -> np.ndarray:
+    """Draw networks that compose in groups, a column a group, on a new figure.
+
+    From top to bottom: the course of the margin, how many neurons each irrep has, its share of the mass, and the
+    histogram of the largest power at the beginning and the end.
+
+    Args:
+        table: as the experiment ``group-margins`` makes it.
+
+    Returns:
+        The axes, of shape (4, groups).
+
+    Raises:
+        ExperimentError: a column is missing.
+
+    Source: thesis, figures 7.6, D.2 and D.3.
+    """
+    _require(table, ("part", "group", "dimension"), "groups")
+    groups = {str(name): rows.assign(series=str(name)) for name, rows in table.groupby("group", sort=False)}
+    part = _stack((8.0,), width=max(3.6, 2.4 * len(groups)))[0]
+    drawn: np.ndarray = part.subplots(4, len(groups), squeeze=False)
+    for column, (name, rows) in zip(drawn.T, groups.items(), strict=True):
+        parts = dict(tuple(rows.groupby("part")))
+        margin_courses(parts["course"], column[0])
+        _title(column[0], f"{name}, {rows['width'].iloc[0]} neurons")
+        irreps = parts["feature"].assign(feature=_labels(parts["feature"]))
+        feature_counts(irreps, column[1])
+        feature_shares(irreps, column[2])
+        power_histogram(parts["neuron"], column[3])
+        column[3].legend(fontsize=SMALL, frameon=False, loc="upper left")
+    for ax in drawn[:, 1:].ravel():
+        ax.set_ylabel("")
+    return drawn
+
+
+def _labels(irreps: pd.DataFrame) -> pd.Series:
+    """Return the names of irreps with their dimensions, a line each."""
+    return irreps["feature"].astype(str) + "\n(" + irreps["dimension"].astype(int).astype(str) + ")"
 
 
 def _stack(heights: Sequence[float], width: float = 7.2) -> list[Any]:
