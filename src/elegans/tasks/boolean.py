@@ -16,6 +16,8 @@ from elegans.tasks.parity import Supported
 
 LARGEST_TABLE = 16
 """The largest number of bits of which all 2^s values are written out."""
+LARGEST_BATCH = 2**22
+"""How many bytes of packed examples a search for supports holds at once."""
 
 
 class BooleanFunction(Component, family=True):
@@ -318,12 +320,11 @@ class SparseBoolean(Supported, Task):
         """
         if x.shape != (len(y), self.n):
             raise TrialError(f"x and y must have shapes (count, {self.n}) and (count,): {x.shape} and {y.shape}")
-        found = _Search(self.function.table(self.k), np.asarray(x) > 0, np.asarray(y) > 0, most).run()
-        return np.array(found, np.int64).reshape(-1, self.k)
+        return _Search(self.function.table(self.k), np.asarray(x) > 0, np.asarray(y) > 0, most).run()
 
 
 class _Search:
-    """The supports consistent with a sample, depth first; examples are bits packed into bytes."""
+    """The supports consistent with a sample, in batches depth first; examples are bits packed into bytes."""
 
     def __init__(self, table: np.ndarray, bits: np.ndarray, labels: np.ndarray, most: int | None) -> None:
         self.k = len(table).bit_length() - 1
@@ -331,32 +332,37 @@ class _Search:
         self.all = np.packbits(np.ones(len(labels), bool))
         self.wrong = (np.packbits(labels), np.packbits(~labels))
         self.most = most
-        self.found: list[tuple[int, ...]] = []
+        self.found: list[np.ndarray] = []
+        self.batch = max(1, LARGEST_BATCH // max(1, self.columns.size * len(table)))
         # by how many coordinates are chosen and each pattern of their bits: the value that it fixes already, or -1
         self.fixed = []
         for chosen in range(self.k + 1):
             rest = table.reshape(-1, 2**chosen)
             self.fixed.append(np.where((rest == rest[0]).all(axis=0), rest[0], -1).astype(int))
 
-    def run(self) -> list[tuple[int, ...]]:
+    def run(self) -> Int64[np.ndarray, "supports k"]:
         """Return all that is found, up to ``most``."""
-        self._extend((), self.all[None, :])
-        return self.found[: self.most]
+        self._extend(np.empty((1, 0), np.int64), self.all[None, None, :])
+        return np.concatenate([np.empty((0, self.k), np.int64), *self.found])[: self.most]
 
-    def _extend(self, chosen: tuple[int, ...], cells: np.ndarray) -> None:
-        """Add each further coordinate to a partial support; ``cells`` are the examples of each pattern of its bits."""
-        if len(chosen) == self.k:
-            self.found.append(chosen)
-            return
-        start = chosen[-1] + 1 if chosen else 0
-        last = len(self.columns) - (self.k - len(chosen) - 1)
-        columns = self.columns[start:last, None, :]
-        grown = np.concatenate([cells & ~columns, cells & columns], axis=1)
-        refuted = np.zeros(len(grown), bool)
+    def _extend(self, chosen: np.ndarray, cells: np.ndarray) -> None:
+        """Add every further coordinate to partial supports; ``cells`` are the examples of each of their patterns."""
+        n, size = len(self.columns), chosen.shape[1]
+        columns = self.columns[None, :, None, :]
+        grown = np.concatenate([cells[:, None] & ~columns, cells[:, None] & columns], axis=2)
+        alive = np.broadcast_to(np.arange(n) <= n - (self.k - size), grown.shape[:2]).copy()
+        if size:
+            alive &= np.arange(n) > chosen[:, -1:]
         for value in (0, 1):
-            fixing = self.fixed[len(chosen) + 1] == value
-            refuted |= (grown[:, fixing] & self.wrong[value]).any(axis=(1, 2))
-        for place in np.flatnonzero(~refuted):
-            if self.most is not None and len(self.found) >= self.most:
+            fixing = self.fixed[size + 1] == value
+            alive &= ~(grown[:, :, fixing] & self.wrong[value]).any(axis=(2, 3))
+        before, added = np.nonzero(alive)
+        supports = np.concatenate([chosen[before], added[:, None]], axis=1)
+        if size + 1 == self.k:
+            self.found.append(supports)
+            return
+        for start in range(0, len(supports), self.batch):
+            if self.most is not None and sum(map(len, self.found)) >= self.most:
                 return
-            self._extend((*chosen, start + int(place)), grown[place])
+            part = slice(start, start + self.batch)
+            self._extend(supports[part], grown[before[part], added[part]])
