@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import time
 
 import numpy as np
 import pandas as pd
@@ -146,15 +145,22 @@ def test_early_stopping_returns_to_the_best_epoch_on_rows_held_out(estimator):
 def test_a_validation_set_is_watched_and_takes_the_place_of_rows_held_out():
     X, y = table()
     given = X[60:], y[60:], np.arange(30.0)
-    watched = make("classifier", epochs=12, learning_rate=0.05).fit(X[:60], y[:60], validation=given)
-    alone = make("classifier", epochs=12, learning_rate=0.05).fit(X[:60], y[:60])
+    model = make("classifier", epochs=12, learning_rate=0.05, n_iter_no_change=100)
+    watched = clone(model).set_params(early_stopping=False).fit(X[:60], y[:60], validation=given)
+    alone = clone(model).fit(X[:60], y[:60])
     np.testing.assert_array_equal(watched.predict_proba(X), alone.predict_proba(X))
     assert len(watched.validation_curve_) == 12
-    stopped = clone(watched).set_params(early_stopping=True, n_iter_no_change=100).fit(X[:60], y[:60], validation=given)
+    stopped = clone(model).fit(X[:60], y[:60], validation=given)
     np.testing.assert_allclose(stopped.validation_curve_, watched.validation_curve_)
     p = np.clip(stopped.predict_proba(given[0])[:, 1], 1e-12, 1 - 1e-12)
     loss = np.average(-np.log(np.where(given[1] == 1, p, 1 - p)), weights=given[2])
     assert loss == pytest.approx(min(watched.validation_curve_), rel=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "stops"), [(999, False), (1000, True)])
+def test_early_stopping_is_automatic_from_1000_rows_on(rows, stops):
+    X, y = table(rows=rows)
+    assert bool(make("classifier", epochs=2, batch_size=256).fit(X, y).validation_curve_) == stops
 
 
 def test_rows_are_held_out_of_each_class_alike():
@@ -207,14 +213,12 @@ def test_a_warm_start_refuses_other_classes():
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_time_limit_ends_training_within_a_step(estimator):
+def test_a_time_limit_ends_training(estimator):
     X, y = table(estimator)
-    model = make(estimator, epochs=10**9, time_limit=0.2)
-    begun = time.monotonic()
-    model.fit(X, y)
-    assert time.monotonic() - begun >= 0.2
-    assert 1 <= model.n_iter_ < 10**9
+    model = make(estimator, epochs=10**9, time_limit=0.05).fit(X, y)
+    assert model.n_iter_ < 10**9
     assert model.predict(X).shape == y.shape
+    assert clone(model).set_params(time_limit=1e-9).fit(X, y).n_iter_ == 0
 
 
 @pytest.mark.parametrize("members", [1, 2])

@@ -26,6 +26,8 @@ from elegans.tabular.stopping import Best
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 _ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
+_ENOUGH_TO_HOLD_OUT = 1000
+"""Rows from which on early stopping is automatic."""
 _CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
 """Settings that a training which goes on cannot change."""
 
@@ -53,7 +55,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         batch_size: rows a step.
         early_stopping: whether each member ends after ``n_iter_no_change`` epochs without a lower loss on validation
             rows, and returns to its best state. They are held out, in each class the same share, unless ``fit`` is
-            given some.
+            given some. ``auto``: where it is given some, or there are at least 1000 rows.
         validation_fraction: the share of rows held out.
         n_iter_no_change: the patience of early stopping, in epochs.
         n_members: how many networks are trained side by side, each with its own seed; they predict their average.
@@ -89,7 +91,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     weight_decay: float = 0.01
     epochs: int = 100
     batch_size: int = 256
-    early_stopping: bool = False
+    early_stopping: bool | str = "auto"
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
     n_members: int = 1
@@ -113,7 +115,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "epochs": [_AT_LEAST_ONE],
         "batch_size": [_AT_LEAST_ONE],
-        "early_stopping": ["boolean"],
+        "early_stopping": ["boolean", StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [_AT_LEAST_ONE],
         "n_members": [_AT_LEAST_ONE],
@@ -141,7 +143,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             y: what is to be predicted, shape (rows,), or (rows, targets) for a regressor.
             sample_weight: of the rows, or None; only their ratios count.
             validation: ``(X, y)`` or ``(X, y, sample_weight)`` whose loss is looked at after every epoch
-                (``validation_curve_``); ``early_stopping`` then holds no rows out. A pipeline's earlier steps do not
+                (``validation_curve_``); then no rows are held out. A pipeline's earlier steps do not
                 see them.
 
         Returns:
@@ -162,8 +164,11 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         weights = self._weighted(y, weights)
         if fresh:
             self._draw_seeds()
+        self._stops_early = self.early_stopping
+        if self.early_stopping == "auto":
+            self._stops_early = validation is not None or len(y) >= _ENOUGH_TO_HOLD_OUT
         held_out = None
-        if self.early_stopping and validation is None:
+        if self._stops_early and validation is None:
             train, test = self._hold_out(y)
             held_out = X[test], y[test], weights[test]
             X, y, weights = X[train], y[train], weights[train]
@@ -177,7 +182,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if self.early_stopping:
+        if self.early_stopping is True:
             raise ValueError("partial_fit does not support early_stopping=True")
         fresh = not hasattr(self, "networks_")
         X, y = self._rows(X, y, reset=fresh, least=1)
@@ -253,7 +258,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             )
         except KeyboardInterrupt:
             warnings.warn("Training interrupted by user.", stacklevel=3)
-        if watched is not None and watched.best is not None and self.early_stopping:
+        if watched is not None and watched.best is not None and self._stops_early:
             self.networks_ = watched.best
         if not all(np.isfinite(layer).all() for layer in self.networks_.layers):
             raise ValueError(
@@ -317,7 +322,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
     def _watched(self, rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Best:
         X, y, weights = rows
-        patience = self.n_iter_no_change if self.early_stopping else None
+        patience = self.n_iter_no_change if self._stops_early else None
         return Best(self._prepared(X), self._encoded(y), weights, patience)
 
     def _hold_out(self, y: np.ndarray) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
