@@ -44,7 +44,7 @@ def test_a_trained_network_is_certified_and_an_untrained_one_is_not():
     assert isinstance(found, el.MarginCertificate)
     assert found.complete
     assert found.ratio > 0.99
-    # what a penalty of 10^-4 lets a network reach is a multiple of the network of the largest margin
+    assert found.reachable == 1
     start = el.certify(el.train(trial(task, 40, steps=1)))
     assert not start.maximal
     assert len(start.failing_neurons) > 30
@@ -56,6 +56,14 @@ def test_a_group_of_whatever_kind_has_its_certificate():
         found = el.certify(el.train(trial(task, 24, steps=300)))
         assert found.problem.bound == theory.margin_game(task.group).value
         assert found.ratio < 1
+
+
+def test_a_group_reaches_what_its_penalty_allows_and_no_more():
+    found = el.certify(el.train(trial(el.GroupComposition(group="S3"), 24)))
+    assert found.reachable == theory.group_penalised_optimum(el.groups.Group.parse("S3"), 1e-4).ratio
+    assert found.ratio == pytest.approx(found.reachable, abs=0.01)
+    assert not found.maximal
+    assert f"allows {found.reachable:.6f}" in str(found)
 
 
 def test_constructions_are_certified_as_outcomes_and_as_weights():

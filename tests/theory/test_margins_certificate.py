@@ -170,6 +170,16 @@ def test_a_parity_with_a_neuron_of_the_other_sign_names_it():
     assert found.neurons[2] == pytest.approx(-1)
 
 
+@pytest.mark.parametrize(("outer", "gain"), [(1, 1), (2, 1), (3, 1), (6, 5**0.5), (np.inf, 5)])
+def test_norms_are_best_split_by_how_b_compares_with_the_degree(outer, gain):
+    assert theory.norm_split_gain(5, 3, outer) == pytest.approx(gain)
+    draws = np.abs(el.random.normal(el.random.stream(0, "probe"), np.arange(2000)[:, None], np.arange(5)).astype(float))
+    norms = np.vstack([np.eye(5)[:1], np.ones((1, 5)), draws])
+    values = ((norms / np.linalg.norm(norms, ord=outer, axis=1, keepdims=True)) ** 3).sum(axis=1)
+    assert values[:2].max() == pytest.approx(gain)
+    assert values.max() <= gain * (1 + 1e-12)
+
+
 def test_diagnostics_of_the_cyclic_construction_are_perfect():
     network = theory.cyclic_construction(11)
     frequencies, shares = theory.cyclic_main_frequencies(network.u)

@@ -1,6 +1,7 @@
 """Trained homogeneous networks, held against the largest margin that their task allows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,9 +16,14 @@ from elegans.theory.margins import (
     ParityWeights,
     certify_margin,
     cyclic_margin_problem,
+    cyclic_penalised_optimum,
     group_margin_problem,
+    group_penalised_optimum,
     parity_margin_problem,
+    parity_penalised_optimum,
 )
+from elegans.training import NormPenalty, Trial
+from elegans.training.optimisers import Descent
 from elegans.training.outcome import Outcome
 
 
@@ -51,7 +57,8 @@ def certify_outputs(
         task = source.trial.task if task is None else task
         if support is None and isinstance(task, SparseParity):
             support = [int(place) for place in task.draw(source.trial.key("task"))]
-        return certify_margin(_weights(source, task), _problem(task, support), tolerance=tolerance)
+        certificate = certify_margin(_weights(source, task), _problem(task, support), tolerance=tolerance)
+        return replace(certificate, reachable=_reachable(source.trial, task))
     except TheoryError as error:
         raise CertificateError(str(error)) from error
 
@@ -72,6 +79,26 @@ def _problem(task: Task, support: Sequence[int] | None) -> MarginProblem:
         "a network with several outputs must have learned addition mod p, composition in a group, or a sparse parity: "
         f"task={task.kind!r}"
     )
+
+
+def _reachable(trial: Trial, task: Task) -> float | None:
+    """Return the ratio of the best network under a trial's penalty, where its norm is the one that margins are of."""
+    training, degree = trial.training, trial.model.homogeneity
+    plain = isinstance(training, Descent) and not training.weight_decay and not training.layers
+    penalty = training.penalty if isinstance(training, Descent) and plain else None
+    if not isinstance(penalty, NormPenalty) or degree is None or not penalty.strength:
+        return None
+    outer, exponent = penalty.exponents(trial.model)
+    if penalty.inner != 2 or outer != degree:
+        return None
+    if isinstance(task, SparseParity):
+        best = parity_penalised_optimum(task.k, penalty.strength, exponent)
+    elif isinstance(task, ModularAddition):
+        best = cyclic_penalised_optimum(task.p, penalty.strength, exponent)
+    else:
+        assert isinstance(task, GroupComposition)
+        best = group_penalised_optimum(task.group, penalty.strength, exponent)
+    return best.ratio if best.mass else None
 
 
 def _weights(outcome: Outcome, task: Task) -> HomogeneousWeights:

@@ -85,6 +85,7 @@ from elegans.theory.margins.problems import (
     MarginProblem,
     cyclic_margin_problem,
     group_margin_problem,
+    norm_split_gain,
     pair_margin_problem,
     parity_margin_problem,
 )
@@ -163,6 +164,7 @@ __all__ = [
     "margin_subsets",
     "mass_shares",
     "matched_transform",
+    "norm_split_gain",
     "normalised_margin",
     "pair_margin_problem",
     "parity_construction",

@@ -38,6 +38,8 @@ class MarginCertificate:
         judged: which neurons are not negligible.
         worst_example: the number of an example of the smallest margin.
         tolerance: by how much each may fall short.
+        reachable: the ratio of the best network under the penalty that it was trained with, or None where that is not
+            known.
     """
 
     problem: MarginProblem
@@ -53,6 +55,7 @@ class MarginCertificate:
     judged: Int64[np.ndarray, " judged"]
     worst_example: int
     tolerance: float
+    reachable: float | None = None
 
     @property
     def failing_neurons(self) -> Int64[np.ndarray, " failing"]:
@@ -113,6 +116,8 @@ class MarginCertificate:
             f"by examples {self.example_loss:.2e}"
         )
         notes = [] if self.warning is None else [self.warning]
+        if self.reachable is not None:
+            notes.append(f"the penalty that it was trained with allows {self.reachable:.6f}")
         return "\n  ".join([head, *self.failures, *notes])
 
 

@@ -43,7 +43,12 @@ def characters_of(group: Group) -> CharacterTable:
 
 def conjugate_irreps(group: Group) -> Int64[np.ndarray, " irreps"]:
     """Return the place of each irrep's complex conjugate; a real character's is its own."""
-    return conjugates(group.characters)
+    return _largest((group.characters * group.class_sizes) @ group.characters.T)
+
+
+def inverse_classes(group: Group) -> Int64[np.ndarray, " classes"]:
+    """Return the place of the class of inverses of each conjugacy class."""
+    return _largest(group.characters.T @ group.characters)
 
 
 def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.ndarray, "*many irreps"]:
@@ -53,6 +58,6 @@ def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.
     return np.where(partners >= places, both, 0.0)
 
 
-def conjugates(rows: Num[np.ndarray, "rows columns"]) -> Int64[np.ndarray, " rows"]:
-    """Return the place of each row's complex conjugate among the rows."""
-    return np.array([int(np.abs(rows - row.conj()).max(axis=1).argmin()) for row in rows])
+def _largest(overlaps: Num[np.ndarray, "count count"]) -> Int64[np.ndarray, " count"]:
+    """Return the place of each row's only entry that is not 0, by the orthogonality of characters."""
+    return np.asarray(overlaps.real.argmax(axis=1))

@@ -11,13 +11,14 @@ values: either costs a factor sqrt(2) against a real irrep of the same dimension
 import itertools
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float
 
 from elegans.groups import Group
 from elegans.theory.domain import require
-from elegans.theory.margins.characters import CharacterTable, characters_of, conjugates, folded
+from elegans.theory.margins.characters import CharacterTable, characters_of, folded, inverse_classes
 
 LARGEST_CLASSES = 11
 """The largest number of classes whose pairs of subsets are all tried: 184 755 systems."""
@@ -76,9 +77,14 @@ def margin_game(group: Group) -> MarginGame:
     Raises:
         TheoryError: the trivial group.
     """
+    require(group.order >= 2, "a group must have two elements", order=group.order)
+    return _solved(group)
+
+
+@lru_cache(maxsize=256)
+def _solved(group: Group) -> MarginGame:
     from scipy.optimize import linprog
 
-    require(group.order >= 2, "a group must have two elements", order=group.order)
     payoff = margin_payoffs(group)[1:, 1:]
     scale, count = payoff.max(), len(payoff)
     # variables: the shares, then the value; minimise its negative under value <= payoff of every class
@@ -95,11 +101,14 @@ def margin_game(group: Group) -> MarginGame:
         raise ArithmeticError(f"the linear program of {group.name} must be solved: {found.message}")
     shares, weights = np.append(0.0, found.x[:count]), np.append(0.0, -found.ineqlin.marginals)
     shares = folded(group, shares)
-    weights = (weights + weights[conjugates(group.characters.T)]) / (2 * weights.sum())
+    weights = (weights + weights[inverse_classes(group)]) / (2 * weights.sum())
+    tau = weights / group.class_sizes
+    for shared in (shares, tau):
+        shared.setflags(write=False)
     return MarginGame(
         value=float(found.x[count] * scale),
         shares=shares,
-        weighting=weights / group.class_sizes,
+        weighting=tau,
         irreps=_named(tuple(irrep.name for irrep in group.irreps), shares > _LEAST),
         classes=_named(group.class_names, weights > _LEAST),
     )

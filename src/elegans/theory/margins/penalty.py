@@ -29,6 +29,7 @@ from elegans.theory.margins.groups import group_weighting
 from elegans.theory.margins.parity import parity_maximum_margin
 
 _MASSES = 200
+_STEPS = 20_000
 _DEEPEST = 1e-40
 """The smallest multiplier tried, as a share of the threshold."""
 
@@ -137,13 +138,14 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
         TheoryError: a penalty or exponent that is not positive, or the trivial group.
     """
     partners, payoff, sizes = conjugate_irreps(group), margin_payoffs(group)[:, 1:], group.class_sizes[1:].astype(float)
-    gamma = margin_game(group).value
+    game = margin_game(group)
     chosen = np.flatnonzero(np.arange(len(partners)) <= partners)[1:]  # of an irrep and its conjugate, one
 
     def at(multiplier: float) -> PenalisedOptimum:
         masses = np.zeros(len(payoff))
-        masses[chosen] = _best_masses(payoff[chosen], sizes, multiplier)
-        return _group_optimum(masses, payoff, sizes, gamma)
+        level = math.log(max(2.0, game.value / multiplier))
+        masses[chosen] = _best_masses(payoff[chosen], sizes, multiplier, level / game.value * game.shares[chosen])
+        return _group_optimum(masses, payoff, sizes, game.value)
 
     return _best(at, group_penalty_threshold(group), penalty, exponent / 3)
 
@@ -249,7 +251,7 @@ def _group_optimum(masses: np.ndarray, payoff: np.ndarray, sizes: np.ndarray, ga
     )
 
 
-def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float) -> np.ndarray:
+def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float, start: np.ndarray) -> np.ndarray:
     """Return how much mass each irrep gets, by an active set of Lawson and Hanson's kind.
 
     Irreps enter one by one where the loss falls fastest; within the set Newton's method finds the minimum, and an irrep
@@ -257,8 +259,8 @@ def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float) -> np
     """
     scale = payoff.max()
     unit, level = payoff / scale, multiplier / scale
-    masses = np.zeros(len(unit))
-    inside = np.zeros(len(unit), bool)
+    inside = start > 0
+    masses = _settle(unit, sizes, level, scale * start, inside)
     for _ in range(50 * len(unit)):
         slopes = level - unit @ _softmax(unit, sizes, masses)
         slopes[inside] = 0
@@ -270,36 +272,33 @@ def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float) -> np
 
 
 def _settle(unit: np.ndarray, sizes: np.ndarray, level: float, masses: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the best masses of the irreps inside, and take out those that end at 0."""
-    while True:
-        target = _newton(unit[inside], sizes, level, masses[inside])
-        if target.min() > 0:
-            masses = masses.copy()
-            masses[inside] = target
-            return masses
-        now = masses[inside]
-        falls = target <= 0
-        step = float((now[falls] / (now[falls] - target[falls])).min())
-        moved = now + step * (target - now)
+    """Return the best masses of the irreps inside, by damped Newton steps, and take out those that come to 0.
+
+    No margin moves by more than 1/4 a step, so that every step lowers the loss: its curvature changes by no more than
+    a factor exp(1/2) on the way. What has left is not needed until all others are at their best without it.
+    """
+    last = math.inf
+    for _ in range(_STEPS):
+        if not inside.any():
+            return np.zeros_like(masses)
+        rows, now = unit[inside], masses[inside]
+        chance = _softmax(rows, sizes, now)
+        pull = rows @ chance
+        step = -np.linalg.solve((rows * chance) @ rows.T - np.outer(pull, pull), level - pull)
+        reach = float(np.abs(step @ rows).max())
+        step *= min(1.0, 0.25 / max(reach, 1e-300))
+        falls = now + step <= 0
+        if falls.any():
+            step *= (now[falls] / -step[falls]).min()
+        moved = now + step
         moved[falls & (moved <= 1e-13 * moved.max())] = 0
         masses = np.zeros_like(masses)
         masses[inside] = moved
         inside &= masses > 0
-
-
-def _newton(rows: np.ndarray, sizes: np.ndarray, level: float, start: np.ndarray) -> np.ndarray:
-    """Return the minimum of ln(1 + sum_C |C| exp(-(x rows)_C)) + level sum x over all x, by damped Newton steps."""
-    x = start
-    for _ in range(400):
-        chance = _softmax(rows, sizes, x)
-        slope = level - rows @ chance
-        curvature = (rows * chance) @ rows.T - np.outer(rows @ chance, rows @ chance)
-        step = -np.linalg.solve(curvature, slope)
-        reach = float(np.abs(step @ rows).max())  # margins move by no more than 1: exponentials stay close to parabolas
-        x = x + step * min(1.0, 1 / reach) if reach else x
-        if reach < 1e-12 * max(1.0, float(np.abs(x @ rows).max())):
-            return x
-    return x
+        if not falls.any() and reach < 1e-6 and reach >= last / 2:  # rounding: before, steps were squared
+            return masses
+        last = reach
+    raise ArithmeticError(f"Newton's method must settle: multiplier={level}, irreps={inside.sum()}")  # pragma: no cover
 
 
 def _softmax(rows: np.ndarray, sizes: np.ndarray, x: np.ndarray) -> np.ndarray:

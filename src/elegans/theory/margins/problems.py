@@ -158,6 +158,28 @@ def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None
     return MarginProblem("these labels of pairs", 3, flat, tau, q, bound, False)
 
 
+def norm_split_gain(width: int, degree: int, outer: float) -> float:
+    """Return how much more than one neuron several of the best ones make of a norm L_{a,b} of 1.
+
+    With b = nu any split of the mass among best neurons is as good, which leaves the freedom to combine them; below it
+    all of the norm is on one neuron, above it all have the same.
+
+    Formula: max_{||n||_b <= 1} sum_i n_i^nu = 1 for b <= nu, width^(1 - nu/b) for b > nu.
+    Source: derived here, for the thesis' Lemma 7.5.
+
+    Args:
+        width: the number of neurons, at least 1.
+        degree: nu.
+        outer: b, at least 1.
+
+    Raises:
+        TheoryError: a number out of range.
+    """
+    require(width >= 1, "width must be at least 1", width=width)
+    require(degree >= 1 and outer >= 1, "degree and outer must be at least 1", degree=degree, outer=outer)
+    return float(width ** max(0.0, 1 - degree / outer))
+
+
 def _payoff(labels: np.ndarray, weighting: np.ndarray, sampling: np.ndarray) -> np.ndarray:
     right = -weighting
     right[np.arange(len(labels)), labels] += 1
