@@ -10,10 +10,11 @@ the corrected one is the default and the printed one has a name, ``form="printed
 
 import sys
 
-from elegans.theory import attention, biased, margins, progress, sparse, xor
+from elegans.theory import attention, biased, chains, margins, progress, sparse, xor
 from elegans.theory.attention import *  # noqa: F403
 from elegans.theory.biased import *  # noqa: F403
 from elegans.theory.catalogue import Calculator, entries
+from elegans.theory.chains import *  # noqa: F403
 from elegans.theory.margins import *  # noqa: F403
 from elegans.theory.progress import *  # noqa: F403
 from elegans.theory.sparse import *  # noqa: F403
@@ -22,6 +23,7 @@ from elegans.theory.xor import *  # noqa: F403
 __all__ = ["Calculator", "catalogue"]
 __all__ += attention.__all__
 __all__ += biased.__all__
+__all__ += chains.__all__
 __all__ += margins.__all__
 __all__ += progress.__all__
 __all__ += sparse.__all__
