@@ -10,7 +10,20 @@ from pathlib import Path
 
 from benchmarks import page, record
 
-NAMES = ("start", "overhead", "models", "probes", "subnormals", "peak", "steps", "pairs", "projection", "trace", "tabular", "tables")
+NAMES = (
+    "start",
+    "overhead",
+    "models",
+    "probes",
+    "subnormals",
+    "peak",
+    "steps",
+    "pairs",
+    "projection",
+    "trace",
+    "tabular",
+    "tables",
+)
 RESULTS = Path("benchmarks/results")
 COARSE = Path("build/benchmarks")
 CORES = 2
