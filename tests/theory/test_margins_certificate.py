@@ -61,7 +61,7 @@ def test_a_neuron_of_a_wrong_phase_is_named_and_no_other():
     assert found.neurons[5] == pytest.approx(np.cos(2 * np.pi / 11))
     assert not found.best_neurons
     assert not found.equal_margins
-    assert "1 of 40 neurons are not the best: 5 (0.8413)" in str(found)
+    assert "1 of 40 neurons, 2.50% of the mass, are not the best: 5 (0.8413)" in str(found)
 
 
 def test_a_missing_frequency_costs_the_margin_and_no_neuron():
