@@ -99,15 +99,14 @@ class MarginCertificate:
         worst, failing = self.worst_example, self.failing_neurons
         named = ", ".join(f"{place} ({self.neurons[place]:.4f})" for place in failing[:_NAMED])
         more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
-        share = self.weights_of_neurons[failing].sum()
+        count = (
+            f"{len(failing)} of {len(self.judged)} neurons, {self.weights_of_neurons[failing].sum():.2%} of the mass,"
+        )
         lines = [
             (self.maximal, f"normalised margin is {self.ratio:.4f} of the largest: example {worst} is the worst"),
             (self.equal_margins, f"margins differ by {self.spread:.4f} of gamma*: not all examples are on the margin"),
             (self.tied_labels, f"weighed wrong logits differ by {self.tie_gap:.4f} of gamma* from the top one (C.1)"),
-            (
-                self.best_neurons,
-                f"{len(failing)} of {len(self.judged)} neurons, {share:.2%} of the mass, are not the best: {named}{more}",
-            ),
+            (self.best_neurons, f"{count} are not the best: {named}{more}"),
         ]
         return [line for holds, line in lines if not holds]
 
