@@ -106,7 +106,7 @@ _HOMES = {
         "train",
     ),
     "sweeps": ("Store", "Sweep", "grid", "run"),
-    "tabular": ("SparseMLPClassifier", "SparseMLPRegressor"),
+    "tabular": ("Forest", "SparseMLPClassifier", "SparseMLPRegressor", "Table", "TabularNetwork"),
     "analysis": ("Contour", "trace_frontier"),
     "probes": ("Probe", "Snapshot"),
     "certificates": ("Certificate", "MarginCertificate", "ReadOut", "Spectrum", "certify", "read_out", "spectrum"),
