@@ -275,6 +275,15 @@ def test_entries_of_irreps_are_an_orthogonal_basis():
     np.testing.assert_allclose(basis @ basis.T, np.diag(lengths), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["S4", "D5", "A5"])
+def test_entries_of_irreps_sum_over_classes_to_multiples_of_the_identity(name):
+    group = Group.parse(name)
+    for irrep in group.irreps:
+        for place, members in enumerate(group.classes):
+            size = len(members) * irrep.character[place] / irrep.dimension
+            np.testing.assert_allclose(irrep.matrices[members].sum(axis=0), size * np.eye(irrep.dimension), atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "rule"),
     [
