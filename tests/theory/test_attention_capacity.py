@@ -1,4 +1,4 @@
-"""Covers, capacities and generalisation bounds of attention: against optimisers, integrals, brute force and each other."""
+"""Covers, capacities and generalisation bounds of attention: against optimisers, integrals and brute force."""
 
 import math
 
@@ -223,7 +223,7 @@ def test_one_head_shatters_log_many_sequences(T):
     labelings, counts = np.unique(witness.labelings, axis=0, return_counts=True)
     assert len(labelings) == 2**inputs
     assert np.array_equal(witness.labelings, (np.arange(T)[:, None] >> np.arange(inputs)) & 1)
-    if T == 2**inputs:
+    if 2**inputs == T:
         assert (counts == 1).all()
 
 

@@ -1,4 +1,4 @@
-"""Constructed attention computes sparse Boolean functions on all inputs, with the errors and norms that theory states."""
+"""Constructed attention computes sparse Boolean functions on all inputs, with the stated errors and norms."""
 
 import itertools
 import math
@@ -263,7 +263,7 @@ def test_the_memoriser_is_exact_in_the_ball_and_no_further_than_it_must_be():
     corners = np.array(list(itertools.product((-1, 0, 0.3, 1), repeat=2)))
     for shift in corners:
         assert made(points + delta * shift) == pytest.approx(values, abs=1e-12)
-    assert made(points + [[3 * delta, 3 * delta]])[3] == 0
+    assert made(points + 3 * delta)[3] == 0
     one = attention.memoriser([[0.0], [1.0]], [1.0, 5.0], 0.25)
     x = np.linspace(-1, 2, 301)
     inside = (np.abs(x) <= 0.25) | (np.abs(x - 1) <= 0.25)

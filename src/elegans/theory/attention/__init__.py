@@ -40,6 +40,7 @@ from elegans.theory.attention.generalisation import (
     rademacher_bound,
     risk_gap,
 )
+from elegans.theory.attention.losses import correlation_loss, logistic_loss
 from elegans.theory.attention.measures import (
     AttentionNorms,
     AttentionShare,
@@ -132,6 +133,7 @@ __all__ = [
     "block_lipschitz",
     "code_coherence",
     "construct",
+    "correlation_loss",
     "cover_allocation",
     "depth_amplification",
     "depth_capacity",
@@ -149,6 +151,7 @@ __all__ = [
     "implied_score_gap",
     "input_change_bound",
     "linear_cover",
+    "logistic_loss",
     "matrix_cover",
     "memoriser",
     "memoriser_bump",
