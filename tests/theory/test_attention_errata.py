@@ -125,9 +125,9 @@ def test_7_the_printed_deep_capacity_has_factors_that_the_proof_does_not_give():
     assert corrected[0] == corrected[1]  # d only within log(d m T)
     assert printed[1] > 50 * printed[0] > corrected[0]
     # and it lacks B_w before the blocks: with it tenfold the scores move tenfold, the capacity a hundredfold
-    for form, factor in (("corrected", 100), ("printed", 100)):
+    for form in ("corrected", "printed"):
         sizes = [attention.depth_capacity(blocks, B_w, 1000, d=10, k=2, form=form) for B_w in (1.0, 10.0)]
-        assert (sizes[1] / sizes[0] == pytest.approx(factor)) == (form == "corrected")
+        assert (sizes[1] == pytest.approx(100 * sizes[0])) == (form == "corrected")
 
 
 def test_7_spectral_norms_of_one_do_not_remove_the_exponent():
@@ -181,8 +181,9 @@ def test_11_the_printed_recipe_fails_where_positions_are_not_orthogonal():
         printed.append(attention.selection_error(heads, support))
         larger.append(attention.selection_error(heads._replace(query=scale * heads.query), support))
         dual.append(attention.selection_error(attention.selection_heads(codes, support, gamma=gamma), support))
-    assert max(printed) > gamma / 4 and max(dual) < gamma / 20
-    assert (np.array(larger) > printed).all() and min(larger) > gamma / 4
+    assert sum(error > gamma / 4 for error in printed) == sum(error > gamma / 4 for error in larger) == 3
+    assert (np.array(larger) > 1.5 * np.array(printed)).all()
+    assert max(dual) < gamma / 20
 
 
 def test_11_two_positions_are_never_unequal():
