@@ -161,7 +161,7 @@ def certify_margin(
     payoffs = unit.payoffs(problem.payoff)
     mass = unit.norms**unit.degree
     expected, total = float(q @ margins), float(payoffs.sum())
-    weighed = np.where(problem.weighting[sampled] > _weight_floor(problem), wrong[sampled], np.inf)
+    weighed = np.where(problem.weighting[sampled] > 0, wrong[sampled], np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = payoffs / mass / bound
     return MarginCertificate(
@@ -179,8 +179,3 @@ def certify_margin(
         worst_example=int(margins.argmin()),
         tolerance=tolerance,
     )
-
-
-def _weight_floor(problem: MarginProblem) -> float:
-    """Return below what a weight is the rounding of a linear program."""
-    return 1e-9 * float(problem.weighting.max())

@@ -23,7 +23,7 @@ from elegans.theory.margins.characters import CharacterTable, characters_of, fol
 LARGEST_CLASSES = 11
 """The largest number of classes whose pairs of subsets are all tried: 184 755 systems."""
 _LEAST = 1e-9
-"""Below this share or weight an irrep or class counts as unused."""
+"""Below this share or weight an irrep or class is unused, and the rest a linear program's rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +99,9 @@ def _solved(group: Group) -> MarginGame:
     )
     if not found.success:  # pragma: no cover
         raise ArithmeticError(f"the linear program of {group.name} must be solved: {found.message}")
-    shares, weights = np.append(0.0, found.x[:count]), np.append(0.0, -found.ineqlin.marginals)
-    shares = folded(group, shares)
-    weights = (weights + weights[inverse_classes(group)]) / (2 * weights.sum())
+    shares = folded(group, _split(np.append(0.0, found.x[:count])))
+    weights = _split(np.append(0.0, -found.ineqlin.marginals))
+    weights = (weights + weights[inverse_classes(group)]) / 2
     tau = weights / group.class_sizes
     for shared in (shares, tau):
         shared.setflags(write=False)
@@ -109,8 +109,8 @@ def _solved(group: Group) -> MarginGame:
         value=float(found.x[count] * scale),
         shares=shares,
         weighting=tau,
-        irreps=_named(tuple(irrep.name for irrep in group.irreps), shares > _LEAST),
-        classes=_named(group.class_names, weights > _LEAST),
+        irreps=_named(tuple(irrep.name for irrep in group.irreps), shares > 0),
+        classes=_named(group.class_names, weights > 0),
     )
 
 
@@ -217,6 +217,12 @@ def _solution(
         shares=shares,
         value=float(shares @ payoff[np.ix_(rows, columns)] @ weights),
     )
+
+
+def _split(parts: np.ndarray) -> np.ndarray:
+    """Return parts of 1, without what a linear program leaves of those that are 0."""
+    kept = np.where(parts > _LEAST, parts, 0.0)
+    return np.asarray(kept / kept.sum())
 
 
 def _named(names: tuple[str, ...], used: np.ndarray) -> tuple[str, ...]:
