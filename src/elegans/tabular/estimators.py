@@ -39,8 +39,8 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     Each first-layer neuron begins by reading s random features, where a dense network's reads all of them: a wide
     layer then holds neurons that happen to read the right few.
 
-    Source: Edelman, Goel, Kakade, Malach and Zhang, "Pareto Frontiers in Neural Feature Learning: Data, Compute, Width,
-    and Luck" (2023), section 4.2 and appendix C.3, for width, depth and sparse initialisation; the defaults are ours.
+    Source: Pareto frontiers, section 4 and appendix C.3, for width, depth and sparse initialisation; the defaults are
+    ours.
 
     Args:
         width: the number of neurons of each hidden layer.
@@ -50,7 +50,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
         optimiser: ``adamw`` or ``sgd``.
         learning_rate: of every step.
-        weight_decay: of weights and biases.
+        weight_decay: of weights and biases: each step multiplies them by 1 - learning_rate x weight_decay.
         epochs: passes over the rows.
         batch_size: rows a step.
         early_stopping: whether each member ends after ``n_iter_no_change`` epochs without a lower loss on validation
@@ -88,7 +88,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     init_layers: str = "first"
     optimiser: str = "adamw"
     learning_rate: float = 1e-3
-    weight_decay: float = 0.01
+    weight_decay: float = 1.0
     epochs: int = 100
     batch_size: int = 256
     early_stopping: bool | str = "auto"
