@@ -14,7 +14,7 @@ from elegans.app import bench
 from elegans.cli import app, main
 from elegans.sweeps.grid import EXAMPLE
 
-COMMANDS = ["list", "run", "train", "sweep", "status", "export", "doctor", "bench"]
+COMMANDS = ["list", "run", "train", "sweep", "status", "export", "doctor", "bench", "theory"]
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
 
 

@@ -387,3 +387,28 @@ def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
         _say(f"multiply-add peak, {measured['cores']} cores at once: {measured['peak_gflops']:.0f} GFLOP/s")
         _say("(a step counts as 4 x batch x n x width operations; the fused engine adds up signs with fewer)")
     return Exit.WELL
+
+
+@app.command(epilog="Example: elegans theory information_bits n=50 k=3")
+def theory(
+    name: Annotated[str | None, typer.Argument(help="A calculator's name, or a part of names.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGUMENT=VALUE...", help="Evaluate it: numbers, fractions or text.")
+    ] = None,
+) -> int:
+    """List what is proved: calculators, with their arguments, formulas and sources.
+
+    With arguments, print the value of one.
+    """
+    from elegans.cli.calculators import described, evaluate, matching, usage
+
+    if name is not None and values:
+        lines = evaluate(name, values)
+    else:
+        entries = matching(name)
+        lines = [line for entry in entries for line in described(entry)]
+        if len(entries) == 1:
+            lines.append(f"  {'call':8} {usage(entries[0])}")
+    for line in lines:
+        _say(line)
+    return Exit.WELL

@@ -1,0 +1,151 @@
+"""From what was typed after ``elegans theory`` to entries of the catalogue and to values of calculators."""
+
+import dataclasses
+import difflib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from elegans import theory
+from elegans.cli.options import literal
+from elegans.component import suggest
+from elegans.errors import TheoryError
+from elegans.theory import Calculator
+
+_PLAIN = (int, float, str, bool, Fraction)
+"""What a value that was typed may become."""
+
+
+def matching(part: str | None) -> list[Calculator]:
+    """Return the calculators whose name contains a text, all without one; the one alone whose name it is.
+
+    Raises:
+        TheoryError: there is none; the nearest is suggested.
+    """
+    known = theory.catalogue()
+    found = [entry for entry in known if part is None or part in entry.name]
+    exact = [entry for entry in found if entry.name == part]
+    if not found:
+        near = difflib.get_close_matches(str(part), [entry.name for entry in known], n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}?" if near else "`elegans theory` lists all"
+        raise TheoryError(f"unknown calculator {part!r}; {hint}")
+    return exact or found
+
+
+def described(entry: Calculator) -> list[str]:
+    """Return the lines that say what a calculator computes."""
+    lines = [f"{entry.name}{entry.signature}"]
+    lines += [f"  {title:8} {getattr(entry, title)}" for title in ("summary", "formula", "source")]
+    return lines
+
+
+def usage(entry: Calculator) -> str:
+    """Return how a calculator is evaluated here, or what it needs that cannot be typed."""
+    parameters = inspect.signature(_function(entry.name)).parameters.values()
+    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    if lacking := _lacking(entry.name):
+        return f"from Python alone: {', '.join(lacking)} must be more than a number or a text"
+    return " ".join(["elegans theory", entry.name, *(f"{name}=…" for name in needed)])
+
+
+def evaluate(name: str, given: Sequence[str]) -> list[str]:
+    """Return the lines of a calculator's value.
+
+    Args:
+        name: a calculator's name, in full.
+        given: its arguments, each as ``name=value``: numbers, fractions such as 1/2, or text.
+
+    Raises:
+        TheoryError: an argument that is unknown, missing, or none of these; or what the calculator refuses.
+    """
+    entry = matching(name)[0]
+    if entry.name != name:
+        raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; {entry.name!r} is one")
+    if lacking := _lacking(name):
+        raise TheoryError(f"{name} must be called from Python: {lacking[0]} is no number and no text")
+    function, values = _function(name), {}
+    hints, parameters = typing.get_type_hints(function), inspect.signature(function).parameters
+    for word in given:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise TheoryError(f"an argument must be name=value, as in n=50: {word!r}")
+        if key not in parameters:
+            raise TheoryError(f"{name} has no argument {key!r}{suggest(key, list(parameters))}")
+        values[key] = _read(key, text, hints.get(key))
+    for key, parameter in parameters.items():
+        if key not in values and parameter.default is parameter.empty:
+            raise TheoryError(f"{name} needs {key!r}: {name}{entry.signature}")
+    try:
+        return _shown(function(**values))
+    except ArithmeticError as error:
+        raise TheoryError(f"{name} has no value that can be computed here: {error}") from None
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return typing.cast(Callable[..., Any], getattr(theory, name))
+
+
+def _lacking(name: str) -> list[str]:
+    """Return the required arguments that are neither numbers nor text."""
+    function = _function(name)
+    hints = typing.get_type_hints(function)
+    parameters = inspect.signature(function).parameters.items()
+    return [key for key, one in parameters if one.default is one.empty and not _allowed(hints.get(key))]
+
+
+def _allowed(annotation: Any) -> set[Any]:
+    """Return the plain types, and the words of a Literal, that an annotation takes."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return set().union(*(_allowed(option) for option in typing.get_args(annotation)))
+    if typing.get_origin(annotation) is typing.Literal:
+        return set(typing.get_args(annotation))
+    return {annotation} if annotation in _PLAIN else set()
+
+
+def _read(key: str, text: str, annotation: Any) -> Any:
+    """Return a typed value as an argument takes it."""
+    allowed = _allowed(annotation)
+    if not allowed:
+        raise TheoryError(f"{key} must be given from Python: it is no number and no text")
+    words = sorted(word for word in allowed if isinstance(word, str))
+    if words and str not in allowed:
+        if text not in words:
+            raise TheoryError(f"{key} must be one of {', '.join(words)}: {key}={text!r}")
+        return text
+    if str in allowed:
+        return text
+    value = Fraction(text) if re.fullmatch(r"-?\d+/[1-9]\d*", text) else literal(text)
+    if bool in allowed and isinstance(value, bool):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        raise TheoryError(f"{key} must be a number: {key}={text!r}")
+    return _number(key, text, value, allowed)
+
+
+def _number(key: str, text: str, value: Any, allowed: set[Any]) -> Any:
+    """Return a number as the kind that an argument takes: whole where it must be, exact where it may be."""
+    if float in allowed or Fraction in allowed:
+        return value if Fraction in allowed or not isinstance(value, Fraction) else float(value)
+    if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+        raise TheoryError(f"{key} must be a whole number: {key}={text!r}")
+    return int(value)
+
+
+def _shown(value: Any) -> list[str]:
+    """Return a value as lines: a record's fields one below the other, fractions with their decimals."""
+    if dataclasses.is_dataclass(value):
+        fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    elif hasattr(value, "_asdict"):
+        fields = list(value._asdict().items())
+    elif isinstance(value, Fraction) and value.denominator > 1:
+        return [f"{value} = {float(value):.10g}" if value.denominator < 10**12 else f"{float(value):.10g}"]
+    elif isinstance(value, tuple):
+        return [", ".join(line for part in value for line in _shown(part))]
+    else:
+        return [f"{value:.10g}" if isinstance(value, float) else str(value)]
+    width = max(len(name) for name, _ in fields)
+    return [f"{name:{width}}  {line}" for name, part in fields for line in _shown(part)]

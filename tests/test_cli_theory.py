@@ -1,0 +1,102 @@
+"""``elegans theory``: the catalogue in the terminal, and values of calculators."""
+
+import pytest
+
+from elegans import theory
+from elegans.cli import main
+
+
+@pytest.fixture
+def elegans(capsys):
+    """Run a command line; return its exit code, output and error output."""
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_every_calculator_is_listed_with_formula_and_source(elegans):
+    code, out, _ = elegans("theory")
+    assert code == 0
+    lines = out.splitlines()
+    catalogue = theory.catalogue()
+    assert len(lines) == 4 * len(catalogue)
+    for place, entry in enumerate(catalogue):
+        titles = [f"  summary  {entry.summary}", f"  formula  {entry.formula}", f"  source   {entry.source}"]
+        assert lines[4 * place : 4 * place + 4] == [f"{entry.name}{entry.signature}", *titles]
+
+
+def test_a_part_of_a_name_filters(elegans):
+    code, out, _ = elegans("theory", "capacity")
+    assert code == 0
+    named = [line.partition("(")[0] for line in out.splitlines() if not line.startswith(" ")]
+    assert named == sorted(entry.name for entry in theory.catalogue() if "capacity" in entry.name)
+    assert "head_capacity" in named
+
+
+def test_one_calculator_says_how_it_is_called(elegans):
+    _, out, _ = elegans("theory", "information_bits")
+    assert out.splitlines()[-1] == "  call     elegans theory information_bits n=… k=…"
+    _, out, _ = elegans("theory", "depth_capacity")
+    assert "from Python alone: blocks must be more than a number or a text" in out
+    assert out.count("source") == 1  # depth_capacity_simplified is not shown: the name is one in full
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["information_bits", "n=50", "k=3"], ["14.25856603"]),
+        (["p_good_over", "n=50", "k=2", "s=9"], ["36/1225 = 0.0293877551"]),
+        (["information_bits", "n=1e3", "k=2"], [f"{theory.information_bits(1000, 2):.10g}"]),
+        (["support_agreement", "function=and", "k=3", "overlap=2", "p=1/2"], ["7/8 = 0.875"]),
+        (["linear_cover", "norm=1", "input_norm=1", "points=1000", "epsilon=0.1"], ["40818.90234"]),
+        (["selection_norms", "T=8", "s=2", "gamma=1", "encoding=bag", "form=printed"], None),
+        (["memoriser_units", "s=3"], ["96, 16"]),
+        (["attention_pdim_bound", "T=100"], ["6"]),
+    ],
+)
+def test_calculators_are_evaluated(elegans, arguments, lines):
+    code, out, err = elegans("theory", *arguments)
+    assert (code, err) == (0, "")
+    if lines is None:
+        found = dict(line.split() for line in out.splitlines())
+        wanted = theory.selection_norms(8, 2, 1, "bag", form="printed")._asdict()
+        assert {name: float(value) for name, value in found.items()} == pytest.approx(wanted)
+    else:
+        assert out.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["hed_capacity"], "unknown calculator 'hed_capacity'; did you mean 'head_capacity'?"),
+        (["zzzzzz"], "unknown calculator 'zzzzzz'; `elegans theory` lists all"),
+        (
+            ["information", "n=5"],
+            "a calculator must be named in full to be evaluated: 'information'; 'information_bits'",
+        ),
+        (["information_bits", "n=50"], "information_bits needs 'k': information_bits(n, k)"),
+        (["information_bits", "n=50", "k"], "an argument must be name=value, as in n=50: 'k'"),
+        (["information_bits", "n=50", "kk=3"], "information_bits has no argument 'kk'; did you mean 'k'?"),
+        (["information_bits", "n=fifty", "k=3"], "n must be a number: n='fifty'"),
+        (["information_bits", "n=50.5", "k=3"], "n must be a whole number: n='50.5'"),
+        (["information_bits", "n=inf", "k=3"], "n must be a whole number: n='inf'"),
+        (["information_bits", "n=true", "k=3"], "n must be a number: n='true'"),
+        (["information_bits", "n=3", "k=50"], "k must be at most n (an (n, k)-parity): k=50, n=3"),
+        (["depth_capacity", "readout=1"], "depth_capacity must be called from Python: blocks is no number and no text"),
+        (
+            ["head_capacity", "value_rows=1", "value=1", "merged_rows=1", "points=9", "form=pritned"],
+            "form must be one of corrected, printed, printed-main, unit-query: form='pritned'",
+        ),
+        (
+            ["support_agreement", "function=adn", "k=3", "overlap=1"],
+            "unknown booleanfunction 'adn'; did you mean 'and'?",
+        ),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_with_rule_and_value(elegans, arguments, message):
+    code, out, err = elegans("theory", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and message in err and len(err.splitlines()) == 1
