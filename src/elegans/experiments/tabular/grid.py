@@ -153,6 +153,8 @@ def laptop(trials: int, fractions: Sequence[float] = LAPTOP_FRACTIONS) -> Sweep:
         *networks((100, 300, 1000, 3000), 1, inits[:2]),
         *networks((100, 300), 3, inits[:2]),
         *networks((100, 300), 2, inits, optimiser="adamw"),
+        *networks((1000,), 2, inits[:2], optimiser="adamw"),
+        *networks((100, 300), 1, inits[:1], optimiser="adamw"),
         *networks((100, 300), 2, inits[:1], decays=(0.01,)),
     ]
     return sweep(table_names(), fractions, models, trials, largest=LAPTOP_ROWS, cost=LAPTOP_COST)
