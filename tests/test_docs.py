@@ -17,6 +17,7 @@ PAGES = [
     "docs/how-to/trace.md",
     "docs/how-to/certify.md",
     "docs/how-to/margins.md",
+    "docs/how-to/capacity.md",
     "docs/how-to/tabular.md",
 ]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
