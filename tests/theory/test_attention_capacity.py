@@ -192,6 +192,8 @@ def test_the_entropy_integral_is_best_at_its_closed_form():
     found = [attention.dudley_bound(lambda eps: C / eps**2, A, m, delta=c * least) for c in (0.5, 1.0, 2.0)]
     assert found[1] == pytest.approx(attention.rademacher_bound(C, A, m), rel=1e-9)
     assert found[1] < min(found[0], found[2])
+    assert attention.dudley_bound(lambda eps: C / eps**2, A, m) == pytest.approx(found[1], rel=1e-9)
+    assert attention.dudley_bound(lambda eps: 1000 / eps, A, m) == A  # covers too large for any integral
 
 
 def test_the_generalisation_bound_is_the_sum_of_its_parts_and_inverts():

@@ -12,17 +12,20 @@ LARGEST_SAMPLE = 2**200
 """Beyond so many examples no sample is looked for."""
 
 
-def dudley_bound(log_cover: LogCover, largest: float, m: int, *, delta: float, constant: float = 1.0) -> float:
-    """Return the entropy-integral bound on the empirical Rademacher complexity, at one lower limit of the integral.
+def dudley_bound(
+    log_cover: LogCover, largest: float, m: int, *, delta: float | None = None, constant: float = 1.0
+) -> float:
+    """Return the entropy-integral bound on the empirical Rademacher complexity.
 
-    Formula: c (delta + integral from delta to A of sqrt(log N(eps) / m) d eps), for any delta in (0, A].
+    Formula: c (delta + integral from delta to A of sqrt(log N(eps) / m) d eps), for any delta in (0, A]; the infimum is
+        where log N(delta) = m, for covers only shrink as eps grows.
     Source: thesis, Lemma A.2, after Dudley (1967); c is a universal constant.
 
     Args:
         log_cover: log N by precision.
         largest: A, a bound on the absolute values of the class.
         m: the number of examples.
-        delta: the lower limit.
+        delta: the lower limit; None for the best one.
         constant: c.
 
     Raises:
@@ -30,11 +33,23 @@ def dudley_bound(log_cover: LogCover, largest: float, m: int, *, delta: float, c
     """
     from scipy.integrate import quad
 
-    require_positive("Lemma A.2", largest=largest, m=m, delta=delta, constant=constant)
-    require(delta <= largest, "delta must be at most A (Lemma A.2)", delta=delta, A=largest)
+    require_positive("Lemma A.2", largest=largest, m=m, constant=constant)
+    delta = _best_limit(log_cover, largest, m) if delta is None else delta
+    require(0 < delta <= largest, "delta must lie in (0, A] (Lemma A.2)", delta=delta, A=largest)
     # in log eps, where integrands that fall like 1 / eps are flat
     area, _ = quad(lambda u: math.exp(u) * math.sqrt(log_cover(math.exp(u)) / m), math.log(delta), math.log(largest))
     return float(constant * (delta + area))
+
+
+def _best_limit(log_cover: LogCover, largest: float, m: int) -> float:
+    """Return the precision up to A at which the integrand falls to 1, found by bisection in its logarithm."""
+    low, high = math.log(largest) - 80, math.log(largest)
+    if log_cover(largest) >= m:
+        return largest
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_cover(math.exp(middle)) > m else (low, middle)
+    return math.exp(high)
 
 
 def rademacher_bound(capacity: float, largest: float, m: int, constant: float = 1.0) -> float:
