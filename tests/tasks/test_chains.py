@@ -195,18 +195,19 @@ def test_labels_are_the_next_tokens():
 
 
 def test_engines_see_the_same_tokens():
-    """All numbers that a uniform start compares are multiples of 2^-24: no rounding."""
+    """All numbers that a uniform start compares are multiples of 2^-24: no rounding, with a traced share too."""
     import jax
 
-    task = el.MarkovChains(k=3, length=20, prior="mixture:0.5", start="uniform")
-    compiled = jax.jit(
-        lambda key, at: (*task.examples(None, el.random.Key(*key), at), task.chains(el.random.Key(*key), at))
-    )
-    found = compiled(tuple(np.uint32(word) for word in KEY), index(500))
+    task = el.MarkovChains(k=3, length=20, prior="mixture:0.3", start="uniform")
+
+    def draw(words, weight, at):
+        key, traced = el.random.Key(*words), task.substitute({"prior.weight": weight})
+        return *traced.examples(None, key, at), traced.chains(key, at)
+
+    found = jax.jit(draw)(tuple(np.uint32(word) for word in KEY), np.float32(0.3), index(500))
     expected = (*task.examples(None, KEY, index(500)), task.chains(KEY, index(500)))
-    assert all(
-        np.array_equal(one, other) and one.dtype == other.dtype for one, other in zip(found, expected, strict=True)
-    )
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other) and one.dtype == other.dtype
 
 
 def test_engines_agree_on_stationary_starts_up_to_rounding():
