@@ -31,10 +31,9 @@ def table(estimator="classifier", rows=90, features=6, seed=0):
     return make_classification(rows, features, n_informative=4, n_redundant=0, random_state=seed)
 
 
-# float64, since the checks compare to 1e-7 what differs in the order of its sums
 @parametrize_with_checks(
     [
-        make(estimator, width=32, epochs=20, batch_size=200, dtype="float64", **options)
+        make(estimator, width=32, epochs=20, batch_size=200, **options)
         for estimator, options in [
             ("classifier", {}),
             ("classifier", {"n_members": 2, "depth": 1, "init": "dense"}),
@@ -45,6 +44,13 @@ def table(estimator="classifier", rows=90, features=6, seed=0):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.utils.estimator_checks.SkipTestWarning")
 def test_scikit_learns_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([SparseMLPClassifier(), SparseMLPRegressor()])
+@pytest.mark.filterwarnings("ignore::sklearn.utils.estimator_checks.SkipTestWarning")
+def test_scikit_learns_checks_pass_with_all_defaults(estimator, check):
     check(estimator)
 
 
@@ -114,7 +120,7 @@ def test_a_row_of_weight_three_counts_as_three_rows(estimator):
     X, y = table(estimator)
     weights = np.arange(len(X)) % 4
     repeated = np.repeat(np.arange(len(X)), weights)
-    model = make(estimator, batch_size=1000, dtype="float64")
+    model = make(estimator, batch_size=1000)
     weighted = clone(model).fit(X, y, sample_weight=weights).predict(X)
     np.testing.assert_allclose(weighted, clone(model).fit(X[repeated], y[repeated]).predict(X), rtol=1e-7)
 
@@ -124,7 +130,7 @@ def test_balanced_classes_are_weights_of_rows():
     keep = np.flatnonzero((y == 0) | (np.arange(len(y)) % 5 == 0))
     X, y = X[keep], y[keep]
     weights = len(y) / (2 * np.bincount(y))
-    model = make("classifier", dtype="float64")
+    model = make("classifier")
     by_row = clone(model).fit(X, y, sample_weight=weights[y]).predict_proba(X)
     for class_weight in ("balanced", dict(enumerate(weights))):
         by_class = clone(model).set_params(class_weight=class_weight).fit(X, y)
@@ -135,7 +141,7 @@ def test_balanced_classes_are_weights_of_rows():
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_early_stopping_returns_to_the_best_epoch_on_rows_held_out(estimator):
     X, y = table(estimator)
-    model = make(estimator, early_stopping=True, n_iter_no_change=3, epochs=200, learning_rate=0.1, dtype="float64")
+    model = make(estimator, early_stopping=True, n_iter_no_change=3, epochs=200, learning_rate=0.1)
     model.fit(X, y)
     curve = model.validation_curve_
     assert model.n_iter_ == len(curve) == len(model.loss_curve_) == int(np.argmin(curve)) + 1 + 3 < 200
@@ -161,6 +167,15 @@ def test_a_validation_set_is_watched_and_takes_the_place_of_rows_held_out():
 def test_early_stopping_is_automatic_from_1000_rows_on(rows, stops):
     X, y = table(rows=rows)
     assert bool(make("classifier", epochs=2, batch_size=256).fit(X, y).validation_curve_) == stops
+
+
+@pytest.mark.parametrize(("rows", "dtype"), [(999, "float64"), (1000, "float32")])
+def test_arithmetic_is_single_from_1000_rows_on_or_as_asked_for(rows, dtype):
+    X, y = table(rows=rows)
+    model = make("classifier", epochs=1, batch_size=256, early_stopping=False)
+    assert model.fit(X, y).networks_.layers[0].dtype == dtype
+    assert model.set_params(dtype="float64").fit(X, y).networks_.layers[0].dtype == "float64"
+    assert model.set_params(dtype="float32").fit(X, y).networks_.layers[0].dtype == "float32"
 
 
 def test_rows_are_held_out_of_each_class_alike():
@@ -257,9 +272,9 @@ def test_missing_values_are_replaced_by_the_training_rows_statistic(missing):
     values, counts = np.unique(rest, return_counts=True)
     filled = holes.copy()
     filled[::7, 2] = {"mean": rest.mean(), "median": np.median(rest), "most_frequent": values[counts.argmax()]}[missing]
-    model = make("classifier", missing=missing, dtype="float64").fit(holes, y)
+    model = make("classifier", missing=missing).fit(holes, y)
     np.testing.assert_allclose(
-        model.predict_proba(holes), make("classifier", dtype="float64").fit(filled, y).predict_proba(filled), rtol=1e-9
+        model.predict_proba(holes), make("classifier").fit(filled, y).predict_proba(filled), rtol=1e-9
     )
     assert model.__sklearn_tags__().input_tags.allow_nan
 
@@ -278,7 +293,7 @@ def test_an_indicator_lets_what_is_missing_be_learned():
 def test_units_of_features_matter_neither_to_predictions_nor_to_importances():
     X, y = table()
     units = np.array([1e-3, 1, 1e4, 1, 1e-2, 7])
-    model = make("classifier", dtype="float64")
+    model = make("classifier")
     plain, scaled = clone(model).fit(X, y), clone(model).fit(X * units + 5, y)
     np.testing.assert_allclose(plain.predict_proba(X), scaled.predict_proba(X * units + 5), rtol=1e-6)
     np.testing.assert_allclose(plain.feature_importances_, scaled.feature_importances_, rtol=1e-6)
@@ -345,7 +360,12 @@ def test_hidden_layers_may_differ_in_width():
         ("classifier", {}, {"X": np.nan}, "Input X contains NaN"),
         ("regressor", {}, {"X": np.inf}, "Input X contains infinity"),
         ("classifier", {"missing": "mean"}, {"X": np.inf}, "Input X contains infinity"),
-        ("classifier", {"standardise": False}, {"X": 1e300}, "a value too large for dtype('float32')"),
+        (
+            "classifier",
+            {"standardise": False, "dtype": "float32"},
+            {"X": 1e300},
+            "a value too large for dtype('float32')",
+        ),
         ("classifier", {"width": 0}, {}, "The 'width' parameter of SparseMLPClassifier must be an int in the range"),
         ("classifier", {"class_weight": "blanced"}, {}, "The 'class_weight' parameter of SparseMLPClassifier must be"),
         ("classifier", {}, {"y": np.linspace(0, 1, 90)}, "Unknown label type: continuous"),

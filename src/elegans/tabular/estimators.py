@@ -26,8 +26,8 @@ from elegans.tabular.stopping import Best
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 _ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
-_ENOUGH_TO_HOLD_OUT = 1000
-"""Rows from which on early stopping is automatic."""
+_MANY_ROWS = 1000
+"""Rows from which on early stopping and float32 are automatic."""
 _CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
 """Settings that a training which goes on cannot change."""
 
@@ -64,7 +64,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         missing_indicator: whether each feature with missing values gets a column that says where they were.
         standardise: whether features are brought to mean 0 and standard deviation 1, as of the training rows (those
             of the first call with ``partial_fit``).
-        dtype: of all arithmetic in training, ``float32`` or ``float64``.
+        dtype: of all arithmetic in training, ``float32`` or ``float64``; ``auto``: ``float32`` with at least 1000 rows.
         time_limit: seconds after which training ends within a step, or None.
         warm_start: whether ``fit`` goes on from where the last one ended.
         random_state: an integer, a ``RandomState`` or None, as everywhere in scikit-learn.
@@ -98,7 +98,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     missing: str = "error"
     missing_indicator: bool = False
     standardise: bool = True
-    dtype: str = "float32"
+    dtype: str = "auto"
     time_limit: float | None = None
     warm_start: bool = False
     random_state: Any = None
@@ -122,7 +122,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         "missing": [StrOptions({"error", "mean", "median", "most_frequent"})],
         "missing_indicator": ["boolean"],
         "standardise": ["boolean"],
-        "dtype": [StrOptions({"float32", "float64"})],
+        "dtype": [StrOptions({"float32", "float64", "auto"})],
         "time_limit": [_ABOVE_ZERO, None],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
@@ -166,7 +166,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             self._draw_seeds()
         self._stops_early = self.early_stopping
         if self.early_stopping == "auto":
-            self._stops_early = validation is not None or len(y) >= _ENOUGH_TO_HOLD_OUT
+            self._stops_early = validation is not None or len(y) >= _MANY_ROWS
         held_out = None
         if self._stops_early and validation is None:
             train, test = self._hold_out(y)
@@ -201,8 +201,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     def _settings(self) -> Settings:
         sizes = self.hidden_layer_sizes
         hidden = (self.width,) * self.depth if sizes is None else tuple(np.atleast_1d(sizes))
-        names = ("init", "init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs", "dtype")
-        return Settings(hidden=hidden, head=self._head(), **{name: getattr(self, name) for name in names})
+        names = ("init", "init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
+        dtype: Any = self._dtype if self.dtype == "auto" else self.dtype
+        return Settings(hidden=hidden, head=self._head(), dtype=dtype, **{name: getattr(self, name) for name in names})
 
     def _draw_seeds(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -218,6 +219,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
                 strategy=self.missing, add_indicator=self.missing_indicator, keep_empty_features=True
             ).fit(X)
             X = self._imputer.transform(X)
+        self._dtype = "float32" if len(X) >= _MANY_ROWS else "float64"
         self._scaler = StandardScaler().fit(X, sample_weight=weights)
         self._learn_scale(y, weights)
         self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
@@ -293,8 +295,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             X = self._imputer.transform(X)
         if self.standardise:
             X = self._scaler.transform(X)
-        if np.abs(X).max(initial=0) > np.finfo(self.dtype).max:
-            raise ValueError(f"Input X contains infinity or a value too large for dtype('{self.dtype}').")
+        dtype = self.networks_.settings.dtype
+        if np.abs(X).max(initial=0) > np.finfo(dtype).max:
+            raise ValueError(f"Input X contains infinity or a value too large for dtype('{dtype}').")
         return X
 
     def _rows(self, X: Any, y: Any, *, reset: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
