@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from elegans.errors import CertificateError, TheoryError
 from elegans.models import MLP, Model, Power
+from elegans.probes.margins import homogeneous_weights
 from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
 from elegans.theory.margins import (
     HomogeneousWeights,
     MarginCertificate,
     MarginProblem,
-    PairWeights,
-    ParityWeights,
     certify_margin,
     cyclic_margin_problem,
     cyclic_penalised_optimum,
@@ -107,15 +104,11 @@ def _weights(outcome: Outcome, task: Task) -> HomogeneousWeights:
             "an outcome must hold its parameters: parameters=None; el.train(outcome.trial) trains it again and keeps"
             " them"
         )
-    power = _power(outcome.trial.model, task)
-    layers = {name: {"weight": np.asarray(outcome.parameters[name]["weight"])} for name in ("hidden", "output")}
-    if isinstance(task, SparseParity):
-        return ParityWeights.from_parameters(layers, power)
-    return PairWeights.from_parameters(layers)
+    return homogeneous_weights(task, _known(outcome.trial.model, task), outcome.parameters)
 
 
-def _power(model: Model, task: Task) -> int:
-    """Return the power of the activation, refusing networks whose largest margin is not known."""
+def _known(model: Model, task: Task) -> MLP:
+    """Return the model, refusing networks whose largest margin is not known."""
     plain = isinstance(model, MLP) and model.second_layer and model.homogeneity is not None
     if not (isinstance(model, MLP) and plain and model.scaling == "standard"):
         raise CertificateError(
@@ -128,4 +121,4 @@ def _power(model: Model, task: Task) -> int:
             f"the largest margin on {task.kind} is known for the activation power:{wanted}: "
             f"activation={model.activation.label()!r}"
         )
-    return wanted
+    return model
