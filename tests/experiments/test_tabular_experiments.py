@@ -165,7 +165,7 @@ def test_models_that_lack_trials_are_not_selected():
 
 def test_parts_are_named_as_in_the_published_table():
     named = [_part(*row) for row in ((1.0, 900, True), (0.1, 100, False), (0.03, 30, False), (0.4, 500, True))]
-    assert named == ["full", "10%", None, "500 rows"]
+    assert named == ["full", "10%", "", "500 rows"]
 
 
 def test_runs_write_their_files_and_what_they_found(results):

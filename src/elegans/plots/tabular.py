@@ -1,7 +1,7 @@
 """Errors of networks and forests on tables."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,10 @@ DEPTH = 2
 """The depth whose widths are drawn."""
 COLUMNS = 4
 """Panels in a line."""
-LINES = {"sparse:2": "-", "dense": "--"}
+Stroke = Literal["-", "--"]
+LINES: dict[str, Stroke] = {"sparse:2": "-", "dense": "--"}
+BEST: dict[str, tuple[str, Stroke]] = {"network": (GOLD, "-"), "network by sgd": (GOLD, "--"), "forest": (BLACK, "-")}
+"""How the best of what learns is drawn."""
 
 
 def tabular_frontier(
@@ -28,12 +31,12 @@ def tabular_frontier(
     """Draw median held-out errors against rows of the sample, a panel a table.
 
     Coloured lines are networks of two hidden layers trained by SGD, solid with 2 non-zeros a neuron and dashed dense;
-    the gold line is the best network of all, the black one the best forest; dotted lines are published errors of a
-    tuned network and a tuned forest on the full data.
+    the gold line is the best network of all, the dashed one the best by SGD, the black one the best forest.
+    Dotted lines are published errors of a tuned network and a tuned forest on the full data.
 
     Args:
         table: a row a trial, as the experiment ``tabular-frontier`` makes it.
-        best: the selected network and forest of each table and size, with ``error``.
+        best: the selected of each table and size, with ``error``; ``learner`` is one of ``BEST``.
         full: for the tables that have them, the two published errors in percent.
         axes: at least as many axes as there are tables; a new figure by default.
 
@@ -73,10 +76,10 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
 def _panel(ax: Axes, networks: pd.DataFrame, best: pd.DataFrame, colours: Mapping[Any, Any]) -> None:
     for (init, width), rows in networks.groupby(["init", "width"], sort=True):
         middle = 100 * rows.groupby("rows")["test_error"].median()
-        ax.plot(middle.index, middle, LINES[init], color=colours[width], linewidth=1, marker=".", markersize=3)
-    for learner, colour in (("network", GOLD), ("forest", BLACK)):
+        ax.plot(middle.index, middle, LINES[str(init)], color=colours[width], linewidth=1, marker=".", markersize=3)
+    for learner, (colour, line) in BEST.items():
         rows = best[best["learner"] == learner].sort_values("rows")
-        ax.plot(rows["rows"], 100 * rows["error"], color=colour, linewidth=1.4, marker=".", markersize=4)
+        ax.plot(rows["rows"], 100 * rows["error"], line, color=colour, linewidth=1.4, marker=".", markersize=4)
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.xaxis.set_minor_formatter(lambda value, _: "")
@@ -89,8 +92,7 @@ def _legend(figure: Figure, colours: Mapping[Any, Any]) -> None:
     lines = [Line2D([], [], color=colour, label=f"width {short(width)}") for width, colour in colours.items()]
     lines += [Line2D([], [], color=GREY, linestyle=line, label=f"{init}") for init, line in LINES.items()]
     lines += [
-        Line2D([], [], color=GOLD, label="best network"),
-        Line2D([], [], color=BLACK, label="best forest"),
+        *(Line2D([], [], color=colour, linestyle=line, label=f"best {name}") for name, (colour, line) in BEST.items()),
         Line2D([], [], color=GREY, linestyle=":", label="published, full data"),
     ]
     figure.legend(handles=lines, loc="outside lower center", ncols=-(-len(lines) // 2), fontsize=SMALL, frameon=False)

@@ -120,13 +120,14 @@ def differences(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
     """
     ours = table[(table["learner"] == "network") & table["width"].notna()]
     common = ["table", "reduced", "rows", "fraction", *(name for name in SETTINGS if name != claim.factor), "seed"]
-    found = []
+    found: list[pd.DataFrame] = []
     for first, second in claim.pairs:
         left, right = (ours.loc[ours[claim.factor] == value, [*common, "test_error"]] for value in (first, second))
-        joined = left.merge(right, on=common, suffixes=("_first", "_second"))
+        joined: pd.DataFrame = left.merge(right, on=common, suffixes=("_first", "_second"))
         change = 100 * (joined["test_error_second"] - joined["test_error_first"])
         found.append(joined[common].assign(pair=f"{first} to {second}", difference=change))
-    return pd.concat(found, ignore_index=True)
+    paired: pd.DataFrame = pd.concat(found, ignore_index=True)
+    return paired
 
 
 def settings_of(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -137,10 +138,11 @@ def settings_of(pairs: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         What a setting's trials have in common, ``trials``, ``difference``, its 95% bootstrap interval ``low`` to
-        ``high``, and ``verdict``: ``better`` or ``worse`` where the interval lies on one side of 0, else ``open``.
+        ``high``, and ``verdict``: ``better`` or ``worse`` where the interval of at least 5 trials lies on one side of
+        0, else ``open``.
     """
-    by = [name for name in pairs if name not in ("seed", "difference")]
-    rows = []
+    by = [str(name) for name in pairs if name not in ("seed", "difference")]
+    rows: list[dict[str, Any]] = []
     for values, group in pairs.groupby(by, sort=False):
         rows.append({**dict(zip(by, values, strict=True)), **interval(group["difference"].to_numpy(float))})
     found = pd.DataFrame(rows, columns=[*by, "trials", "difference", "low", "high"])

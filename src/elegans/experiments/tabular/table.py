@@ -32,11 +32,12 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     each = errors(trials)
     largest = each.groupby("table")["rows"].transform("max")
     parts = [_part(*row) for row in zip(each["fraction"], each["rows"], each["rows"] == largest, strict=True)]
-    each = each.assign(part=parts).dropna(subset="part")
+    each = each.assign(part=parts)
+    each = each[each["part"] != ""]
     found, honest = (selected(each, rule, BY) for rule in ("test_error", "validation_error"))
     renamed = {name: f"honest_{name}" for name in SELECTED}
     found = found.merge(honest[[*BY, *SELECTED]].rename(columns=renamed), on=list(BY))
-    numbers = [name for name in found if name.rpartition("_")[2] in ("error", "low", "high")]
+    numbers = [str(name) for name in found if str(name).rpartition("_")[2] in ("error", "low", "high")]
     found[numbers] = (100 * found[numbers]).round(2)
     tasks = [benchmark_task(name) for name in found["table"]]
     found.insert(0, "number", pd.Series([task.number if task else None for task in tasks], dtype="Int64"))
@@ -46,9 +47,9 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _part(fraction: float, rows: int, is_largest: bool) -> str | None:
-    """Return the column of the published table that a sample belongs to, or None."""
-    return LABELS.get(fraction) or (f"{rows} rows" if is_largest else None)
+def _part(fraction: float, rows: int, is_largest: bool) -> str:
+    """Return the column of the published table that a sample belongs to, or nothing."""
+    return LABELS.get(fraction) or (f"{rows} rows" if is_largest else "")
 
 
 def _published(name: str, learner: str, part: str) -> float | None:
