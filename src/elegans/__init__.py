@@ -43,6 +43,7 @@ _HOMES = {
     "models": (
         "MLP",
         "Activation",
+        "AttentionOnly",
         "BernoulliInit",
         "ConstantInit",
         "DeepMLP",

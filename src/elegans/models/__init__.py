@@ -10,6 +10,7 @@ from elegans.models.activations import (
     TriangleWave,
     Zigzag,
 )
+from elegans.models.attention import AttentionOnly
 from elegans.models.base import Model
 from elegans.models.deep import DeepMLP
 from elegans.models.features import GatedLinear, LinearPredictor, RandomFourier, RandomReLU
@@ -37,6 +38,7 @@ __all__ = [
     "MLP",
     "Activation",
     "AffineInit",
+    "AttentionOnly",
     "BernoulliInit",
     "ConstantInit",
     "Course",

@@ -47,6 +47,11 @@ class Task(Component, family=True):
         """The number of classes that labels number, from 0; None (the default) where labels are -1 and +1."""
         return None
 
+    @property
+    def symbols(self) -> int | None:
+        """The number of symbols, where inputs are sequences of tokens numbered from 0; None (the default) elsewhere."""
+        return None
+
     @abstractmethod
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]

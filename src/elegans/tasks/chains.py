@@ -60,6 +60,11 @@ class MarkovChains(Task):
         """The number k of symbols."""
         return self.k
 
+    @property
+    def symbols(self) -> int:
+        """The number k of symbols."""
+        return self.k
+
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Int32[Any, "count length"], Int32[Any, "count length"]]:

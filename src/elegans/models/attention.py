@@ -1,0 +1,254 @@
+"""Transformers of causal attention, by themselves or with perceptrons between, on sequences of tokens.
+
+Source: thesis, chapter 8 (equations 8.4 and 8.5) and appendix E.2; Edelman, Edelman, Goel, Malach and Tsilivis, "The
+evolution of statistical induction heads: in-context learning Markov chains" (NeurIPS 2024).
+"""
+
+import math
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float32, Int32
+from pydantic import Field, model_validator
+
+from elegans import random
+from elegans.models.base import Model
+from elegans.models.inits import GaussianInit, Layers
+from elegans.tasks import Task
+
+NORM_EPSILON = 1e-5
+"""What a layer norm adds to the variance."""
+KEYS_A_LAYER = 16
+"""How many keys are reserved for the arrays of a layer."""
+Count = Annotated[int, Field(ge=1)]
+
+
+class Attention(NamedTuple):
+    """What every layer attends to, queries before keys.
+
+    Args:
+        logits: A of each layer, shape (count, heads, length, length) each; -infinity above the diagonal.
+        weights: their softmax.
+    """
+
+    logits: tuple[Any, ...]
+    weights: tuple[Any, ...]
+
+
+class AttentionOnly(Model):
+    """A transformer of causal attention layers with residual connections: logits of the next token at every position.
+
+    Activations are rows and tokens are rows of the embedding, z_i = token[x_i]. Layer l adds to them what its heads
+    attend to, side by side, softmax(A) z' value, with
+
+        A_ij = (z'_i query) . (z'_j key + relative[i - j]) / sqrt(head size) for j <= i, else -infinity
+
+    where a head reads its own columns of ``query``, ``key``, ``value`` and ``relative``. In the ``plain`` form, exactly
+    equations 8.4 and 8.5, z' = z and the logits are z output. In the ``prenorm`` form, the published code's, z' = scale
+    (z - mean) / sqrt(variance + 1e-5) + shift, layer by layer, what the heads attend to is multiplied by ``merge``, and
+    the logits are those of a normed z. Two things differ from that code: there is no dropout (it has 0.1 at embeddings,
+    attention and merged heads), and relative positions are compared with queries, as equation 8.5 has it (there,
+    with the key of the query's own token).
+
+    Its parameters, with n heads' columns side by side and t the task's length, are
+
+        ``{"embedding": {"token": (k, width)}, "layer1": {"query", "key", "value": (width, width), "relative": (t,
+        width)}, "layer2": {…}, …, "output": {"weight": (width, k)}}``
+
+    in the plain form with relative positions. Absolute positions are ``embedding.position`` (t, width), added to the
+    tokens, in place of ``relative``. The prenorm form adds ``scale``, ``shift`` (width,) and ``merge`` (width, width)
+    to each layer, and ``scale`` and ``shift`` to the output. With perceptrons, layer l is followed by ``"mlp1"``, …:
+    ``{"hidden": (width, mlp_width), "hidden_bias": (mlp_width,), "residual": (mlp_width, width), "residual_bias":
+    (width,)}``, with ``scale`` and ``shift`` in the prenorm form: z + gelu(z' hidden + hidden_bias) residual +
+    residual_bias, the gelu by its formula with tanh.
+
+    All is normal at first, of one deviation, but for scales (1), shifts and biases (0), and, in the prenorm form,
+    what writes into the residual stream (``merge`` and ``residual``): 1 / sqrt(2 layers) of that deviation.
+
+    Args:
+        layers: the number of attention layers.
+        heads: the number of heads of every layer, or one a layer (``(2, 1)``); each must divide the width.
+        width: the size of an activation.
+        form: ``prenorm`` or ``plain``.
+        positions: ``relative`` or ``absolute``.
+        mlp_width: the number of hidden neurons of the perceptron after each layer, or None for none.
+        deviation: the standard deviation of the initial weights.
+    """
+
+    layers: Annotated[int, Field(ge=1, le=64)] = 2
+    heads: Count | tuple[Count, ...] = 1
+    width: Count = 16
+    form: Literal["prenorm", "plain"] = "prenorm"
+    positions: Literal["relative", "absolute"] = "relative"
+    mlp_width: Count | None = None
+    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if len(self.layer_heads) != self.layers:
+            raise ValueError(f"heads must be one number, or one a layer: heads={self.heads}, layers={self.layers}")
+        if any(self.width % heads for heads in self.layer_heads):
+            raise ValueError(f"heads must divide the width: heads={self.heads}, width={self.width}")
+        return self
+
+    @property
+    def layer_heads(self) -> tuple[int, ...]:
+        """The number of heads of every layer."""
+        return (self.heads,) * self.layers if isinstance(self.heads, int) else self.heads
+
+    @property
+    def undecayed(self) -> list[str]:
+        """The layers and parameters that the published training does not decay: embeddings, positions, norms, biases.
+
+        For a training's ``layers``: ``{name: {"weight_decay": 0} for name in model.undecayed}``.
+        """
+        norm = ["scale", "shift"] if self.form == "prenorm" else []
+        names = ["embedding"]
+        for layer in range(1, self.layers + 1):
+            table = ["relative"] if self.positions == "relative" else []
+            names += [f"layer{layer}.{name}" for name in [*norm, *table]]
+            biases = [] if self.mlp_width is None else ["hidden_bias", "residual_bias", *norm]
+            names += [f"mlp{layer}.{name}" for name in biases]
+        return [*names, *(f"output.{name}" for name in norm)]
+
+    def outputs(self, task: Task) -> int:
+        """Return the number of symbols: a logit for each."""
+        return _symbols(task)
+
+    def check(self, task: Task) -> None:
+        """Refuse tasks that are no sequences of tokens."""
+        if task.symbols is None:
+            raise ValueError(f"attention-only networks must have a task of token sequences: task={task.kind!r}")
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Draw the parameter arrays."""
+        length, k, width = task.input_size, _symbols(task), self.width
+
+        def normal(number: int, rows: int, columns: int, deviation: float = self.deviation) -> np.ndarray:
+            return GaussianInit(deviation=deviation).entries(key.fold(number), (rows, columns), rows, columns)
+
+        parameters = {"embedding": {"token": normal(0, k, width)}}
+        if self.positions == "absolute":
+            parameters["embedding"]["position"] = normal(1, length, width)
+        small = self.deviation / math.sqrt(2 * self.layers) if self.form == "prenorm" else self.deviation
+        for layer in range(1, self.layers + 1):
+            first = KEYS_A_LAYER * layer
+            names = ("query", "key", "value")
+            arrays = {name: normal(first + place, width, width) for place, name in enumerate(names)}
+            if self.positions == "relative":
+                arrays["relative"] = normal(first + 3, length, width)
+            if self.form == "prenorm":
+                arrays["merge"] = normal(first + 4, width, width, small)
+            parameters[f"layer{layer}"] = arrays | self._norm()
+            if self.mlp_width is not None:
+                parameters[f"mlp{layer}"] = self._norm() | {
+                    "hidden": normal(first + 5, width, self.mlp_width),
+                    "hidden_bias": np.zeros(self.mlp_width, np.float32),
+                    "residual": normal(first + 6, self.mlp_width, width, small),
+                    "residual_bias": np.zeros(width, np.float32),
+                }
+        parameters["output"] = {"weight": normal(2, width, k)} | self._norm()
+        return parameters
+
+    def apply(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count length k"]:
+        """Return the logits of the next token at every position, from the tokens up to it.
+
+        Args:
+            parameters: as ``initialise`` draws them.
+            x: tokens (count, length), of any length up to that of the task.
+
+        Returns:
+            float32 of shape (count, length, k).
+        """
+        return self._run(parameters, x)[0]
+
+    def attention(self, parameters: Any, x: Int32[Any, "count length"]) -> Attention:
+        """Return what every head of every layer attends to, before the softmax and after."""
+        import jax
+
+        logits = tuple(self._run(parameters, x)[1])
+        return Attention(logits, tuple(jax.nn.softmax(layer, axis=-1) for layer in logits))
+
+    def _run(self, parameters: Any, x: Any) -> tuple[Any, list[Any]]:
+        """Return the network's logits, and those of the attention of each layer."""
+        import jax
+
+        embedding, tokens = parameters["embedding"], x.astype(np.int32)
+        z = jax.numpy.asarray(embedding["token"])[tokens]
+        if self.positions == "absolute":
+            z = z + embedding["position"][: x.shape[1]]
+        logits = []
+        for layer, heads in enumerate(self.layer_heads, 1):
+            arrays = parameters[f"layer{layer}"]
+            inner = _normed(arrays, z)
+            logits.append(_attention_logits(arrays, inner, heads))
+            values = _by_head(inner @ arrays["value"], heads)
+            attended = jax.nn.softmax(logits[-1], axis=-1) @ values
+            attended = attended.swapaxes(1, 2).reshape(z.shape)
+            z = z + (attended @ arrays["merge"] if "merge" in arrays else attended)
+            if self.mlp_width is not None:
+                z = z + _perceptron(parameters[f"mlp{layer}"], z)
+        return _normed(parameters["output"], z) @ parameters["output"]["weight"], logits
+
+    def _norm(self) -> dict[str, np.ndarray]:
+        if self.form == "plain":
+            return {}
+        return {"scale": np.ones(self.width, np.float32), "shift": np.zeros(self.width, np.float32)}
+
+
+def relative_shift(by_distance: Float32[Any, "*batch length length"]) -> Float32[Any, "*batch length length"]:
+    """Return what is given by query and distance by query and key instead.
+
+    Entry (i, j) is that at distance i - j of query i, for keys j <= i; entries of later keys are other numbers, to be
+    masked. Rows are padded by one and read off at their old length: each then starts one place later than the last.
+
+    Args:
+        by_distance: JAX array whose last axis counts distances *down*, from length - 1 to 0.
+    """
+    import jax.numpy as jnp
+
+    *batch, length, _ = by_distance.shape
+    padded = jnp.pad(by_distance, [(0, 0)] * (len(batch) + 1) + [(1, 0)])
+    return padded.reshape(*batch, length + 1, length)[..., 1:, :]
+
+
+def _attention_logits(arrays: Any, z: Any, heads: int) -> Any:
+    """Return the masked logits A of one layer, shape (count, heads, length, length)."""
+    import jax.numpy as jnp
+
+    length = z.shape[1]
+    query = _by_head(z @ arrays["query"], heads) / np.sqrt(np.float32(z.shape[2] // heads))
+    key = _by_head(z @ arrays["key"], heads)
+    logits = query @ key.swapaxes(2, 3)
+    if "relative" in arrays:
+        table = _by_head(arrays["relative"][None, :length][:, ::-1], heads)
+        logits = logits + relative_shift(query @ table.swapaxes(2, 3))
+    seen = np.tri(length, dtype=bool)
+    return jnp.where(seen, logits, -jnp.inf)
+
+
+def _by_head(rows: Any, heads: int) -> Any:
+    """Return (count, length, width) as (count, heads, length, head size)."""
+    count, length, width = rows.shape
+    return rows.reshape(count, length, heads, width // heads).swapaxes(1, 2)
+
+
+def _normed(arrays: Any, z: Any) -> Any:
+    """Return the activations normed row by row, where there is a norm."""
+    if "scale" not in arrays:
+        return z
+    centred = z - z.mean(axis=-1, keepdims=True)
+    variance = (centred**2).mean(axis=-1, keepdims=True)
+    return centred / (variance + NORM_EPSILON) ** 0.5 * arrays["scale"] + arrays["shift"]
+
+
+def _perceptron(arrays: Any, z: Any) -> Any:
+    import jax
+
+    inner = jax.nn.gelu(_normed(arrays, z) @ arrays["hidden"] + arrays["hidden_bias"], approximate=True)
+    return inner @ arrays["residual"] + arrays["residual_bias"]
+
+
+def _symbols(task: Task) -> int:
+    assert task.symbols is not None
+    return task.symbols
