@@ -56,6 +56,7 @@ _HOMES = {
         "KernelRidge",
         "Learner",
         "LinearPredictor",
+        "MinimalAttention",
         "Model",
         "OscillatingPolynomial",
         "ParityTransformer",

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elegans.training.losses import CrossEntropy, Hinge, Logistic, Square, margins, wrong
+from elegans.errors import TrialError
+from elegans.training.losses import CrossEntropy, Hinge, Logistic, Margin, Square, margins, wrong
 
 FORMS = [
     (Hinge(), lambda f, y: max(1 - y * f, 0), lambda f, y: -y * (y * f < 1)),
@@ -40,6 +41,34 @@ def test_cross_entropy_is_minus_the_log_of_the_softmax(output, y):
     f = np.array([output], np.float32)
     expected = np.log(np.exp(f[0].astype(np.float64) - f[0].max()).sum()) + f[0].max() - f[0, y]
     assert float(CrossEntropy().value(jax.numpy.asarray(f), np.array([y]))[0]) == pytest.approx(expected, abs=1e-4)
+
+
+@given(
+    output=st.lists(st.floats(-5, 5, width=32), min_size=4, max_size=4),
+    y=st.integers(0, 3),
+    delta=st.floats(0.125, 20, width=32),
+)
+def test_the_margin_loss_is_its_sum_over_wrong_classes_and_counts_its_inactive_hinges(output, y, delta):
+    f, label = np.array([output], np.float32), np.array([y], np.int32)
+    slack = [delta + f[0, c] - f[0, y] for c in range(4) if c != y]
+    loss, linear = Margin(delta=delta), Margin(delta="linear")
+    assert float(loss.value(f, label)[0]) == pytest.approx(sum(max(0, part) for part in slack) / 4, abs=1e-4)
+    assert float(linear.value(f, label)[0]) == pytest.approx((sum(slack) - 3 * delta) / 4, abs=1e-4)
+    assert int(loss.inactive(f, label)[0]) == int((f[0, y] - np.delete(f[0], y) >= delta).sum())
+    assert int(linear.inactive(f, label)[0]) == 0
+
+
+def test_with_active_hinges_the_margin_loss_has_the_gradient_of_the_linear_one():
+    f, y = np.array([[1.0, -2.0, 0.5]], np.float32), np.array([1], np.int32)
+    slopes = [jax.grad(lambda f, d=d: Margin(delta=d).value(f, y).sum())(f) for d in (3.5, "linear")]
+    assert np.allclose(slopes[0], slopes[1]) and np.allclose(slopes[1], [[1 / 3, -2 / 3, 1 / 3]])
+
+
+def test_the_margin_loss_is_written_with_its_delta_or_as_linear():
+    assert Margin.parse("margin:linear").delta == "linear"
+    assert Margin.parse("margin:2.5") == Margin(delta=2.5)
+    with pytest.raises(TrialError, match="delta"):
+        Margin(delta=0)
 
 
 def test_of_two_outputs_the_first_answers_for_plus_one():

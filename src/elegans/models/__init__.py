@@ -26,6 +26,7 @@ from elegans.models.inits import (
 )
 from elegans.models.kernel import KernelRidge
 from elegans.models.learner import Course, Learner, Lesson
+from elegans.models.minimal import MinimalAttention
 from elegans.models.mlp import MLP
 from elegans.models.polynet import DisjointPolyNet, PolyNet
 from elegans.models.recovery import GradientRecovery
@@ -53,6 +54,7 @@ __all__ = [
     "Learner",
     "Lesson",
     "LinearPredictor",
+    "MinimalAttention",
     "Model",
     "OscillatingPolynomial",
     "ParityTransformer",

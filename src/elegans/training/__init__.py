@@ -6,7 +6,7 @@ from elegans.models import Success
 from elegans.probes import Probe
 from elegans.training.engines import choose
 from elegans.training.loop import Watch, train_together
-from elegans.training.losses import Correlation, CrossEntropy, Hinge, Logistic, Loss, Square, margins
+from elegans.training.losses import Correlation, CrossEntropy, Hinge, Logistic, Loss, Margin, Square, margins
 from elegans.training.optimisers import SGD, AdaDelta, Adam, LayerRates, Minibatches, Training
 from elegans.training.outcome import Curve, Outcome
 from elegans.training.penalties import NormPenalty, Penalty
@@ -54,6 +54,7 @@ __all__ = [
     "LinearProgram",
     "Logistic",
     "Loss",
+    "Margin",
     "Minibatches",
     "MirroredSigns",
     "NormPenalty",

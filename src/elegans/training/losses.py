@@ -1,7 +1,8 @@
 """Losses, averaged over the minibatch: of one output against a label in {-1, +1}, or of an output for each class."""
 
+import math
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -85,6 +86,35 @@ class CrossEntropy(Loss):
         return jax.nn.logsumexp(output, axis=-1) - _right(output, label)
 
 
+class Margin(Loss):
+    """(1/k) sum_{c != y} max(delta + f_c - f_y, 0), of an output for each of k classes.
+
+    With ``linear`` it is what remains when every hinge is active, less a constant: (1/k) sum_c f_c - f_y. It is linear
+    in the outputs and unbounded, so for theory and for few steps.
+
+    Source: thesis, equation 8.7, and appendix E, where delta is taken so large that every hinge is active.
+
+    Args:
+        delta: by how much the right class must win, above 0, or ``linear``.
+    """
+
+    several_outputs = True
+    shorthand = "delta"
+    delta: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["linear"] = 1.0
+
+    def value(self, output: Any, label: Any) -> Any:
+        """Return the loss of each example."""
+        if isinstance(self.delta, str):
+            return output.mean(axis=-1) - _right(output, label)
+        slack = self.delta - _gaps(output, label)
+        return (slack * (slack > 0)).mean(axis=-1) - self.delta / output.shape[-1]
+
+    def inactive(self, output: Any, label: Any) -> Any:
+        """Return how many of each example's k - 1 hinges are inactive: the loss is affine near outputs with none."""
+        delta = math.inf if isinstance(self.delta, str) else self.delta
+        return (_gaps(output, label) >= delta).sum(axis=-1)
+
+
 def margins(output: Any, label: Any) -> Any:
     """Return by how much each label wins: y f of one output, else f_y less the largest other output.
 
@@ -121,3 +151,8 @@ def _right(output: Any, label: Any) -> Any:
     """Return the output of each label's class."""
     arrays = output.__array_namespace__()
     return arrays.take_along_axis(output, class_numbers(label)[..., None], axis=-1)[..., 0]
+
+
+def _gaps(output: Any, label: Any) -> Any:
+    """Return by how much each label's class is above each class, 0 for itself."""
+    return _right(output, label)[..., None] - output

@@ -8,7 +8,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
@@ -94,6 +94,23 @@ def attention_pass(network: AttentionNetwork, tokens: Any) -> AttentionPass:
         attention.append(softmax(scores[-1], axis=2))
         stream = stream + attention[-1] @ stream @ layer.value
     return AttentionPass(stream @ network.readout, tuple(scores), tuple(attention))
+
+
+def attention_parameters(network: AttentionNetwork) -> dict[str, dict[str, Float32[np.ndarray, "..."]]]:
+    """Return a transformer's weights as the parameters of ``AttentionOnly`` in its plain form, of as many layers.
+
+    Formula: the same arrays by the names that the model has for them.
+    Source: thesis, equations 8.4 and 8.5.
+
+    Args:
+        network: the weights.
+
+    Returns:
+        float32 arrays, for the model's ``apply`` and ``attention``.
+    """
+    layers = {f"layer{number}": layer._asdict() for number, layer in enumerate(network.layers, 1)}
+    named = {"embedding": {"token": network.embedding}, **layers, "output": {"weight": network.readout}}
+    return {part: {name: np.asarray(a, np.float32) for name, a in arrays.items()} for part, arrays in named.items()}
 
 
 def bigram_construction(k: int, length: int, scale: float = 100.0, slope: float = 1.0) -> AttentionNetwork:
