@@ -11,13 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, ink, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, ink, logarithmic, quiet
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
 """Below this difference two of theory's numbers are one line."""
 FINE = 20
 """Points an interpolation has from one weight to the next."""
+NAMED = 20
+"""So many features are named on an axis at the most."""
 COURSE = ("series", "seed", "step", "ratio", "optimum")
 WEIGHTS = ("neuron", "place", "value")
 POWERS = ("power", "initial_power", "kept")
@@ -28,8 +30,9 @@ STRONGEST = ("neuron", "weight", "value")
 def margin_courses(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the normalised margin as a share of the largest against steps, with what theory says that it tends to.
 
-    The trial of each series with the smallest seed is drawn strongly, the others faintly. The solid line at 1 is
-    gamma*, which the optimum tends to as the penalty vanishes; dashed lines are the exact optima at the runs' own.
+    Steps are drawn from the first positive margin on, the trial of each series with the smallest seed strongly. The
+    solid line at 1 is gamma*, which the optimum tends to as the penalty vanishes; dashed lines are the exact optima at
+    the runs' own.
 
     Args:
         table: a row a trial and measured step: ``series``, ``seed``, ``step``, ``ratio`` and ``optimum``, the last two
@@ -49,7 +52,7 @@ def margin_courses(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     _lines(table, "ratio", ax)
     optima = [optimum for optimum in table["optimum"].unique() if optimum < 1 - ALIKE]
     ax.axhline(
-        1, color="black", linewidth=0.9, label=r"$\gamma^*$" + ("" if optima else r", also the optimum at $\lambda$")
+        1, color="black", linewidth=0.9, label=r"$\gamma^*$" + ("" if optima else "\n" + r"and optimum at $\lambda$")
     )
     for optimum in optima:
         label = rf"optimum at $\lambda$: {optimum:.3f}"
@@ -78,7 +81,7 @@ def plain_courses(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     _lines(table, "normalised", ax)
     ax.set_ylim(0, 1.15 * table["normalised"].max())
     ax.set_ylabel("normalised margin", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
     return ax
 
 
@@ -89,8 +92,9 @@ def _lines(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
             strong = seed == first
             style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if strong else {"linewidth": 0.6, "alpha": 0.4}
             ax.plot(run["step"], run[quantity], color=colour, label=series if strong else None, **style)
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    positive = table.loc[(table[quantity] > 0) & (table["step"] > 0), "step"]
+    ax.set_xlim(0.7 * positive.min() if len(positive) else 1, 1.2 * table["step"].max())
+    logarithmic(ax, "x")
     ax.set_xlabel("steps", fontsize=MEDIUM)
     quiet(ax)
 
@@ -179,7 +183,7 @@ def power_histogram(table: pd.DataFrame, ax: Axes | None = None, *, start: bool 
             # a power of 1 may come out above 1 by rounding
             ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
     ax.set_xlim(0, 1.02)
-    ax.set_xlabel("largest share of the power in one feature", fontsize=MEDIUM)
+    ax.set_xlabel("maximum normalised power", fontsize=MEDIUM)
     ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
     quiet(ax)
     return ax
@@ -255,7 +259,8 @@ def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
         if len(by_trial) > 1:
             ranges = np.abs(np.stack([by_trial.min(axis=0), by_trial.max(axis=0)]) - middle)
             ax.errorbar(at, middle, yerr=ranges, fmt="none", ecolor=GREY, elinewidth=0.7, capsize=1)
-    ax.set_xticks(range(len(names)), [str(name) for name in names])
+    each = 1 + (len(names) - 1) // NAMED
+    ax.set_xticks(range(0, len(names), each), [str(name) for name in names[::each]])
     quiet(ax)
 
 
@@ -282,7 +287,9 @@ def strongest_neurons(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     image = ax.imshow(values, cmap="RdBu", vmin=-0.6, vmax=0.6, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         colour = ink(image.cmap(image.norm(value)))
-        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=SMALL - 1.5, color=colour)
+        ax.text(
+            column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=SMALL - 1.5, color=colour
+        )
     ax.set_xticks(range(len(grid.columns)), [str(name) for name in grid.columns])
     ax.set_yticks([])
     ax.tick_params(labelsize=SMALL, length=0)
@@ -358,7 +365,9 @@ def _widths(courses: pd.DataFrame, ax: Axes) -> None:
     middle = ended.groupby("width")["ratio"].median()
     ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1)
     if len(lost):
-        ax.plot(lost["width"], np.full(len(lost), 0.03), "x", color=COLOURS[1], markersize=4, label="diverged")
+        ax.plot(
+            lost["width"], np.full(len(lost), 0.03), "x", color=COLOURS[1], markersize=4, label=f"{len(lost)} diverged"
+        )
         ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
     p = int(last["p"].iloc[0])
     ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":")
@@ -397,14 +406,15 @@ def parity_margin(table: pd.DataFrame) -> np.ndarray:
     left, right = lower.subplots(1, 2)
     margin_courses(named[named["part"] == "course"], left)
     own = largest[largest["part"] == "neuron"]
+    bins = (np.arange(-0.5, 46) / 30).tolist()  # 0 and 1 are the middles of two
     for inside, label, colour in ((True, "on the support", COLOURS[0]), (False, "off it", "0.65")):
         values = own.loc[own["inside"].eq(inside), "value"]
         weights = np.full(len(values), 100 / max(1, len(values)))
-        right.hist(values, bins=np.linspace(0, 1.5, 46).tolist(), weights=weights, color=colour, alpha=0.8, label=label)
+        right.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
     right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
     right.set_ylabel("weights (%)", fontsize=MEDIUM)
-    right.legend(fontsize=SMALL, frameon=False, loc="upper center")
-    _title(right, f"all neurons, {largest['series'].iloc[0]}")
+    right.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.37, 1))
+    _title(right, f"neurons that count, {largest['series'].iloc[0]}")
     quiet(right)
     return np.array([top, left, right], object)
 
@@ -445,8 +455,9 @@ def group_margins(table: pd.DataFrame) -> np.ndarray:
 
 
 def _labels(irreps: pd.DataFrame) -> pd.Series:
-    """Return the names of irreps with their dimensions, a line each."""
-    return irreps["feature"].astype(str) + "\n(" + irreps["dimension"].astype(int).astype(str) + ")"
+    """Return the names of irreps with their dimensions, in lines."""
+    names = irreps["feature"].astype(str).str.replace("⊗", "\n⊗ ")
+    return names + "\n(" + irreps["dimension"].astype(int).astype(str) + ")"
 
 
 def _stack(heights: Sequence[float], width: float = 7.2) -> list[Any]:

@@ -1,6 +1,6 @@
 """How all figures look: sizes of type, colours that every reader can tell apart, how numbers are written."""
 
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -44,13 +44,14 @@ def shades(count: int) -> list[Any]:
     return [RATES(0.88 * place / max(count - 1, 1)) for place in range(count)]
 
 
-def logarithmic(ax: Axes) -> None:
-    """Make the y axis logarithmic, its numbers written as sizes: 2 and 5 too where it spans little over a decade."""
-    ax.set_yscale("log")
-    low, high = ax.get_ylim()
-    ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    ax.yaxis.set_minor_formatter(lambda value, _: short(value) if high < 50 * low and f"{value:.0e}"[0] in "25" else "")
-    ax.tick_params(axis="y", which="minor", labelsize=SMALL, length=1)
+def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
+    """Make an axis logarithmic, its numbers written as sizes: 2 and 5 too where it spans little over a decade."""
+    axis: Any = getattr(ax, f"{which}axis")
+    ax.set(**{f"{which}scale": "log"})
+    low, high = axis.get_view_interval()
+    axis.set_major_formatter(lambda value, _: short(value))
+    axis.set_minor_formatter(lambda value, _: short(value) if high < 50 * low and f"{value:.0e}"[0] in "25" else "")
+    ax.tick_params(axis=which, which="minor", labelsize=SMALL, length=1)
 
 
 def quiet(ax: Axes) -> None:

@@ -185,7 +185,7 @@ MODULAR_ADDITION = Experiment(
     source=f"{SOURCE}, figures 7.1, 7.4 and D.1",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about 3 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores"),
         "paper": Scale(paper, trials=1, time="about half an hour on 2 cores"),
     },
     analysis=analysis,

@@ -171,7 +171,7 @@ GROUP_MARGINS = Experiment(
     source=f"{SOURCE}, figures 7.6, D.2 and D.3",
     scales={
         "smoke": Scale(partial(whole, ("S3",)), trials=2, time="about 5 seconds"),
-        "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5, time="about 2 minutes on 2 cores"),
+        "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5, time="about a minute on 2 cores"),
         "paper": Scale(partial(whole, ("S5",)), trials=1, time="about an hour on 2 cores"),
     },
     analysis=analysis,

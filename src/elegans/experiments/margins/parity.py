@@ -141,9 +141,9 @@ PARITY_MARGIN = Experiment(
     shows="Networks of powers x^k on a k-sparse parity: sign vectors on the support, and the largest margin",
     source=f"{SOURCE}, figure 7.5",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about 5 minutes on 2 cores"),
-        "paper": Scale(paper, trials=20, time="about 15 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=2, time="about 10 seconds"),
+        "laptop": Scale(laptop, trials=5, time="about a minute on 2 cores"),
+        "paper": Scale(paper, trials=20, time="about 3 minutes on 2 cores"),
     },
     analysis=analysis,
     plot=plot,

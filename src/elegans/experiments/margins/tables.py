@@ -18,6 +18,7 @@ from elegans.theory.margins.penalty import (
     parity_penalised_optimum,
 )
 from elegans.training import SGD, NormPenalty, Outcome, Trial
+from elegans.training.outcome import FINISHED
 
 MEASUREMENTS = 200
 """How often a margin is taken."""
@@ -48,12 +49,7 @@ def _optimum(task: Any, penalty: float) -> PenalisedOptimum:
 
 def outcomes_of(trials: pd.DataFrame) -> list[Outcome]:
     """Return the outcomes of the trials that ran to their ends, diverged ones too."""
-    return [one for one in trials["outcome"] if one.measures.get("normalised-margin", {}).get("step")]
-
-
-def final(outcome: Outcome, probe: str, name: str) -> Any:
-    """Return what a probe found last: a number, or an array; NaN of a network that diverged."""
-    return np.nan if outcome.state == "diverged" else outcome.measures[probe][name][-1]
+    return [one for one in trials["outcome"] if one.state in FINISHED]
 
 
 def course(outcome: Outcome) -> pd.DataFrame:
@@ -123,8 +119,8 @@ def features(outcome: Outcome, probe: str, names: Sequence[Any], limit: Any) -> 
 
 
 def summary(outcome: Outcome, probe: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return a row a quantity that a probe found at the end: ``quantity`` and ``value``."""
-    values = [float(final(outcome, probe, name)) for name in names]
+    """Return a row a quantity that a probe found at the end of a trial: ``quantity`` and ``value``."""
+    values = [float(outcome.measures[probe][name][-1]) for name in names]
     return pd.DataFrame({"quantity": list(names), "value": values}).assign(seed=outcome.trial.seed, part="summary")
 
 
