@@ -14,6 +14,7 @@ import elegans as el
 from elegans.errors import ElegansError, ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
 from elegans.experiments.margins import addition, composition
+from elegans.experiments.margins.parity import patterns
 from elegans.experiments.margins.settings import PRINTED
 from elegans.experiments.margins.settings import addition as adding
 from elegans.experiments.margins.settings import composition as composing
@@ -234,6 +235,10 @@ def test_options_that_an_experiment_has_not_are_refused_with_those_that_it_has(t
     assert not list(tmp_path.iterdir())
 
 
+def test_sign_vectors_are_counted_up_to_a_common_sign():
+    assert patterns(np.array([[0.4, 0.4], [-0.4, -0.3], [0.4, -0.4], [-0.1, 0.4]])) == 2
+
+
 def test_an_interpolation_goes_through_the_weights_and_has_none_but_their_frequencies():
     values = el.random.normal(el.random.stream(0, "task"), np.arange(11, dtype=np.uint32), np.uint32(0))
     places, smooth = interpolation(values.astype(float))
@@ -278,6 +283,7 @@ def test_parities_write_figure_table_and_findings(tmp_path):
     found = result.record["findings"]["n = 6, k = 2, width 20"]
     assert found["accuracy"]["median"] == 1 and found["optimum"] == 1
     assert 0.8 < found["ratio"]["median"] <= 1
+    assert found["all_patterns"] == {"count": 2, "of": 2, "interval": [0.3424, 1.0]}
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from elegans.experiments.margins.tables import (
     course,
     outcomes_of,
     reached,
+    share,
     summarised,
     summary,
 )
@@ -84,31 +85,30 @@ def _rows(outcome: Outcome, drawn: bool) -> pd.DataFrame:
     parts = [course(outcome)]
     if outcome.state != "diverged":
         u, w = (np.asarray(outcome.measures["weight-trajectory"][name][-1], float) for name in ("weight", "outgoing"))
+        kept = np.asarray(outcome.measures["parity-neurons"]["size"][-1]) > COUNTS
+        support = one.task.draw(one.key("task"))
         parts += [
             summary(outcome, "parity-neurons", SUMMARY),
             summary(outcome, "decomposition", ["residual"]),
-            _ratios(outcome, u, w),
+            pd.DataFrame({"part": ["summary"], "quantity": "patterns", "value": patterns(u[kept][:, support])}),
+            _ratios(u[kept], w[kept], support),
         ]
-        parts += [_strongest(u, w).assign(seed=one.seed)] if drawn else []
+        parts += [_strongest(u, w)] if drawn else []
     width = getattr(one.model, "width", 0)
-    return pd.concat(parts, ignore_index=True).assign(n=one.task.n, k=one.task.k, width=width)
+    return pd.concat(parts, ignore_index=True).assign(n=one.task.n, k=one.task.k, width=width, seed=one.seed)
 
 
-def _ratios(outcome: Outcome, u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
-    """Return the ratio of |u_j| to ||w|| of each neuron that counts and input j."""
-    kept = np.asarray(outcome.measures["parity-neurons"]["size"][-1]) > COUNTS
-    ratios = np.abs(u[kept]) / np.linalg.norm(w[kept], axis=1)[:, None]
-    neuron, place = (each.ravel() for each in np.indices(ratios.shape))
-    support = outcome.trial.task.draw(outcome.trial.key("task"))
-    return pd.DataFrame(
-        {
-            "part": "neuron",
-            "neuron": np.flatnonzero(kept)[neuron],
-            "inside": np.isin(place, support),
-            "value": ratios.ravel(),
-            "seed": outcome.trial.seed,
-        }
-    )
+def patterns(weights: np.ndarray) -> int:
+    """Return how many vectors of signs there are among rows of weights, a vector and its negative being one."""
+    signs = np.sign(weights)
+    return len(np.unique(signs * signs[:, :1], axis=0))
+
+
+def _ratios(u: np.ndarray, w: np.ndarray, support: Any) -> pd.DataFrame:
+    """Return the ratio of |u_j| to ||w|| of each neuron and input j, and whether j is in the support."""
+    ratios = np.abs(u) / np.linalg.norm(w, axis=1)[:, None]
+    inside = np.broadcast_to(np.isin(np.arange(u.shape[1]), support), u.shape)
+    return pd.DataFrame({"part": "neuron", "inside": inside.ravel(), "value": ratios.ravel()})
 
 
 def _strongest(u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
@@ -129,11 +129,17 @@ def plot(table: pd.DataFrame) -> Figure:
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each parity, how near networks came to theory and neurons to its conditions, over trials."""
-    return {
-        f"n = {n}, k = {k}, width {width}": {**reached(rows), **summarised(rows)}
-        for (n, k, width), rows in table.groupby(["n", "k", "width"], sort=False)
-    }
+    """Return, for each parity, how near networks came to theory and neurons to its conditions, over trials.
+
+    ``all_patterns``: trials in which every one of the 2^(k - 1) vectors of signs, up to a common one, has a neuron that
+    counts.
+    """
+    found: dict[str, Any] = {}
+    for (n, k, width), rows in table.groupby(["n", "k", "width"], sort=False):
+        different = rows[rows["quantity"] == "patterns"].set_index("seed")["value"]
+        own = {"all_patterns": share(different == 2 ** (rows["k"].iloc[0] - 1))}
+        found[f"n = {n}, k = {k}, width {width}"] = {**reached(rows), **summarised(rows), **own}
+    return found
 
 
 PARITY_MARGIN = Experiment(
