@@ -169,6 +169,18 @@ class AttentionOnly(Model):
         logits = tuple(self._run(parameters, x)[1])
         return Attention(logits, tuple(jax.nn.softmax(layer, axis=-1) for layer in logits))
 
+    def positional_logits(self, parameters: Any) -> Float32[Any, "heads k length"]:
+        """Return what the first layer's logits owe to the distance, for each symbol that asks: from distance 0 up.
+
+        They are (token'_s query) . relative_j / sqrt(head size), of networks with relative positions. Source: thesis,
+        section 8.3.1, the effective positional encoding; it is printed with the keys, but by equation 8.5 queries meet
+        the positions.
+        """
+        arrays, (heads, *_) = parameters["layer1"], self.layer_heads
+        query = _by_head((_normed(arrays, parameters["embedding"]["token"]) @ arrays["query"])[None], heads)
+        table = _by_head(arrays["relative"][None], heads)
+        return (query @ table.swapaxes(2, 3))[0] / np.sqrt(np.float32(self.width // heads))
+
     def _run(self, parameters: Any, x: Any) -> tuple[Any, list[Any]]:
         """Return the network's logits, and those of the attention of each layer."""
         import jax

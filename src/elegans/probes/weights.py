@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elegans import random
 from elegans.component import Later
-from elegans.models import MLP, Model
+from elegans.models import MLP, Learner, Model
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
@@ -49,6 +49,41 @@ class WeightTrajectory(Probe):
         if self.outgoing:
             found["outgoing"] = np.atleast_2d(snapshot.parameters["output"]["weight"]).T[chosen]
         return found
+
+
+class ParameterTrajectory(Probe):
+    """Some of the parameters along the way, whole, of any network: to look at, or to run the model with again.
+
+    A store keeps them compressed, four bytes an entry and measurement at the most.
+
+    Args:
+        every: how many steps lie between two measurements.
+        names: dotted names of parameters or of layers (``["pair", "layer1"]``), or None for all.
+    """
+
+    names: tuple[str, ...] | None = None
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse models without parameters, and names that they do not have."""
+        if isinstance(model, Learner):
+            raise ValueError(f"{self.kind} must look at a network: {model.kind}")
+        known = model.parameter_names(task)
+        for name in self.names or ():
+            if not any(f"{parameter}.".startswith(f"{name}.") for parameter in known):
+                raise ValueError(f"names must be those of the model's parameters or layers: {name!r}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
+        """Return the arrays by their dotted names."""
+        import jax
+
+        leaves = jax.tree_util.tree_leaves_with_path(snapshot.parameters)
+        named = {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+        chosen = [f"{name}." for name in self.names or ()]
+        return {
+            name: np.array(leaf)
+            for name, leaf in named.items()
+            if self.names is None or any(f"{name}.".startswith(prefix) for prefix in chosen)
+        }
 
 
 class RelevantWeights(Probe):
