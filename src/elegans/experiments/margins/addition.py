@@ -186,7 +186,7 @@ MODULAR_ADDITION = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores"),
-        "paper": Scale(paper, trials=1, time="about half an hour on 2 cores"),
+        "paper": Scale(paper, trials=1, time="about 10 minutes on 2 cores"),
     },
     analysis=analysis,
     plot=plot,

@@ -180,6 +180,6 @@ GROUP_MARGINS = Experiment(
     probes=probes,
     outcomes=True,
     partial=True,
-    options={"group": Option("GROUP  another group: S4, D4, A4, Z2^3, S3xZ2, …, or a file of its table", with_group)},
+    options={"group": Option("GROUP  another group: S4, D5, Z2^3, S3xZ2, …, or a file of its table", with_group)},
 )
 """Figures 7.6, D.2 and D.3."""
