@@ -94,7 +94,7 @@ def test_outcomes_are_those_of_a_loop_that_looks_at_every_check(name, probed):
 def test_the_movement_of_weights_is_recorded_in_the_engine_and_not_read_from_copies(monkeypatch):
     copies = []
     monkeypatch.setattr(
-        FusedEngine, "parameters", lambda self, state: copies.append(state[0].native.step) or [state[0].parameters()]
+        FusedEngine, "parameters", lambda self, state: copies.append(state[0].native.step) or [state[0].parameters]
     )
     outcome = el.train(HIDDEN_PROGRESS, probes=[el.probes.WeightMovement(every=10)])
     assert outcome.measures["weight-movement"]["step"] == list(range(0, outcome.steps + 1, 10))

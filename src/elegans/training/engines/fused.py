@@ -1,6 +1,5 @@
 """The native engine: two-layer networks and PolyNets on parities of signs, one network at a time, very fast."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +19,8 @@ from elegans.models.activations import (
 )
 from elegans.probes import Probe, WeightMovement
 from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Sample, SignedParity, SparseParity, Task
-from elegans.training.engines.base import Engine, Lap, Plan, Progress, Stretch
+from elegans.training.engines.base import Lap, Plan, Stretch
+from elegans.training.engines.single import NativeEngine, NativeNetwork, Single
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
 from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
@@ -46,19 +46,10 @@ LONGEST_STRETCH = 2**14
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
 
 
-class FusedEngine(Engine):
+class FusedEngine(NativeEngine):
     """Advances each network in C++ (see ``native/``); releases the interpreter while it works."""
 
     name: ClassVar[str] = "fused"
-    side_by_side: ClassVar[int] = 1
-
-    def unavailable(self) -> str | None:
-        """Return why the native module could not be loaded, or None."""
-        try:
-            from elegans import _native  # noqa: F401
-        except ImportError as error:
-            return f"its native module does not load: {error}"
-        return None
 
     def refusal(self, trial: Trial) -> str | None:
         """Return the first part of the trial that is not built into the native code, or None."""
@@ -72,34 +63,15 @@ class FusedEngine(Engine):
             "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
             "penalty": (getattr(trial.training, "penalty", None), (type(None),)),
         }
-        for name, (part, taken) in parts.items():
-            if type(part) not in taken:
-                return f"the fused engine takes no {name} {getattr(part, 'kind', None)!r}"
+        if (reason := self.first_refused(parts)) is not None:
+            return reason
         if isinstance(trial.task, XOR) and not trial.task.on_cube:
             return "the fused engine takes an xor of signs in the standard basis only"
         return None
 
-    def signature(self, trial: Trial) -> str:
-        """Return the trial's identity: networks train one at a time."""
-        return trial.identity
-
-    def init(self, trials: Sequence[Trial]) -> Any:
-        """Return one native network a trial."""
-        return [_Network(trial) for trial in trials]
-
-    def advance(self, state: Any, steps: int) -> Any:
-        """Advance each network in place."""
-        for network in state:
-            network.native.advance(network.training.factors(network.native.step, steps))
-        return state
-
-    def progress(self, state: Any) -> Progress:
-        """Return what the last ``advance`` saw."""
-        return Progress(
-            loss=np.array([network.native.loss for network in state]),
-            error=np.array([network.native.error for network in state]),
-            diverged_at=np.array([network.native.diverged_at for network in state]),
-        )
+    def begin(self, trial: Trial) -> Single:
+        """Return a trial's native network."""
+        return _Network(trial)
 
     def looks(self, state: Any) -> bool:
         """Return whether there is one network, which can go its own way."""
@@ -115,27 +87,8 @@ class FusedEngine(Engine):
             return super().stretch(state, plan)
         return state, state[0].stretch(plan)
 
-    def wrong(
-        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
-    ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong."""
-        rows = [network.wrong(stream, row) for network, row in zip(state, index, strict=True)]
-        return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
-    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
-        """Return each network's outputs on the same inputs."""
-        return np.stack([network.predict(x) for network in state])
-
-    def parameters(self, state: Any) -> list[Any]:
-        """Return each network's parameters."""
-        return [network.parameters() for network in state]
-
-    def select(self, state: Any, positions: Sequence[int]) -> Any:
-        """Keep some of the networks."""
-        return [state[position] for position in positions]
-
-
-class _Network:
+class _Network(NativeNetwork):
     """One native network and the streams it is evaluated on.
 
     Natively inputs are signs and outputs are sums. Where inputs are signs times a number, or the output is a mean, a
@@ -227,11 +180,12 @@ class _Network:
         unit = self.units.get(name, 1.0)
         return array if unit == 1 else array * np.float32(unit)
 
-    def predict(self, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, " count"]:
+    def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, " count"]:
         x = np.ascontiguousarray(x, np.float32)
         unit = np.float32(self.units["hidden.weight"])
         return np.asarray(self.native.predict(x if unit == 1 else np.asarray(x / unit, np.float32)))
 
+    @property
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         *arrays, output_bias = self.native.parameters()
         found: dict[str, dict[str, np.ndarray]] = {}

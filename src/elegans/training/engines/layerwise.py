@@ -1,6 +1,6 @@
 """The engine of trainings that are theorems: one step of the hidden layer on the whole sample, then a readout."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float32, UInt32
 
 from elegans.models import MLP
 from elegans.tasks import Sample, SparseParity
-from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.single import OneByOne, Single
 from elegans.training.theorems.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
 from elegans.training.theorems.layerwise import Layerwise
 from elegans.training.theorems.readouts import Construction, Features, FreshDescent, LastIterate, Solver
@@ -22,15 +22,10 @@ HELD = 2**22
 """Pre-activations or features held at once, about."""
 
 
-class LayerwiseEngine(Engine):
+class LayerwiseEngine(OneByOne):
     """Advances ``OverSparse``, ``UnderSparse`` and ``SignNetwork`` in NumPy, in memory that no sample exceeds."""
 
     name: ClassVar[str] = "layerwise"
-    side_by_side: ClassVar[int] = 1
-
-    def unavailable(self) -> str | None:
-        """Return None: NumPy is everywhere."""
-        return None
 
     def refusal(self, trial: Trial) -> str | None:
         """Return None for a layerwise training, which has checked everything else when the trial was made."""
@@ -40,48 +35,12 @@ class LayerwiseEngine(Engine):
             return f"the layerwise engine takes no model {trial.model.kind!r}"
         return f"the layerwise engine takes no training {trial.training.kind!r}"
 
-    def signature(self, trial: Trial) -> str:
-        """Return the trial's identity: networks train one at a time."""
-        return trial.identity
-
-    def init(self, trials: Sequence[Trial]) -> Any:
-        """Return each trial's network before its first step."""
-        return [_Network(trial) for trial in trials]
-
-    def advance(self, state: Any, steps: int) -> Any:
-        """Advance each network in place."""
-        for network in state:
-            network.advance(steps)
-        return state
-
-    def progress(self, state: Any) -> Progress:
-        """Return what the last ``advance`` saw: loss and error on the whole sample, before each step."""
-        return Progress(
-            loss=np.array([network.loss for network in state]),
-            error=np.array([network.error for network in state]),
-            diverged_at=np.array([network.diverged_at for network in state]),
-        )
-
-    def wrong(
-        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
-    ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong."""
-        return np.stack([network.wrong(stream, row) for network, row in zip(state, index, strict=True)])
-
-    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
-        """Return each network's outputs on the same inputs."""
-        return np.stack([network.outputs(x).astype(np.float32) for network in state])
-
-    def parameters(self, state: Any) -> list[Any]:
-        """Return each network's parameters."""
-        return [network.parameters() for network in state]
-
-    def select(self, state: Any, positions: Sequence[int]) -> Any:
-        """Keep some of the networks."""
-        return [state[position] for position in positions]
+    def begin(self, trial: Trial) -> Single:
+        """Return a trial's network before its first step."""
+        return _Network(trial)
 
 
-class _Network:
+class _Network(Single):
     """One network; its hidden layer in float64 from float32 draws, its output layer in float64."""
 
     def __init__(self, trial: Trial) -> None:
@@ -173,6 +132,7 @@ class _Network:
         x, y = self.examples(index, stream)
         return np.asarray(~(y * self.outputs(x) > 0))
 
+    @property
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         return {
             "hidden": {"weight": self.weight.astype(np.float32), "bias": self.bias.astype(np.float32)},

@@ -1,7 +1,6 @@
 """The native engine of one-hot pairs: two-layer networks without biases that learn a group, one at a time."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, UInt32
@@ -10,7 +9,7 @@ from elegans import random
 from elegans.models import MLP
 from elegans.models.activations import Activation, Power, ReLU
 from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Task
-from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.single import NativeEngine, NativeNetwork, Single
 from elegans.training.losses import CrossEntropy
 from elegans.training.optimisers import SGD
 from elegans.training.penalties import NormPenalty
@@ -22,19 +21,10 @@ LARGEST_ORDER = 2**12
 LARGEST_BATCH = 2**24
 
 
-class PairsEngine(Engine):
+class PairsEngine(NativeEngine):
     """Advances each network in C++ (see ``native/``); releases the interpreter while it works."""
 
     name: ClassVar[str] = "pairs"
-    side_by_side: ClassVar[int] = 1
-
-    def unavailable(self) -> str | None:
-        """Return why the native module could not be loaded, or None."""
-        try:
-            from elegans import _native  # noqa: F401
-        except ImportError as error:
-            return f"its native module does not load: {error}"
-        return None
 
     def refusal(self, trial: Trial) -> str | None:
         """Return the first part of the trial that is not built into the native code, or None."""
@@ -47,9 +37,8 @@ class PairsEngine(Engine):
             "loss": (getattr(trial.training, "loss", None), (CrossEntropy,)),
             "penalty": (getattr(trial.training, "penalty", None), (type(None), NormPenalty)),
         }
-        for name, (part, taken) in parts.items():
-            if type(part) not in taken:
-                return f"the pairs engine takes no {name} {getattr(part, 'kind', None)!r}"
+        if (reason := self.first_refused(parts)) is not None:
+            return reason
         assert isinstance(trial.model, MLP) and isinstance(trial.training, SGD)
         model, penalty = trial.model, trial.training.penalty
         if model.hidden_bias or model.output_bias or model.scaling != "standard":
@@ -61,48 +50,12 @@ class PairsEngine(Engine):
             return f"the pairs engine takes not {largest}: {trial.task.classes}, {trial.training.batch_size}"
         return None
 
-    def signature(self, trial: Trial) -> str:
-        """Return the trial's identity: networks train one at a time."""
-        return trial.identity
-
-    def init(self, trials: Sequence[Trial]) -> Any:
-        """Return one native network a trial."""
-        return [_Network(trial) for trial in trials]
-
-    def advance(self, state: Any, steps: int) -> Any:
-        """Advance each network in place."""
-        for network in state:
-            network.native.advance(network.training.factors(network.native.step, steps))
-        return state
-
-    def progress(self, state: Any) -> Progress:
-        """Return what the last ``advance`` saw."""
-        return Progress(
-            loss=np.array([network.native.loss for network in state]),
-            error=np.array([network.native.error for network in state]),
-            diverged_at=np.array([network.native.diverged_at for network in state]),
-        )
-
-    def wrong(
-        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
-    ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong."""
-        return np.stack([network.wrong(stream, row) for network, row in zip(state, index, strict=True)])
-
-    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count classes"]:
-        """Return each network's outputs on the same inputs."""
-        return np.stack([network.model.apply(network.parameters(), x) for network in state])
-
-    def parameters(self, state: Any) -> list[Any]:
-        """Return each network's parameters."""
-        return [network.parameters() for network in state]
-
-    def select(self, state: Any, positions: Sequence[int]) -> Any:
-        """Keep some of the networks."""
-        return [state[position] for position in positions]
+    def begin(self, trial: Trial) -> Single:
+        """Return a trial's native network."""
+        return _Network(trial)
 
 
-class _Network:
+class _Network(NativeNetwork):
     """One native network and the streams that it is evaluated on."""
 
     def __init__(self, trial: Trial) -> None:
@@ -137,6 +90,10 @@ class _Network:
         pairs, place = np.unique(drawn, return_inverse=True)  # often there are fewer pairs than examples
         return np.asarray(self.native.wrong(pairs)[place])
 
+    def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "count classes"]:
+        return np.asarray(self.model.apply(self.parameters, x))
+
+    @property
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         hidden, output = self.native.parameters()
         return {"hidden": {"weight": hidden}, "output": {"weight": output}}
