@@ -333,12 +333,25 @@ class _Search:
         self.wrong = (np.packbits(labels), np.packbits(~labels))
         self.most = most
         self.found: list[np.ndarray] = []
-        self.batch = max(1, LARGEST_BATCH // max(1, self.columns.size * len(table)))
+        # where a few supports are enough, they are soon found among many: small batches look at less in vain
+        largest = LARGEST_BATCH if most is None else LARGEST_BATCH // 16
+        self.batch = max(1, largest // (len(self.columns) * max(1, len(self.all)) * len(table)))
         # by how many coordinates are chosen and each pattern of their bits: the value that it fixes already, or -1
         self.fixed = []
         for chosen in range(self.k + 1):
             rest = table.reshape(-1, 2**chosen)
             self.fixed.append(np.where((rest == rest[0]).all(axis=0), rest[0], -1).astype(int))
+        self.open = [self._open(table, place) for place in range(self.k)]
+
+    def _open(self, table: np.ndarray, place: int) -> Int64[np.ndarray, " coordinates"]:
+        """Return the coordinates that may stand in one place of a support, whatever stands in the others."""
+        alive = np.ones(len(self.columns), bool)
+        bit = np.arange(len(table)) >> place & 1
+        for own, cells in ((0, self.all & ~self.columns), (1, self.columns)):
+            values = set(table[bit == own].tolist())
+            if len(values) == 1:
+                alive &= ~(cells & self.wrong[int(values.pop())]).any(axis=1)
+        return np.flatnonzero(alive)
 
     def run(self) -> Int64[np.ndarray, "supports k"]:
         """Return all that is found, up to ``most``."""
@@ -348,16 +361,17 @@ class _Search:
     def _extend(self, chosen: np.ndarray, cells: np.ndarray) -> None:
         """Add every further coordinate to partial supports; ``cells`` are the examples of each of their patterns."""
         n, size = len(self.columns), chosen.shape[1]
-        columns = self.columns[None, :, None, :]
+        candidates = self.open[size]
+        columns = self.columns[None, candidates, None, :]
         grown = np.concatenate([cells[:, None] & ~columns, cells[:, None] & columns], axis=2)
-        alive = np.broadcast_to(np.arange(n) <= n - (self.k - size), grown.shape[:2]).copy()
+        alive = np.broadcast_to(candidates <= n - (self.k - size), grown.shape[:2]).copy()
         if size:
-            alive &= np.arange(n) > chosen[:, -1:]
+            alive &= candidates > chosen[:, -1:]
         for value in (0, 1):
             fixing = self.fixed[size + 1] == value
             alive &= ~(grown[:, :, fixing] & self.wrong[value]).any(axis=(2, 3))
         before, added = np.nonzero(alive)
-        supports = np.concatenate([chosen[before], added[:, None]], axis=1)
+        supports = np.concatenate([chosen[before], candidates[added][:, None]], axis=1)
         if size + 1 == self.k:
             self.found.append(supports)
             return
