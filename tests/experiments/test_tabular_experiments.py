@@ -163,6 +163,19 @@ def test_models_that_lack_trials_are_not_selected():
     assert selected(unfinished, "test_error").iloc[0]["model"] != "300 dense"
 
 
+def test_models_are_selected_on_the_trials_that_all_have():
+    """Seeds 5 to 9 are easy, and only one model has them: it is not the better for it."""
+    rows = by_hand(noise=0)
+    rows.loc[rows["seed"] >= 5, "test_error"] -= 0.2
+    cut_short = rows[(rows["model"] == "100 sparse:2") | (rows["seed"] < 5)]
+    found = selected(cut_short, "test_error").iloc[0]
+    assert (found["model"], found["trials"]) == ("300 dense", 5)
+    apart = rows[
+        ((rows["model"] == "300 dense") & (rows["seed"] < 5)) | ((rows["model"] == "100 dense") & (rows["seed"] > 4))
+    ]
+    assert selected(apart, "test_error").empty
+
+
 def test_parts_are_named_as_in_the_published_table():
     named = [_part(*row) for row in ((1.0, 900, True), (0.1, 100, False), (0.03, 30, False), (0.4, 500, True))]
     assert named == ["full", "10%", "", "500 rows"]

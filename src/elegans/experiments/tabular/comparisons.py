@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import bootstrap_interval
-from elegans.experiments.tabular.grid import fraction_of
+from elegans.experiments.tabular.grid import FRACTIONS, fraction_of
 from elegans.probes import Probe
 from elegans.tabular.datasets import is_reduced
 from elegans.tabular.learners import Forest, TabularNetwork
@@ -169,7 +169,7 @@ def summary(pairs: pd.DataFrame) -> dict[str, Any]:
     each = settings_of(pairs)
     return {
         **_counts(each),
-        "by fraction": {f"{fraction:g}": _counts(rows) for fraction, rows in each.groupby("fraction")},
+        "by fraction": {str(name): _counts(rows) for name, rows in each.groupby(each["fraction"].map(_fraction))},
         "by table": {
             str(name): {
                 **_rounded(interval(pairs[pairs["table"] == name].groupby("seed")["difference"].mean().to_numpy())),
@@ -178,6 +178,10 @@ def summary(pairs: pd.DataFrame) -> dict[str, Any]:
             for name, rows in each.groupby("table", sort=False)
         },
     }
+
+
+def _fraction(fraction: float) -> str:
+    return f"{fraction:g}" if fraction in FRACTIONS[1:] else "largest"
 
 
 def _counts(each: pd.DataFrame) -> dict[str, Any]:
@@ -207,7 +211,8 @@ def selected(
     """Return the selected model of every group: the one with the smallest median error, and its median test error.
 
     Args:
-        table: as ``errors`` returns it. Models with fewer trials than the others of their group are left out.
+        table: as ``errors`` returns it. Models are compared on the trials that all of their group have; those with
+            fewer than half as many as others are left out, and groups without a trial in common.
         rule: by which error models are selected: ``test_error``, as published, which reports the error it has selected
             by, or ``validation_error``.
         by: what makes a group.
@@ -217,9 +222,10 @@ def selected(
     """
     rows = []
     for values, group in table.groupby(list(by), sort=False):
-        models = group.groupby("model")
-        counts = models.size()
-        middle = models[rule].median()[counts == counts.max()]
+        group = _in_common(group)
+        if group.empty:
+            continue
+        middle = group.groupby("model")[rule].median()
         best = str(middle.idxmin())
         found = interval(group.loc[group["model"] == best, "test_error"].to_numpy(float))
         rows.append(
@@ -234,3 +240,12 @@ def selected(
             }
         )
     return pd.DataFrame(rows)
+
+
+def _in_common(group: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the seeds that all models have, without models that have fewer than half as many as others."""
+    counts = group.groupby("model")["seed"].transform("count")
+    kept = group[2 * counts >= counts.max()]
+    models = kept.groupby("seed")["model"].transform("count")
+    found: pd.DataFrame = kept[models == kept["model"].nunique()]
+    return found
