@@ -16,6 +16,7 @@
 #include "dense_types.hpp"
 #include "dispatch.hpp"
 #include "guards.hpp"
+#include "python.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -112,12 +113,6 @@ struct Workspace {
   std::vector<DenseLayer<T>> layers;
   T *output, *gradient;
 };
-
-// Lets a Ctrl-C in the main thread end long work.
-void pulse() {
-  const nb::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
 
 template <class T>
 std::tuple<double, Size, std::int64_t> epoch(

@@ -1,6 +1,7 @@
 // Losses of a minibatch, and their derivatives by the outputs.
 #pragma once
 
+#include "elementary.hpp"
 #include "types.hpp"
 #include "vectors.hpp"
 
@@ -19,36 +20,6 @@ ELEGANS_INLINE Term hinge(Floats margin, Floats label) {
 ELEGANS_INLINE Term square(Floats output, Floats label) {
   const Floats difference = output - label;
   return {0.5f * difference * difference, difference};
-}
-
-// exp(x) for x <= 0, to about one unit in the last place: powers of two, and a polynomial for the
-// rest (Cephes, expf).
-ELEGANS_INLINE Floats exp_negative(Floats x) {
-  x = choose((Ints)(x < -87.0f), spread(-87.0f), x);
-  const Ints power = __builtin_convertvector(x * 1.44269504f - 0.5f, Ints);
-  const Floats whole = __builtin_convertvector(power, Floats);
-  const Floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  return p * (Floats)((Words)(power + 127) << 23);
-}
-
-// log(1 + e) for 0 <= e <= 1, as 2 artanh(e / (2 + e)): the argument is at most 1/3.
-ELEGANS_INLINE Floats log_one_plus(Floats e) {
-  const Floats z = e / (e + 2.0f);
-  const Floats z2 = z * z;
-  Floats p = z2 * (1.0f / 15) + 1.0f / 13;
-  p = p * z2 + 1.0f / 11;
-  p = p * z2 + 1.0f / 9;
-  p = p * z2 + 1.0f / 7;
-  p = p * z2 + 1.0f / 5;
-  p = p * z2 + 1.0f / 3;
-  p = p * z2 + 1.0f;
-  return 2.0f * z * p;
 }
 
 ELEGANS_INLINE Term logistic(Floats margin, Floats label) {

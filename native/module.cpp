@@ -5,13 +5,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
 #include <sstream>
 
+#include "attention.hpp"
 #include "dense.hpp"
 #include "dispatch.hpp"
 #include "network.hpp"
 #include "pair_network.hpp"
+#include "python.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -28,23 +29,6 @@ using KeyPair = std::pair<std::uint32_t, std::uint32_t>;
 Key key_of(const KeyPair& pair) { return {pair.first, pair.second}; }
 Size length(const Indices& x) { return static_cast<Size>(x.shape(0)); }
 
-// A new array for Python, not initialised.
-template <class T>
-struct Result {
-  explicit Result(std::vector<std::size_t> sizes) : shape(std::move(sizes)) {
-    std::size_t size = 1;
-    for (std::size_t extent : shape) size *= extent;
-    data = std::make_unique_for_overwrite<T[]>(size);
-  }
-  nb::ndarray<nb::numpy, T> array() {
-    T* memory = data.release();
-    nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return nb::ndarray<nb::numpy, T>(memory, shape.size(), shape.data(), owner);
-  }
-  std::vector<std::size_t> shape;
-  std::unique_ptr<T[]> data;
-};
-
 [[noreturn]] void refuse(const std::string& rule, std::size_t got) {
   throw std::invalid_argument(rule + ": got " + std::to_string(got));
 }
@@ -54,12 +38,6 @@ void check_length(const char* name, std::size_t got, const char* what, std::size
   std::ostringstream message;
   message << name << " must have length " << what << "=" << wanted;
   refuse(message.str(), got);
-}
-
-// Lets a Ctrl-C in the main thread end long work.
-void pulse() {
-  const nb::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 nb::tuple words(const KeyPair& key, const Indices& c0, const Indices& c1) {
@@ -266,6 +244,7 @@ NB_MODULE(_native, m) {
   nb::exception<Stopped>(m, "Stopped", PyExc_RuntimeError);
   kernel_in_use();  // a wrong ELEGANS_INSTRUCTION_SET is refused at import
 
+  bind_attention(m);
   bind_dense(m);
   m.def("words", words, "key"_a, "c0"_a, "c1"_a,
         "Threefry-2x32 (20 rounds): the words of counters (c0, c1).");

@@ -24,15 +24,6 @@ constexpr int most_rows = 6;
 #endif
 constexpr Size column = 2 * lanes;
 
-ELEGANS_INLINE Floats load_floats(const float* x) {
-  Floats floats;
-  __builtin_memcpy(&floats, x, sizeof floats);
-  return floats;
-}
-ELEGANS_INLINE void store_floats(float* x, Floats floats) {
-  __builtin_memcpy(x, &floats, sizeof floats);
-}
-
 template <int rows>
 struct Patch {
   Floats at[rows][2];
@@ -189,14 +180,6 @@ static void pair_forward(const PairState& state, const Pairs& pairs, Size count)
       });
     }
   }
-}
-
-// log x for normal x >= 1.
-ELEGANS_INLINE Floats log_from_one(Floats x) {
-  const Words bits = (Words)x;
-  const Floats power = to_floats((bits >> 23) - 127u);
-  const Floats part = (Floats)((bits & 0x007FFFFFu) | 0x3F800000u);
-  return power * 0.693147181f + log_one_plus(part - 1.0f);
 }
 
 struct PairTotals {

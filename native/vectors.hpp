@@ -39,6 +39,14 @@ typedef std::uint16_t Halves __attribute__((vector_size(lanes * 2), may_alias));
 ELEGANS_INLINE Floats spread(float x) { return Floats{} + x; }
 ELEGANS_INLINE Words spread(std::uint32_t x) { return Words{} + x; }
 ELEGANS_INLINE Floats to_floats(Words x) { return __builtin_convertvector((Ints)x, Floats); }
+ELEGANS_INLINE Floats load_floats(const float* x) {
+  Floats floats;
+  __builtin_memcpy(&floats, x, sizeof floats);
+  return floats;
+}
+ELEGANS_INLINE void store_floats(float* x, Floats floats) {
+  __builtin_memcpy(x, &floats, sizeof floats);
+}
 ELEGANS_INLINE Words lane_numbers() {
   Words x{};
   for (Size i = 0; i < lanes; i++) x[i] = static_cast<std::uint32_t>(i);
@@ -51,6 +59,18 @@ ELEGANS_INLINE Floats choose(Ints condition, Floats x, Floats y) {
   return (Floats)(((Ints)x & condition) | ((Ints)y & ~condition));
 }
 ELEGANS_INLINE Floats where(Ints condition, Floats x) { return (Floats)((Ints)x & condition); }
+// The second where one is not a number.
+ELEGANS_INLINE Floats larger(Floats x, Floats y) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_maskz_max_ps(0xFFFF, (__m512)x, (__m512)y);
+#else
+  return choose((Ints)(x > y), x, y);
+#endif
+}
+ELEGANS_INLINE Floats root(Floats x) {
+  for (Size i = 0; i < lanes; i++) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+}
 
 // x rounded to the nearest whole number, a half to the even one; the largest whole number at most
 // x.

@@ -1,0 +1,88 @@
+// The plain data of an attention-only transformer on sequences of tokens. As in types.hpp, nothing
+// here has a function body.
+#pragma once
+
+#include "types.hpp"
+
+namespace elegans {
+
+constexpr Size attention_rows = 4;  // positions that are summed up at once
+
+// One parameter array, and the sums of its gradient over sequences in each lane: [size][lanes].
+struct AttentionWeight {
+  const float* value;
+  float* slope;
+};
+
+// A layer norm of activations [rows][width][lanes]; without one (scale.value is null) `normed` is
+// what it reads.
+struct AttentionNorm {
+  AttentionWeight scale, shift;  // [width]
+  float* centred;                // [rows][width][lanes]: of mean 0 and variance 1
+  float* inverse;                // [rows][lanes]: 1 / the deviation
+  float* normed;                 // [rows][width][lanes]
+};
+
+struct AttentionLayer {
+  AttentionNorm norm;
+  AttentionWeight matrix;    // [width][3 * width]: query, key and value side by side
+  AttentionWeight relative;  // [length][width]
+  AttentionWeight merge;     // [width][width], or null
+  Size heads, head_size;
+  float* input;    // [rows][width][lanes]
+  float* sums;     // [rows][3 * width][lanes]: queries, keys and values
+  float* weights;  // [heads][rows][stride][lanes] up to the diagonal, `tall` vectors from the start
+  float* attended;  // [rows][width][lanes]
+  float* distance;  // [attention_rows - 1 + rows][width]: relative, with zeros around it
+};
+
+// Everything that a kernel needs of one network. Sequences are in the lanes, as many at a time as
+// there are; `rows` is the length, rounded up to whole attention_rows. Positions and sequences
+// beyond the real ones have no part in the loss, so that their derivatives are zero, and no real
+// position attends to them.
+struct AttentionState {
+  Size symbols, width, length, batch, layers, lanes;
+  Size rows, stride;  // stride: from one query's weights to the next one's
+
+  Size size;  // of all parameters
+  float* parameter;
+  float* slope;                  // [size][lanes]
+  float *learning_rate, *decay;  // [size]
+  float *first, *second;         // [size]: Adam's moments
+  double beta1, beta2, epsilon;
+  bool adaptive, decay_in_gradient;
+
+  AttentionWeight embedding;  // [symbols][width]
+  AttentionLayer* layer;      // [layers]
+  AttentionNorm norm;
+  AttentionWeight output;  // [width][symbols]
+
+  std::uint64_t step;
+  std::int64_t diverged_at;  // -1: not
+  double loss_sum, error_sum;
+
+  std::int32_t *token, *label;  // [rows][lanes]
+  float* chosen;                // [rows][symbols][lanes]: 1 for the token, 0 for others
+  float* stream;                // [rows][width][lanes]: activations after the last layer
+  float* logits;                // [rows][symbols][lanes], then the loss's derivatives by them
+  float* last_wrong;            // [lanes]: 1 where the last position of a sequence is wrong
+  // Derivatives of the loss by activations, of the layer that is being gone back through.
+  float *back, *normed_back, *attended_back;  // [rows][width][lanes]
+  float* sums_back;                           // [rows][3 * width][lanes]
+};
+
+// What one instruction set offers.
+struct AttentionKernel {
+  const char* name;
+  Size lanes;
+  // Takes a step on tokens and labels [batch][length], unless outputs are not finite.
+  bool (*step)(AttentionState& state, const std::int32_t* tokens, const std::int32_t* labels,
+               float factor);
+  // Logits of the first `count` (at most `lanes`) sequences, into state.logits.
+  void (*outputs)(AttentionState& state, const std::int32_t* tokens, Size count);
+  // The same, and whether each sequence's last position is wrong, into state.last_wrong.
+  void (*wrong)(AttentionState& state, const std::int32_t* tokens, const std::int32_t* labels,
+                Size count);
+};
+
+}  // namespace elegans
