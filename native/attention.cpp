@@ -63,7 +63,6 @@ struct AttentionOptions {
   Size batch_size;
   bool adaptive, decay_in_gradient;
   double beta1, beta2, epsilon;
-  std::int64_t step;
 };
 
 void check(const AttentionOptions& options) {
@@ -85,7 +84,6 @@ void check(const AttentionOptions& options) {
   }
   require(options.epsilon > 0 && std::isfinite(options.epsilon),
           "epsilon must be positive: epsilon=", options.epsilon);
-  require(options.step >= 0, "step must not be negative: step=", options.step);
 }
 
 class AttentionNetwork {
@@ -108,7 +106,6 @@ class AttentionNetwork {
     s.beta1 = options.beta1;
     s.beta2 = options.beta2;
     s.epsilon = options.epsilon;
-    s.step = static_cast<std::uint64_t>(options.step);
     s.diverged_at = -1;
     const Size merged = options.normed ? 1 : 0, width = s.width;
     s.size = 2 * s.symbols * width + merged * 2 * width +
@@ -296,11 +293,11 @@ void make_network(AttentionNetwork* self, const Array& parameters, const Array& 
                   const Array& decays, Size symbols, Size width, Size length,
                   std::vector<Size> heads, bool normed, Size batch_size,
                   const std::string& optimiser, bool decay_in_gradient, double beta1, double beta2,
-                  double epsilon, std::int64_t step) {
+                  double epsilon) {
   const bool adaptive = named<bool>("optimiser", optimiser, {{"adam", true}, {"sgd", false}});
   new (self) AttentionNetwork(parameters, learning_rates, decays,
                               {symbols, width, length, std::move(heads), normed, batch_size,
-                               adaptive, decay_in_gradient, beta1, beta2, epsilon, step});
+                               adaptive, decay_in_gradient, beta1, beta2, epsilon});
 }
 
 }  // namespace
@@ -309,8 +306,7 @@ void bind_attention(nb::module_& m) {
   nb::class_<AttentionNetwork>(m, "AttentionNetwork", "One attention-only transformer in training.")
       .def("__init__", make_network, "parameters"_a, "learning_rates"_a, "decays"_a, nb::kw_only(),
            "symbols"_a, "width"_a, "length"_a, "heads"_a, "normed"_a, "batch_size"_a, "optimiser"_a,
-           "decay_in_gradient"_a = true, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
-           "step"_a = 0)
+           "decay_in_gradient"_a = true, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8)
       .def("advance", &AttentionNetwork::advance, "tokens"_a, "labels"_a, "factors"_a,
            "Take one step per schedule factor; returns the steps done.")
       .def("outputs", &AttentionNetwork::outputs, "tokens"_a,

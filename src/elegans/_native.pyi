@@ -237,8 +237,8 @@ class Network:
 class PairNetwork:
     """A network on pairs of elements, f(a, b) = sum_i sigma(u_i(a) + v_i(b)) w_i, trained on the cross-entropy by SGD.
 
-    The right class of (a, b) is ``table[a, b]``. As of `Network`, one thread at a time; the interpreter lock is released
-    while it works, and Ctrl-C is heeded.
+    The right class of (a, b) is ``table[a, b]``. As of `Network`, one thread at a time; the interpreter lock is
+    released while it works, and Ctrl-C is heeded.
     """
 
     def __init__(
@@ -319,5 +319,73 @@ class PairNetwork:
     def width(self) -> int: ...
     @property
     def order(self) -> int: ...
+    @property
+    def instruction_set(self) -> str: ...
+
+class AttentionNetwork:
+    """A transformer of causal attention with relative positions, trained on the mean cross-entropy over all positions.
+
+    As of `Network`, one thread at a time; the interpreter lock is released while it works, and Ctrl-C is heeded.
+    """
+
+    def __init__(
+        self,
+        parameters: NDArray[np.float32],
+        learning_rates: NDArray[np.float32],
+        decays: NDArray[np.float32],
+        *,
+        symbols: int,
+        width: int,
+        length: int,
+        heads: Sequence[int],
+        normed: bool,
+        batch_size: int,
+        optimiser: Literal["adam", "sgd"],
+        decay_in_gradient: bool = True,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
+        """Take copies of all parameters in a row, of their learning rates and of their decays.
+
+        The row consists of embeddings (symbols, width); for each layer, scale and shift (width,), query, key and value
+        side by side (width, 3 width), what stands for each distance (length, width) and what merges heads (width,
+        width); scale and shift (width,), and output (width, symbols). Scales, shifts and merges are there with `normed`
+        only. `heads` is one number a layer. Decays are as in `Network`; Adam's are outside of its running means.
+
+        Raises ValueError, with the rule and the value, for a bad argument.
+        """
+
+    def advance(self, tokens: NDArray[np.int32], labels: NDArray[np.int32], factors: NDArray[np.float32]) -> int:
+        """Take one step per schedule factor; return the steps done, fewer if the network diverged.
+
+        Tokens and labels are (steps, batch_size, length). Raises ValueError where one is no symbol.
+        """
+
+    def outputs(self, tokens: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Logits (N, length, symbols) of the next tokens of sequences (N, length)."""
+
+    def wrong(self, tokens: NDArray[np.int32], labels: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether the label's logit at the last position of each sequence (N, length) is not above all others."""
+
+    def parameters(self) -> NDArray[np.float32]:
+        """A copy of all parameters, in the constructor's order."""
+
+    @property
+    def step(self) -> int:
+        """Steps taken."""
+
+    @property
+    def loss(self) -> float:
+        """Mean minibatch loss over the steps of the last `advance`; NaN if there were none."""
+
+    @property
+    def error(self) -> float:
+        """Mean share of sequences whose last position was wrong, over these steps; NaN if there were none."""
+
+    @property
+    def diverged_at(self) -> int:
+        """The step whose outputs were not all finite, where the network stands still; -1: none."""
+
     @property
     def instruction_set(self) -> str: ...
