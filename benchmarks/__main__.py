@@ -19,6 +19,7 @@ NAMES = (
     "peak",
     "steps",
     "pairs",
+    "groups",
     "projection",
     "trace",
     "tabular",
