@@ -10,7 +10,7 @@ from scipy import special
 import elegans as el
 from elegans import theory
 from elegans.errors import TrialError
-from elegans.models.attention import relative_shift
+from elegans.models.attention import BLOCK, relative_shift
 
 TASK = el.MarkovChains(k=3, length=9)
 MODELS = [
@@ -123,6 +123,13 @@ def test_shorter_sequences_have_the_outputs_of_their_place_in_longer_ones():
     assert np.allclose(shorter, longer[:, :4], atol=1e-4)
 
 
+@pytest.mark.parametrize("model", [el.AttentionOnly(layers=1, width=4), el.MinimalAttention(pair=0.3)], ids=str)
+def test_many_sequences_go_through_block_by_block_to_the_same_outputs(model):
+    x, apply = tokens(BLOCK + 5), jax.jit(model.apply)
+    parameters = random_parameters(model, 1.0)
+    assert np.allclose(apply(parameters, x)[-20:], apply(parameters, x[-20:]), rtol=1e-4, atol=1e-5)
+
+
 def test_the_construction_of_proposition_8_2_runs_in_the_model():
     task = el.MarkovChains(k=3, length=20)
     network, x = theory.bigram_construction(3, 20, slope=2.5), tokens(30, task)
@@ -168,6 +175,14 @@ def test_what_is_not_decayed_is_all_but_matrices_that_multiply(model):
     layers = {name: {"weight_decay": 0} for name in model.undecayed}
     training = el.Adam(steps=1, loss="cross-entropy", weight_decay=0.1, layers=layers)
     assert el.Trial(task=TASK, regime=el.Online(), model=model, training=training).training == training
+
+
+def test_heads_of_each_layer_go_through_json():
+    model = el.AttentionOnly(width=32, heads=(2, 1))
+    training = el.Adam(steps=1, loss="cross-entropy")
+    trial = el.Trial(task=el.MarkovChains(prior="ngram:3"), regime=el.Online(), model=model, training=training)
+    again = el.Trial.model_validate_json(trial.model_dump_json())
+    assert again == trial and again.identity == trial.identity and again.model.layer_heads == (2, 1)
 
 
 @pytest.mark.parametrize(

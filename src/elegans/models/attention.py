@@ -5,6 +5,7 @@ evolution of statistical induction heads: in-context learning Markov chains" (Ne
 """
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +19,8 @@ from elegans.tasks import Task
 
 NORM_EPSILON = 1e-5
 """What a layer norm adds to the variance."""
+BLOCK = 256
+"""How many sequences go through a network at a time: the attention of each takes length^2 numbers a head."""
 KEYS_A_LAYER = 16
 """How many keys are reserved for the arrays of a layer."""
 Count = Annotated[int, Field(ge=1)]
@@ -160,7 +163,7 @@ class AttentionOnly(Model):
         Returns:
             float32 of shape (count, length, k).
         """
-        return self._run(parameters, x)[0]
+        return by_blocks(lambda sequences: self._run(parameters, sequences)[0], x)
 
     def attention(self, parameters: Any, x: Int32[Any, "count length"]) -> Attention:
         """Return what every head of every layer attends to, before the softmax and after."""
@@ -206,6 +209,20 @@ class AttentionOnly(Model):
         if self.form == "plain":
             return {}
         return {"scale": np.ones(self.width, np.float32), "shift": np.zeros(self.width, np.float32)}
+
+
+def by_blocks(function: Callable[[Any], Any], x: Int32[Any, "count length"]) -> Any:
+    """Return a function of sequences, of many of them one block after another: memory is that of a block.
+
+    Args:
+        function: from JAX arrays (count, length) to an array whose first axis is the sequences', each by itself.
+        x: tokens.
+    """
+    import jax
+
+    if len(x) <= BLOCK:
+        return function(x)
+    return jax.lax.map(lambda sequence: function(sequence[None])[0], x, batch_size=BLOCK)
 
 
 def relative_shift(by_distance: Float32[Any, "*batch length length"]) -> Float32[Any, "*batch length length"]:

@@ -10,6 +10,7 @@ from jaxtyping import Float32, Int32
 from pydantic import Field
 
 from elegans import random
+from elegans.models.attention import by_blocks
 from elegans.models.base import Model
 from elegans.tasks import Task
 
@@ -67,11 +68,15 @@ class MinimalAttention(Model):
         """
         import jax.numpy as jnp
 
-        tokens, length = x.astype(np.int32), x.shape[1]
+        length = x.shape[1]
         pair, position = jnp.asarray(parameters["pair"]), jnp.asarray(parameters["position"])
-        symbols = (tokens[:, :, None] == np.arange(len(pair))).astype(pair.dtype)
         distance = np.arange(length)[:, None] - np.arange(length)[None, :]
         toeplitz = jnp.where(distance >= 0, position[np.maximum(distance, 0)], 0)
-        gathered = jnp.einsum("pq,cql->cpl", toeplitz, symbols)
-        compared = jnp.einsum("cpl,cql->cpq", symbols @ pair, gathered)
-        return jnp.where(distance >= 0, compared, 0) @ symbols
+
+        def logits(tokens: Any) -> Any:
+            symbols = (tokens.astype(np.int32)[:, :, None] == np.arange(len(pair))).astype(pair.dtype)
+            gathered = jnp.einsum("pq,cql->cpl", toeplitz, symbols)
+            compared = jnp.einsum("cpl,cql->cpq", symbols @ pair, gathered)
+            return jnp.where(distance >= 0, compared, 0) @ symbols
+
+        return by_blocks(logits, x)
