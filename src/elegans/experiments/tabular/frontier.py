@@ -55,7 +55,7 @@ TABULAR_FRONTIER = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2, time="about 15 seconds"),
         "laptop": Scale(
-            laptop, trials=10, time="under an hour on 2 cores with AVX-512, 14 tables of 2000 to 90000 rows"
+            laptop, trials=10, time="about 50 minutes on 2 cores with AVX-512, 14 tables of 2000 to 90000 rows"
         ),
         "paper": Scale(paper, trials=100, time="months on 2 cores; needs the 16 tables"),
     },
