@@ -123,6 +123,12 @@ def test_shorter_sequences_have_the_outputs_of_their_place_in_longer_ones():
     assert np.allclose(shorter, longer[:, :4], atol=1e-4)
 
 
+@pytest.mark.parametrize("model", [*MODELS, el.MinimalAttention()], ids=str)
+def test_the_last_position_alone_has_the_same_outputs(model):
+    parameters, x = random_parameters(model, 0.7), tokens()
+    assert np.allclose(jax.jit(model.last)(parameters, x), jax.jit(model.apply)(parameters, x)[:, -1], atol=1e-4)
+
+
 @pytest.mark.parametrize("model", [el.AttentionOnly(layers=1, width=4), el.MinimalAttention(pair=0.3)], ids=str)
 def test_many_sequences_go_through_block_by_block_to_the_same_outputs(model):
     x, apply = tokens(BLOCK + 5), jax.jit(model.apply)

@@ -165,6 +165,10 @@ class AttentionOnly(Model):
         """
         return by_blocks(lambda sequences: self._run(parameters, sequences)[0], x)
 
+    def last(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count k"]:
+        """Return the logits of the next token after the last: only that one asks in the last layer."""
+        return by_blocks(lambda sequences: self._run(parameters, sequences, last=True)[0][:, 0], x)
+
     def attention(self, parameters: Any, x: Int32[Any, "count length"]) -> Attention:
         """Return what every head of every layer attends to, before the softmax and after."""
         import jax
@@ -184,8 +188,8 @@ class AttentionOnly(Model):
         table = _by_head(arrays["relative"][None], heads)
         return (query @ table.swapaxes(2, 3))[0] / np.sqrt(np.float32(self.width // heads))
 
-    def _run(self, parameters: Any, x: Any) -> tuple[Any, list[Any]]:
-        """Return the network's logits, and those of the attention of each layer."""
+    def _run(self, parameters: Any, x: Any, *, last: bool = False) -> tuple[Any, list[Any]]:
+        """Return the network's logits, at all positions or at the last, and those of the attention of each layer."""
         import jax
 
         embedding, tokens = parameters["embedding"], x.astype(np.int32)
@@ -196,7 +200,9 @@ class AttentionOnly(Model):
         for layer, heads in enumerate(self.layer_heads, 1):
             arrays = parameters[f"layer{layer}"]
             inner = _normed(arrays, z)
-            logits.append(_attention_logits(arrays, inner, heads))
+            asking = slice(-1, None) if last and layer == self.layers else slice(None)
+            logits.append(_attention_logits(arrays, inner, heads, asking))
+            z = z[:, asking]
             values = _by_head(inner @ arrays["value"], heads)
             attended = jax.nn.softmax(logits[-1], axis=-1) @ values
             attended = attended.swapaxes(1, 2).reshape(z.shape)
@@ -241,19 +247,19 @@ def relative_shift(by_distance: Float32[Any, "*batch length length"]) -> Float32
     return padded.reshape(*batch, length + 1, length)[..., 1:, :]
 
 
-def _attention_logits(arrays: Any, z: Any, heads: int) -> Any:
-    """Return the masked logits A of one layer, shape (count, heads, length, length)."""
+def _attention_logits(arrays: Any, z: Any, heads: int, asking: slice) -> Any:
+    """Return the masked logits A of one layer for all queries or the last, shape (count, heads, queries, length)."""
     import jax.numpy as jnp
 
     length = z.shape[1]
-    query = _by_head(z @ arrays["query"], heads) / np.sqrt(np.float32(z.shape[2] // heads))
+    query = _by_head(z[:, asking] @ arrays["query"], heads) / np.sqrt(np.float32(z.shape[2] // heads))
     key = _by_head(z @ arrays["key"], heads)
     logits = query @ key.swapaxes(2, 3)
     if "relative" in arrays:
         table = _by_head(arrays["relative"][None, :length][:, ::-1], heads)
-        logits = logits + relative_shift(query @ table.swapaxes(2, 3))
-    seen = np.tri(length, dtype=bool)
-    return jnp.where(seen, logits, -jnp.inf)
+        by_distance = query @ table.swapaxes(2, 3)
+        logits = logits + (relative_shift(by_distance) if asking == slice(None) else by_distance)
+    return jnp.where(np.tri(length, dtype=bool)[asking], logits, -jnp.inf)
 
 
 def _by_head(rows: Any, heads: int) -> Any:

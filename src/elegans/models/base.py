@@ -29,6 +29,10 @@ class Model(Component, family=True):
     def apply(self, parameters: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
         """Return the network's outputs on a batch of inputs, shape (count,), or (count, outputs) of several."""
 
+    def last(self, parameters: Any, x: Any) -> Any:
+        """Return the outputs at the last position alone, of a model of sequences: often much cheaper than all."""
+        return self.apply(parameters, x)[:, -1]
+
     @property
     def gradient_scale(self) -> float:
         """What gradients are multiplied by before a training takes them: 1, but for networks that are means."""

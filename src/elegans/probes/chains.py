@@ -87,9 +87,9 @@ class ChainLosses(Probe):
     def _measured(self, snapshot: Snapshot, task: MarkovChains) -> dict[str, float | np.ndarray]:
         name = f"chains:{task.prior.label()}:{self.examples}:{self.order}:{self.positions}"
         test: HeldOut = snapshot.remember(name, lambda: self._held_out(snapshot, task))
-        logits = _in_blocks(snapshot.model, "apply")(snapshot.parameters, _blocks(test.tokens))
-        logits = np.asarray(logits).reshape(-1, *logits.shape[2:])[: self.examples, -test.true.shape[1] :]
-        laws = softmax(logits.astype(np.float64), axis=-1)
+        program = _in_blocks(snapshot.model, "apply" if self.positions else "last")
+        logits = np.asarray(program(snapshot.parameters, _blocks(test.tokens)), np.float64)
+        laws = softmax(logits.reshape(-1, *test.true.shape[1:])[: self.examples], axis=-1)
         curve = theory.chain_loss(test.true, laws)
         distances = theory.strategy_distances(laws, test.strategies)
         reverse = theory.strategy_distances(laws, test.strategies, reverse=True)
