@@ -50,7 +50,7 @@ def _fitted(table: pd.DataFrame) -> dict[str, Any]:
 
 TABULAR_FRONTIER = Experiment(
     name="tabular-frontier",
-    shows="On small tables wide, sparsely initialised networks err less, as long as SGD leaves them half trained",
+    shows="On small tables wide, sparsely initialised networks err less where SGD leaves narrow ones half trained",
     source=f"{SOURCE}; figures 3 and 6",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 15 seconds"),
