@@ -1,12 +1,14 @@
 """What advances trials.
 
 ``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``pairs`` (native) two-layer networks
-without biases on modular addition and finite groups, ``jax`` every training by minibatches,
-``layerwise`` the algorithms that train one layer after the other, ``learner`` what is no network.
+without biases on modular addition and finite groups, ``attention`` (native) attention-only transformers on sequences of
+tokens, ``jax`` every training by minibatches, ``layerwise`` the algorithms that train one layer after the other,
+``learner`` what is no network.
 """
 
 from elegans.component import suggest
 from elegans.errors import EngineError
+from elegans.training.engines.attention import AttentionEngine
 from elegans.training.engines.base import Engine, Progress
 from elegans.training.engines.fused import FusedEngine
 from elegans.training.engines.jax import JaxEngine
@@ -16,12 +18,21 @@ from elegans.training.engines.pairs import PairsEngine
 from elegans.training.trial import Trial
 
 ENGINES: dict[str, Engine] = {
-    engine.name: engine for engine in (FusedEngine(), PairsEngine(), LayerwiseEngine(), LearnerEngine(), JaxEngine())
+    engine.name: engine
+    for engine in (
+        FusedEngine(),
+        PairsEngine(),
+        AttentionEngine(),
+        LayerwiseEngine(),
+        LearnerEngine(),
+        JaxEngine(),
+    )
 }
 """Every engine by name, the one that ``auto`` prefers first."""
 
 __all__ = [
     "ENGINES",
+    "AttentionEngine",
     "Engine",
     "FusedEngine",
     "JaxEngine",
