@@ -19,6 +19,7 @@ NAMES = (
     "peak",
     "steps",
     "pairs",
+    "attention",
     "groups",
     "projection",
     "trace",

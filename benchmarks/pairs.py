@@ -9,7 +9,7 @@ core and side by side on all of them. Figures are milliseconds a step and networ
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import elegans as el
 from benchmarks.measure import best, in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.record import Result, Target, cores
-from elegans.training.engines import ENGINES
+from elegans.training.engines import ENGINES, Engine
 
 SIZES = {
     "mod 71, width 500": ("modular-addition:71", 500),
@@ -104,22 +104,27 @@ def contenders_of(task: str, width: int) -> dict[str, Work]:
     found: dict[str, Work] = {}
     for threads in (1, cores()):
         found[f"{PRODUCTS}, threads {threads}"] = partial(products, threads)
-        found[f"{TORCH}, threads {threads}"] = partial(_in_torch, loop, threads)
+        found[f"{TORCH}, threads {threads}"] = partial(in_torch, loop, threads)
 
     def in_jax(steps: int) -> None:
         nonlocal state
         state = general.advance(state, steps)
 
-    def in_turn(states: list[Any], steps: int) -> None:
-        for one in states:
-            engine.advance(one, steps)
+    turn = partial(in_turn, engine)
+    found |= {JAX: in_jax, ONE: partial(turn, states[:1]), IN_TURN: partial(turn, states)}
+    return {**found, SIDE_BY_SIDE: partial(side_by_side, engine, states)}
 
-    def side_by_side(steps: int) -> None:
-        shares = [states[core :: cores()] for core in range(cores())]
-        seconds_side_by_side([partial(in_turn, share, steps) for share in shares])
 
-    found |= {JAX: in_jax, ONE: partial(in_turn, states[:1]), IN_TURN: partial(in_turn, states)}
-    return {**found, SIDE_BY_SIDE: side_by_side}
+def in_turn(engine: Engine, states: list[Any], steps: int) -> None:
+    """Take steps with each network in turn."""
+    for state in states:
+        engine.advance(state, steps)
+
+
+def side_by_side(engine: Engine, states: list[Any], steps: int) -> None:
+    """Take steps with each network, on all cores at once."""
+    shares = [states[core :: cores()] for core in range(cores())]
+    seconds_side_by_side([partial(in_turn, engine, share, steps) for share in shares])
 
 
 def _products(task: str, width: int) -> Callable[[int, int], None]:
@@ -142,7 +147,15 @@ def _products(task: str, width: int) -> Callable[[int, int], None]:
     return take
 
 
-def _in_torch(loop: PlainLoop, threads: int, steps: int) -> None:
+class Loop(Protocol):
+    """What a PyTorch user would write."""
+
+    def advance(self, steps: int) -> None:
+        """Take steps."""
+
+
+def in_torch(loop: Loop, threads: int, steps: int) -> None:
+    """Take steps of a loop on so many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     loop.advance(steps)

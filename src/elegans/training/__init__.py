@@ -86,7 +86,7 @@ def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", w
     Args:
         trial: what to train.
         probes: measures to take along the way.
-        engine: ``auto``, ``fused``, ``pairs``, ``jax``, ``layerwise`` or ``learner``.
+        engine: ``auto``, ``fused``, ``pairs``, ``attention``, ``jax``, ``layerwise`` or ``learner``.
         watch: called with the outcome so far at each check, for a live picture.
 
     Raises:
