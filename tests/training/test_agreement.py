@@ -339,6 +339,101 @@ def test_networks_of_pairs_that_the_native_code_does_not_know_are_left_to_the_ge
         choose(pair_trial("modular-addition:4099", "online"), "pairs")
 
 
+def attention_trial(k=2, length=10, batch_size=20, training=None, **model):
+    descent = {"kind": "sgd", "learning_rate": 0.5, "weight_decay": 0.1, **(training or {})}
+    return el.Trial(
+        task=el.MarkovChains(k=k, length=length),
+        regime="online",
+        model={"kind": "attention-only", "width": 8, "deviation": 0.3, **model},
+        training={"steps": 10**6, "batch_size": batch_size, "loss": "cross-entropy", **descent},
+        seed=3,
+    )
+
+
+# Adam divides by the size of gradients: an epsilon above their rounding keeps what is none from becoming a direction.
+ADAM = {"kind": "adam", "learning_rate": 0.01, "epsilon": 1e-4}
+ATTENTION = {
+    "plain": {"form": "plain"},
+    "normed": {},
+    "heads and layers": {"layers": 3, "heads": (2, 1, 4), "k": 3, "length": 13},
+    "plain heads": {"form": "plain", "layers": 1, "heads": 8, "k": 5, "length": 9, "batch_size": 3},
+    "adam": {"training": ADAM, "heads": 2, "k": 3, "length": 23, "batch_size": 64},
+    "adam on plain": {"training": {**ADAM, "beta1": 0.8, "schedule": "cosine:6"}, "form": "plain"},
+    "shrunken parameters": {"training": {"decay": "parameters"}},
+    "layers": {
+        "training": {
+            "layers": {
+                "layer1": {"learning_rate": 0.1},
+                "layer1.relative": {"weight_decay": 0.0},
+                "output.weight": {"learning_rate": 0.0},
+            }
+        }
+    },
+    "smallest": {"layers": 1, "width": 1, "length": 2, "batch_size": 1},
+}
+
+
+BRISK = ("plain", "heads and layers", "adam")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in BRISK else pytest.param(name, marks=pytest.mark.slow) for name in ATTENTION]
+)
+def test_the_engines_agree_on_attention(name):
+    trial = attention_trial(**ATTENTION[name])
+    assert choose(trial).name == "attention"
+    states = assert_same_trajectory([trial.with_seed(seed) for seed in range(2)], native="attention", steps=5)
+    index = np.tile(np.arange(1500, dtype=np.uint32), (2, 1))
+    attention, general = (ENGINES[name] for name in ("attention", "jax"))
+    for stream in ("test", "sample"):
+        ours, theirs = attention.wrong(states[0], stream, index), general.wrong(states[1], stream, index)
+        assert (ours == theirs).mean() > 0.99
+    x = np.random.default_rng(0).integers(0, trial.task.k, (21, trial.task.length)).astype(np.int32)
+    np.testing.assert_allclose(attention.predict(states[0], x), general.predict(states[1], x), rtol=1e-3, atol=1e-4)
+    shorter = attention.predict(states[0], x[:, :-1])
+    assert np.array_equal(shorter, attention.predict(states[0], x)[:, :, :-1])
+    one = attention.select(states[0], [1])
+    assert np.array_equal(attention.wrong(one, "test", index[:1]), attention.wrong(states[0], "test", index)[1:])
+
+
+def test_attention_on_a_sample_with_epochs_agrees():
+    trial = attention_trial(training={"batches": "epochs"}).replace("regime", el.Sample(50))
+    assert_same_trajectory([trial], native="attention", steps=5)
+
+
+def test_attention_does_not_depend_on_how_steps_are_grouped():
+    engine, trial = ENGINES["attention"], attention_trial(batch_size=300)
+    whole, parts = engine.init([trial]), engine.init([trial])
+    whole = engine.advance(whole, 12)
+    for steps in (1, 2, 9):
+        parts = engine.advance(parts, steps)
+    pairs = zip(jax.tree.leaves(engine.parameters(whole)), jax.tree.leaves(engine.parameters(parts)), strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_exploding_attention_diverges_at_the_same_step():
+    exploding = attention_trial(form="plain").replace("training.learning_rate", 1e9)
+    outcome = el.train(exploding.replace("training.steps", 100))
+    assert (outcome.state, outcome.engine) == ("diverged", "attention")
+    assert outcome.steps == diverges_at(exploding)
+
+
+def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_engine():
+    adadelta = el.AdaDelta(steps=3, loss="cross-entropy")
+    for change, reason in {
+        "model.mlp_width": (8, "takes no perceptrons and no absolute positions"),
+        "model.positions": ("absolute", "takes no perceptrons and no absolute positions"),
+        "model.width": (257, "takes not more than width 256"),
+        "task.length": (4000, "takes not .*: width=8, heads x length\\^2=32000000"),
+        "training": (adadelta, "takes no training 'adadelta'"),
+        "training.loss": ("margin", "takes no loss 'margin'"),
+    }.items():
+        other = attention_trial().replace(change, reason[0])
+        assert choose(other).name == "jax", change
+        with pytest.raises(el.EngineError, match=f"the attention engine {reason[1]}"):
+            choose(other, "attention")
+
+
 class Foreign(el.MLP):
     """A model that the native code does not know."""
 
