@@ -30,7 +30,18 @@ SIZES = [
     (301, 1000, 100),
     (301, 1, 100),
 ]
-TABLE = list(itertools.product(LOSSES, INITS, REGIMES, SIZES))
+
+
+def in_front(loss, init, regime, size):
+    """Whether a case is in the fast quarter: each loss with each size once, in which all other pairs meet as well."""
+    places = LOSSES.index(loss), INITS.index(init), REGIMES.index(regime), SIZES.index(size)
+    return (places[0] + places[1] + places[3]) % 2 == 0 and (places[0] + places[2] + places[3] // 2) % 2 == 0
+
+
+TABLE = [
+    pytest.param(*case, marks=[] if in_front(*case) else [pytest.mark.slow])
+    for case in itertools.product(LOSSES, INITS, REGIMES, SIZES)
+]
 STEPS, ABSOLUTE, RELATIVE = 3, 2e-5, 2e-4
 
 
