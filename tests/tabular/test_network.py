@@ -196,6 +196,26 @@ def test_time_that_is_over_ends_a_training_before_its_first_step():
     X, y = table()
     networks = start(settings(), [1], 5)
     assert networks.train(X, y, stop=Stop(seconds=-1)).shape == (0, 1)
+
+
+def test_an_epoch_that_ends_before_its_first_step_is_none():
+    class JustBegun(Stop):
+        """Set as soon as the first epoch has been let through."""
+
+        asked = 0
+
+        def __bool__(self):
+            self.asked += 1
+            answer = super().__bool__()
+            if self.asked == 2:
+                self.set()
+            return answer
+
+    X, y = table()
+    networks, told = start(settings(), [0], X.shape[1], HEADS["logistic"]), []
+    assert networks.train(X, y, stop=JustBegun(), callback=told.append).shape == (0, 1)
+    assert not told
+    assert networks.steps.tolist() == networks.epochs.tolist() == [0]
     assert networks.steps.tolist() == [0]
 
 

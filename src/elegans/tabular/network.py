@@ -201,9 +201,11 @@ class Networks:
             done = np.full((max(map(len, found)), len(self)), np.nan)
             for member, values in zip(members, found, strict=True):
                 done[: len(values), member] = values
+            if stop and np.isnan(done).all():
+                break  # it ended before a step was taken: that is no epoch
             losses.extend(done)
             left -= span
-            if callback is not None and len(done):
+            if callback is not None:
                 told = callback(Epoch(len(losses), done[0], self))
                 going &= ~np.asarray(False if told is None else told, bool)
         return np.array(losses).reshape(len(losses), len(self))
