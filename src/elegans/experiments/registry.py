@@ -2,7 +2,7 @@
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError
-from elegans.experiments import margins, pareto, parities, progress, tabular, xor
+from elegans.experiments import chains, margins, pareto, parities, progress, tabular, xor
 from elegans.experiments.base import Experiment
 
 _ALL = (
@@ -11,6 +11,7 @@ _ALL = (
     *parities.EXPERIMENTS,
     *xor.EXPERIMENTS,
     *margins.EXPERIMENTS,
+    *chains.EXPERIMENTS,
     *tabular.EXPERIMENTS,
 )
 
