@@ -1,6 +1,7 @@
 """One function per kind of picture: each takes a table or an outcome, and the axes to draw on."""
 
 from elegans.plots.boxes import boxes
+from elegans.plots.chains import chain_distances, chain_losses, shade_phases
 from elegans.plots.contour import traced_frontier
 from elegans.plots.course import courses
 from elegans.plots.curves import learning_curve
@@ -40,6 +41,8 @@ from elegans.plots.xor import xor_features, xor_phases, xor_samples
 
 __all__ = [
     "boxes",
+    "chain_distances",
+    "chain_losses",
     "courses",
     "digit_curves",
     "disjoint_courses",
@@ -69,6 +72,7 @@ __all__ = [
     "predictors",
     "recovery_curves",
     "robust_space",
+    "shade_phases",
     "strongest_neurons",
     "success_and_time",
     "success_frontier",

@@ -1,0 +1,89 @@
+"""What the tables of these experiments share: courses of losses and distances, and what a course comes to."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans import theory
+from elegans.analysis import median, median_interval
+from elegans.tasks import MarkovChains
+from elegans.training import Outcome
+from elegans.training.outcome import FINISHED
+
+CONFIDENCE = 0.9
+"""Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
+KINDS = ("distance", "reverse", "line")
+
+
+def outcomes_of(trials: pd.DataFrame) -> list[Outcome]:
+    """Return the outcomes of the trials that ran to their ends, diverged ones too."""
+    return [one for one in trials["outcome"] if one.state in FINISHED]
+
+
+def course(outcome: Outcome, prior: str | None = None) -> pd.DataFrame:
+    """Return a row a measured step: losses and distances on held-out sequences, all about the last position, in nats.
+
+    Columns: ``step``, ``sequences`` (how many were seen), ``loss`` and ``cross_entropy``; by strategy
+    ``distance.unigram``, …, ``reverse.unigram``, … and ``line.unigram``, …; ``phase``, the name of the closest
+    strategy, "none" of a network that diverged; and, the same in all rows, ``k``, ``length`` and ``seed``.
+
+    Args:
+        outcome: of a trial whose probes include ``ChainLosses``.
+        prior: the label of another law of chains that the network was tried on, or None for the task's own.
+    """
+    one, taken = outcome.trial, outcome.measures["chain-losses"]
+    assert isinstance(one.task, MarkovChains) and one.training is not None
+    before = "" if prior is None else f"{prior}."
+    names = {str(name).removeprefix(before): name for name in taken if str(name).startswith(before)}
+    kept = [name for name in names if name in ("loss", "cross_entropy") or name.partition(".")[0] in KINDS]
+    columns = {name: np.asarray(taken[names[name]], float) for name in kept if not name.endswith(".positions")}
+    step, closest = np.asarray(taken["step"], int), np.asarray(taken[names["phase"]], float)
+    strategies = strategies_of(columns)
+    phases = [strategies[int(place)] if np.isfinite(place) else "none" for place in closest]
+    found = {"step": step, "sequences": step * one.training.batch_size, **columns, "phase": phases}
+    return pd.DataFrame(found).assign(k=one.task.k, length=one.task.length, seed=one.seed)
+
+
+def strategies_of(names: Any) -> list[str]:
+    """Return the strategies that columns named ``distance.unigram``, … are about, in order."""
+    return [str(name).removeprefix("distance.") for name in names if str(name).startswith("distance.")]
+
+
+def lines_of(run: pd.DataFrame) -> dict[str, float]:
+    """Return the strategies' own losses on a run's held-out sequences, by name."""
+    return {name: float(run[f"line.{name}"].iloc[0]) for name in strategies_of(run)}
+
+
+def transition(run: pd.DataFrame, before: str = "unigram", after: str = "bigram") -> float:
+    """Return the first measured step at which a run's loss is below the middle of two strategies', or NaN.
+
+    Args:
+        run: one trial's rows, as ``course`` makes them.
+        before: the strategy that is left.
+        after: the strategy that is reached.
+    """
+    lines = lines_of(run)
+    found = theory.transition_step(list(run["step"]), list(run["loss"]), lines[before], lines[after])
+    return np.nan if found is None else float(found)
+
+
+def spread(values: Any, digits: int = 4) -> dict[str, Any]:
+    """Return the median over trials, what was not reached being infinite, its interval of at least 90% and the range.
+
+    The interval is None where there are fewer than five trials.
+    """
+    numbers = np.asarray(values, float)
+    ends = [significant(end, digits) for end in median_interval(numbers, CONFIDENCE)]
+    kept = numbers[np.isfinite(numbers)]
+    return {
+        "median": significant(median(numbers), digits),
+        "interval": None if None in ends else ends,
+        "range": [significant(end, digits) for end in (kept.min(), kept.max())] if len(kept) else None,
+        "reached": f"{len(kept)} of {len(numbers)}",
+    }
+
+
+def significant(number: float, digits: int = 4) -> float | None:
+    """Return a number for JSON to so many significant digits, None where it is not finite."""
+    return float(f"{number:.{digits}g}") if np.isfinite(number) else None
