@@ -142,6 +142,9 @@ def test_profiles_are_logits_by_distance_and_the_minimal_models_positions():
         assert found["profile"][head] == pytest.approx(profile, abs=1e-5)
         assert found["parity_bias"][head] == pytest.approx(theory.parity_bias(profile), abs=1e-5)
         assert found["encoding"][head] == pytest.approx(softmax(logits).mean(axis=0), abs=1e-5)
+        assert found["logits"][head] == pytest.approx(logits, abs=1e-5)
+        key = drawn["embedding"]["token"] @ drawn["layer1"]["key"][:, own]
+        assert found["content"][head] == pytest.approx(query @ key.T / np.sqrt(2), abs=1e-5)
     weights = {"pair": np.eye(3), "position": np.arange(12.0)}
     minimal = PositionalProfile().measure(snapshot(weights, model=el.MinimalAttention()))
     assert minimal["profile"].tolist() == [list(range(12))] and minimal["parity_bias"] == pytest.approx([-1])

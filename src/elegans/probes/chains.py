@@ -214,11 +214,15 @@ class PositionalProfile(Probe):
             raise ValueError(f"{self.kind} must have at least 7 tokens: length={task.input_size}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """Return ``profile`` (heads, length), ``parity_bias`` (heads,), of transformers ``encoding`` (heads, length).
+        """Return ``profile`` (heads, length) and ``parity_bias`` (heads,); of transformers, what they are made from.
 
-        Distances count from 0. The profile is v, or the logits averaged over symbols, less their mean over positions;
-        the encoding is the softmax of each symbol's logits over all positions, averaged over symbols. The bias is how
-        much higher the profile is at distances 1, 3, 5 than at 2, 4, 6.
+        Distances count from 0. The profile is v, or the logits averaged over symbols, less their mean over positions.
+        The bias is how much higher the profile is at distances 1, 3, 5 than at 2, 4, 6.
+
+        Of transformers there are the ``logits`` by head, symbol that asks and distance (heads, k, length); the
+        ``encoding`` (heads, length), their softmax over all distances, averaged over symbols; and ``content`` (heads,
+        k, k), what the layer's logits owe to the symbol that asks and to that which is looked at. The encoding says
+        what is attended to where content hardly depends on the latter.
         """
         model, parameters = snapshot.model, snapshot.parameters
         if not isinstance(model, AttentionOnly):
@@ -226,8 +230,22 @@ class PositionalProfile(Probe):
             return {"profile": profile, "parity_bias": theory.parity_bias(profile)}
         logits = np.asarray(model.positional_logits(parameters), np.float64)
         profile = (logits - logits.mean(axis=2, keepdims=True)).mean(axis=1)
-        encoding = softmax(logits, axis=2).mean(axis=1)
-        return {"profile": profile, "parity_bias": theory.parity_bias(profile), "encoding": encoding}
+        return {
+            "profile": profile,
+            "parity_bias": theory.parity_bias(profile),
+            "encoding": softmax(logits, axis=2).mean(axis=1),
+            "logits": logits,
+            "content": _content_logits(model, parameters) - logits[:, :, 1, None],
+        }
+
+
+def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray, "heads k k"]:
+    """Return the first layer's logits of pairs, by head, token that asks and the token before it: content, distance 1."""
+    k = len(parameters["embedding"]["token"])
+    before, asking = np.divmod(np.arange(k * k, dtype=np.int32), k)
+    layers = _in_blocks(model, "attention")(parameters, np.stack([before, asking], axis=1)[None])
+    logits = np.asarray(layers.logits[0], np.float64)[0, :, :, 1, 0]
+    return logits.reshape(k, k, -1).transpose(2, 1, 0)
 
 
 def _require_chains(probe: Probe, task: Task, model: Model) -> MarkovChains:
