@@ -240,7 +240,7 @@ class PositionalProfile(Probe):
 
 
 def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray, "heads k k"]:
-    """Return the first layer's logits of pairs, by head, token that asks and the token before it: content, distance 1."""
+    """Return the first layer's logits on pairs of tokens, by head, token that asks and token before it."""
     k = len(parameters["embedding"]["token"])
     before, asking = np.divmod(np.arange(k * k, dtype=np.int32), k)
     layers = _in_blocks(model, "attention")(parameters, np.stack([before, asking], axis=1)[None])
