@@ -1,5 +1,6 @@
 """One function per kind of picture: each takes a table or an outcome, and the axes to draw on."""
 
+from elegans.plots.attention import attention_by_position, attention_lines, attention_map
 from elegans.plots.boxes import boxes
 from elegans.plots.chains import chain_distances, chain_losses, shade_phases
 from elegans.plots.contour import traced_frontier
@@ -40,6 +41,9 @@ from elegans.plots.transitions import success_and_time
 from elegans.plots.xor import xor_features, xor_phases, xor_samples
 
 __all__ = [
+    "attention_by_position",
+    "attention_lines",
+    "attention_map",
     "boxes",
     "chain_distances",
     "chain_losses",

@@ -1,0 +1,227 @@
+"""What attention looks at: lines between rows of tokens, heat maps, and weights by position."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from elegans.errors import ExperimentError
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
+
+HEAD_COLOURS = ("0.15", *COLOURS[1:])
+"""The heads of a layer: a single one is black, so that colour is the tokens' alone."""
+TOKEN_COLOURS = (COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[3], "#8C5B00", "#1B7FA8")
+"""Of symbols: dark enough for letters on white."""
+FAINTEST = 0.02
+"""Lines of smaller weights are not drawn."""
+GOLDEN = (5**0.5 - 1) / 2
+
+
+def letter(token: int) -> str:
+    """Return how a token is written: ``a``, ``b``, …; numbers beyond the alphabet."""
+    return chr(ord("a") + token) if token < 26 else str(token)
+
+
+def token_colour(token: int) -> str:
+    """Return a token's colour; letters tell apart those that share one."""
+    return TOKEN_COLOURS[token % len(TOKEN_COLOURS)]
+
+
+def attention_lines(
+    tokens: Int[Any, " length"],
+    layers: Sequence[Float[Any, "heads length length"]],
+    ax: Axes | None = None,
+    *,
+    queries: Sequence[Sequence[int] | None] | None = None,
+) -> Axes:
+    """Draw what attends to what as lines between rows of tokens: queries above, keys below, a row more than layers.
+
+    The wider and darker a line, the larger the weight; weights below 0.02 have none. The heads of a layer differ by
+    colour.
+
+    Args:
+        tokens: a sequence of tokens, counted from 0.
+        layers: weights of each layer, the first at the bottom; queries before keys.
+        ax: the axes to draw on; new ones by default.
+        queries: by layer which queries have lines (negative ones count from the end), or None for all of them.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ExperimentError: there is no layer, one is of another shape than (heads, length, length), or ``queries`` are not
+            given for every layer.
+
+    Source: thesis, figures 8.2 and E.5.
+    """
+    asking = [None] * len(layers) if queries is None else queries
+    if len(asking) != len(layers) or not layers:
+        raise ExperimentError(f"queries must be given for each of the layers: {len(asking)}, layers={len(layers)}")
+    weights = [_of_heads(layer, len(tokens)) for layer in layers]
+    ax = _axes(3.2, 0.5 + 0.8 * len(layers)) if ax is None else ax
+    for below, (layer, some) in enumerate(zip(weights, asking, strict=True)):
+        for head, colour in zip(layer, _head_colours(len(layer)), strict=True):
+            ax.add_collection(_lines(head, below, range(len(tokens)) if some is None else some, colour))
+    for row in range(len(layers) + 1):
+        asked = asking[row - 1] if row else None
+        shown = range(len(tokens)) if asked is None else {place % len(tokens) for place in asked}
+        for place, token in enumerate(np.asarray(tokens).tolist()):
+            word: dict[str, Any] = {"x": place, "y": row, "s": letter(token), "color": token_colour(token)}
+            strength = 1.0 if place in shown or row < len(layers) else 0.3
+            ax.text(**word, fontsize=SMALL, weight="bold", ha="center", va="center_baseline", alpha=strength)
+    ax.set(xlim=(-0.8, len(tokens) - 0.2), ylim=(-0.3, len(layers) + 0.3))
+    ax.set_axis_off()
+    return ax
+
+
+def attention_map(
+    values: Float[Any, "length length"],
+    ax: Axes | None = None,
+    *,
+    logits: bool = False,
+    limit: float | None = None,
+    tokens: Int[Any, " length"] | None = None,
+) -> Axes:
+    """Draw one head's weights or logits as a heat map, a row a query; later keys are not drawn.
+
+    The map is ``ax.images[0]``, for a colour bar.
+
+    Args:
+        values: queries before keys, what lies above the diagonal is not read.
+        ax: the axes to draw on; new ones by default.
+        logits: whether these are numbers before the softmax: white is 0, and the scale is the same to both sides.
+        limit: the largest weight (1 by default) or absolute logit (the map's own by default) on the scale.
+        tokens: written along the axes if given.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ExperimentError: the map is no square, tokens are not as many, or numbers on or below the diagonal are not
+            finite.
+
+    Source: thesis, figure E.5.
+    """
+    shown = np.asarray(values, float)
+    if shown.ndim != 2 or shown.shape[0] != shown.shape[1] or len(shown) != len(shown if tokens is None else tokens):
+        raise ExperimentError(f"a map of attention must be square, a row a token: shape={shown.shape}")
+    masked = np.ma.masked_where(~np.tri(len(shown), dtype=bool), shown)
+    if not np.isfinite(masked.compressed()).all():
+        raise ExperimentError("a map of attention must be finite on and below the diagonal: there is NaN or infinity")
+    ax = _axes(2.2, 2.2) if ax is None else ax
+    top = limit or (max(float(np.abs(masked).max()), 1e-9) if logits else 1.0)
+    ax.imshow(masked, cmap="PuOr_r" if logits else "viridis", vmin=-top if logits else 0, vmax=top)
+    ax.spines[:].set_visible(False)
+    ax.set(xticks=[], yticks=[])
+    if tokens is not None:
+        for place, token in enumerate(np.asarray(tokens).tolist()):
+            word: dict[str, Any] = {"s": letter(token), "color": token_colour(token), "fontsize": SMALL - 1.5}
+            ax.text(place, len(shown) - 0.3, **word, ha="center", va="top")
+            ax.text(-0.8, place, **word, ha="right", va="center")
+    return ax
+
+
+def attention_by_position(
+    weights: Float[Any, "examples heads places"], *, support: Any = (), axes: Any = None
+) -> np.ndarray:
+    """Draw the weights of one query over positions, a dot an example, a panel a head; the class token's stand apart.
+
+    Dots of a position lie side by side in the order of the examples, and a bar is their mean; a dotted line is what
+    uniform attention has.
+
+    Args:
+        weights: of each example and head over T positions and, last, the class token.
+        support: the positions that matter, counted from 0, which are drawn in a colour of their own.
+        axes: the axes to draw on, one a head; a new figure by default.
+
+    Returns:
+        The axes, one a head.
+
+    Raises:
+        ExperimentError: weights of another shape, positions that there are none of, or other than one axes a head.
+
+    Source: thesis, figure 4.3 (right).
+    """
+    found = np.asarray(weights, float)
+    if found.ndim != 3 or not found.shape[0] or found.shape[2] < 2:
+        raise ExperimentError(f"weights must be of examples, heads and places: shape={found.shape}")
+    places = found.shape[2] - 1
+    relevant = np.asarray(support, int).ravel()
+    if ((relevant < 0) | (relevant >= places)).any():
+        raise ExperimentError(f"support must lie in 0..{places - 1}: support={relevant.tolist()}")
+    heads = found.shape[1]
+    drawn = _row_of(heads) if axes is None else np.atleast_1d(np.asarray(axes, object)).ravel()
+    if len(drawn) != heads:
+        raise ExperimentError(f"axes must be as many as heads: axes={len(drawn)}, heads={heads}")
+    for head, ax in enumerate(drawn):
+        _by_position(ax, found[:, head], relevant)
+        if heads > 1:
+            ax.set_title(f"head {head + 1}", loc="left", fontsize=MEDIUM)
+    drawn[0].set_ylabel("attention weight", fontsize=MEDIUM)
+    drawn[0].legend(fontsize=SMALL, framealpha=0.8, edgecolor="none", markerscale=2, handletextpad=0.2)
+    return drawn
+
+
+def _by_position(ax: Axes, weights: Float[np.ndarray, "examples places"], support: np.ndarray) -> None:
+    """Draw one head: irrelevant positions, those of the support, and the class token behind a line."""
+    examples, places = weights.shape
+    at = np.arange(places, dtype=float)
+    at[-1] += 0.5
+    beside = 0.6 * (np.arange(examples) * GOLDEN % 1 - 0.5)
+    matters = np.isin(np.arange(places), support)
+    groups = {
+        "in the support": (matters, COLOURS[1]),
+        "outside" if matters.any() else "positions": (~matters & (at < places - 1), COLOURS[0]),
+        "class token": (at > places - 1, GREY),
+    }
+    for name, (members, colour) in groups.items():
+        if not members.any():
+            continue
+        x, y = (at[members] + beside[:, None]).ravel(), weights[:, members].ravel()
+        ax.scatter(x, y, s=4, color=colour, alpha=0.35, linewidth=0, label=name, rasterized=True)
+        means = weights[:, members].mean(axis=0)
+        ax.hlines(means, at[members] - 0.4, at[members] + 0.4, color="black", linewidth=1)
+    ax.axvline(places - 1.25, color=GREY, linewidth=0.6)
+    ax.axhline(1 / places, color=GREY, linewidth=0.7, linestyle=":")
+    step = max(1, (places - 1) // 10)
+    marked = support if len(support) else np.arange(0, places - 1 - step // 2, step)
+    ax.set_xticks([*marked, at[-1]], [*map(str, marked), "class"])
+    ax.set_xlim(-0.7, at[-1] + 0.7)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("position", fontsize=MEDIUM)
+    quiet(ax)
+
+
+def _lines(weights: Float[np.ndarray, "length length"], below: int, queries: Any, colour: str) -> LineCollection:
+    """Return the lines of one head from queries in the row above to keys in the row below, the strongest on top."""
+    length = len(weights)
+    pairs = [(weights[query, key], query % length, key) for query in queries for key in range(query % length + 1)]
+    kept = sorted(pair for pair in pairs if pair[0] >= FAINTEST)
+    segments = [[(key, below + 0.2), (query, below + 0.8)] for _, query, key in kept]
+    strength = [min(float(weight), 1.0) for weight, *_ in kept]
+    widths = [0.3 + 1.4 * weight for weight in strength]
+    return LineCollection(segments, colors=colour, linewidths=widths, alpha=np.sqrt(strength), zorder=1)
+
+
+def _head_colours(heads: int) -> list[str]:
+    return [HEAD_COLOURS[head % len(HEAD_COLOURS)] for head in range(heads)]
+
+
+def _of_heads(layer: Any, length: int) -> Float[np.ndarray, "heads length length"]:
+    weights = np.asarray(layer, float)
+    if weights.ndim != 3 or weights.shape[1:] != (length, length):
+        raise ExperimentError(f"weights must be of shape (heads, {length}, {length}): shape={weights.shape}")
+    return weights
+
+
+def _row_of(count: int) -> np.ndarray:
+    figure = Figure(figsize=(0.6 + 2.8 * count, 2.3), layout="constrained")
+    return np.asarray(figure.subplots(1, count, squeeze=False, sharey=True), object).ravel()
+
+
+def _axes(width: float, height: float) -> Axes:
+    return Figure(figsize=(width, height), layout="constrained").subplots()
