@@ -45,6 +45,7 @@ _HOMES = {
         "Activation",
         "AttentionOnly",
         "BernoulliInit",
+        "BooleanTransformer",
         "ConstantInit",
         "DeepMLP",
         "DenseInit",

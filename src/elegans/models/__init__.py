@@ -12,6 +12,7 @@ from elegans.models.activations import (
 )
 from elegans.models.attention import AttentionOnly
 from elegans.models.base import Model
+from elegans.models.boolean import BooleanTransformer
 from elegans.models.deep import DeepMLP
 from elegans.models.features import GatedLinear, LinearPredictor, RandomFourier, RandomReLU
 from elegans.models.inits import (
@@ -41,6 +42,7 @@ __all__ = [
     "AffineInit",
     "AttentionOnly",
     "BernoulliInit",
+    "BooleanTransformer",
     "ConstantInit",
     "Course",
     "DeepMLP",

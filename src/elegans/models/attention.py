@@ -184,7 +184,7 @@ class AttentionOnly(Model):
         the positions.
         """
         arrays, (heads, *_) = parameters["layer1"], self.layer_heads
-        query = _by_head((_normed(arrays, parameters["embedding"]["token"]) @ arrays["query"])[None], heads)
+        query = _by_head((normed(arrays, parameters["embedding"]["token"]) @ arrays["query"])[None], heads)
         table = _by_head(arrays["relative"][None], heads)
         return (query @ table.swapaxes(2, 3))[0] / np.sqrt(np.float32(self.width // heads))
 
@@ -199,7 +199,7 @@ class AttentionOnly(Model):
         logits = []
         for layer, heads in enumerate(self.layer_heads, 1):
             arrays = parameters[f"layer{layer}"]
-            inner = _normed(arrays, z)
+            inner = normed(arrays, z)
             asking = slice(-1, None) if last and layer == self.layers else slice(None)
             logits.append(_attention_logits(arrays, inner, heads, asking))
             z = z[:, asking]
@@ -209,7 +209,7 @@ class AttentionOnly(Model):
             z = z + (attended @ arrays["merge"] if "merge" in arrays else attended)
             if self.mlp_width is not None:
                 z = z + _perceptron(parameters[f"mlp{layer}"], z)
-        return _normed(parameters["output"], z) @ parameters["output"]["weight"], logits
+        return normed(parameters["output"], z) @ parameters["output"]["weight"], logits
 
     def _norm(self) -> dict[str, np.ndarray]:
         if self.form == "plain":
@@ -268,8 +268,13 @@ def _by_head(rows: Any, heads: int) -> Any:
     return rows.reshape(count, length, heads, width // heads).swapaxes(1, 2)
 
 
-def _normed(arrays: Any, z: Any) -> Any:
-    """Return the activations normed row by row, where there is a norm."""
+def normed(arrays: Any, z: Any) -> Any:
+    """Return the activations normed row by row, where there is a norm.
+
+    Args:
+        arrays: ``scale`` and ``shift`` (width,), or neither for no norm.
+        z: JAX or NumPy array (..., width).
+    """
     if "scale" not in arrays:
         return z
     centred = z - z.mean(axis=-1, keepdims=True)
@@ -280,7 +285,7 @@ def _normed(arrays: Any, z: Any) -> Any:
 def _perceptron(arrays: Any, z: Any) -> Any:
     import jax
 
-    inner = jax.nn.gelu(_normed(arrays, z) @ arrays["hidden"] + arrays["hidden_bias"], approximate=True)
+    inner = jax.nn.gelu(normed(arrays, z) @ arrays["hidden"] + arrays["hidden_bias"], approximate=True)
     return inner @ arrays["residual"] + arrays["residual_bias"]
 
 

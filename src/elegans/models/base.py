@@ -33,6 +33,16 @@ class Model(Component, family=True):
         """Return the outputs at the last position alone, of a model of sequences: often much cheaper than all."""
         return self.apply(parameters, x)[:, -1]
 
+    def train(self, parameters: Any, x: Float32[Any, "count input_size"], key: random.Key) -> Float32[Any, " count"]:
+        """Return the outputs as a step of training sees them: those of ``apply`` by default.
+
+        Args:
+            parameters: as ``initialise`` draws them.
+            x: the minibatch.
+            key: the trial's dropout stream, folded by the step.
+        """
+        return self.apply(parameters, x)
+
     @property
     def gradient_scale(self) -> float:
         """What gradients are multiplied by before a training takes them: 1, but for networks that are means."""

@@ -86,6 +86,7 @@ class Descent(Minibatches, Training):
         schedule: what the learning rate is multiplied by at each step.
         layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
         penalty: what is added to the loss for the size of the weights, or None.
+        clip: the largest norm of the gradient of all parameters together; longer ones are scaled down to it. Or None.
         steps: the largest number of steps.
         batch_size: the number of examples in a minibatch.
         loss: the loss, by name or as a component.
@@ -98,6 +99,7 @@ class Descent(Minibatches, Training):
     schedule: SerializeAsAny[Schedule] = Constant()
     layers: dict[str, LayerRates] = Field(default_factory=dict)
     penalty: Annotated[SerializeAsAny[Penalty] | None, Later] = None
+    clip: Annotated[Positive | None, Later] = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         """Refuse what does not fit: more examples than a regime can count, a loss, a penalty, rates of other layers."""
@@ -124,6 +126,16 @@ class Descent(Minibatches, Training):
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
         """Return the schedule's factors for the steps first, …, first + count - 1."""
         return self.schedule.factors(first, count)
+
+    def clipped(self, gradients: Any) -> Any:
+        """Return gradients scaled down to the largest norm, where there is one and they are longer."""
+        import jax.numpy as jnp
+        import optax
+
+        if self.clip is None:
+            return gradients
+        scale = jnp.minimum(1, self.clip / (optax.tree.norm(gradients) + 1e-6))
+        return optax.tree.scale(scale, gradients)
 
     def rates(self, parameter: str) -> tuple[Any, Any]:
         """Return the learning rate and weight decay of a parameter by its dotted name.
@@ -153,6 +165,7 @@ class SGD(Descent):
         schedule: what the learning rate is multiplied by at each step.
         layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
         penalty: what is added to the loss for the size of the weights, or None.
+        clip: the largest norm of the gradient of all parameters together; longer ones are scaled down to it. Or None.
         steps: the largest number of steps.
         batch_size: the number of examples in a minibatch.
         loss: the loss, by name or as a component.
@@ -174,7 +187,7 @@ class SGD(Descent):
                 shrink = rate * weight_decay if self.decay == "gradient" else weight_decay
                 return -rate * gradient - shrink * parameter
 
-            return jax.tree_util.tree_map_with_path(move, gradients, parameters), state
+            return jax.tree_util.tree_map_with_path(move, self.clipped(gradients), parameters), state
 
         return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
 
@@ -198,7 +211,7 @@ class Adaptive(Descent):
         scaled = self.directions()
 
         def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-            directions, state = scaled.update(gradients, state, parameters)
+            directions, state = scaled.update(self.clipped(gradients), state, parameters)
 
             def move(path: Any, direction: Any, parameter: Any) -> Any:
                 learning_rate, weight_decay = self.rates(dotted(path))

@@ -50,6 +50,7 @@ class AttentionEngine(NativeEngine):
             "training": (trial.training, (SGD, Adam)),
             "loss": (getattr(trial.training, "loss", None), (CrossEntropy,)),
             "penalty": (getattr(trial.training, "penalty", None), (type(None),)),
+            "clip": (getattr(trial.training, "clip", None), (type(None),)),
         }
         if (reason := self.first_refused(parts)) is not None:
             return reason

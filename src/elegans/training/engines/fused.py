@@ -62,6 +62,7 @@ class FusedEngine(NativeEngine):
             "training": (trial.training, (SGD,)),
             "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
             "penalty": (getattr(trial.training, "penalty", None), (type(None),)),
+            "clip": (getattr(trial.training, "clip", None), (type(None),)),
         }
         if (reason := self.first_refused(parts)) is not None:
             return reason

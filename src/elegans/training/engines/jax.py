@@ -80,7 +80,7 @@ class JaxEngine(Engine):
         inputs = {
             "traced": {path: jnp.asarray([_number(trial, path) for trial in trials]) for path in template.traced()},
             "hidden": jax.tree.map(lambda *leaves: jnp.stack(leaves), *[_hidden(trial) for trial in trials]),
-            "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test")},
+            "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test", "dropout")},
         }
         optimiser = jax.vmap(lambda tree: _training(template).optimiser(1.0).init(tree))(parameters)
         count = len(trials)
@@ -241,7 +241,8 @@ class _Network:
         x, y = _precisely(trial.regime.examples, trial.task, inputs["hidden"], key, index)
         y = self._corrupt(trial, inputs, y, index)
         descend = jax.value_and_grad(self._objective, has_aux=True)
-        (_, (loss, error, finite)), gradients = descend(parameters, trial, x, y)
+        dropout = random.Key(*inputs["keys"]["dropout"]).fold(step)
+        (_, (loss, error, finite)), gradients = descend(parameters, trial, x, y, dropout)
         gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
@@ -264,10 +265,10 @@ class _Network:
         """Return one network's outputs."""
         return self._outputs(self.template.substitute(inputs["traced"]), parameters, x)
 
-    def _objective(self, parameters: Any, trial: Trial, x: Any, y: Any) -> Any:
+    def _objective(self, parameters: Any, trial: Trial, x: Any, y: Any, dropout: random.Key) -> Any:
         import jax.numpy as jnp
 
-        output = self._outputs(trial, parameters, x)
+        output = _precisely(trial.model.train, self._whole(parameters), x, dropout)
         loss = _training(trial).loss.value(output, y).mean()
         total = loss + _training(trial).added(trial.model, self._whole(parameters))
         return total, (loss, wrong(output, y).astype(jnp.float32).mean(), jnp.isfinite(output).all())

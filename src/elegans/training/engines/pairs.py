@@ -36,6 +36,7 @@ class PairsEngine(NativeEngine):
             "training": (trial.training, (SGD,)),
             "loss": (getattr(trial.training, "loss", None), (CrossEntropy,)),
             "penalty": (getattr(trial.training, "penalty", None), (type(None), NormPenalty)),
+            "clip": (getattr(trial.training, "clip", None), (type(None),)),
         }
         if (reason := self.first_refused(parts)) is not None:
             return reason

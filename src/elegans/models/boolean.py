@@ -1,0 +1,287 @@
+"""One transformer layer read at a class token: the network that learns sparse functions of bits.
+
+Source: thesis, sections 4.2 and 4.6, appendices A.2 and A.3.1.
+"""
+
+import math
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float32
+from pydantic import Field, model_validator
+
+from elegans import random
+from elegans.models.attention import normed
+from elegans.models.base import Model
+from elegans.models.inits import GaussianInit, Layers
+from elegans.tasks import Task
+
+Count = Annotated[int, Field(ge=1)]
+SITES = {"embedding": 0, "attention": 1, "merged": 2, "perceptron": 3}
+"""Where dropout stands, and the number by which the key of its draws is folded."""
+HIDDEN_KEYS = 16
+"""From which number on keys are those of the perceptron's layers."""
+
+
+class ClassAttention(NamedTuple):
+    """What the class token attends to; places are the n bits and, last, the class token itself.
+
+    Args:
+        scores: before the softmax, shape (count, heads, n + 1).
+        weights: after it; they add to 1 over the places.
+    """
+
+    scores: Float32[Any, "count heads places"]
+    weights: Float32[Any, "count heads places"]
+
+
+class BooleanTransformer(Model):
+    """A transformer of one layer on bits and a class token, at which alone it is read.
+
+    Bit b_i, the sign x_i = 2 b_i - 1, is the token X_i = position_i + token[b_i] or, in a bag of vectors, b_i
+    position_i; the class token is X_c = class, with a trained position of its own where positions are trained. Only
+    the class token asks: each head attends with weights softmax((X_c query) . (X key)) and adds what it finds of X
+    value, times ``output``.
+
+    In the ``prenorm`` form, the one that is trained in the thesis, tokens are normed before they are read, scores are
+    divided by sqrt(head size), all maps but the last have biases, and perceptron and heads are added to the residual
+    stream: z = X_c + heads, z' = z + perceptron(normed z), and the output is the difference of two logits of a normed
+    z'; with the logistic loss that is the cross-entropy of both, and trains as it does. The perceptron has gelus, by
+    their formula with erf.
+
+    The ``plain`` form is the theory's: no norms, no residual stream, scores as they are, no biases in attention, and a
+    perceptron of ReLUs that reads the heads alone. Weights of ``theory.construct`` run in it.
+
+    Its parameters are ``{"embedding": {"token": (2, width), "position": (n or n + 1, width), "class": (width,)},
+    "attention": {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden1":
+    {"weight": (hidden, width), "bias": (hidden,)}, "hidden2": …, "output": {"weight": (hidden,)}}`` in the plain form;
+    a bag has no ``token``. The prenorm form has ``query_bias``, ``key_bias``, ``value_bias`` (heads, head_size) and
+    ``output_bias`` (width,) besides, ``norm1``, ``norm2`` and ``norm3`` of ``scale`` and ``shift`` (width,),
+    ``residual`` of ``weight`` (width, hidden) and ``bias``, and ``output.weight`` is (2, width).
+
+    All weights and embeddings are normal at first, of one deviation, biases 0 and scales 1. Fixed positions and bags
+    are orthonormal and are not trained; leave them out of a decay by ``undecayed``.
+
+    Args:
+        width: the size of a token, the thesis' d.
+        heads: the number of heads.
+        head_size: the size of a head's queries, keys and values, the thesis' k; by default width / heads.
+        form: ``prenorm`` or ``plain``.
+        encoding: ``trained`` or ``fixed`` positions, or a ``bag`` of vectors.
+        perceptron: the widths of its hidden layers; by default 4 width, and in the plain form 4 width and 2 width.
+        dropout: how likely an entry of tokens, of attention and of what a block adds is set to 0 in training, the
+            rest being scaled up; rounded to a multiple of 2^-16. None for no dropout; the plain form has none.
+        deviation: the standard deviation of the initial weights.
+    """
+
+    width: Count = 64
+    heads: Count = 16
+    head_size: Count | None = None
+    form: Literal["prenorm", "plain"] = "prenorm"
+    encoding: Literal["trained", "fixed", "bag"] = "trained"
+    perceptron: tuple[Count, ...] | None = None
+    dropout: Annotated[float, Field(gt=0, lt=1)] | None = None
+    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.head_size is None and self.width % self.heads:
+            rule = "heads must divide the width where there is no head_size"
+            raise ValueError(f"{rule}: heads={self.heads}, width={self.width}")
+        if self.perceptron == ():
+            raise ValueError("perceptron must have at least one hidden layer: perceptron=()")
+        if self.form == "plain" and self.dropout is not None:
+            raise ValueError(f"dropout must be None in the plain form: dropout={self.dropout}")
+        return self
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The widths of the perceptron's hidden layers."""
+        if self.perceptron is not None:
+            return self.perceptron
+        return (4 * self.width,) if self.form == "prenorm" else (4 * self.width, 2 * self.width)
+
+    @property
+    def head_width(self) -> int:
+        """The size of a head's queries, keys and values."""
+        return self.head_size or self.width // self.heads
+
+    @property
+    def undecayed(self) -> list[str]:
+        """The layers and parameters that the published training does not decay: embeddings, norms and biases.
+
+        For a training's ``layers``: ``{name: {"weight_decay": 0} for name in model.undecayed}``.
+        """
+        hidden = [f"hidden{number}.bias" for number in range(1, len(self.sizes) + 1)]
+        if self.form == "plain":
+            return ["embedding", *hidden]
+        biases = [f"attention.{name}_bias" for name in ("query", "key", "value", "output")]
+        return ["embedding", "norm1", "norm2", "norm3", *biases, *hidden, "residual.bias"]
+
+    def check(self, task: Task) -> None:
+        """Refuse tasks that are no functions of signs, and more fixed positions than there are dimensions."""
+        if task.classes is not None or task.symbols is not None:
+            raise ValueError(f"a boolean transformer must have a task of signs and one label: task={task.kind!r}")
+        needed = task.input_size + 3
+        if self.encoding != "trained" and self.width < needed:
+            rule = f"width must be at least n + 3 = {needed} for orthonormal positions"
+            raise ValueError(f"{rule}: width={self.width}, n={task.input_size}")
+
+    def initialise(self, key: random.Key, task: Task) -> Layers:
+        """Draw the parameter arrays."""
+        law = GaussianInit(deviation=self.deviation)
+        n, width, heads, size = task.input_size, self.width, self.heads, self.head_width
+
+        def normal(number: int, *shape: int) -> np.ndarray:
+            rows = math.prod(shape[:-1])
+            return law.entries(key.fold(number), (rows, shape[-1]), shape[-1], rows).reshape(shape)
+
+        embedding = {"token": normal(0, 2, width), "position": normal(1, n + 1, width), "class": normal(2, width)}
+        if self.encoding != "trained":
+            embedding["position"] = np.eye(n, width, dtype=np.float32)
+        if self.encoding == "bag":
+            del embedding["token"]
+        projections = {name: normal(3 + place, heads, width, size) for place, name in enumerate(_PROJECTIONS)}
+        parameters = {"embedding": embedding, "attention": {**projections, "output": normal(6, heads, size, width)}}
+        inputs = width
+        for number, outputs in enumerate(self.sizes, 1):
+            weight = normal(HIDDEN_KEYS + number, outputs, inputs)
+            parameters[f"hidden{number}"] = {"weight": weight, "bias": np.zeros(outputs, np.float32)}
+            inputs = outputs
+        if self.form == "plain":
+            return parameters | {"output": {"weight": normal(8, inputs)}}
+        biases = {f"{name}_bias": np.zeros((heads, size), np.float32) for name in _PROJECTIONS}
+        parameters["attention"] |= biases | {"output_bias": np.zeros(width, np.float32)}
+        parameters["residual"] = {"weight": normal(7, width, inputs), "bias": np.zeros(width, np.float32)}
+        for number in (1, 2, 3):
+            parameters[f"norm{number}"] = {"scale": np.ones(width, np.float32), "shift": np.zeros(width, np.float32)}
+        return parameters | {"output": {"weight": normal(8, 2, width)}}
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs, shape (count,): keys and values are computed once for each of the 2 n + 1 tokens."""
+        import jax.numpy as jnp
+
+        weights, bits = self.attention(parameters, x).weights, (x > 0).astype(np.float32)
+        tables = self._tables(parameters)
+        values = [_read(parameters, "value", tokens) for tokens in tables]
+        on_zeros, on_ones = weights[:, :, :-1] * (1 - bits[:, None]), weights[:, :, :-1] * bits[:, None]
+        found = jnp.einsum("bhn,nha->bha", on_zeros, values[0]) + jnp.einsum("bhn,nha->bha", on_ones, values[1])
+        found = found + weights[:, :, -1:] * values[2]
+        return self._rest(parameters, self._class(parameters), found)
+
+    def attention(self, parameters: Any, x: Float32[Any, "count n"]) -> ClassAttention:
+        """Return what the class token attends to in each head, of inputs of signs (count, n)."""
+        import jax
+        import jax.numpy as jnp
+
+        zeros, ones, own = self._tables(parameters)
+        query = _read(parameters, "query", own)[0]
+        table = [jnp.einsum("nha,ha->hn", _read(parameters, "key", tokens), query) for tokens in (zeros, ones, own)]
+        of_bits = jnp.where((x > 0)[:, None, :], table[1], table[0])
+        of_class = jnp.broadcast_to(table[2], (len(x), self.heads, 1))
+        scores = jnp.concatenate([of_bits, of_class], axis=2) * self._score_scale
+        return ClassAttention(scores, jax.nn.softmax(scores, axis=2))
+
+    def train(self, parameters: Any, x: Float32[Any, "count n"], key: random.Key) -> Float32[Any, " count"]:
+        """Return the outputs with dropout drawn anew: token by token, example by example.
+
+        Counters: of each site (``SITES``), entry j of example i is kept by the j mod 4-th half word of the block (i,
+        j // 4) of the key folded by the site's number.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        if self.dropout is None:
+            return self.apply(parameters, x)
+        bits = (x > 0)[:, :, None]
+        zeros, ones = self._tokens(parameters)
+        own = jnp.broadcast_to(self._class(parameters), (len(x), 1, self.width))
+        tokens = jnp.concatenate([jnp.where(bits, ones, zeros), own], axis=1)
+        tokens = self._dropped(tokens, key, "embedding")
+        inner = normed(parameters["norm1"], tokens)
+        query = _read(parameters, "query", inner[:, -1])
+        # W_K^T q is a vector for each head: scores are products with it, and values are made of mixtures of tokens
+        asked = jnp.einsum("bha,hda->bhd", query, parameters["attention"]["key"]) * self._score_scale
+        weights = jax.nn.softmax(jnp.einsum("bhd,bnd->bhn", asked, inner), axis=2)
+        weights = self._dropped(weights, key, "attention")
+        mixed = jnp.einsum("bhn,bnd->bhd", weights, inner)
+        found = jnp.einsum("bhd,hda->bha", mixed, parameters["attention"]["value"])
+        found = found + weights.sum(axis=2, keepdims=True) * parameters["attention"]["value_bias"]
+        return self._rest(parameters, tokens[:, -1], found, key)
+
+    @property
+    def _score_scale(self) -> np.float32:
+        return np.float32(1 if self.form == "plain" else 1 / math.sqrt(self.head_width))
+
+    def _class(self, parameters: Any) -> Any:
+        """Return the class token (1, width) as it stands in the residual stream."""
+        embedding = parameters["embedding"]
+        own = embedding["class"] + (embedding["position"][-1] if self.encoding == "trained" else 0)
+        return own[None]
+
+    def _tokens(self, parameters: Any) -> tuple[Any, Any]:
+        """Return the tokens of zeros and of ones at every position, (n, width) each."""
+        import jax
+        import jax.numpy as jnp
+
+        embedding = parameters["embedding"]
+        if self.encoding == "trained":
+            position = jnp.asarray(embedding["position"])[:-1]
+        else:
+            position = jax.lax.stop_gradient(jnp.asarray(embedding["position"]))
+        if self.encoding == "bag":
+            return jnp.zeros_like(position), position
+        return position + embedding["token"][0], position + embedding["token"][1]
+
+    def _tables(self, parameters: Any) -> tuple[Any, Any, Any]:
+        """Return the tokens of zeros, of ones and of the class as attention reads them."""
+        tokens = (*self._tokens(parameters), self._class(parameters))
+        if self.form == "plain":
+            return tokens
+        zeros, ones, own = (normed(parameters["norm1"], table) for table in tokens)
+        return zeros, ones, own
+
+    def _rest(self, parameters: Any, own: Any, found: Any, key: random.Key | None = None) -> Any:
+        """Return the outputs from the class token and from what heads have found, (count, heads, head size)."""
+        import jax
+        import jax.numpy as jnp
+
+        attention = parameters["attention"]
+        merged = jnp.einsum("bha,had->bd", found, attention["output"])
+        if self.form == "plain":
+            for number in range(1, len(self.sizes) + 1):
+                merged = jax.nn.relu(_affine(parameters[f"hidden{number}"], merged))
+            return merged @ parameters["output"]["weight"]
+        z = own + self._dropped(merged + attention["output_bias"], key, "merged")
+        inner = normed(parameters["norm2"], z)
+        for number in range(1, len(self.sizes) + 1):
+            inner = jax.nn.gelu(_affine(parameters[f"hidden{number}"], inner), approximate=False)
+        z = z + self._dropped(_affine(parameters["residual"], inner), key, "perceptron")
+        logits = normed(parameters["norm3"], z) @ parameters["output"]["weight"].T
+        return logits[:, 1] - logits[:, 0]
+
+    def _dropped(self, entries: Any, key: random.Key | None, site: str) -> Any:
+        """Return entries (count, …) with some of them set to 0 and the rest scaled up, in training."""
+        if key is None:
+            return entries
+        rate = (np.float32(2**16) * self.dropout).round().astype(np.uint32)
+        flat = entries.reshape(len(entries), -1)
+        drawn = random.half_words(key.fold(SITES[site]), np.arange(len(flat), dtype=np.uint32), flat.shape[1])
+        kept = (drawn >= rate).astype(np.float32) * (2**16 / (2**16 - rate.astype(np.float32)))
+        return (flat * kept).reshape(entries.shape)
+
+
+_PROJECTIONS = ("query", "key", "value")
+
+
+def _read(parameters: Any, name: str, tokens: Any) -> Any:
+    """Return queries, keys or values of tokens (count, width): (count, heads, head size)."""
+    import jax.numpy as jnp
+
+    attention = parameters["attention"]
+    read = jnp.einsum("nd,hda->nha", tokens, attention[name])
+    return read + attention[f"{name}_bias"] if f"{name}_bias" in attention else read
+
+
+def _affine(arrays: Any, x: Any) -> Any:
+    return x @ arrays["weight"].T + arrays["bias"]
