@@ -2,7 +2,7 @@
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError
-from elegans.experiments import chains, margins, pareto, parities, progress, tabular, xor
+from elegans.experiments import chains, margins, pareto, parities, progress, tabular, variables, xor
 from elegans.experiments.base import Experiment
 
 _ALL = (
@@ -12,6 +12,7 @@ _ALL = (
     *xor.EXPERIMENTS,
     *margins.EXPERIMENTS,
     *chains.EXPERIMENTS,
+    *variables.EXPERIMENTS,
     *tabular.EXPERIMENTS,
 )
 
