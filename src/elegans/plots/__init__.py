@@ -2,7 +2,16 @@
 
 from elegans.plots.attention import attention_by_position, attention_lines, attention_map
 from elegans.plots.boxes import boxes
-from elegans.plots.chains import chain_distances, chain_losses, shade_phases
+from elegans.plots.chains import (
+    chain_distances,
+    chain_encodings,
+    chain_losses,
+    encoding_bars,
+    induction_phases,
+    positional_profiles,
+    profile_map,
+    shade_phases,
+)
 from elegans.plots.contour import traced_frontier
 from elegans.plots.course import courses
 from elegans.plots.curves import learning_curve
@@ -46,11 +55,13 @@ __all__ = [
     "attention_map",
     "boxes",
     "chain_distances",
+    "chain_encodings",
     "chain_losses",
     "courses",
     "digit_curves",
     "disjoint_courses",
     "disjoint_descents",
+    "encoding_bars",
     "error_curves",
     "error_grid",
     "feature_counts",
@@ -60,6 +71,7 @@ __all__ = [
     "gap_histograms",
     "group_margins",
     "hidden_progress",
+    "induction_phases",
     "learned_by",
     "learning_curve",
     "luck_of_times",
@@ -70,10 +82,12 @@ __all__ = [
     "parity_margin",
     "plain_courses",
     "plateaus",
+    "positional_profiles",
     "power_histogram",
     "power_laws",
     "prediction_dots",
     "predictors",
+    "profile_map",
     "recovery_curves",
     "robust_space",
     "shade_phases",

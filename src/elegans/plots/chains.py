@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, shades, short
 
 STRATEGY_COLOURS = {
     "uniform": COLOURS[4],
@@ -46,8 +46,8 @@ def chain_losses(
     _require(table, ("sequences", "seed", "loss", *(f"line.{name}" for name in strategies)), "losses")
     ax = _axes() if ax is None else ax
     named = table if "series" in table else table.assign(series="")
-    for place, (series, rows) in enumerate(named.groupby("series", sort=False)):
-        colour = COLOURS[(0, 2, 3, 4, 5, 1)[place % 6]] if "series" in table else "black"
+    for number, (series, rows) in enumerate(named.groupby("series", sort=False)):
+        colour = COLOURS[(0, 2, 3, 4, 5, 1)[number % 6]] if "series" in table else "black"
         runs = rows.pivot_table(index="sequences", columns="seed", values="loss")
         if runs.shape[1] > 1:
             ax.plot(runs.index, runs, color=colour, linewidth=0.6, alpha=0.3)
@@ -55,8 +55,8 @@ def chain_losses(
     for name in strategies:
         loss = float(table.groupby("seed")[f"line.{name}"].first().median())
         ax.axhline(loss, color=STRATEGY_COLOURS[name], linewidth=0.9, linestyle="--", zorder=1)
-        place: dict[str, Any] = {"x": 1.0, "y": loss, "transform": ax.get_yaxis_transform()}
-        ax.text(**place, s=name, color=STRATEGY_COLOURS[name], fontsize=SMALL, ha="right", va="bottom")
+        place = {"x": 1.01, "y": loss, "transform": ax.get_yaxis_transform()}
+        ax.text(**place, s=name, color=STRATEGY_COLOURS[name], fontsize=SMALL, va="center")
     if "series" in table:
         ax.legend(fontsize=SMALL, frameon=False)
     ax.set_ylim(bottom=0)
@@ -94,11 +94,207 @@ def chain_distances(table: pd.DataFrame, ax: Axes | None = None, *, legend: bool
         colour = STRATEGY_COLOURS[name]
         ax.plot(run["sequences"], run[f"distance.{name}"], color=colour, linewidth=1.3, label=name)
     if legend:
-        ax.legend(fontsize=SMALL, frameon=False, title="distance to", title_fontsize=SMALL, alignment="left")
+        style: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "edgecolor": "none", "framealpha": 0.7}
+        ax.legend(title="distance to", alignment="left", loc="center right", **style)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("KL(strategy ‖ network)", fontsize=MEDIUM)
     _by_sequences(ax, table)
     return ax
+
+
+def chain_encodings(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw at how many tokens back the first layer looks, whatever the tokens, a curve a moment; symbols are averaged.
+
+    Args:
+        table: a row a moment, symbol and distance: ``moment``, ``sequences``, ``distance`` and ``encoding``.
+        ax: the axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ExperimentError: a column is missing.
+
+    Source: thesis, figures 8.3 (middle) and E.7.
+    """
+    _require(table, ("moment", "sequences", "distance", "encoding"), "encodings")
+    ax = _axes() if ax is None else ax
+    moments = table.groupby(["moment", "sequences"], sort=False)
+    for ((moment, seen), rows), colour in zip(moments, shades(len(moments)), strict=True):
+        encoding = rows.groupby("distance")["encoding"].mean()
+        label = f"{moment}, {short(round(seen, -2))}" if seen else str(moment)
+        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
+    ax.set_yscale("log")
+    ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
+    ax.set_xlabel("tokens back", fontsize=MEDIUM)
+    ax.set_ylabel("effective encoding", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL - 0.5, frameon=False)
+    quiet(ax)
+    return ax
+
+
+def induction_phases(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
+    """Draw, a row a series: losses of all trials; distances to strategies and positional encodings of a typical one.
+
+    Args:
+        table: rows of the parts ``course`` and ``encoding``, as the experiment ``induction-phases`` makes them.
+        axes: the axes to draw on, three a series; a new figure by default.
+
+    Returns:
+        The axes, of shape (series, 3).
+
+    Raises:
+        ExperimentError: a column is missing, or there are fewer or more axes than places.
+
+    Source: thesis, figures 8.1, 8.3 (above), E.3 and E.7.
+    """
+    _require(table, ("part", "series", "typical"), "phases")
+    series = [(str(name), rows.drop(columns="series")) for name, rows in table.groupby("series", sort=False)]
+    drawn = _panels(len(series), 3) if axes is None else np.asarray(axes, object)
+    if drawn.size != 3 * len(series):
+        raise ExperimentError(f"axes must be three a series: axes={drawn.size}, series={len(series)}")
+    drawn = drawn.reshape(len(series), 3)
+    for row, (name, rows) in zip(drawn, series, strict=True):
+        courses = rows[rows["part"] == "course"]
+        trials = courses["seed"].nunique()
+        chain_losses(courses, row[0])
+        chosen = courses[courses["typical"].astype(bool)]
+        chain_distances(chosen, row[1], legend=row[1] is drawn[0, 1])
+        chain_encodings(rows[rows["part"] == "encoding"], row[2])
+        _title(row[0], f"{name}: {trials} trials, median" if trials > 1 else f"{name}: one trial")
+        _title(row[1], f"seed {chosen['seed'].iloc[0]}; shade: closest")
+        _title(row[2], f"seed {chosen['seed'].iloc[0]}; attention by distance")
+    return drawn
+
+
+def encoding_bars(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the effective positional encoding at one moment, a bar a distance and symbol that asks.
+
+    Args:
+        table: a row a symbol and distance: ``symbol``, ``distance`` and ``encoding``.
+        ax: the axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ExperimentError: a column is missing.
+
+    Source: thesis, figure E.7.
+    """
+    _require(table, ("symbol", "distance", "encoding"), "encodings")
+    ax = _axes() if ax is None else ax
+    symbols = list(table.groupby("symbol"))
+    width = 0.8 / len(symbols)
+    for number, (symbol, rows) in enumerate(symbols):
+        at = rows["distance"] + (number - (len(symbols) - 1) / 2) * width
+        ax.bar(at, rows["encoding"], width=width, color=COLOURS[number % len(COLOURS)], label=f"symbol {symbol}")
+    ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
+    ax.set_xlabel("tokens back", fontsize=MEDIUM)
+    quiet(ax)
+    return ax
+
+
+def profile_map(table: pd.DataFrame, ax: Axes | None = None, *, strongest: float | None = None) -> Axes:
+    """Draw a positional profile over time: a row a distance, a column a look, red where it is favoured.
+
+    Args:
+        table: a row a look and distance: ``sequences``, ``distance`` and ``profile``.
+        ax: the axes to draw on; new ones by default.
+        strongest: at which size of a profile the colours end; the largest by default.
+
+    Returns:
+        The axes, with the image on them.
+
+    Raises:
+        ExperimentError: a column is missing.
+
+    Source: thesis, figures 8.3 (middle) and 8.4b, over all of training.
+    """
+    _require(table, ("sequences", "distance", "profile"), "profiles")
+    ax = _axes() if ax is None else ax
+    grid = table.pivot(index="distance", columns="sequences", values="profile")
+    limit = float(np.nanmax(np.abs(grid.to_numpy(float)))) if strongest is None else strongest
+    values = grid.to_numpy(float)
+    ax.pcolormesh(grid.columns, grid.index, values, cmap="RdBu_r", vmin=-limit, vmax=limit, shading="nearest")
+    ax.set_yticks(range(0, int(grid.index.max()) + 1, 2))
+    ax.set_ylabel("tokens back", fontsize=MEDIUM)
+    _by_sequences(ax, table)
+    return ax
+
+
+def positional_profiles(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
+    """Draw, a row a series, a typical trial's encoding at four moments; then profiles over time, and biases of trials.
+
+    Below, on the left: how much the first layer favours odd numbers of tokens back, of all trials, over the time
+    relative to the transition; then a map of the profile of each series.
+
+    Args:
+        table: rows of the parts ``course``, ``encoding`` and ``profile``, as the experiment ``positional-profile``
+            makes them.
+        axes: the axes to draw on, four a series and one, and one a series; a new figure by default.
+
+    Returns:
+        The axes, in reading order.
+
+    Raises:
+        ExperimentError: a column is missing, or there are fewer or more axes than places.
+
+    Source: thesis, figures 8.3 (middle) and E.7.
+    """
+    _require(table, ("part", "series", "cell", "seed"), "positional profiles")
+    series = [(str(name), rows) for name, rows in table.groupby("series", sort=False)]
+    places = 5 * len(series) + 1
+    drawn = _profile_panels(len(series)) if axes is None else np.asarray(axes, object).ravel()
+    if len(drawn) != places:
+        raise ExperimentError(f"axes must be five a series and one: axes={len(drawn)}, series={len(series)}")
+    for row, (name, rows) in zip(drawn[: 4 * len(series)].reshape(-1, 4), series, strict=True):
+        moments = rows[rows["part"] == "encoding"].groupby(["moment", "sequences"], sort=False)
+        for ax, ((moment, seen), own) in zip(row, moments, strict=True):
+            encoding_bars(own.astype({"symbol": int}), ax)
+            _title(ax, f"{moment}, {short(round(seen, -2))}" if seen else f"{name}: {moment}")
+        row[0].set_ylabel("effective encoding", fontsize=MEDIUM)
+        row[0].legend(fontsize=SMALL, frameon=False, loc="upper center", ncols=2, columnspacing=0.8, handlelength=1)
+        row[0].set_ylim(top=1.6 * row[0].get_ylim()[1])
+    _biases(drawn[4 * len(series)], table[table["part"] == "course"])
+    for ax, (name, rows) in zip(drawn[4 * len(series) + 1 :], series, strict=True):
+        moved = rows["transition"].where(rows["typical"].eq(True)).max() if "transition" in rows else np.nan
+        profile_map(rows[rows["part"] == "profile"], ax, strongest=1.0)
+        _mark_transition(ax, rows[rows["typical"].eq(True)], moved)
+        _title(ax, f"{name}: profile, cut at 1")
+    return drawn
+
+
+def _mark_transition(ax: Axes, run: pd.DataFrame, moved: float) -> None:
+    """Draw a line where a run has its transition, given in steps, on an axis of sequences."""
+    there = run[run["step"] == moved]
+    if len(there):
+        ax.axvline(float(there["sequences"].iloc[0]), color="black", linewidth=0.8, linestyle=":")
+
+
+def _biases(ax: Axes, courses: pd.DataFrame) -> None:
+    """Draw the parity bias of all trials over the time relative to their transitions, a colour a cell."""
+    for number, (cell, rows) in enumerate(courses.groupby("cell", sort=False)):
+        colour = COLOURS[number % len(COLOURS)]
+        for _, run in rows.groupby("seed"):
+            ax.plot(run["step"] / run["transition"], run["parity_bias"], color=colour, linewidth=0.7, alpha=0.7)
+        ax.plot([], [], color=colour, label=str(cell))
+    ax.axhline(0, color=GREY, linewidth=0.6)
+    ax.axvline(1, color="black", linewidth=0.8, linestyle=":")
+    ax.set_xlim(0, 1.25)
+    ax.set_ylim(-1, 1)
+    ax.set_xlabel("steps / transition", fontsize=MEDIUM)
+    ax.set_ylabel("parity bias", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    _title(ax, "all trials")
+    quiet(ax)
+
+
+def _profile_panels(series: int) -> np.ndarray:
+    figure = Figure(figsize=(7.2, 1.6 * series + 2.2), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.6 * series, 2.2])
+    upper, lower = parts[0].subplots(series, 4, squeeze=False), parts[1].subplots(1, series + 1, squeeze=False)
+    return np.array([*upper.ravel(), *lower.ravel()], object)
 
 
 def shade_phases(ax: Axes, run: pd.DataFrame) -> None:
@@ -121,6 +317,16 @@ def _by_sequences(ax: Axes, table: pd.DataFrame) -> None:
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("sequences seen", fontsize=MEDIUM)
     quiet(ax)
+
+
+def _panels(rows: int, columns: int, height: float = 2.1) -> np.ndarray:
+    figure = Figure(figsize=(7.2, height * rows), layout="constrained")
+    drawn: np.ndarray = figure.subplots(rows, columns, squeeze=False)
+    return drawn
+
+
+def _title(ax: Axes, title: str) -> None:
+    ax.set_title(title, loc="left", fontsize=MEDIUM)
 
 
 def _axes() -> Axes:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from elegans import theory
 from elegans.analysis import median, median_interval
@@ -14,6 +15,10 @@ from elegans.training.outcome import FINISHED
 CONFIDENCE = 0.9
 """Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
 KINDS = ("distance", "reverse", "line")
+PLATEAU, BEFORE = 0.6, 0.9
+"""The shares of the time to the transition at which an encoding is shown."""
+FARTHEST = 12
+"""The largest distance of which an encoding is shown."""
 
 
 def outcomes_of(trials: pd.DataFrame) -> list[Outcome]:
@@ -66,6 +71,32 @@ def transition(run: pd.DataFrame, before: str = "unigram", after: str = "bigram"
     lines = lines_of(run)
     found = theory.transition_step(list(run["step"]), list(run["loss"]), lines[before], lines[after])
     return np.nan if found is None else float(found)
+
+
+def encodings(outcome: Outcome, moved: float) -> pd.DataFrame:
+    """Return the effective positional encoding at four moments: a row a moment, symbol and distance, over heads' mean.
+
+    Moments are the beginning, 60% and 90% of the time to the transition, and the end, or shares of the whole training
+    where there was none. Columns: ``moment``, ``step``, ``sequences``, ``symbol`` (that asks), ``distance`` (0 is the
+    token itself; up to 12) and ``encoding``.
+
+    Args:
+        outcome: of a transformer whose probes include ``PositionalProfile``.
+        moved: the step of the transition, or NaN.
+    """
+    taken, training = outcome.measures["positional-profile"], outcome.trial.training
+    assert training is not None
+    steps = np.asarray(taken["step"], int)
+    laws = softmax(np.asarray(taken["logits"], float), axis=-1).mean(axis=1)[:, :, : FARTHEST + 1]
+    whole = moved if np.isfinite(moved) else steps[-1]
+    parts = []
+    for moment, time in {"start": 0, "plateau": PLATEAU * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
+        place = int(np.searchsorted(steps, time, side="right")) - 1
+        symbol, distance = np.indices(laws.shape[1:])
+        at = {"moment": moment, "step": steps[place], "sequences": steps[place] * training.batch_size}
+        columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": laws[place].ravel()}
+        parts.append(pd.DataFrame(at | columns))
+    return pd.concat(parts, ignore_index=True)
 
 
 def spread(values: Any, digits: int = 4) -> dict[str, Any]:
