@@ -43,12 +43,14 @@ def test_the_future_does_not_matter():
         assert np.array_equal(changed[:place], before[:place])
 
 
-def test_initial_weights_are_constant_and_one_of_them_is_not_zero():
+def test_initial_weights_are_constant_but_for_the_diagonal_and_not_all_zero():
     parameters = el.MinimalAttention(pair=0.5).initialise(el.random.stream(0, "init"), TASK)
     assert {name: (array.shape, set(array.ravel())) for name, array in parameters.items()} == {
         "pair": ((3, 3), {np.float32(0.5)}),
         "position": ((12,), {np.float32(0.02)}),
     }
+    pair = el.MinimalAttention(pair=0.5, diagonal=1).initialise(el.random.stream(0, "init"), TASK)["pair"]
+    assert np.array_equal(pair, np.eye(3) + 0.5)
     with pytest.raises(TrialError, match="pair and position must not both be 0"):
         training = el.SGD(steps=1, loss="cross-entropy")
         el.Trial(task=TASK, regime=el.Online(), model=el.MinimalAttention(position=0), training=training)

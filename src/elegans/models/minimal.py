@@ -10,6 +10,7 @@ from jaxtyping import Float32, Int32
 from pydantic import Field
 
 from elegans import random
+from elegans.component import Later
 from elegans.models.attention import by_blocks
 from elegans.models.base import Model
 from elegans.tasks import Task
@@ -25,16 +26,18 @@ class MinimalAttention(Model):
 
         f_{p,i} = sum_{t' <= p} [x_t' = i] sum_{s <= t'} v_{t'-s+1} W[x_p, x_s].
 
-    Its parameters are ``{"pair": (k, k), "position": (length,)}``, W and v. Both are constant at first: nothing is
-    drawn. The default is the published code's.
+    Its parameters are ``{"pair": (k, k), "position": (length,)}``, W and v. At first W = pair 1 1^T + diagonal I and
+    v = position 1: nothing is drawn. The default is the published code's.
 
     Args:
         pair: the initial entries of W; with ``pair=c, position=c``, c > 0, the start of Lemma 8.4.
-        position: the initial entries of v; not both may be 0, or no gradient reaches either.
+        position: the initial entries of v; it and W must not both be 0, or no gradient reaches either.
+        diagonal: what is added to W's diagonal; ``diagonal=1`` and ``pair=0`` make it the identity (equation E.33).
     """
 
     pair: Finite = 0.0
     position: Finite = 0.02
+    diagonal: Annotated[Finite, Later] = 0.0
 
     def outputs(self, task: Task) -> int:
         """Return the number of symbols: a logit for each."""
@@ -45,14 +48,14 @@ class MinimalAttention(Model):
         """Refuse tasks that are no sequences of tokens, and a start that gradients do not leave."""
         if task.symbols is None:
             raise ValueError(f"minimal attention must have a task of token sequences: task={task.kind!r}")
-        if self.pair == self.position == 0:
-            raise ValueError("pair and position must not both be 0: pair=0, position=0")
+        if self.pair == self.position == self.diagonal == 0:
+            raise ValueError("pair and position must not both be 0: pair=0, position=0, diagonal=0")
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, np.ndarray]:
-        """Return the constant parameter arrays."""
+        """Return the parameter arrays, the same for every key."""
         k = self.outputs(task)
         return {
-            "pair": np.full((k, k), self.pair, np.float32),
+            "pair": np.full((k, k), self.pair, np.float32) + np.float32(self.diagonal) * np.eye(k, dtype=np.float32),
             "position": np.full(task.input_size, self.position, np.float32),
         }
 
