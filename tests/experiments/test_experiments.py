@@ -8,7 +8,7 @@ import pytest
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
 from elegans.experiments.pareto.frontier import SIZES
-from elegans.models import SeededInit
+from elegans.models import MLP, SeededInit
 from elegans.tabular import datasets
 from elegans.tasks.images import is_at_hand
 from elegans.training.engines import ENGINES
@@ -55,6 +55,20 @@ def test_the_record_says_how_it_was_made(smoke):
     assert (record["failed"], record["interrupted"]) == (result.failed, result.interrupted) == (0, 0)
     assert 0 < record["evaluation_share"] < 1
     assert record["seconds"] > 0 and record["date"]
+
+
+def test_failed_trials_are_trained_again_only_when_asked(tmp_path, monkeypatch):
+    def fail(self, key, task):
+        raise RuntimeError("no such luck")
+
+    def failed(**settings):
+        return run_experiment("success-frontier", "smoke", out=tmp_path, seeds=1, workers=1, **settings).failed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MLP, "initialise", fail)
+        assert failed() == 18
+    assert failed() == 18
+    assert failed(retry_failed=True) == 0
 
 
 def test_the_figure_has_a_panel_for_each_initialisation(smoke):

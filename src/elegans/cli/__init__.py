@@ -37,6 +37,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")]
 Imports = Annotated[
     list[Path] | None,
     typer.Option("--import", metavar="FILE.py", help="Load your own tasks, models and probes; may be repeated."),
@@ -143,6 +144,7 @@ def run(
         bool, typer.Option("--draw-only", help="Train nothing: draw what the store has, at this scale, already.")
     ] = False,
     engine: Engine = "auto",
+    retry_failed: RetryFailed = False,
     imports: Imports = None,
 ) -> int:
     """Run an experiment and draw its figure. Run it again to go on where it was left.
@@ -172,6 +174,7 @@ def run(
                 seeds=seeds,
                 adaptive=adaptive,
                 engine=engine,
+                retry_failed=retry_failed,
                 options=options,
                 watch=view,
                 command=command,
@@ -297,7 +300,7 @@ def sweep(
     ] = None,
     workers: Workers = None,
     engine: Engine = "auto",
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
+    retry_failed: RetryFailed = False,
     imports: Imports = None,
 ) -> int:
     """Run a grid of your own. Run it again to go on where it was left."""

@@ -30,6 +30,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     seeds: int | None = None,
     adaptive: bool = False,
     engine: str = "auto",
+    retry_failed: bool = False,
     options: Mapping[str, Any] = {},
     watch: Any = None,
     command: str | None = None,
@@ -49,6 +50,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
             are trained, each until its verdict is certain or it has ``seeds`` trials.
         engine: ``auto``, ``fused`` or ``jax``.
+        retry_failed: whether to train failed trials again.
         options: by name, what the experiment lets be chosen besides: ``{"group": "S4"}`` of ``group-margins``.
         watch: told of the progress, as in ``elegans.run``.
         command: what the record gives as the command; this call by default.
@@ -71,7 +73,13 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     if store is None:
         _make(folder)  # the store lies in it
     begun, date = time.perf_counter(), datetime.now(UTC)
-    settings = {"workers": workers, "engine": engine, "watch": watch, "name": experiment.name}
+    settings = {
+        "workers": workers,
+        "engine": engine,
+        "retry_failed": retry_failed,
+        "watch": watch,
+        "name": experiment.name,
+    }
     with _opened(store or folder / "runs.db") as kept:
         _make(folder)
         if adaptive:
