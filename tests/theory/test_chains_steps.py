@@ -173,6 +173,27 @@ def test_the_printed_profile_has_v_1_above_v_2():
     assert printed[1] < 0 < printed[0]
 
 
+@pytest.mark.parametrize("tensor", [theory.flat_tensor(30), theory.symmetric_tensor(30)], ids=["flat", "symmetric"])
+def test_v_2_overtakes_v_1_in_the_second_step_from_a_rate_on(tensor):
+    rate = theory.overtaking_rate(tensor)
+    for factor, overtakes in ((0.999, False), (1.001, True)):
+        for scale in (0.02, 1.0):
+            weights = theory.minimal_constant(2, 30, scale, scale)
+            for _ in range(2):
+                weights = theory.minimal_step(tensor, weights, factor * rate)
+            assert (weights.position[1] > weights.position[0]) == overtakes
+
+
+def test_the_overtaking_rate_falls_with_the_cube_of_the_length_and_short_sequences_have_none():
+    constants, (first, second) = theory.first_step_constants(), theory.second_step_profile([1, 2])
+    factor = 24 * constants.position / ((constants.diagonal - constants.off_diagonal) * (second - first))
+    assert factor == pytest.approx(3513, abs=1)
+    assert theory.overtaking_rate(theory.flat_tensor(500)) * 500**3 == pytest.approx(factor, rel=1e-3)
+    assert theory.overtaking_rate(theory.flat_tensor(100)) == pytest.approx(0.00356, abs=5e-6)
+    assert math.isinf(theory.overtaking_rate(theory.flat_tensor(8)))
+    assert theory.overtaking_rate(theory.flat_tensor(10)) > 100
+
+
 def test_the_symmetric_tensor_is_the_average_over_symmetric_chains():
     places, weights = np.polynomial.legendre.leggauss(20)
     for epsilon in (0.5, 0.2):
@@ -286,6 +307,8 @@ REFUSED = [
     (lambda: theory.symmetric_tensor(9, 0.7), r"epsilon must lie in \(0, 1/2\]: epsilon=0.7"),
     (lambda: theory.curriculum_diagonal(0.5), "epsilon must lie between 0 and 1/2 .*: epsilon=0.5"),
     (lambda: theory.two_step_curriculum(9, 0.25, 0.0, 1.0), "first_rate must be positive .*: first_rate=0.0"),
+    (lambda: theory.overtaking_rate(np.zeros((9, 3, 3))), "the tensor must be of shape .*: shape=\\(9, 3, 3\\)"),
+    (lambda: theory.overtaking_rate(theory.chain_tensor(chains(A[0], B[0]), 9)), "must not tell the two symbols apart"),
     (lambda: theory.curriculum_position(0, 0.25), "place must be at least 1: place=0"),
 ]
 

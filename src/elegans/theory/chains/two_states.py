@@ -378,6 +378,33 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: int = 40) 
     return np.where(j == 1, (1 - LN2) / 3, flat_average(changing, nodes) + constant)
 
 
+def overtaking_rate(tensor: Any) -> float:
+    """Return the learning rate above which v_2 exceeds v_1 after two steps from W = c 1 1^T, v = c 1, whatever c.
+
+    Lemma 8.4 has this for long sequences. On flat rows no rate does it for up to 8 tokens; at 100 the rate is 0.00356.
+
+    Formula: 2 (g_1 - g_2) / ((G_11 - G_12) (d_2 - d_1) - G_12 (g_1 - g_2)), with g_j = sum_ml T_jml, d_j = sum_m T_jmm
+        and G = sum_j T_j; infinite where the denominator is not positive. On flat rows, for long sequences, close to
+        24 D / ((B - A) (h_2 - h_1)) t^-3 = 3513 t^-3.
+    Source: derived here, for the thesis' Lemma 8.4, from ``minimal_step`` twice.
+
+    Args:
+        tensor: T of a law of chains of two symbols that does not tell them apart, shape (length, 2, 2).
+
+    Raises:
+        TheoryError: a tensor of another shape, or of a law that tells the symbols apart.
+    """
+    terms = np.asarray(tensor, float)
+    shaped = terms.ndim == 3 and terms.shape[1:] == (2, 2) and len(terms) >= 2
+    require(shaped, "the tensor must be of shape (length, 2, 2), two tokens at least", shape=terms.shape)
+    alike = np.allclose(terms, terms[:, ::-1, ::-1], rtol=1e-6, atol=1e-9 * np.abs(terms).max())
+    require(alike, "the law must not tell the two symbols apart", sums=terms.sum(axis=0).tolist())
+    whole, diagonal, pair = terms.sum(axis=(1, 2)), terms[:, 0, 0] + terms[:, 1, 1], terms.sum(axis=0)
+    behind = whole[0] - whole[1]
+    gain = (pair[0, 0] - pair[0, 1]) * (diagonal[1] - diagonal[0]) - pair[0, 1] * behind
+    return float(2 * behind / gain) if gain > 0 else math.inf
+
+
 def two_step_curriculum(
     length: int,
     epsilon: float,
