@@ -2,9 +2,12 @@
 
 from elegans.plots.attention import attention_by_position, attention_lines, attention_map
 from elegans.plots.boxes import boxes
+from elegans.plots.chain_stages import chain_stages
+from elegans.plots.chain_steps import first_steps
 from elegans.plots.chains import (
     chain_distances,
     chain_encodings,
+    chain_laws,
     chain_losses,
     encoding_bars,
     induction_phases,
@@ -56,7 +59,9 @@ __all__ = [
     "boxes",
     "chain_distances",
     "chain_encodings",
+    "chain_laws",
     "chain_losses",
+    "chain_stages",
     "courses",
     "digit_curves",
     "disjoint_courses",
@@ -68,6 +73,7 @@ __all__ = [
     "feature_shares",
     "feature_steps",
     "figure_of",
+    "first_steps",
     "gap_histograms",
     "group_margins",
     "hidden_progress",

@@ -259,17 +259,19 @@ def positional_profiles(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     _biases(drawn[4 * len(series)], table[table["part"] == "course"])
     for ax, (name, rows) in zip(drawn[4 * len(series) + 1 :], series, strict=True):
         moved = rows["transition"].where(rows["typical"].eq(True)).max() if "transition" in rows else np.nan
-        profile_map(rows[rows["part"] == "profile"], ax, strongest=1.0)
-        _mark_transition(ax, rows[rows["typical"].eq(True)], moved)
-        _title(ax, f"{name}: profile, cut at 1")
+        profile_map(rows[rows["part"] == "profile"], ax, strongest=0.5)
+        _until_after(ax, rows[rows["typical"].eq(True)], moved)
+        _title(ax, f"{name}: profile, cut at 0.5")
     return drawn
 
 
-def _mark_transition(ax: Axes, run: pd.DataFrame, moved: float) -> None:
-    """Draw a line where a run has its transition, given in steps, on an axis of sequences."""
+def _until_after(ax: Axes, run: pd.DataFrame, moved: float) -> None:
+    """Mark where a run has its transition, given in steps, on an axis of sequences, and end the axis soon after."""
     there = run[run["step"] == moved]
     if len(there):
-        ax.axvline(float(there["sequences"].iloc[0]), color="black", linewidth=0.8, linestyle=":")
+        at = float(there["sequences"].iloc[0])
+        ax.axvline(at, color="black", linewidth=0.8, linestyle=":")
+        ax.set_xlim(0, min(1.25 * at, run["sequences"].max()))
 
 
 def _biases(ax: Axes, courses: pd.DataFrame) -> None:
@@ -295,6 +297,54 @@ def _profile_panels(series: int) -> np.ndarray:
     parts: Any = figure.subfigures(2, 1, height_ratios=[1.6 * series, 2.2])
     upper, lower = parts[0].subplots(series, 4, squeeze=False), parts[1].subplots(1, series + 1, squeeze=False)
     return np.array([*upper.ravel(), *lower.ravel()], object)
+
+
+def chain_laws(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
+    """Draw losses on several laws of chains over that of uniform guesses there, a panel a cell, a colour a law.
+
+    Faint curves are trials, strong ones medians; dashed lines are unigrams', dotted ones bigrams'; the grey line is the
+    median transition on the trained law.
+
+    Args:
+        table: as the experiment ``out-of-distribution`` makes it.
+        axes: the axes to draw on, one a cell; a new figure by default.
+
+    Returns:
+        The axes, one a cell.
+
+    Raises:
+        ExperimentError: a column is missing, or there are fewer or more axes than cells.
+
+    Source: thesis, figure E.6.
+    """
+    _require(table, ("cell", "law", "sequences", "seed", "loss", "step", "transition", "line.uniform"), "laws")
+    cells = [(str(cell), rows) for cell, rows in table.groupby("cell", sort=False)]
+    drawn = _panels((len(cells) + 1) // 2, 2, 2.3).ravel() if axes is None else np.asarray(axes, object).ravel()
+    if axes is None and len(drawn) > len(cells):
+        drawn[-1].remove()
+        drawn = drawn[:-1]
+    if len(drawn) != len(cells):
+        raise ExperimentError(f"axes must be one a cell: axes={len(drawn)}, cells={len(cells)}")
+    for ax, (cell, rows) in zip(drawn, cells, strict=True):
+        for number, (law, own) in enumerate(rows.groupby("law", sort=False)):
+            colour = COLOURS[(0, 2, 1)[number % 3]]
+            runs = own.assign(share=own["loss"] / own["line.uniform"]).pivot(
+                index="sequences", columns="seed", values="share"
+            )
+            ax.plot(runs.index, runs, color=colour, linewidth=0.5, alpha=0.3)
+            ax.plot(runs.index, runs.median(axis=1), color=colour, linewidth=1.3, label=str(law))
+            for name, style in (("unigram", "--"), ("bigram", ":")):
+                level = (own[f"line.{name}"] / own["line.uniform"]).median()
+                ax.axhline(level, color=colour, linewidth=0.7, linestyle=style, alpha=0.8)
+        moved = rows["transition"].median() * rows["sequences"].max() / rows["step"].max()
+        if np.isfinite(moved):
+            ax.axvline(moved, color=GREY, linewidth=0.7)
+        ax.set_ylim(0, 1.3)
+        ax.set_ylabel("KL / uniform guesses'", fontsize=MEDIUM)
+        _by_sequences(ax, rows)
+        _title(ax, f"{cell}: {rows['seed'].nunique()} trials")
+    drawn[0].legend(fontsize=SMALL, frameon=True, edgecolor="none", framealpha=0.7, loc="upper right")
+    return drawn
 
 
 def shade_phases(ax: Axes, run: pd.DataFrame) -> None:

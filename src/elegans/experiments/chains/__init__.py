@@ -1,6 +1,12 @@
 """The experiments on Markov chains learned in context (thesis, chapter 8)."""
 
-from elegans.experiments.base import Experiment
+from elegans.experiments.chains.laws import OUT_OF_DISTRIBUTION
+from elegans.experiments.chains.phases import INDUCTION_PHASES
+from elegans.experiments.chains.positions import POSITIONAL_PROFILE
 
-EXPERIMENTS: tuple[Experiment, ...] = ()
+EXPERIMENTS = (
+    INDUCTION_PHASES,
+    POSITIONAL_PROFILE,
+    OUT_OF_DISTRIBUTION,
+)
 """In the order in which they are listed."""

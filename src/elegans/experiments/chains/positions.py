@@ -40,13 +40,13 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     """
     table = phases.analysis(trials)
     found = {(phases.cell_of(one.trial), one.trial.seed): one for one in outcomes_of(trials)}
-    parts = [table[table["part"] == "encoding"]]
+    parts = []
     for (cell, seed), run in table[table["part"] == "course"].groupby(["cell", "seed"], sort=False):
         one = found[str(cell), int(seed)]
         parts.append(run.assign(transition=transition(run), **_shapes(one)))
         if run["typical"].all():
             parts.append(_profile(one).assign(cell=cell, series=run["series"].iloc[0], seed=seed))
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat([*parts, table[table["part"] == "encoding"]], ignore_index=True)
 
 
 def _shapes(outcome: Outcome) -> dict[str, np.ndarray]:
