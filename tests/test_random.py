@@ -133,3 +133,13 @@ def test_every_order_of_four_is_equally_likely():
     counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)[1]
     assert len(counts) == 24
     assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_half_words_are_quarters_of_blocks_on_host_and_device():
+    key, index, n = random.stream(2, "dropout"), np.array([0, 7, 2**32 - 1], np.uint32), 10
+    first, second = random.words(key, index[:, None], np.arange(3, dtype=np.uint32))
+    quarters = np.stack([first % 2**16, first // 2**16, second % 2**16, second // 2**16], axis=2)
+    expected = quarters.reshape(3, 12)[:, :n]
+    assert np.array_equal(random.half_words(key, index, n), expected)
+    in_jax = jax.jit(lambda high, low, at: random.half_words(random.Key(high, low), at, n))
+    assert np.array_equal(in_jax(np.uint32(key.high), np.uint32(key.low), index), expected)

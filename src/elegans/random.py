@@ -102,6 +102,26 @@ def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, A
     return x0, x1
 
 
+def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
+    """Return the same words as a JAX program of one group of four rounds, gone through five times."""
+    import jax
+    import jax.numpy as jnp
+
+    high, low = (_uint32(jnp, word) for word in key)
+    keys, rotations = jnp.stack([high, low, high ^ low ^ _PARITY]), jnp.asarray(_ROTATIONS, jnp.uint32)
+
+    def group(number: Any, x: Any) -> Any:
+        x0, x1 = x
+        for rotation in rotations[number % 2]:
+            x0 = x0 + x1
+            x1 = ((x1 << rotation) | (x1 >> (32 - rotation))) ^ x0
+        return x0 + keys[(number + 1) % 3], x1 + keys[(number + 2) % 3] + (number + 1).astype(jnp.uint32)
+
+    counter0, counter1 = jnp.broadcast_arrays(_uint32(jnp, index), _uint32(jnp, lane))
+    found: tuple[Any, Any] = jax.lax.fori_loop(0, 5, group, (counter0 + high, counter1 + low))
+    return found
+
+
 def uniform(key: Key, index: Any, lane: Any) -> Any:
     """Return float32 draws from the 2^24 equally spaced values of [0, 1), one a counter."""
     return _as_float(words(key, index, lane)[0] >> 8) * np.float32(2.0**-24)
@@ -171,7 +191,10 @@ def half_words(key: Key, index: Any, n: int) -> Any:
     Returns:
         uint32 of shape (count, n).
     """
-    first, second = words(key, index[:, None], np.arange((n + 3) // 4, dtype=np.uint32)[None, :])
+    counters = index[:, None], np.arange((n + 3) // 4, dtype=np.uint32)[None, :]
+    # four numbers of each word: XLA would write out the rounds, and compile them, four times where they are no loop
+    looped = any(_is_jax(value) for value in (*key, index))
+    first, second = _looped_words(key, *counters) if looped else words(key, *counters)
     xp = first.__array_namespace__()
     halves = xp.stack([first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16], axis=-1)
     return halves.reshape(len(index), -1)[:, :n]
