@@ -26,6 +26,7 @@ _HOMES = {
         "DigitParity",
         "DisjointParity",
         "GroupComposition",
+        "Identifying",
         "Link",
         "MarkovChains",
         "ModularAddition",

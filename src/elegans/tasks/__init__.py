@@ -16,6 +16,7 @@ from elegans.tasks.boolean import (
 from elegans.tasks.chains import MarkovChains
 from elegans.tasks.digits import DigitParity
 from elegans.tasks.groups import GroupComposition, ModularAddition
+from elegans.tasks.identifying import Identifying
 from elegans.tasks.parity import DisjointParity, SparseParity
 from elegans.tasks.priors import Dirichlet, DoublyStochastic, Mixture, NGram, Prior, Symmetric2, Unigram
 from elegans.tasks.xor import XOR, Link, SignedParity, TruthTable
@@ -30,6 +31,7 @@ __all__ = [
     "DisjointParity",
     "DoublyStochastic",
     "GroupComposition",
+    "Identifying",
     "Link",
     "Majority",
     "MarkovChains",

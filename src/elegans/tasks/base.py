@@ -132,6 +132,14 @@ class Regime(Component, family=True):
         """Return the inputs and clean labels that training sees under the given indices: the task's own by default."""
         return task.examples(hidden, key, index)
 
+    def sample_key(self, task: Task, seed: int) -> random.Key:
+        """Return the key that training examples are drawn by: that of the sample stream of a trial's seed by default.
+
+        Raises:
+            TrialError: the regime finds no sample that it may have.
+        """
+        return random.stream(seed, "sample")
+
     def check(self, task: Task, steps: int, batch_size: int) -> None:
         """Refuse a task or a training that this regime cannot feed.
 

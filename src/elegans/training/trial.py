@@ -10,13 +10,17 @@ import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
-from elegans.component import FOR_IDENTITY, Component
+from elegans.component import FOR_IDENTITY, Component, Later
 from elegans.errors import TrialError
 from elegans.models import Learner, Model, Success
 from elegans.tasks import Regime, Task
 from elegans.training.optimisers import Training
 
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
+DRAWN_ANEW = frozenset({"init", "batches", "dropout"})
+"""The streams that a restart has of its own: of what the learner draws, not of what it is given."""
+RESTART_KEYS = 2**31
+"""From which number on keys are those of restarts: below, streams fold theirs by layers and steps."""
 
 
 class Trial(Component):
@@ -32,6 +36,8 @@ class Trial(Component):
         training: loss, optimiser, batch size, steps, stop rule; None for a learner that is no network, which
             has steps and stop rule of its own.
         seed: from 0 to 2^64 - 1; all draws of the trial follow from it.
+        restart: how often the same problem was begun anew before: what the task hides and all examples are those of
+            restart 0, while initial values, minibatches and dropout are drawn again. Below 2^31.
 
     Raises:
         TrialError: a field breaks a rule, or the parts do not fit each other.
@@ -42,6 +48,7 @@ class Trial(Component):
     model: SerializeAsAny[Model]
     training: SerializeAsAny[Training] | None = None
     seed: Seed = 0
+    restart: Annotated[int, Field(ge=0, lt=2**31), Later] = 0
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Trial":
@@ -94,7 +101,10 @@ class Trial(Component):
 
     def key(self, stream: str) -> random.Key:
         """Return the key of one of the trial's streams (see ``elegans.random.STREAMS``)."""
-        return random.stream(self.seed, stream)
+        if stream == "sample":
+            return self.regime.sample_key(self.task, self.seed)
+        key = random.stream(self.seed, stream)
+        return key.fold(RESTART_KEYS + self.restart) if self.restart and stream in DRAWN_ANEW else key
 
     def to_json(self) -> str:
         """Return the trial as JSON; ``Trial.from_json`` reads it back."""

@@ -1,9 +1,9 @@
 """Sparse functions of bits learned by a transformer of one layer: networks and trainings that the experiments share.
 
-The network is that of the thesis: width 64, 16 heads, dropout 0.1, positions that are trained, and it is read at a class
-token alone. What the thesis leaves open is settled as in the public code that it names: layers normed before they are
-read, gradients clipped at a norm of 1, and a decay that shrinks the matrices of linear maps and nothing else. Parities
-are trained as conjunctions are, but on fresh examples.
+The network is that of the thesis: width 64, 16 heads, dropout 0.1, positions that are trained, and it is read at a
+class token alone. What the thesis leaves open is settled as in the public code that it names: layers normed before they
+are read, gradients clipped at a norm of 1, and a decay that shrinks the matrices of linear maps and nothing else.
+Parities are trained as conjunctions are, but on fresh examples.
 
 Source: thesis, section 4.6 and appendix A.3; Edelman, Goel, Kakade and Zhang, "Inductive biases and variable creation
 in self-attention mechanisms" (ICML 2022).
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from elegans.models import BooleanTransformer
-from elegans.tasks import And, Online, Sample, SparseBoolean
+from elegans.tasks import And, Identifying, Online, SparseBoolean
 from elegans.training import Adam, Success, Trial
 
 SOURCE = "Combinatorial Tasks as Model Systems of Deep Learning (thesis), chapter 4"
@@ -37,7 +37,7 @@ def conjunction(
 ) -> Trial:
     """Return a transformer and its training on a fixed sample of conjunctions of three bits, all of it at every step.
 
-    A bit is 1 with probability 2^(-1/3), so that half of the labels are positive.
+    A bit is 1 with probability 2^(-1/3), so that half of the labels are positive; a sample leaves no other conjunction.
 
     Args:
         n: the number of bits, the thesis' T.
@@ -51,7 +51,7 @@ def conjunction(
     """
     task = SparseBoolean(n=n, k=K, support=support, function="and", p=And().balancing_bias(K))
     success = Success(error=error, every=every, stop=stop)
-    return _trial(task, Sample(size), model, batch_size=size, batches="epochs", steps=steps, success=success)
+    return _trial(task, Identifying(size), model, batch_size=size, batches="epochs", steps=steps, success=success)
 
 
 def parity(

@@ -61,7 +61,7 @@ class JaxEngine(Engine):
         return f"the jax engine takes no training {trial.training.kind!r}"
 
     def signature(self, trial: Trial) -> str:
-        """Return the trial without its seed and traced numbers."""
+        """Return the trial without its seed, its restart and traced numbers."""
         return _signature(trial)
 
     def init(self, trials: Sequence[Trial]) -> Any:
@@ -155,7 +155,7 @@ class JaxEngine(Engine):
 
 
 def _signature(trial: Trial) -> str:
-    record = trial.substitute(dict.fromkeys(trial.traced(), 0)).model_copy(update={"seed": 0})
+    record = trial.substitute(dict.fromkeys(trial.traced(), 0)).model_copy(update={"seed": 0, "restart": 0})
     return json.dumps(record.model_dump(mode="json", warnings=False), sort_keys=True)
 
 

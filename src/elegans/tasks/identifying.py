@@ -1,0 +1,66 @@
+"""Samples that leave one support alone: those that leave more are drawn anew."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from elegans import random
+from elegans.errors import TrialError
+from elegans.tasks.base import Sample, Task
+from elegans.tasks.boolean import SparseBoolean
+
+MOST_DRAWS = 10_000
+"""After how many samples in vain there is believed to be none."""
+
+
+class Identifying(Sample):
+    """A fixed sample with which the task's function has all labels on one support alone.
+
+    A sample that leaves several is drawn anew, all of it, until one does not: the first is the one that ``Sample`` has,
+    the r-th after it that of the sample stream's key folded by r. What is hidden stays. So a learner that fails had all
+    it needed to know, and a small sample is no excuse.
+
+    Source: thesis, appendix A.3.1.
+
+    Args:
+        size: the number of examples in the sample, from 1 to 10^9; all of them are looked at for each trial.
+    """
+
+    def check(self, task: Task, steps: int, batch_size: int) -> None:
+        """Refuse tasks without supports that a sample could identify."""
+        super().check(task, steps, batch_size)
+        if not isinstance(task, SparseBoolean):
+            raise ValueError(f"an identifying sample must have a sparse Boolean function: task={task.kind!r}")
+        if task.noise != 0:
+            raise ValueError(f"an identifying sample must have no noise in its labels: noise={task.noise}")
+
+    def sample_key(self, task: Task, seed: int) -> random.Key:
+        """Return the key of the first sample that is not drawn anew."""
+        rejected = self.rejected(task, seed)
+        key = super().sample_key(task, seed)
+        return key.fold(rejected) if rejected else key
+
+    def rejected(self, task: Task, seed: int) -> int:
+        """Return how many samples a trial draws in vain.
+
+        Args:
+            task: the trial's task.
+            seed: the trial's seed.
+
+        Raises:
+            TrialError: 10,000 samples leave several supports each.
+        """
+        assert isinstance(task, SparseBoolean)
+        return _rejected(task, self.size, seed)
+
+
+@lru_cache(maxsize=4096)
+def _rejected(task: SparseBoolean, size: int, seed: int) -> int:
+    support, first = task.draw(random.stream(seed, "task")), random.stream(seed, "sample")
+    index = np.arange(size, dtype=np.uint32)
+    for draw in range(MOST_DRAWS):
+        x, y = task.examples(support, first.fold(draw) if draw else first, index)
+        if len(task.consistent(x, y, most=2)) == 1:
+            return draw
+    rule = f"a sample must identify the support within {MOST_DRAWS} draws"
+    raise TrialError(f"{rule}: size={size}, n={task.n}, k={task.k}, seed={seed}")
