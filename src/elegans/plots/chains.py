@@ -227,7 +227,7 @@ def positional_profiles(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     """Draw, a row a series, a typical trial's encoding at four moments; then profiles over time, and biases of trials.
 
     Below, on the left: how much the first layer favours odd numbers of tokens back, of all trials, over the time
-    relative to the transition; then a map of the profile of each series.
+    relative to the transition; then a map of the profile of each series, whose colours end at 0.5.
 
     Args:
         table: rows of the parts ``course``, ``encoding`` and ``profile``, as the experiment ``positional-profile``
@@ -261,7 +261,7 @@ def positional_profiles(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
         moved = rows["transition"].where(rows["typical"].eq(True)).max() if "transition" in rows else np.nan
         profile_map(rows[rows["part"] == "profile"], ax, strongest=0.5)
         _until_after(ax, rows[rows["typical"].eq(True)], moved)
-        _title(ax, f"{name}: profile, cut at 0.5")
+        _title(ax, name)
     return drawn
 
 
