@@ -4,6 +4,7 @@ from elegans.analysis.cells import cells
 from elegans.analysis.components import Components, components
 from elegans.analysis.contours import crossings
 from elegans.analysis.grokking import Grokking, grokking_delay, grokking_delays
+from elegans.analysis.growth import Growth, growth, threshold, threshold_draws
 from elegans.analysis.intervals import (
     bootstrap_interval,
     median,
@@ -25,6 +26,7 @@ __all__ = [
     "Contour",
     "Elbow",
     "Grokking",
+    "Growth",
     "Scaling",
     "SequentialTest",
     "Survival",
@@ -35,6 +37,7 @@ __all__ = [
     "elbow",
     "grokking_delay",
     "grokking_delays",
+    "growth",
     "kaplan_meier",
     "local_exponents",
     "median",
@@ -45,6 +48,8 @@ __all__ = [
     "rank_correlation",
     "rank_correlation_interval",
     "scaling_exponent",
+    "threshold",
+    "threshold_draws",
     "trace_frontier",
     "wilson",
 ]

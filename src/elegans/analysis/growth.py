@@ -1,0 +1,120 @@
+"""How a threshold grows with a size: where it lies, and whether it goes like a logarithm or like a power."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+POWERS = np.linspace(-1, 2, 301)
+"""The powers that are tried: from slower than a logarithm, which is power 0, to faster than proportional."""
+
+
+class Growth(NamedTuple):
+    """Least-squares fits of values to a + b log T, a + b T and a + b T^c.
+
+    Args:
+        intercept: a of the logarithm.
+        slope: its b, of the natural logarithm.
+        residual: the root of the mean square of what the logarithm leaves.
+        linear_residual: the same of the line a + b T.
+        power: c, to a hundredth, from -1 to 2; 0 stands for the logarithm, the limit of a + b (T^c - 1) / c.
+        power_residual: the same of the power, at most the two others.
+    """
+
+    intercept: float
+    slope: float
+    residual: float
+    linear_residual: float
+    power: float
+    power_residual: float
+
+
+def threshold(
+    sizes: Sequence[float], solved: Any, trials: Any, level: float = 0.8
+) -> Float[np.ndarray, "..."] | np.float64:
+    """Return the smallest size at which at least a share of the trials is solved, infinity where there is none.
+
+    Args:
+        sizes: in increasing order.
+        solved: how many trials are solved at each size, shape (..., sizes).
+        trials: out of how many, broadcast against it; sizes without trials are no threshold.
+        level: the share, above 0 and at most 1.
+
+    Raises:
+        ValueError: sizes do not increase, or the level is no such share.
+    """
+    places = np.asarray(sizes, float)
+    if not len(places) or not (np.diff(places) > 0).all():
+        raise ValueError(f"sizes must increase, and be one at least: sizes={list(sizes)}")
+    if not 0 < level <= 1:
+        raise ValueError(f"level must lie above 0 and at most at 1: level={level}")
+    hits, out_of = np.broadcast_arrays(np.asarray(solved, float), np.asarray(trials, float))
+    enough = (hits >= level * out_of - 1e-9) & (out_of > 0)
+    found: Float[np.ndarray, ...] = np.where(enough.any(axis=-1), places[enough.argmax(axis=-1)], np.inf)
+    return found[()]
+
+
+def threshold_draws(
+    sizes: Sequence[float],
+    solved: Sequence[int],
+    trials: Sequence[int],
+    *,
+    generator: np.random.Generator,
+    level: float = 0.8,
+    resamples: int = 2000,
+) -> Float[np.ndarray, " resamples"]:
+    """Return the thresholds of bootstrap samples: each size's trials are drawn anew, independently, with replacement.
+
+    A size of which all trials were solved, or none, is so in every sample: few trials make the spread too small.
+
+    Args:
+        sizes: in increasing order.
+        solved: how many trials are solved at each.
+        trials: out of how many.
+        generator: where the resampling draws from.
+        level: the share that a threshold asks for.
+        resamples: how many samples.
+
+    Raises:
+        ValueError: sizes do not increase, or the level is no such share.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 6.
+    """
+    hits, out_of = np.asarray(solved, float), np.asarray(trials)
+    share = np.divide(hits, out_of, out=np.zeros(len(hits)), where=out_of > 0)
+    return np.asarray(threshold(sizes, generator.binomial(out_of, share, (resamples, len(hits))), out_of, level))
+
+
+def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) -> list[Growth]:
+    """Fit how values grow with sizes, once for each sample.
+
+    Args:
+        sizes: three at least, positive and distinct.
+        values: finite, one row a sample, or a single one of shape (sizes,).
+
+    Raises:
+        ValueError: fewer than three sizes, sizes that are not positive and distinct, or values that are not finite.
+    """
+    places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
+    if len(set(sizes)) != len(places) or len(places) < 3 or not (places > 0).all():
+        raise ValueError(f"growth must have three sizes at least, positive and distinct: sizes={list(sizes)}")
+    if not np.isfinite(rows).all():
+        raise ValueError("growth must have finite values")
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    bent = np.array([_bent(places, power) for power in POWERS])
+    bent = bent - bent.mean(axis=1, keepdims=True)
+    along = centred @ bent.T / np.linalg.norm(bent, axis=1)
+    left = np.sqrt(np.maximum((centred**2).sum(axis=1, keepdims=True) - along**2, 0) / len(places))
+    best, logarithm, line = left.argmin(axis=1), int(np.abs(POWERS).argmin()), int(np.abs(POWERS - 1).argmin())
+    slopes = centred @ bent[logarithm] / (bent[logarithm] ** 2).sum()
+    intercepts = rows.mean(axis=1) - slopes * np.log(places).mean()
+    return [
+        Growth(*map(float, (a, b, own[logarithm], own[line], POWERS[place], own[place])))
+        for a, b, own, place in zip(intercepts, slopes, left, best, strict=True)
+    ]
+
+
+def _bent(sizes: np.ndarray, power: float) -> np.ndarray:
+    """Return (T^c - 1) / c, which is log T where c is 0."""
+    return np.log(sizes) if abs(power) < 1e-9 else (sizes**power - 1) / power
