@@ -252,7 +252,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     found: dict[str, Any] = {}
     known = table[table["part"] != "rate"]
     for (law, part, step), rows in known.groupby(["law", "part", "step"], sort=False):
-        found[f"{law}, {part}, step {step:.0f}"] = _agreement(rows) | _values(rows)
+        found[f"{law}, {part}, step {step:.0f}"] = agreement(rows) | _values(rows)
     for law, rows in table[table["part"] == "rate"].groupby("law", sort=False):
         finite = rows[np.isfinite(rows["rate"])]
         found[f"{law}, rate from which v_2 leads"] = {
@@ -262,9 +262,9 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
-def _agreement(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return how far measurement and draw are from the exact values, in standard errors and relative to the change."""
-    away = ((rows["measured"] - rows["exact"]) / rows["error"]).abs()
+def agreement(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return how many exact values lie in the intervals of measured ones, and the largest error in standard errors."""
+    away = ((rows["measured"] - rows["exact"]) / rows["error"])[rows["error"] > 0].abs()
     inside = rows["exact"].between(rows["low"], rows["high"])
     found = {
         "sequences": int(rows["sequences"].iloc[0]),

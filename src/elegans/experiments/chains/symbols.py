@@ -1,7 +1,7 @@
 """More symbols: the phases of two and three symbols with four and eight, and what linear logits cost them.
 
-With more symbols single tokens tell less of what comes next, and at 100 tokens the unigram and bigram strategies are too
-close for phases to show: sequences are of 200. Source: thesis, figure E.4, which does not state its number of symbols.
+With more symbols single tokens tell less of what comes next, and at 100 tokens strategies are too close for phases to
+show: sequences are of 200. Source: thesis, figure E.4, which does not state its number of symbols.
 """
 
 from typing import Any

@@ -7,7 +7,6 @@ of 16 a head is that of two symbols. The rate is that of two symbols, 1e-3. Sour
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -172,7 +171,7 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
 
 THREE_GRAMS = Experiment(
     name="three-grams",
-    shows="On three-grams networks with enough heads learn unigrams, bigrams, trigrams in turn; single heads stay at bigrams",
+    shows="On three-grams enough heads learn unigrams, bigrams, trigrams in turn; single heads stop at bigrams",
     source=f"{SOURCE}, section 8.3.3 and figure 8.5",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
