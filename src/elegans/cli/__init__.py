@@ -198,6 +198,8 @@ def _say_where(result: Any) -> None:
     _say(f"figure  {result.files['figure']}, {result.files['print']}")
     _say(f"table   {result.files['table']}")
     _say(f"record  {result.files['record']}")
+    for name in result.experiment.extras:
+        _say(f"extra   {result.files[name]}")
 
 
 def _interrupted(progress: Any, store: str, command: str) -> int:

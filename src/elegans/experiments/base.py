@@ -25,11 +25,13 @@ class Scale:
             been done when a run is cut short should make a picture already.
         trials: how many trials a cell has by default.
         time: how long it takes and where, in words.
+        rounds: how often, where trials follow from others, it is asked which: each time of all trials so far.
     """
 
     sweep: Callable[[int], Sweep]
     trials: int
     time: str
+    rounds: int = 1
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,11 @@ class Experiment:
         findings: from that table to what it says about the claim, for ``record.json``: numbers, with intervals.
         probes: makes the measures that a cell's trials are taken, given one of them.
         outcomes: whether the rows given to ``analysis`` have a column ``outcome``: curve and measures of each trial.
-        partial: whether a part of the trials makes a picture too, though it takes their outcomes.
-        further: makes the sweep of the trials that follow from the first ones, given those, a row for each,
-            and the number of trials a cell.
+        partial: whether a part of the trials makes a picture too, though it takes their outcomes or others follow.
+        further: makes the sweep of the trials that follow from those so far, given them, a row for each, and the
+            number of trials a cell; an empty one where none does.
         options: by name, what may be chosen of it besides its scale.
+        extras: by file name, what writes another file from the table, as a film is: given the table and the path.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Experiment:
     partial: bool = False
     further: Callable[[Sweep, pd.DataFrame, int], Sweep] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
+    extras: Mapping[str, Callable[[pd.DataFrame, Path], None]] = field(default_factory=dict)
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with options chosen, by name.
@@ -130,8 +134,9 @@ class Result:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The written files by what they are: ``figure``, ``print``, ``table`` and ``record``."""
+        """The written files: ``figure``, ``print``, ``table`` and ``record``, and extras by their own names."""
         names = {"figure": "figure.png", "print": "figure.pdf", "table": "table.csv", "record": "record.json"}
+        names |= {name: name for name in self.experiment.extras}
         return {what: self.folder / name for what, name in names.items()}
 
     @property
@@ -145,7 +150,7 @@ class Result:
         return int(self.record["interrupted"])
 
     def write(self) -> "Result":
-        """Write figure, table and record.
+        """Write figure, table, record and extras.
 
         Raises:
             ExperimentError: a file cannot be written.
@@ -156,6 +161,8 @@ class Result:
             figure.savefig(self.files["figure"], dpi=200)
             figure.savefig(self.files["print"], metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
+            for name, write in self.experiment.extras.items():
+                write(self.table, self.files[name])
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self

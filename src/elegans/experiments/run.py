@@ -1,7 +1,7 @@
 """Running an experiment by its name."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,8 +42,8 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     Args:
         name: the experiment's name.
         scale: ``smoke``, ``laptop`` or ``paper``.
-        out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, ``table.csv`` (a row a cell)
-            and ``record.json``.
+        out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, ``table.csv`` (a row a cell),
+            ``record.json`` and the experiment's own extras.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many threads train; as many as there are cores by default.
         seeds: how many trials a cell has; the scale's own number by default.
@@ -85,7 +85,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         if adaptive:
             experiment, sweep, trials = trace(experiment, sweep, count, kept, settings)
         else:
-            sweep, trials = _train(experiment, sweep, count, kept, settings)
+            sweep, trials = _train(experiment, sweep, count, chosen.rounds, kept, settings)
     made = {"command": command or _call(name, scale, seeds, adaptive, options), "date": date, "begun": begun}
     return _written(experiment, scale, sweep, trials, folder, made)
 
@@ -119,7 +119,7 @@ def draw_experiment(
     """
     experiment = find(name).having(options)
     chosen = experiment.scale(scale)
-    if experiment.further or (experiment.outcomes and not experiment.partial):
+    if (experiment.further or experiment.outcomes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
     folder = Path(out) / experiment.name
     begun, date = time.perf_counter(), datetime.now(UTC)
@@ -130,6 +130,7 @@ def draw_experiment(
         trials = kept.table(sweep)
         if experiment.outcomes:
             trials = with_outcomes(trials, kept, sweep)
+        sweep, trials = _followed(experiment, sweep, trials, chosen.trials, chosen.rounds, kept.table)
     if trials.empty:
         raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
     call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
@@ -167,7 +168,7 @@ def _opened(store: Any) -> Iterator[Store]:
 
 
 def _train(
-    experiment: Experiment, sweep: Sweep, count: int, store: Store, settings: Mapping[str, Any]
+    experiment: Experiment, sweep: Sweep, count: int, rounds: int, store: Store, settings: Mapping[str, Any]
 ) -> tuple[Sweep, pd.DataFrame]:
     """Train an experiment's trials, and those that follow from them; return all of them and a row for each."""
     groups: dict[tuple[Probe, ...], list[Any]] = {}
@@ -178,11 +179,30 @@ def _train(
     trials = store.table(sweep)
     if experiment.outcomes:
         trials = with_outcomes(trials, store, sweep)
-    if experiment.further is None:
-        return sweep, trials
-    sweep = sweep + experiment.further(sweep, trials, count)
-    trials = run(sweep, store, **settings)
-    return sweep, with_outcomes(trials, store, sweep) if experiment.outcomes else trials
+
+    def take(more: Sweep) -> pd.DataFrame:
+        trials = run(more, store, **settings)
+        return with_outcomes(trials, store, more) if experiment.outcomes else trials
+
+    return _followed(experiment, sweep, trials, count, rounds, take)
+
+
+def _followed(
+    experiment: Experiment,
+    sweep: Sweep,
+    trials: pd.DataFrame,
+    count: int,
+    rounds: int,
+    take: Callable[[Sweep], pd.DataFrame],
+) -> tuple[Sweep, pd.DataFrame]:
+    """Return a sweep with the trials that follow from its own, round by round, and a row for each, as taken."""
+    for _ in range(rounds if experiment.further else 0):
+        assert experiment.further is not None
+        more = sweep + experiment.further(sweep, trials, count)
+        if len(more) == len(sweep):
+            break
+        sweep, trials = more, take(more)
+    return sweep, trials
 
 
 def _make(folder: Path) -> Path:

@@ -1,9 +1,10 @@
 """One function per kind of picture: each takes a table or an outcome, and the axes to draw on."""
 
 from elegans.plots.attention import attention_by_position, attention_lines, attention_map
+from elegans.plots.attention_pictures import attention_pictures
 from elegans.plots.boxes import boxes
 from elegans.plots.chain_stages import chain_stages
-from elegans.plots.chain_steps import first_steps
+from elegans.plots.chain_steps import curriculum_steps, first_steps
 from elegans.plots.chains import (
     chain_distances,
     chain_encodings,
@@ -22,6 +23,7 @@ from elegans.plots.digits import digit_curves
 from elegans.plots.disjoint import disjoint_courses
 from elegans.plots.errors import error_curves, error_grid
 from elegans.plots.figures import figure_of
+from elegans.plots.films import AttentionCourse, attention_film, attention_page, course_of
 from elegans.plots.frontier import success_frontier
 from elegans.plots.gaps import gap_histograms
 from elegans.plots.grids import success_grid
@@ -50,19 +52,27 @@ from elegans.plots.theorems import disjoint_descents, feature_steps
 from elegans.plots.theory import overlay_theory
 from elegans.plots.tickets import learned_by
 from elegans.plots.transitions import success_and_time
+from elegans.plots.variables import accuracy_curves, parity_courses, sample_thresholds
 from elegans.plots.xor import xor_features, xor_phases, xor_samples
 
 __all__ = [
+    "AttentionCourse",
+    "accuracy_curves",
     "attention_by_position",
+    "attention_film",
     "attention_lines",
     "attention_map",
+    "attention_page",
+    "attention_pictures",
     "boxes",
     "chain_distances",
     "chain_encodings",
     "chain_laws",
     "chain_losses",
     "chain_stages",
+    "course_of",
     "courses",
+    "curriculum_steps",
     "digit_curves",
     "disjoint_courses",
     "disjoint_descents",
@@ -85,6 +95,7 @@ __all__ = [
     "modular_addition",
     "neuron_rows",
     "overlay_theory",
+    "parity_courses",
     "parity_margin",
     "plain_courses",
     "plateaus",
@@ -96,6 +107,7 @@ __all__ = [
     "profile_map",
     "recovery_curves",
     "robust_space",
+    "sample_thresholds",
     "shade_phases",
     "strongest_neurons",
     "success_and_time",

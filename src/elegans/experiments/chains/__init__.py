@@ -2,10 +2,12 @@
 
 from elegans.experiments.chains.laws import OUT_OF_DISTRIBUTION
 from elegans.experiments.chains.phases import INDUCTION_PHASES
+from elegans.experiments.chains.pictures import ATTENTION_PICTURES
 from elegans.experiments.chains.positions import POSITIONAL_PROFILE
 
 EXPERIMENTS = (
     INDUCTION_PHASES,
+    ATTENTION_PICTURES,
     POSITIONAL_PROFILE,
     OUT_OF_DISTRIBUTION,
 )
