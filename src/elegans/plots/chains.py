@@ -95,7 +95,7 @@ def chain_distances(table: pd.DataFrame, ax: Axes | None = None, *, legend: bool
         ax.plot(run["sequences"], run[f"distance.{name}"], color=colour, linewidth=1.3, label=name)
     if legend:
         style: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "edgecolor": "none", "framealpha": 0.7}
-        ax.legend(title="distance to", alignment="left", loc="center right", **style)
+        ax.legend(title="distance to", alignment="left", loc="center right", bbox_to_anchor=(1, 0.57), **style)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("KL(strategy ‖ network)", fontsize=MEDIUM)
     _by_sequences(ax, table)

@@ -95,8 +95,8 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     ``since``: the first look from which on odd look-backs are favoured (a positive bias) until the transition;
     ``tenth``: the first at which the bias is a tenth of that at the transition; ``lead`` and ``lead_tenth``: by which
     share of the time to the transition they are earlier. ``parity_bias``, ``odd``, ``difference``, ``shape``,
-    ``correlation``, ``content`` and ``position`` are those at 90% of the time to the transition; ``content_plateau``
-    and ``position_plateau`` those at 60%, ``content_end`` and ``position_end`` those at the end.
+    ``correlation``, ``content`` and ``position`` are those at 90% of the time to the transition; those at 60% of it,
+    ``content_plateau``, …, and at the end, ``content_end``, …, are there too.
 
     Args:
         run: one trial's rows, as ``analysis`` makes them.
@@ -108,11 +108,11 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     steps, bias, last = early["step"], early["parity_bias"], run.iloc[-1]
     since = phases.first(steps[(bias > 0)[::-1].cummin()[::-1]])
     tenth = phases.first(steps[bias >= bias.iloc[-1] / 10]) if bias.iloc[-1] > 0 else np.nan
-    names = ("parity_bias", "odd", "difference", "shape", "correlation", "content", "position")
-    moments = {"plateau": plateau, "end": last}
-    others = {f"{name}_{when}": float(row[name]) for when, row in moments.items() for name in ("content", "position")}
+    names = ("difference", "shape", "correlation", "content", "position")
+    moments = {"_plateau": plateau, "": at, "_end": last}
+    others = {f"{name}{when}": float(row[name]) for when, row in moments.items() for name in names}
     times = {"since": since, "tenth": tenth, "lead": 1 - since / whole, "lead_tenth": 1 - tenth / whole}
-    return {"transition": float(moved), **times, **{name: float(at[name]) for name in names}, **others}
+    return {"transition": float(moved), **times, "parity_bias": at["parity_bias"], "odd": float(at["odd"]), **others}
 
 
 def claims(one: dict[str, float]) -> dict[str, bool]:
