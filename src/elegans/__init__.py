@@ -82,6 +82,7 @@ _HOMES = {
         "Adam",
         "Constant",
         "Constructed",
+        "ConstructedTransformer",
         "Cosine",
         "DisjointDescent",
         "DisjointFlow",

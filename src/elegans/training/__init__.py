@@ -13,6 +13,7 @@ from elegans.training.penalties import NormPenalty, Penalty
 from elegans.training.schedules import Constant, Cosine, Piecewise, Schedule
 from elegans.training.theorems import (
     Constructed,
+    ConstructedTransformer,
     DisjointDescent,
     DisjointFlow,
     FeatureSelection,
@@ -39,6 +40,7 @@ __all__ = [
     "Adam",
     "Constant",
     "Constructed",
+    "ConstructedTransformer",
     "Correlation",
     "Cosine",
     "CrossEntropy",

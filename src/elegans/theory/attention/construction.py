@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from elegans.component import Component
+from elegans.models.boolean import BooleanTransformer
+from elegans.models.inits import Layers
 from elegans.tasks.boolean import BooleanFunction
 from elegans.theory.attention.codes import Codes, Encoding, orthonormal_codes
 from elegans.theory.attention.memorising import Memoriser, memoriser
@@ -41,6 +43,62 @@ class Construction(NamedTuple):
     def selected(self, bits: Any) -> Float64[np.ndarray, "count read"]:
         """Return what the perceptron reads, shape (count, 1) or (count, s)."""
         return self.selection.outputs(bits)[:, : len(self.perceptron.first) - 1]
+
+    @property
+    def model(self) -> BooleanTransformer:
+        """The smallest transformer that has these weights among its parameters."""
+        heads, width, size = self.selection.query.shape
+        units = (self.perceptron.first.shape[1], len(self.perceptron.last))
+        own: dict[str, Any] = {"encoding": self.selection.encoding, "head_size": size, "perceptron": units}
+        return BooleanTransformer(form="plain", width=width, heads=heads, **own)
+
+    @property
+    def parameters(self) -> Layers:
+        """The parameters with which ``model`` is this construction, in single precision."""
+        return self.parameters_of(self.model)
+
+    def parameters_of(self, model: BooleanTransformer) -> Layers:
+        """Return the parameters with which a larger transformer is this construction too; spare ones are 0.
+
+        Args:
+            model: of the plain form and the same encoding, with as many heads, dimensions and neurons at least.
+
+        Returns:
+            float32 arrays, nested and named as the model's own.
+
+        Raises:
+            TheoryError: the model is of another form or encoding, or smaller; the message says what is needed.
+        """
+        own = self.model
+        require(model.form == "plain", "form must be plain: the construction has no norms", form=model.form)
+        require(model.encoding == own.encoding, f"encoding must be {own.encoding}", encoding=model.encoding)
+        require(len(model.sizes) == 2, "the perceptron must have two hidden layers", perceptron=model.sizes)
+        needed = (own.width, own.heads, own.head_width, *own.sizes)
+        given = width, heads, size, first, second = (model.width, model.heads, model.head_width, *model.sizes)
+        fits = all(there >= least for there, least in zip(given, needed, strict=True))
+        require(fits, f"width, heads, head_size and perceptron must be at least {needed}", given=given)
+        codes, perceptron = self.selection.codes, self.perceptron
+        positions = codes.T + (own.encoding == "trained")  # the class token's own position is 0
+        embedding = {"token": (codes.token, (2, width)), "position": (codes.position, (positions, width))}
+        if own.encoding == "bag":
+            del embedding["token"]
+        projections = {
+            name: (getattr(self.selection, name), (heads, width, size)) for name in ("query", "key", "value")
+        }
+        shaped: dict[str, dict[str, tuple[np.ndarray, tuple[int, ...]]]] = {
+            "embedding": {**embedding, "class": (codes.class_token, (width,))},
+            "attention": {**projections, "output": (self.selection.output, (heads, size, width))},
+            "hidden1": {
+                "weight": (perceptron.first[:-1].T, (first, width)),
+                "bias": (perceptron.first[-1], (first,)),
+            },
+            "hidden2": {
+                "weight": (perceptron.second[:-1].T, (second, first)),
+                "bias": (perceptron.second[-1], (second,)),
+            },
+            "output": {"weight": (perceptron.last, (second,))},
+        }
+        return {layer: {name: _padded(*part) for name, part in parts.items()} for layer, parts in shaped.items()}
 
 
 def construct(
@@ -98,6 +156,12 @@ def construct(
     values = table if kind == "vector" else by_count
     delta = wanted / (4 if form == "corrected" else 8)
     return Construction(heads, memoriser(selection_target(inputs, encoding, kind), values, delta))
+
+
+def _padded(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return single-precision values with zeros after them along every axis."""
+    spare = [(0, larger - size) for larger, size in zip(shape, values.shape, strict=True)]
+    return np.pad(values, spare).astype(np.float32)
 
 
 def _codes(T: int, s: int, encoding: Encoding, target: Target) -> Codes:

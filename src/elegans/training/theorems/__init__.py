@@ -3,6 +3,7 @@
 Each file holds a theorem's initialisation and its training.
 """
 
+from elegans.training.theorems.attention import ConstructedTransformer
 from elegans.training.theorems.biased import FirstStep, MirroredSigns, theorem_schedule
 from elegans.training.theorems.disjoint import DisjointDescent, DisjointFlow
 from elegans.training.theorems.layerwise import Layerwise, MirroredInit, Step
@@ -14,6 +15,7 @@ from elegans.training.theorems.under_sparse import UnderSparse, UnderSparseInit
 
 __all__ = [
     "Constructed",
+    "ConstructedTransformer",
     "DisjointDescent",
     "DisjointFlow",
     "FeatureSelection",
