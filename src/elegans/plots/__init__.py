@@ -28,6 +28,7 @@ from elegans.plots.frontier import success_frontier
 from elegans.plots.gaps import gap_histograms
 from elegans.plots.grids import success_grid
 from elegans.plots.hidden import hidden_progress
+from elegans.plots.induction import minimal_courses, one_layer_losses, unigram_delay
 from elegans.plots.luck import luck_of_times
 from elegans.plots.margins import (
     feature_counts,
@@ -92,8 +93,10 @@ __all__ = [
     "learning_curve",
     "luck_of_times",
     "margin_courses",
+    "minimal_courses",
     "modular_addition",
     "neuron_rows",
+    "one_layer_losses",
     "overlay_theory",
     "parity_courses",
     "parity_margin",
@@ -116,6 +119,7 @@ __all__ = [
     "tabular_errors",
     "tabular_frontier",
     "traced_frontier",
+    "unigram_delay",
     "xor_features",
     "xor_phases",
     "xor_samples",
