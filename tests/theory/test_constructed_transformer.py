@@ -155,7 +155,7 @@ def test_training_from_the_construction_stays_solved(encoding):
         (
             el.BiasedParity(n=5, k=3, support=(0, 1, 2)),
             {},
-            "must have a boolean function or a parity: task='biased-parity'",
+            "task must be a boolean function or a parity of signs: task=biased-parity",
         ),
         (
             el.SparseBoolean(n=5, k=2, support=(0, 1), function="table:0100"),

@@ -162,7 +162,7 @@ class BooleanTransformer(Model):
         import jax.numpy as jnp
 
         weights, bits = self.attention(parameters, x).weights, (x > 0).astype(np.float32)
-        tables = self._tables(parameters)
+        tables = self.tables(parameters)
         values = [_read(parameters, "value", tokens) for tokens in tables]
         on_zeros, on_ones = weights[:, :, :-1] * (1 - bits[:, None]), weights[:, :, :-1] * bits[:, None]
         found = jnp.einsum("bhn,nha->bha", on_zeros, values[0]) + jnp.einsum("bhn,nha->bha", on_ones, values[1])
@@ -174,12 +174,12 @@ class BooleanTransformer(Model):
         import jax
         import jax.numpy as jnp
 
-        zeros, ones, own = self._tables(parameters)
+        zeros, ones, own = self.tables(parameters)
         query = _read(parameters, "query", own)[0]
         table = [jnp.einsum("nha,ha->hn", _read(parameters, "key", tokens), query) for tokens in (zeros, ones, own)]
         of_bits = jnp.where((x > 0)[:, None, :], table[1], table[0])
         of_class = jnp.broadcast_to(table[2], (len(x), self.heads, 1))
-        scores = jnp.concatenate([of_bits, of_class], axis=2) * self._score_scale
+        scores = jnp.concatenate([of_bits, of_class], axis=2) * self.score_scale
         return ClassAttention(scores, jax.nn.softmax(scores, axis=2))
 
     def train(self, parameters: Any, x: Float32[Any, "count n"], key: random.Key) -> Float32[Any, " count"]:
@@ -201,7 +201,7 @@ class BooleanTransformer(Model):
         inner = normed(parameters["norm1"], tokens)
         query = _read(parameters, "query", inner[:, -1])
         # W_K^T q is a vector for each head: scores are products with it, and values are made of mixtures of tokens
-        asked = jnp.einsum("bha,hda->bhd", query, parameters["attention"]["key"]) * self._score_scale
+        asked = jnp.einsum("bha,hda->bhd", query, parameters["attention"]["key"]) * self.score_scale
         weights = jax.nn.softmax(jnp.einsum("bhd,bnd->bhn", asked, inner), axis=2)
         weights = self._dropped(weights, key, "attention")
         mixed = jnp.einsum("bhn,bnd->bhd", weights, inner)
@@ -209,8 +209,21 @@ class BooleanTransformer(Model):
         found = found + weights.sum(axis=2, keepdims=True) * parameters["attention"]["value_bias"]
         return self._rest(parameters, tokens[:, -1], found, key)
 
+    def tables(self, parameters: Any) -> tuple[Any, Any, Any]:
+        """Return the tokens of zeros and of ones (n, width) and of the class (1, width) as attention reads them.
+
+        Args:
+            parameters: as ``initialise`` draws them.
+        """
+        tokens = (*self._tokens(parameters), self._class(parameters))
+        if self.form == "plain":
+            return tokens
+        zeros, ones, own = (normed(parameters["norm1"], table) for table in tokens)
+        return zeros, ones, own
+
     @property
-    def _score_scale(self) -> np.float32:
+    def score_scale(self) -> np.float32:
+        """What products of queries and keys are multiplied by."""
         return np.float32(1 if self.form == "plain" else 1 / math.sqrt(self.head_width))
 
     def _class(self, parameters: Any) -> Any:
@@ -232,14 +245,6 @@ class BooleanTransformer(Model):
         if self.encoding == "bag":
             return jnp.zeros_like(position), position
         return position + embedding["token"][0], position + embedding["token"][1]
-
-    def _tables(self, parameters: Any) -> tuple[Any, Any, Any]:
-        """Return the tokens of zeros, of ones and of the class as attention reads them."""
-        tokens = (*self._tokens(parameters), self._class(parameters))
-        if self.form == "plain":
-            return tokens
-        zeros, ones, own = (normed(parameters["norm1"], table) for table in tokens)
-        return zeros, ones, own
 
     def _rest(self, parameters: Any, own: Any, found: Any, key: random.Key | None = None) -> Any:
         """Return the outputs from the class token and from what heads have found, (count, heads, head size)."""

@@ -24,6 +24,7 @@ from elegans.theory.attention.codes import (
 from elegans.theory.attention.construction import (
     Construction,
     construct,
+    construct_task,
 )
 from elegans.theory.attention.covering import (
     Allocation,
@@ -133,6 +134,7 @@ __all__ = [
     "block_lipschitz",
     "code_coherence",
     "construct",
+    "construct_task",
     "correlation_loss",
     "cover_allocation",
     "depth_amplification",

@@ -9,6 +9,7 @@ from jaxtyping import Float64
 from elegans.component import Component
 from elegans.models.boolean import BooleanTransformer
 from elegans.models.inits import Layers
+from elegans.tasks import SparseBoolean, SparseParity, Task
 from elegans.tasks.boolean import BooleanFunction
 from elegans.theory.attention.codes import Codes, Encoding, orthonormal_codes
 from elegans.theory.attention.memorising import Memoriser, memoriser
@@ -156,6 +157,30 @@ def construct(
     values = table if kind == "vector" else by_count
     delta = wanted / (4 if form == "corrected" else 8)
     return Construction(heads, memoriser(selection_target(inputs, encoding, kind), values, delta))
+
+
+def construct_task(
+    task: Task, support: Sequence[int], *, encoding: Encoding = "fixed", target: Target | None = None
+) -> Construction:
+    """Return weights of a one-layer transformer that is exactly a task's label on all inputs.
+
+    Source: thesis, Proposition A.18.
+
+    Args:
+        task: a Boolean function of some bits, or a parity of signs.
+        support: those bits, in increasing order.
+        encoding: as of ``construct``.
+        target: as of ``construct``.
+
+    Raises:
+        TheoryError: another task, or one that ``construct`` does not take.
+    """
+    known = isinstance(task, SparseBoolean | SparseParity)
+    require(known, "the task must be a boolean function or a parity of signs", task=task.label())
+    assert isinstance(task, SparseBoolean | SparseParity)
+    signs = [float((-1) ** (task.k - ones)) for ones in range(task.k + 1)]
+    function = task.function if isinstance(task, SparseBoolean) else signs
+    return construct(function, task.n, support, encoding=encoding, target=target)
 
 
 def _padded(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The transformer that computes its task's function before it has seen an example, as where a training begins."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -8,9 +8,9 @@ from pydantic import Field
 from elegans import random
 from elegans.models import BooleanTransformer
 from elegans.models.inits import Layers
-from elegans.tasks import SparseBoolean, SparseParity, Task
+from elegans.tasks import Task
 from elegans.tasks.parity import Supported
-from elegans.theory import Construction, construct
+from elegans.theory import Construction, construct_task
 from elegans.theory.attention.selection import Target
 
 
@@ -60,16 +60,6 @@ class ConstructedTransformer(BooleanTransformer):
 
     def _constructed(self, task: Task) -> Construction:
         if not isinstance(task, Supported) or task.support is None:
-            raise ValueError(
-                f"a constructed transformer must have a task with a support of its own: task={task.label()!r}"
-            )
-        return construct(_function(task), task.n, task.support, encoding=self.encoding, target=self.target)
-
-
-def _function(task: Supported) -> Any:
-    """Return the function of bits that is a task's label, or its values by the number of ones."""
-    if isinstance(task, SparseBoolean):
-        return task.function
-    if isinstance(task, SparseParity):
-        return [(-1) ** (task.k - ones) for ones in range(task.k + 1)]
-    raise ValueError(f"a constructed transformer must have a boolean function or a parity: task={task.label()!r}")
+            rule = "a constructed transformer must have a task with a support of its own"
+            raise ValueError(f"{rule}: task={task.label()!r}")
+        return construct_task(task, task.support, encoding=self.encoding, target=self.target)
