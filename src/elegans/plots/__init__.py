@@ -48,6 +48,7 @@ from elegans.plots.prediction import prediction_dots
 from elegans.plots.predictors import predictors
 from elegans.plots.recovery import recovery_curves
 from elegans.plots.robust import robust_space
+from elegans.plots.selection import attention_pattern
 from elegans.plots.tabular import tabular_errors, tabular_frontier
 from elegans.plots.theorems import disjoint_descents, feature_steps
 from elegans.plots.theory import overlay_theory
@@ -63,6 +64,7 @@ __all__ = [
     "attention_film",
     "attention_lines",
     "attention_map",
+    "attention_pattern",
     "attention_page",
     "attention_pictures",
     "boxes",

@@ -9,6 +9,7 @@ from elegans.probes.fourier import FourierGap
 from elegans.probes.margins import Decomposition, NormalisedMargin
 from elegans.probes.movement import WeightMovement
 from elegans.probes.neurons import StrongestNeurons
+from elegans.probes.selection import ClassWeights, SelectionHeads
 from elegans.probes.weights import ParameterTrajectory, RelevantWeights, WeightTrajectory
 from elegans.probes.xor import SignalHeavy, SubspaceShare, XORMargins, XORParts
 
@@ -16,6 +17,7 @@ __all__ = [
     "AttentionMaps",
     "AttentionScores",
     "ChainLosses",
+    "ClassWeights",
     "ComponentLosses",
     "Decomposition",
     "FourierGap",
@@ -28,6 +30,7 @@ __all__ = [
     "PredictorSize",
     "Probe",
     "RelevantWeights",
+    "SelectionHeads",
     "SignalHeavy",
     "Snapshot",
     "StrongestNeurons",
