@@ -126,7 +126,7 @@ ONE_LAYER_FAILS = Experiment(
     source=f"{SOURCE}, figure E.8",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=2, time="about 6 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=2, time="about 3 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 8 hours on 2 cores"),
     },
     analysis=analysis,

@@ -158,7 +158,7 @@ UNIGRAMS_DELAY = Experiment(
     source=f"{SOURCE}, figure 8.4a",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 5 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=3, time="about 3 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about an hour on 2 cores"),
     },
     analysis=analysis,

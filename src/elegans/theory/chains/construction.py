@@ -198,7 +198,7 @@ def best_linear_logits(features: Any, true: Any) -> LinearLogits:
     """Return by which factor frequencies, or counts, are multiplied to be the best logits, and what is lost.
 
     It is convex in the factor. Trained attention-only transformers end near the loss of the construction's frequencies,
-    above that of add-one bigrams; the minimal model is bounded by that of counts.
+    above that of add-one bigrams; the minimal model near that of counts.
 
     Formula: min over a of the mean of KL(true || softmax(a f)).
     Source: thesis, footnote to Proposition 8.2.
