@@ -51,7 +51,7 @@ def conjunction(
     """
     task = SparseBoolean(n=n, k=K, support=support, function="and", p=And().balancing_bias(K))
     success = Success(error=error, every=every, stop=stop)
-    return _trial(task, Identifying(size), model, batch_size=size, batches="epochs", steps=steps, success=success)
+    return _trial(task, Identifying(size=size), model, batch_size=size, batches="epochs", steps=steps, success=success)
 
 
 def parity(
