@@ -220,7 +220,7 @@ def order(first: Any, second: Any) -> dict[str, Any]:
     test = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
     there = np.isfinite(one) & np.isfinite(two)
     counts = {"first_layer": wins, "second_layer": losses, "ties": len(one) - wins - losses}
-    return {**counts, "p": significant(float(test)), "lead": spread((two - one)[there]) if there.any() else None}
+    return {**counts, "p": significant(float(test)), "lead": spread(two[there] - one[there]) if there.any() else None}
 
 
 def _until(run: pd.DataFrame) -> float:
