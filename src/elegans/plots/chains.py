@@ -55,7 +55,7 @@ def chain_losses(
     for name in strategies:
         loss = float(table.groupby("seed")[f"line.{name}"].first().median())
         ax.axhline(loss, color=STRATEGY_COLOURS[name], linewidth=0.9, linestyle="--", zorder=1)
-        place = {"x": 1.01, "y": loss, "transform": ax.get_yaxis_transform()}
+        place: dict[str, Any] = {"x": 1.01, "y": loss, "transform": ax.get_yaxis_transform()}
         ax.text(**place, s=name, color=STRATEGY_COLOURS[name], fontsize=SMALL, va="center")
     if "series" in table:
         ax.legend(fontsize=SMALL, frameon=False)
@@ -120,7 +120,8 @@ def chain_encodings(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     _require(table, ("moment", "sequences", "distance", "encoding"), "encodings")
     ax = _axes() if ax is None else ax
     moments = table.groupby(["moment", "sequences"], sort=False)
-    for ((moment, seen), rows), colour in zip(moments, shades(len(moments)), strict=True):
+    for ((moment, _), rows), colour in zip(moments, shades(len(moments)), strict=True):
+        seen = float(rows["sequences"].iloc[0])
         encoding = rows.groupby("distance")["encoding"].mean()
         label = f"{moment}, {short(round(seen, -2))}" if seen else str(moment)
         ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
@@ -250,7 +251,8 @@ def positional_profiles(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
         raise ExperimentError(f"axes must be five a series and one: axes={len(drawn)}, series={len(series)}")
     for row, (name, rows) in zip(drawn[: 4 * len(series)].reshape(-1, 4), series, strict=True):
         moments = rows[rows["part"] == "encoding"].groupby(["moment", "sequences"], sort=False)
-        for ax, ((moment, seen), own) in zip(row, moments, strict=True):
+        for ax, ((moment, _), own) in zip(row, moments, strict=True):
+            seen = float(own["sequences"].iloc[0])
             encoding_bars(own.astype({"symbol": int}), ax)
             _title(ax, f"{moment}, {short(round(seen, -2))}" if seen else f"{name}: {moment}")
         row[0].set_ylabel("effective encoding", fontsize=MEDIUM)
@@ -343,7 +345,7 @@ def chain_laws(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
         ax.set_ylabel("KL / uniform guesses'", fontsize=MEDIUM)
         _by_sequences(ax, rows)
         _title(ax, f"{cell}: {rows['seed'].nunique()} trials")
-    drawn[0].legend(fontsize=SMALL, frameon=True, edgecolor="none", framealpha=0.7, loc="upper right")
+    drawn[0].legend(fontsize=SMALL, frameon=False, loc="center right", bbox_to_anchor=(1, 0.56))
     return drawn
 
 

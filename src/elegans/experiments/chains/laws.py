@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.chains.phases import EARLY, cell_of, counted, first, sweep_of
 from elegans.experiments.chains.settings import SOURCE, minimal, transformer
-from elegans.experiments.chains.tables import course, lines_of, outcomes_of, spread, transition
+from elegans.experiments.chains.tables import course, lines_of, outcomes_of, runs_of, spread, transition
 from elegans.models import MinimalAttention
 from elegans.plots import chain_laws, figure_of
 from elegans.probes import ChainLosses, Probe
@@ -61,7 +61,7 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     for one in outcomes_of(trials):
         own = course(one)
         kind = "minimal model" if isinstance(one.trial.model, MinimalAttention) else "transformer"
-        named = {"cell": f"{kind}, {cell_of(one.trial)}", "transition": transition(own)}
+        named: dict[str, Any] = {"cell": f"{kind}, {cell_of(one.trial)}", "transition": transition(own)}
         parts.append(own.assign(law=OWN, **named))
         parts += [
             course(one, prior.label()).assign(law=law, **named)
@@ -131,7 +131,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return, for each cell, of how many trials each claim holds, and what trials come to."""
     found: dict[str, Any] = {}
     for cell, rows in table.groupby("cell", sort=False):
-        runs = {int(seed): stated(run) for seed, run in rows.groupby("seed")}
+        runs = {seed: stated(run) for seed, run in runs_of(rows).items()}
         held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
         numbers = pd.DataFrame(runs).T
         found[str(cell)] = {

@@ -13,7 +13,16 @@ from elegans import theory
 from elegans.analysis import wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.chains.settings import SOURCE, transformer
-from elegans.experiments.chains.tables import course, encodings, lines_of, outcomes_of, significant, spread, transition
+from elegans.experiments.chains.tables import (
+    course,
+    encodings,
+    lines_of,
+    outcomes_of,
+    runs_of,
+    significant,
+    spread,
+    transition,
+)
 from elegans.models import AttentionOnly
 from elegans.plots import figure_of, induction_phases
 from elegans.probes import AttentionScores, ChainLosses, PositionalProfile, Probe
@@ -81,13 +90,13 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(part="course", series=table["cell"] + series_of(table))
     chosen = {str(series): typical(rows) for series, rows in table.groupby("series", sort=False)}
     table = table.assign(typical=table["seed"] == table["series"].map(chosen))
-    named = {(str(row.cell), int(row.seed)): str(row.series) for row in table.itertuples() if row.typical}
     parts = [table.sort_values("series", kind="stable")]
     for one, run in runs:
         cell, seed = cell_of(one.trial), one.trial.seed
-        if (cell, seed) in named:
-            own = {"part": "encoding", "cell": cell, "series": named[cell, seed], "seed": seed}
-            parts.append(encodings(one, transition(run)).assign(**own))
+        own = table[(table["cell"] == cell) & (table["seed"] == seed)].iloc[0]
+        if own["typical"]:
+            named: dict[str, Any] = {"part": "encoding", "cell": cell, "series": own["series"], "seed": seed}
+            parts.append(encodings(one, transition(run)).assign(**named))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -99,7 +108,7 @@ def series_of(table: pd.DataFrame) -> pd.Series:
 
 def typical(rows: pd.DataFrame) -> int:
     """Return the trial whose transition is the median one, of an even number of trials the earlier; ties by seed."""
-    moved = {int(seed): transition(run) for seed, run in rows.groupby("seed")}
+    moved = {seed: transition(run) for seed, run in runs_of(rows).items()}
     ordered = sorted(moved, key=lambda seed: (np.nan_to_num(moved[seed], nan=np.inf), seed))
     return ordered[(len(ordered) - 1) // 2]
 
@@ -190,7 +199,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _found(rows: pd.DataFrame) -> dict[str, Any]:
-    runs = {int(seed): stated(run) for seed, run in rows.groupby("seed")}
+    runs = {seed: stated(run) for seed, run in runs_of(rows).items()}
     held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
     table = pd.DataFrame(runs).T
     numbers = table.drop(columns="phases").astype(float)

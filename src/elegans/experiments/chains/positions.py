@@ -16,7 +16,7 @@ from scipy.special import softmax
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.chains import phases
 from elegans.experiments.chains.settings import SOURCE, transformer
-from elegans.experiments.chains.tables import BEFORE, FARTHEST, outcomes_of, spread, transition
+from elegans.experiments.chains.tables import BEFORE, FARTHEST, outcomes_of, runs_of, sequences, spread, transition
 from elegans.plots import figure_of, positional_profiles
 from elegans.sweeps import Sweep
 from elegans.training import Outcome
@@ -41,11 +41,12 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     table = phases.analysis(trials)
     found = {(phases.cell_of(one.trial), one.trial.seed): one for one in outcomes_of(trials)}
     parts = []
-    for (cell, seed), run in table[table["part"] == "course"].groupby(["cell", "seed"], sort=False):
-        one = found[str(cell), int(seed)]
+    for _, run in table[table["part"] == "course"].groupby(["cell", "seed"], sort=False):
+        named = {name: run[name].iloc[0] for name in ("cell", "series", "seed")}
+        one = found[named["cell"], named["seed"]]
         parts.append(run.assign(transition=transition(run), **_shapes(one)))
         if run["typical"].all():
-            parts.append(_profile(one).assign(cell=cell, series=run["series"].iloc[0], seed=seed))
+            parts.append(_profile(one).assign(**named))
     return pd.concat([*parts, table[table["part"] == "encoding"]], ignore_index=True)
 
 
@@ -80,13 +81,12 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _profile(outcome: Outcome) -> pd.DataFrame:
-    taken, training = outcome.measures["positional-profile"], outcome.trial.training
-    assert training is not None
+    taken = outcome.measures["positional-profile"]
     profile = np.asarray(taken["profile"], float)[:, 0, : FARTHEST + 1]
     look, distance = np.indices(profile.shape)
     steps = np.asarray(taken["step"], int)[look.ravel()]
     columns = {"step": steps, "distance": distance.ravel(), "profile": profile.ravel()}
-    return pd.DataFrame(columns).assign(part="profile", sequences=steps * training.batch_size)
+    return pd.DataFrame(columns).assign(part="profile", sequences=sequences(outcome.trial, steps))
 
 
 def stated(run: pd.DataFrame) -> dict[str, float]:
@@ -137,7 +137,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     courses = table[table["part"] == "course"]
     found: dict[str, Any] = {}
     for cell, rows in courses.groupby("cell", sort=False):
-        runs = {int(seed): stated(run) for seed, run in rows.groupby("seed")}
+        runs = {seed: stated(run) for seed, run in runs_of(rows).items()}
         held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
         series = rows.groupby("seed")["series"].first()
         found[str(cell)] = {

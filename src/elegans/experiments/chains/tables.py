@@ -9,7 +9,7 @@ from scipy.special import softmax
 from elegans import theory
 from elegans.analysis import median, median_interval
 from elegans.tasks import MarkovChains
-from elegans.training import Outcome
+from elegans.training import SGD, Adam, Outcome, Trial
 from elegans.training.outcome import FINISHED
 
 CONFIDENCE = 0.9
@@ -38,7 +38,7 @@ def course(outcome: Outcome, prior: str | None = None) -> pd.DataFrame:
         prior: the label of another law of chains that the network was tried on, or None for the task's own.
     """
     one, taken = outcome.trial, outcome.measures["chain-losses"]
-    assert isinstance(one.task, MarkovChains) and one.training is not None
+    assert isinstance(one.task, MarkovChains)
     before = "" if prior is None else f"{prior}."
     names = {str(name).removeprefix(before): name for name in taken if str(name).startswith(before)}
     kept = [name for name in names if name in ("loss", "cross_entropy") or name.partition(".")[0] in KINDS]
@@ -46,8 +46,19 @@ def course(outcome: Outcome, prior: str | None = None) -> pd.DataFrame:
     step, closest = np.asarray(taken["step"], int), np.asarray(taken[names["phase"]], float)
     strategies = strategies_of(columns)
     phases = [strategies[int(place)] if np.isfinite(place) else "none" for place in closest]
-    found = {"step": step, "sequences": step * one.training.batch_size, **columns, "phase": phases}
+    found = {"step": step, "sequences": sequences(one, step), **columns, "phase": phases}
     return pd.DataFrame(found).assign(k=one.task.k, length=one.task.length, seed=one.seed)
+
+
+def sequences(one: Trial, steps: Any) -> Any:
+    """Return how many sequences a trial has seen after so many steps."""
+    assert isinstance(one.training, SGD | Adam)
+    return steps * one.training.batch_size
+
+
+def runs_of(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
+    """Return the rows of each trial by its seed."""
+    return {int(run["seed"].iloc[0]): run for _, run in rows.groupby("seed")}
 
 
 def strategies_of(names: Any) -> list[str]:
@@ -84,8 +95,7 @@ def encodings(outcome: Outcome, moved: float) -> pd.DataFrame:
         outcome: of a transformer whose probes include ``PositionalProfile``.
         moved: the step of the transition, or NaN.
     """
-    taken, training = outcome.measures["positional-profile"], outcome.trial.training
-    assert training is not None
+    taken = outcome.measures["positional-profile"]
     steps = np.asarray(taken["step"], int)
     laws = softmax(np.asarray(taken["logits"], float), axis=-1).mean(axis=1)[:, :, : FARTHEST + 1]
     whole = moved if np.isfinite(moved) else steps[-1]
@@ -93,7 +103,7 @@ def encodings(outcome: Outcome, moved: float) -> pd.DataFrame:
     for moment, time in {"start": 0, "plateau": PLATEAU * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
         place = int(np.searchsorted(steps, time, side="right")) - 1
         symbol, distance = np.indices(laws.shape[1:])
-        at = {"moment": moment, "step": steps[place], "sequences": steps[place] * training.batch_size}
+        at = {"moment": moment, "step": steps[place], "sequences": sequences(outcome.trial, steps[place])}
         columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": laws[place].ravel()}
         parts.append(pd.DataFrame(at | columns))
     return pd.concat(parts, ignore_index=True)
