@@ -20,14 +20,14 @@ COURSES = ("n", "seed", "step", "loss", "above_99")
 
 
 def sample_thresholds(table: pd.DataFrame, published: Mapping[int, float] = {}, axes: Any = None) -> np.ndarray:
-    """Draw how often networks succeed against the number of examples, and the threshold against the number of bits.
+    """Draw how often networks succeed against the number of examples, and the threshold against that of bits.
 
     Bars are 95% intervals, Wilson's of the rates and the bootstrap's of the thresholds. Dotted curves are how often
     samples single out the support; grey in the second panel are log2 C(n, 3) and a line through the origin and
     the first threshold.
 
     Args:
-        table: the parts ``cell``, ``threshold``, ``identified`` and ``fit``, as the experiment ``and-samples`` makes it.
+        table: the parts ``cell``, ``threshold``, ``identified``, ``fit``, as the experiment ``and-samples`` makes it.
         published: thresholds by numbers of bits that are shown beside.
         axes: the two axes to draw on; a new figure by default.
 
