@@ -113,9 +113,9 @@ class AttentionNetwork {
     take(parameters, "parameters", s.parameter);
     take(learning_rates, "learning_rates", s.learning_rate);
     take(decays, "decays", s.decay);
-    s.slope = reserve(s.size);
-    s.first = memory_.allocate<float>(s.size);
-    s.second = memory_.allocate<float>(s.size);
+    s.slope = reserve(round_up(s.size, s.lanes));
+    s.first = memory_.allocate<float>(round_up(s.size, s.lanes));
+    s.second = memory_.allocate<float>(round_up(s.size, s.lanes));
     lay_out(options);
   }
   AttentionNetwork(const AttentionNetwork&) = delete;
@@ -204,7 +204,7 @@ class AttentionNetwork {
   void take(const Array& given, const char* name, float*& array) {
     const auto size = static_cast<std::size_t>(state_.size);
     require(given.shape(0) == size, name, " must have length ", size, ": got ", given.shape(0));
-    array = memory_.allocate<float>(state_.size);
+    array = memory_.allocate<float>(round_up(state_.size, state_.lanes));
     std::copy_n(given.data(), size, array);
   }
 

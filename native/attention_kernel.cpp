@@ -7,7 +7,9 @@
 // remainder. Only what attends to something, the lower triangle, is computed. All sums are in a
 // fixed order.
 #include "attention_types.hpp"
+#include "descent.hpp"
 #include "elementary.hpp"
+#include "products.hpp"
 #include "vectors.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
@@ -16,86 +18,6 @@ namespace {
 constexpr int tall = attention_rows;
 constexpr int wide = chunk == 16 ? 4 : 2;  // columns of a product: 16 of 32 registers, or 8 of 16
 constexpr float norm_epsilon = 1e-5f;
-
-// Rows or columns of a product: `step` from one to the next, `next` from term to term of a sum.
-struct Vectors {
-  const float* at;
-  Size step, next;
-  ELEGANS_INLINE Floats operator()(Size i) const { return load_floats(at + i * step); }
-};
-struct Numbers {
-  const float* at;
-  Size step, next;
-  ELEGANS_INLINE Floats operator()(Size i) const { return spread(at[i * step]); }
-};
-template <class Operand>
-ELEGANS_INLINE Operand from(Operand operand, Size first) {
-  return {operand.at + first * operand.step, operand.step, operand.next};
-}
-
-// Where a product goes: `row` from one row to the next, `column` from one column to the next.
-struct Place {
-  float* at;
-  Size row, column;
-};
-
-template <int rows, int columns, class Columns>
-ELEGANS_INLINE void add_products(Floats (&sum)[rows][columns], Vectors a, Columns b, Size count) {
-  for (Size k = 0; k < count; k++) {
-    Floats x[rows];
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++) x[r] = a(r);
-#pragma GCC unroll 4
-    for (int c = 0; c < columns; c++) {
-      const Floats y = b(c);
-#pragma GCC unroll 4
-      for (int r = 0; r < rows; r++) sum[r][c] += x[r] * y;
-    }
-    a.at += a.next;
-    b.at += b.next;
-  }
-}
-
-template <int number>
-struct Count {
-  static constexpr int value = number;
-};
-
-template <int most, class Function>
-ELEGANS_INLINE void with_count(Size wanted, Function& function, Size first) {
-  if constexpr (most > 0) {
-    if (wanted == most) return function(Count<most>{}, first);
-    with_count<most - 1>(wanted, function, first);
-  }
-}
-
-// Calls `function` for 0 ... count - 1 in blocks of `most`, and of what remains.
-template <int most, class Function>
-ELEGANS_INLINE void in_blocks(Size count, Function function) {
-  Size first = 0;
-  for (; first + most <= count; first += most) function(Count<most>{}, first);
-  if (first < count) with_count<most - 1>(count - first, function, first);
-}
-
-// Puts the products of rows a and columns b in their place, or adds them to what is there.
-template <bool added, class Columns>
-[[gnu::noinline]] void multiply(Size rows, Size columns, Size count, Vectors a, Columns b,
-                                Place place) {
-  in_blocks<tall>(rows, [&](auto height, Size row) {
-    in_blocks<wide>(columns, [&](auto width, Size column) {
-      Floats sum[height.value][width.value] = {};
-      add_products(sum, from(a, row), from(b, column), count);
-#pragma GCC unroll 4
-      for (int r = 0; r < height.value; r++) {
-#pragma GCC unroll 4
-        for (int c = 0; c < width.value; c++) {
-          float* out = place.at + (row + r) * place.row + (column + c) * place.column;
-          store_floats(out, added ? load_floats(out) + sum[r][c] : sum[r][c]);
-        }
-      }
-    });
-  });
-}
 
 // An array [rows][width][lanes], from one of its features on.
 struct Activations {
@@ -494,30 +416,6 @@ void place_distances(const AttentionState& state) {
   }
 }
 
-// Kingma and Ba (2015) with the decay of Loshchilov and Hutter (2019), or plain descent.
-void move(AttentionState& state, float factor) {
-  const double step = static_cast<double>(state.step + 1);
-  const float first_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta1, step)));
-  const float second_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta2, step)));
-  const float old_first = static_cast<float>(state.beta1);
-  const float new_first = static_cast<float>(1 - state.beta1);
-  const float old_second = static_cast<float>(state.beta2);
-  const float new_second = static_cast<float>(1 - state.beta2);
-  const float epsilon = static_cast<float>(state.epsilon);
-  for (Size p = 0; p < state.size; p++) {
-    float direction = lane_sum(load_floats(state.slope + p * lanes));
-    if (state.adaptive) {
-      state.first[p] = old_first * state.first[p] + new_first * direction;
-      state.second[p] = old_second * state.second[p] + new_second * direction * direction;
-      direction = state.first[p] * first_scale /
-                  (__builtin_sqrtf(state.second[p] * second_scale) + epsilon);
-    }
-    const float rate = state.learning_rate[p] * factor;
-    const float keep = 1.0f - (state.decay_in_gradient ? rate : 1.0f) * state.decay[p];
-    state.parameter[p] = keep * state.parameter[p] - rate * direction;
-  }
-}
-
 bool step(AttentionState& state, const std::int32_t* tokens, const std::int32_t* labels,
           float factor) {
   place_distances(state);
@@ -537,7 +435,11 @@ bool step(AttentionState& state, const std::int32_t* tokens, const std::int32_t*
     wrong += totals.wrong;
     backward(state);
   }
-  move(state, factor);
+  move(state, factor, [&](Size p) {
+    Floats slope[lanes];
+    for (Size i = 0; i < lanes; i++) slope[i] = load_floats(state.slope + (p + i) * lanes);
+    return over_lanes<false, lanes>(slope);
+  });
   state.step++;
   state.loss_sum += loss / static_cast<double>(state.batch * state.length);
   state.error_sum += wrong / static_cast<double>(state.batch);

@@ -43,4 +43,22 @@ ELEGANS_INLINE Floats log_from_one(Floats x) {
   return power * 0.693147181f + log_one_plus(part - 1.0f);
 }
 
+// erf x, to about one unit in the last place of 1: a quotient of polynomials up to 4 (Eigen).
+ELEGANS_INLINE Floats error_function(Floats x) {
+  const Floats z2 = x * x;
+  const Floats square = choose((Ints)(z2 < 16.0f), z2, spread(16.0f));
+  Floats p = square * -2.72614225801306e-10f + 2.77068142495902e-08f;
+  p = p * square + -2.10102402082508e-06f;
+  p = p * square + -5.69250639462346e-05f;
+  p = p * square + -7.34990630326855e-04f;
+  p = p * square + -2.95459980854025e-03f;
+  p = p * square + -1.60960333262415e-02f;
+  Floats q = square * -1.45660718464996e-05f + -2.13374055278905e-04f;
+  q = q * square + -1.68282697438203e-03f;
+  q = q * square + -7.37332916720468e-03f;
+  q = q * square + -1.42647390514189e-02f;
+  const Floats sign = (Floats)(((Words)x & 0x80000000u) | 0x3F800000u);
+  return choose((Ints)(z2 < 16.0f), x * p / q, sign);
+}
+
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -57,7 +57,7 @@ struct Totals {
 
 // Loss, mistakes, and the derivative of the mean loss by each output of the minibatch. Fills slope,
 // active and label_bits; entries beyond the batch are zero.
-static Totals losses(const State& state, const Examples& examples) {
+[[maybe_unused]] static Totals losses(const State& state, const Examples& examples) {
   const Floats* output = reinterpret_cast<const Floats*>(examples.output);
   const Floats* label = reinterpret_cast<const Floats*>(examples.label);
   Floats* slope = reinterpret_cast<Floats*>(state.slope);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "attention.hpp"
+#include "bits.hpp"
 #include "dense.hpp"
 #include "dispatch.hpp"
 #include "network.hpp"
@@ -245,6 +246,7 @@ NB_MODULE(_native, m) {
   kernel_in_use();  // a wrong ELEGANS_INSTRUCTION_SET is refused at import
 
   bind_attention(m);
+  bind_bits(m);
   bind_dense(m);
   m.def("words", words, "key"_a, "c0"_a, "c1"_a,
         "Threefry-2x32 (20 rounds): the words of counters (c0, c1).");

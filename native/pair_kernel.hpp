@@ -115,24 +115,6 @@ ELEGANS_INLINE Size real_neurons(const PairState& state, Size block) {
   return left < pair_block ? left : pair_block;
 }
 
-template <Size part, Size... i>
-ELEGANS_INLINE void exchange(Floats& a, Floats& b, std::integer_sequence<Size, i...>) {
-  const Floats low = __builtin_shufflevector(a, b, ((i & part) ? lanes + i - part : i)...);
-  b = __builtin_shufflevector(a, b, ((i & part) ? lanes + i : i + part)...);
-  a = low;
-}
-
-template <Size part = lanes / 2>
-ELEGANS_INLINE void transpose(Floats* x) {
-#pragma GCC unroll 16
-  for (Size i = 0; i < lanes; i++) {
-    if (!(i & part)) {
-      exchange<part>(x[i], x[i + part], std::make_integer_sequence<Size, lanes>{});
-    }
-  }
-  if constexpr (part > 1) transpose<part / 2>(x);
-}
-
 // The values of the neurons of one block on a tile, with pairs in the lanes.
 static void values_across(const PairState& state, Size block, const Pairs& pairs, Size count,
                           float* across) {

@@ -192,6 +192,25 @@ ELEGANS_INLINE Floats over_lanes(const Floats* x) {
   }
 }
 
+// Makes columns of rows, of a square of `lanes` vectors.
+template <Size part, Size... i>
+ELEGANS_INLINE void exchange(Floats& a, Floats& b, std::integer_sequence<Size, i...>) {
+  const Floats low = __builtin_shufflevector(a, b, ((i & part) ? lanes + i - part : i)...);
+  b = __builtin_shufflevector(a, b, ((i & part) ? lanes + i : i + part)...);
+  a = low;
+}
+
+template <Size part = lanes / 2>
+ELEGANS_INLINE void transpose(Floats* x) {
+#pragma GCC unroll 16
+  for (Size i = 0; i < lanes; i++) {
+    if (!(i & part)) {
+      exchange<part>(x[i], x[i + part], std::make_integer_sequence<Size, lanes>{});
+    }
+  }
+  if constexpr (part > 1) transpose<part / 2>(x);
+}
+
 // x with the blocks of `part` lanes of each pair exchanged.
 template <Size part, Size... i>
 ELEGANS_INLINE Floats swap_parts(Floats x, std::integer_sequence<Size, i...>) {

@@ -69,6 +69,11 @@ def use_instruction_set(name: str) -> None:
 def fma_peak(seconds: float) -> float:
     """Measured float32 multiply-add peak of one core, in GFLOP/s, for the instruction set in use."""
 
+def minibatches(
+    key: Key, step: int, steps: int, *, batch_size: int, sample_size: int, order: Literal["replacement", "epochs"]
+) -> NDArray[np.uint32]:
+    """Indices (steps, batch_size) of the examples of a sample in the minibatches from a step on."""
+
 class Stretch:
     """What came of a stretch of steps (see `Network.stretch`)."""
 
@@ -382,6 +387,87 @@ class AttentionNetwork:
     @property
     def error(self) -> float:
         """Mean share of sequences whose last position was wrong, over these steps; NaN if there were none."""
+
+    @property
+    def diverged_at(self) -> int:
+        """The step whose outputs were not all finite, where the network stands still; -1: none."""
+
+    @property
+    def instruction_set(self) -> str: ...
+
+class BitsNetwork:
+    """A prenorm transformer of one layer on bits that is read at a class token, trained with dropout.
+
+    As of `Network`, one thread at a time; the interpreter lock is released while it works, and Ctrl-C is heeded.
+    """
+
+    def __init__(
+        self,
+        parameters: NDArray[np.float32],
+        learning_rates: NDArray[np.float32],
+        decays: NDArray[np.float32],
+        *,
+        n: int,
+        width: int,
+        heads: int,
+        head_size: int,
+        hidden: int,
+        encoding: Literal["trained", "fixed", "bag"] = "trained",
+        drop: int = 0,
+        dropout_key: Key = (0, 0),
+        loss: Literal["hinge", "square", "logistic", "correlation"],
+        loss_scale: float = 1.0,
+        batch_size: int,
+        optimiser: Literal["adam", "sgd"],
+        decay_in_gradient: bool = True,
+        clip: float = ...,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
+        """Take copies of all parameters in a row, of their learning rates and of their decays.
+
+        The row consists of tokens (2, width; none in a bag), positions (n + 1, width; n where they are not trained),
+        class (width,); query, key, value and output (heads head_size, width), the biases of the first three (heads
+        head_size,) and of the last (width,); scale and shift (width,) of three norms; hidden weights (hidden, width)
+        and biases, residual weights (width, hidden) and biases, and output (2, width). Decays are as in `Network`;
+        Adam's are outside of its running means. An entry is dropped in training where its half word is below `drop`
+        (0: no dropout), the half words of a step being those of `dropout_key` folded by the step and the site. A
+        gradient that is longer than `clip` (by default infinite) is scaled down to it.
+
+        Raises ValueError, with the rule and the value, for a bad argument.
+        """
+
+    def advance(
+        self,
+        bits: NDArray[np.uint8],
+        labels: NDArray[np.float32],
+        index: NDArray[np.uint32],
+        factors: NDArray[np.float32],
+    ) -> int:
+        """Take one step per schedule factor; return the steps done, fewer if the network diverged.
+
+        Bits are (N, n), labels (N,), and `index` (steps, batch_size) says which of them are in each minibatch. Raises
+        ValueError where it names one that there is not.
+        """
+
+    def outputs(self, bits: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Outputs (N,) on bits (N, n), without dropout."""
+
+    def parameters(self) -> NDArray[np.float32]:
+        """A copy of all parameters, in the constructor's order."""
+
+    @property
+    def step(self) -> int:
+        """Steps taken."""
+
+    @property
+    def loss(self) -> float:
+        """Mean minibatch loss over the steps of the last `advance`; NaN if there were none."""
+
+    @property
+    def error(self) -> float:
+        """Mean minibatch error over the steps of the last `advance`; NaN if there were none."""
 
     @property
     def diverged_at(self) -> int:

@@ -445,6 +445,77 @@ def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_eng
             choose(other, "attention")
 
 
+def bits_trial(training=None, regime="online", batch_size=20, n=11, dropout=0.1, **model):
+    descent = {"kind": "adam", "learning_rate": 0.01, "epsilon": 1e-4, "weight_decay": 0.1, **(training or {})}
+    return el.Trial(
+        task=el.SparseParity(n=n, k=3, noise=0.1),
+        regime=regime,
+        model=el.BooleanTransformer(
+            **{"width": 16, "heads": 4, "perceptron": (24,), "deviation": 0.2, "dropout": dropout, **model}
+        ),
+        training={"steps": 10**6, "batch_size": batch_size, "loss": "logistic", **descent},
+        seed=3,
+    )
+
+
+NO_DECAY = {name: {"weight_decay": 0.0} for name in el.BooleanTransformer().undecayed}
+BITS = {
+    "a sample": {"regime": el.Sample(20), "training": {"batches": "epochs", "clip": 0.5, "layers": NO_DECAY}},
+    "no dropout": {"dropout": None, "regime": el.Sample(50), "training": {"schedule": "cosine:9"}},
+    "online": {"batch_size": 70, "n": 40, "width": 18, "heads": 3, "head_size": 5},
+    "the population": {"n": 5, "batch_size": 32, "regime": "population", "encoding": "fixed"},
+    "a bag": {"encoding": "bag", "training": {"loss": "hinge", "clip": 0.01}},
+    "as published": {"width": 64, "heads": 16, "perceptron": None, "n": 30, "deviation": 0.05},
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "a sample" else pytest.param(name, marks=pytest.mark.slow) for name in BITS]
+)
+def test_the_engines_agree_on_transformers_on_bits(name):
+    trial = bits_trial(**BITS[name])
+    assert choose(trial).name == "bits"
+    states = assert_same_trajectory([trial.with_seed(seed) for seed in range(2)], native="bits", steps=5)
+    index = np.tile(np.arange(trial.training.batch_size, dtype=np.uint32), (2, 1))
+    bits, general = (ENGINES[name] for name in ("bits", "jax"))
+    for stream in ("test", "sample"):
+        ours, theirs = bits.wrong(states[0], stream, index), general.wrong(states[1], stream, index)
+        assert (ours == theirs).mean() > 0.99
+    x = np.sign(np.random.default_rng(0).normal(size=(13, trial.task.n))).astype(np.float32)
+    np.testing.assert_allclose(bits.predict(states[0], x), general.predict(states[1], x), rtol=1e-3, atol=1e-4)
+
+
+def test_transformers_on_bits_do_not_depend_on_how_steps_are_grouped():
+    engine = ENGINES["bits"]
+    for regime in ("online", el.Sample(300)):
+        trial = bits_trial(batch_size=300, regime=regime)
+        whole, parts = engine.init([trial]), engine.init([trial])
+        whole = engine.advance(whole, 8)
+        for steps in (1, 2, 5):
+            parts = engine.advance(parts, steps)
+        pairs = zip(jax.tree.leaves(engine.parameters(whole)), jax.tree.leaves(engine.parameters(parts)), strict=True)
+        assert all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_an_exploding_transformer_on_bits_ends_as_diverged():
+    outcome = el.train(bits_trial().replace("training.learning_rate", 1e25).replace("training.steps", 50))
+    assert (outcome.state, outcome.engine) == ("diverged", "bits")
+
+
+def test_transformers_on_bits_that_the_native_code_does_not_know_are_left_to_the_general_engine():
+    for change, reason in {
+        "model": (el.BooleanTransformer(form="plain"), "takes prenorm transformers with one hidden layer only"),
+        "model.perceptron": ((8, 8), "takes prenorm transformers with one hidden layer only"),
+        "model.width": (516, "takes not more than width 512"),
+        "model.dropout": (1 - 2**-20, "takes no dropout that rounds to 1"),
+        "training": (el.AdaDelta(steps=3), "takes no training 'adadelta'"),
+    }.items():
+        other = bits_trial().replace(change, reason[0])
+        assert choose(other).name == "jax", change
+        with pytest.raises(el.EngineError, match=f"the bits engine {reason[1]}"):
+            choose(other, "bits")
+
+
 class Foreign(el.MLP):
     """A model that the native code does not know."""
 

@@ -2,14 +2,15 @@
 
 ``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``pairs`` (native) two-layer networks
 without biases on modular addition and finite groups, ``attention`` (native) attention-only transformers on sequences of
-tokens, ``jax`` every training by minibatches, ``layerwise`` the algorithms that train one layer after the other,
-``learner`` what is no network.
+tokens, ``bits`` (native) transformers on bits that are read at a class token, ``jax`` every training by minibatches,
+``layerwise`` the algorithms that train one layer after the other, ``learner`` what is no network.
 """
 
 from elegans.component import suggest
 from elegans.errors import EngineError
 from elegans.training.engines.attention import AttentionEngine
 from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.bits import BitsEngine
 from elegans.training.engines.fused import FusedEngine
 from elegans.training.engines.jax import JaxEngine
 from elegans.training.engines.layerwise import LayerwiseEngine
@@ -23,6 +24,7 @@ ENGINES: dict[str, Engine] = {
         FusedEngine(),
         PairsEngine(),
         AttentionEngine(),
+        BitsEngine(),
         LayerwiseEngine(),
         LearnerEngine(),
         JaxEngine(),
@@ -33,6 +35,7 @@ ENGINES: dict[str, Engine] = {
 __all__ = [
     "ENGINES",
     "AttentionEngine",
+    "BitsEngine",
     "Engine",
     "FusedEngine",
     "JaxEngine",

@@ -1,23 +1,20 @@
 """The native engine of attention-only transformers: causal attention on sequences of tokens, one network at a time."""
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, UInt32
 
-from elegans import random
 from elegans.models import AttentionOnly
 from elegans.models.inits import Layers
-from elegans.tasks import Online, Sample, Task
+from elegans.tasks import Online, Sample
+from elegans.training.engines.drawn import DRAWN, Drawn
 from elegans.training.engines.single import NativeEngine, Single
 from elegans.training.losses import CrossEntropy
 from elegans.training.optimisers import SGD, Adam, Descent
 from elegans.training.trial import Trial
 
-DRAWN = 1024
-"""How many examples are drawn at once, so that one program is compiled."""
 LARGEST_WIDTH = 256
 LARGEST_WEIGHTS = 2**24
 """Heads of all layers x length^2 at the most: sixteen sequences' attention is in memory."""
@@ -78,8 +75,7 @@ class _Network(Single):
         task, model, training = trial.task, trial.model, trial.training
         assert isinstance(model, AttentionOnly) and isinstance(training, SGD | Adam)
         self.task, self.regime, self.training = task, trial.regime, training
-        self.hidden = task.draw(trial.key("task"))
-        self.keys = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
+        self.drawn_from = Drawn(trial)
         self.initial = model.initialise(trial.key("init"), task)
         rates = [_pack(_rates(training, self.initial, kind)) for kind in range(2)]
         adam = isinstance(training, Adam)
@@ -121,7 +117,10 @@ class _Network(Single):
         if not self.drawn_at <= step < self.drawn_at + len(self.drawn[0]):
             steps = range(step, step + max(1, DRAWN // size))
             index = np.concatenate(
-                [self.regime.batch(self.keys["batches"], np.uint32(at), size, self.training.batches) for at in steps]
+                [
+                    self.regime.batch(self.drawn_from.keys["batches"], np.uint32(at), size, self.training.batches)
+                    for at in steps
+                ]
             )
             tokens, labels = (array.reshape(len(steps), size, -1) for array in self._examples("sample", index))
             self.drawn_at, self.drawn = step, (tokens, labels)
@@ -131,14 +130,7 @@ class _Network(Single):
 
     def _examples(self, stream: str, index: UInt32[np.ndarray, " count"]) -> tuple[Tokens, Tokens]:
         """Return the tokens and labels of examples of a stream, those of the sample as training sees them."""
-        hidden = self.hidden if stream == "sample" else self.task.held_out(self.hidden)
-        key = [np.uint32(word) for word in self.keys[stream]]
-        program, blocks = _program(self.task), []
-        for block, count in _blocks(index):
-            blocks.append([np.asarray(array)[:count] for array in program(hidden, *key, block)])
-        tokens, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        if stream == "sample":
-            labels = self.task.corrupt(labels, self.keys["noise"], index)
+        tokens, labels = self.drawn_from.examples(stream, index)
         return np.asarray(tokens, np.int32), np.asarray(labels, np.int32)
 
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
@@ -154,21 +146,6 @@ class _Network(Single):
     @property
     def parameters(self) -> Layers:
         return _unpack(self.native.parameters(), self.initial)
-
-
-def _blocks(index: UInt32[np.ndarray, " count"]) -> Iterator[tuple[UInt32[np.ndarray, " drawn"], int]]:
-    """Yield the numbers in blocks of one size, each with how many are real."""
-    for first in range(0, len(index), DRAWN):
-        block = index[first : first + DRAWN]
-        yield np.pad(block, (0, DRAWN - len(block))), len(block)
-
-
-@lru_cache(maxsize=128)
-def _program(task: Task) -> Callable[..., tuple[Any, Any]]:
-    """Compile what draws examples: about six times as fast as NumPy."""
-    import jax
-
-    return jax.jit(lambda hidden, high, low, index: task.examples(hidden, random.Key(high, low), index))
 
 
 def _rates(training: Descent, parameters: Layers, kind: int) -> Layers:

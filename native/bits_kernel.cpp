@@ -1,0 +1,879 @@
+// A step of a transformer that is read at a class token, for one instruction set: this file is
+// compiled once for each.
+//
+// Only the class token asks, so that a head's scores are products of tokens with one vector, key^T
+// query, and what it finds is the value of one mixture of tokens. Of an example, two passes over
+// its tokens each way are all that grows with n, and they are products of matrices: lanes are
+// features, or heads. What follows attention is done for a block of examples. Scales and shifts of
+// norms are multiplied into the maps that read them; those of scores have no shift, since what all
+// places share is no matter to a softmax. All sums are in a fixed order.
+#include "bits_types.hpp"
+#include "descent.hpp"
+#include "elementary.hpp"
+#include "losses.hpp"
+#include "products.hpp"
+#include "threefry.hpp"
+#include "vectors.hpp"
+
+namespace elegans::ELEGANS_INSTRUCTION_SET {
+namespace {
+
+constexpr float norm_epsilon = 1e-5f;
+constexpr int vectors_at_once = chunk == 16 ? 4 : 2;
+constexpr int rows_at_once = chunk == 16 ? 6 : 4;
+constexpr int tokens_at_once = 12;
+constexpr float smallest_total = 1e-20f;  // below it, weights in tables may have vanished
+
+enum Site : std::uint32_t { at_embedding, at_attention, at_merged, at_perceptron };
+
+// Rows of `size` numbers, which are columns of a product, from one row to the next `stride` apart.
+struct Rows {
+  float* at;
+  Size stride, size;
+  ELEGANS_INLINE Vectors vectors() const { return {at, lanes, stride}; }
+  ELEGANS_INLINE Place place() const { return {at, lanes, stride}; }
+};
+ELEGANS_INLINE Rows rows_of(float* at, Size size) { return {at, size, size}; }
+ELEGANS_INLINE Rows rows_of(const BitsMatrix& matrix) {
+  return {matrix.value, matrix.stride, matrix.stride};
+}
+ELEGANS_INLINE Rows slopes_of(const BitsMatrix& matrix) {
+  return {matrix.slope, matrix.stride, matrix.stride};
+}
+
+// out [count] = factors [count][terms] times in [terms], or plus what is there.
+template <bool added>
+void combine(Size count, Size terms, Numbers factors, Rows in, Rows out) {
+  multiply<added, vectors_at_once, rows_at_once>(out.size / lanes, count, terms, in.vectors(),
+                                                 factors, out.place());
+}
+
+// The same plus a bias.
+void combine_with(const float* bias, Size count, Size terms, Numbers factors, Rows in, Rows out) {
+  for (Size row = 0; row < count; row++) {
+    for (Size f = 0; f < out.size; f += lanes) {
+      store_floats(out.at + row * out.stride + f, load_floats(bias + f));
+    }
+  }
+  combine<true>(count, terms, factors, in, out);
+}
+
+// sum [size] += the rows.
+void add_rows(Size count, Rows in, float* sum) {
+  for (Size f = 0; f < in.size; f += lanes) {
+    Floats total = load_floats(sum + f);
+    for (Size row = 0; row < count; row++) total += load_floats(in.at + row * in.stride + f);
+    store_floats(sum + f, total);
+  }
+}
+
+template <class Function>
+ELEGANS_INLINE void each_vector(Size size, Function function) {
+  for (Size p = 0; p < size; p += lanes) function(p);
+}
+void add(float* sum, const float* x, Size size) {
+  each_vector(size,
+              [&](Size p) { store_floats(sum + p, load_floats(sum + p) + load_floats(x + p)); });
+}
+void scale_by(float* x, const float* factor, Size size) {
+  each_vector(size,
+              [&](Size p) { store_floats(x + p, load_floats(x + p) * load_floats(factor + p)); });
+}
+void clear(float* x, Size size) {
+  each_vector(size, [&](Size p) { store_floats(x + p, Floats{}); });
+}
+
+// out [columns][out_stride] = the transpose of in [rows][in_stride]; rows up to out_stride are
+// written, those that there are not as zeros.
+void turn(const float* in, Size in_stride, Size rows, Size columns, float* out, Size out_stride) {
+  for (Size row = 0; row < out_stride; row += lanes) {
+    for (Size column = 0; column < columns; column += lanes) {
+      Floats square[lanes];
+      for (Size i = 0; i < lanes; i++) {
+        const bool real = row + i < rows;
+        square[i] = real ? load_floats(in + (row + i) * in_stride + column) : Floats{};
+      }
+      transpose(square);
+      const Size left = columns - column < lanes ? columns - column : lanes;
+      for (Size i = 0; i < left; i++)
+        store_floats(out + (column + i) * out_stride + row, square[i]);
+    }
+  }
+}
+
+// --- dropout ---
+
+Key folded(Key key, std::uint32_t number) {
+  std::uint32_t first = 0, second = number;
+  threefry(key.k0, key.k1, first, second);
+  return {first, second};
+}
+
+template <Size... i>
+ELEGANS_INLINE void store_pairs(std::uint32_t* out, Words a, Words b,
+                                std::integer_sequence<Size, i...>) {
+  const Words low = __builtin_shufflevector(a, b, (i / 2 + i % 2 * lanes)...);
+  const Words high = __builtin_shufflevector(a, b, (lanes / 2 + i / 2 + i % 2 * lanes)...);
+  __builtin_memcpy(out, &low, sizeof low);
+  __builtin_memcpy(out + lanes, &high, sizeof high);
+}
+
+// The half words of the entries of an example, whole vectors of blocks of four of them.
+void draw_halves(Key key, std::uint32_t example, Size count, std::uint16_t* out) {
+  for (Size block = 0; 4 * block < count; block += lanes) {
+    Words first = spread(example), second = lane_numbers() + static_cast<std::uint32_t>(block);
+    threefry(spread(key.k0), spread(key.k1), first, second);
+    store_pairs(reinterpret_cast<std::uint32_t*>(out + 4 * block), first, second,
+                std::make_integer_sequence<Size, lanes>{});
+  }
+}
+
+// What entries are multiplied by, from their half words.
+ELEGANS_INLINE Floats keep(const BitsState& state, const std::uint16_t* drawn) {
+  Halves halves;
+  __builtin_memcpy(&halves, drawn, sizeof halves);
+  const Words words = __builtin_convertvector(halves, Words);
+  return where((Ints)(words >= state.drop), spread(state.kept));
+}
+
+// --- norms ---
+
+// Norms rows [count][wide] in place, without scale and shift; as many rows at once as there are
+// lanes.
+void normalise(const BitsState& state, float* rows, float* inverse, Size count) {
+  const Size wide = state.wide;
+  const float share = 1.0f / static_cast<float>(state.width);
+  for (Size first = 0; first < count; first += lanes) {
+    const Size here = count - first < lanes ? count - first : lanes;
+    float* x = rows + first * wide;
+    Floats sum[lanes] = {};
+    for (Size r = 0; r < here; r++) {
+      for (Size f = 0; f < wide; f += lanes) sum[r] += load_floats(x + r * wide + f);
+    }
+    const Floats mean = over_lanes<false, lanes>(sum) * share;
+    for (Size r = 0; r < here; r++) {
+      const Floats own = spread(mean[r]);
+      sum[r] = Floats{};
+      for (Size f = 0; f < wide; f += lanes) {
+        const Floats y = (load_floats(x + r * wide + f) - own) * load_floats(state.real + f);
+        store_floats(x + r * wide + f, y);
+        sum[r] += y * y;
+      }
+    }
+    const Floats scale = 1.0f / root(over_lanes<false, lanes>(sum) * share + norm_epsilon);
+    for (Size r = 0; r < here; r++) {
+      inverse[first + r] = scale[r];
+      for (Size f = 0; f < wide; f += lanes) {
+        store_floats(x + r * wide + f, load_floats(x + r * wide + f) * scale[r]);
+      }
+    }
+  }
+}
+
+// Derivatives by rows after their norm become those by the rows before.
+void normalise_back(const BitsState& state, const float* centred, const float* inverse, float* back,
+                    Size count) {
+  const Size wide = state.wide;
+  const float share = 1.0f / static_cast<float>(state.width);
+  for (Size first = 0; first < count; first += lanes) {
+    const Size here = count - first < lanes ? count - first : lanes;
+    Floats sum[lanes] = {}, moment[lanes] = {};
+    for (Size r = 0; r < here; r++) {
+      for (Size f = (first + r) * wide; f < (first + r + 1) * wide; f += lanes) {
+        sum[r] += load_floats(back + f);
+        moment[r] += load_floats(back + f) * load_floats(centred + f);
+      }
+    }
+    const Floats mean = over_lanes<false, lanes>(sum) * share;
+    const Floats slant = over_lanes<false, lanes>(moment) * share;
+    for (Size r = 0; r < here; r++) {
+      const Size row = (first + r) * wide;
+      const Floats scale = spread(inverse[first + r]), own = spread(mean[r]);
+      for (Size f = 0; f < wide; f += lanes) {
+        const Floats x =
+            load_floats(back + row + f) - own - load_floats(centred + row + f) * slant[r];
+        store_floats(back + row + f, x * scale * load_floats(state.real + f));
+      }
+    }
+  }
+}
+
+// --- parameters and their folded forms, once a step ---
+
+// What reads scale * centred + shift, and is multiplied by `factor`.
+void fold(const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift, float factor,
+          const float* bias, const BitsFolded& out) {
+  const Size stride = in.stride;
+  for (Size row = 0; row < in.rows; row++) {
+    Floats sum{};
+    for (Size f = 0; f < stride; f += lanes) {
+      const Floats x = load_floats(in.value + row * stride + f) * factor;
+      store_floats(out.matrix.value + row * stride + f, x * load_floats(scale.value + f));
+      sum += x * load_floats(shift.value + f);
+    }
+    if (bias) out.bias[row] = bias[row] + lane_sum(sum);
+  }
+  if (out.across) {
+    const Size across = (in.rows + lanes - 1) / lanes * lanes;
+    turn(out.matrix.value, stride, in.rows, in.columns, out.across, across);
+  }
+}
+
+void unfold(const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift, float factor,
+            float* bias_slope, const BitsFolded& from) {
+  const Size stride = in.stride;
+  for (Size row = 0; row < in.rows; row++) {
+    const float own = bias_slope ? from.bias_slope[row] : 0.0f;
+    if (bias_slope) bias_slope[row] += own;
+    for (Size f = 0; f < stride; f += lanes) {
+      const Size place = row * stride + f;
+      const Floats slope = load_floats(from.matrix.slope + place) * factor;
+      const Floats x = load_floats(in.value + place);
+      store_floats(in.slope + place, load_floats(in.slope + place) +
+                                         slope * load_floats(scale.value + f) +
+                                         own * load_floats(shift.value + f));
+      store_floats(scale.slope + f, load_floats(scale.slope + f) + slope * x);
+      store_floats(shift.slope + f, load_floats(shift.slope + f) + own * x);
+    }
+  }
+}
+
+// Calls `function` for each map that reads something normed.
+template <class Function>
+void each_folded(const BitsState& state, Function function) {
+  const BitsMatrix* array = state.array;
+  const auto one = [&](const BitsMatrix& in, int scale, float factor, const BitsMatrix* bias,
+                       const BitsFolded& out) {
+    function(in, array[scale], array[scale + 1], factor, bias, out);
+  };
+  one(array[bits_query], bits_scale1, 1.0f, &array[bits_query_bias], state.query);
+  one(array[bits_key], bits_scale1, state.score_scale, nullptr, state.key);
+  one(array[bits_value], bits_scale1, 1.0f, &array[bits_value_bias], state.value);
+  one(array[bits_hidden], bits_scale2, 1.0f, &array[bits_hidden_bias], state.hidden_map);
+  one(state.difference, bits_scale3, 1.0f, &state.no_bias, state.output);
+}
+
+// The tokens of 0 and 1 at each place, and of the class.
+void place_tokens(const BitsState& state) {
+  const Size wide = state.wide, n = state.n;
+  const BitsMatrix *token = &state.array[bits_token], *position = &state.array[bits_position];
+  each_vector(wide, [&](Size f) {
+    const bool bag = state.encoding == BitsEncoding::bag;
+    for (Size t = 0; t < n; t++) {
+      const Floats own = load_floats(position->value + t * wide + f);
+      for (Size bit = 0; bit < 2; bit++) {
+        const Floats x =
+            bag ? (bit ? own : Floats{}) : own + load_floats(token->value + bit * wide + f);
+        store_floats(state.table + (2 * t + bit) * wide + f, x);
+      }
+    }
+    Floats x = load_floats(state.array[bits_class].value + f);
+    if (state.encoding == BitsEncoding::trained) x += load_floats(position->value + n * wide + f);
+    store_floats(state.table + 2 * n * wide + f, x);
+  });
+}
+
+void place_tokens_back(const BitsState& state) {
+  const Size wide = state.wide, n = state.n;
+  const bool trained = state.encoding == BitsEncoding::trained;
+  float *token = state.array[bits_token].slope, *position = state.array[bits_position].slope;
+  const float* own = state.table_slope + 2 * n * wide;
+  add(state.array[bits_class].slope, own, wide);
+  if (trained) add(position + n * wide, own, wide);
+  for (Size row = 0; row < 2 * n; row++) {
+    if (state.encoding != BitsEncoding::bag) {
+      add(token + row % 2 * wide, state.table_slope + row * wide, wide);
+    }
+    if (trained) add(position + row / 2 * wide, state.table_slope + row * wide, wide);
+  }
+}
+
+// Takes the parameters apart, and makes what steps and tables read of them.
+void place(BitsState& state) {
+  const float* from = state.parameter;
+  for (const BitsMatrix& matrix : state.array) {
+    for (Size row = 0; row < matrix.rows; row++, from += matrix.columns) {
+      __builtin_memcpy(matrix.value + row * matrix.stride, from,
+                       static_cast<std::size_t>(matrix.columns) * sizeof(float));
+    }
+  }
+  place_tokens(state);
+  const float* logits = state.array[bits_output].value;
+  each_vector(state.wide, [&](Size f) {
+    store_floats(state.difference.value + f,
+                 load_floats(logits + state.wide + f) - load_floats(logits + f));
+  });
+  each_folded(state, [](const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift,
+                        float factor, const BitsMatrix* bias, const BitsFolded& out) {
+    fold(in, scale, shift, factor, bias ? bias->value : nullptr, out);
+  });
+  const BitsMatrix &merge = state.array[bits_merge], &residual = state.array[bits_residual];
+  turn(merge.value, state.wide, merge.rows, state.width, state.merge_across, state.across);
+  turn(residual.value, state.deep, residual.rows, state.hidden, state.residual_across, state.wide);
+}
+
+void clear_slopes(const BitsState& state) {
+  for (const BitsMatrix& matrix : state.array) clear(matrix.slope, matrix.rows * matrix.stride);
+  each_folded(state, [](const BitsMatrix& in, const BitsMatrix&, const BitsMatrix&, float,
+                        const BitsMatrix*, const BitsFolded& out) {
+    clear(out.matrix.slope, in.rows * in.stride);
+    clear(out.bias_slope, (in.rows + lanes - 1) / lanes * lanes);
+  });
+  clear(state.difference.slope, state.wide);
+  clear(state.no_bias.slope, state.no_bias.stride);
+  clear(state.table_slope, (2 * state.n + 1) * state.wide);
+}
+
+// Puts the gradient together.
+void collect(BitsState& state) {
+  place_tokens_back(state);
+  each_folded(state, [](const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift,
+                        float factor, const BitsMatrix* bias, const BitsFolded& out) {
+    unfold(in, scale, shift, factor, bias ? bias->slope : nullptr, out);
+  });
+  float* logits = state.array[bits_output].slope;
+  each_vector(state.wide, [&](Size f) {
+    const Floats slope = load_floats(state.difference.slope + f);
+    store_floats(logits + f, negated(slope));
+    store_floats(logits + state.wide + f, slope);
+  });
+  float* to = state.gradient;
+  for (const BitsMatrix& matrix : state.array) {
+    for (Size row = 0; row < matrix.rows; row++, to += matrix.columns) {
+      __builtin_memcpy(to, matrix.slope + row * matrix.stride,
+                       static_cast<std::size_t>(matrix.columns) * sizeof(float));
+    }
+  }
+}
+
+// --- attention ---
+
+// The part of a block's arrays that is one example's.
+struct Example {
+  BitsNormed token;
+  std::uint16_t* drawn;
+  float *weights, *dropped, *asked, *asked_back, *mixed, *mixed_back;
+  float *total, *total_back;
+};
+Example example_of(const BitsState& state, Size e) {
+  const Size heads = e * state.heads * state.wide, places = e * state.tokens;
+  return {{state.token.centred + places * state.wide, state.token.inverse + places},
+          state.drawn + e * state.drawn_size,
+          state.weights + places * state.over,
+          state.dropped + places * state.over,
+          state.asked + heads,
+          state.asked_back + heads,
+          state.mixed + heads,
+          state.mixed_back + heads,
+          state.total + e * state.over,
+          state.total_back + e * state.over};
+}
+
+struct Keys {
+  Key site[4];
+};
+
+// The row of the table in which the token of a place stands.
+ELEGANS_INLINE Size row_of(const BitsState& state, const std::uint8_t* bits, Size t) {
+  return t == state.n ? 2 * t : 2 * t + bits[t];
+}
+
+void embed(const BitsState& state, const Keys& keys, std::uint32_t number, const std::uint8_t* bits,
+           const Example& example, float* own) {
+  const Size wide = state.wide;
+  if (state.drop) {
+    draw_halves(keys.site[at_embedding], number, state.tokens * state.width, example.drawn);
+  }
+  for (Size t = 0; t < state.tokens; t++) {
+    const float* from = state.table + row_of(state, bits, t) * wide;
+    const std::uint16_t* drawn = example.drawn + t * state.width;
+    for (Size f = 0; f < wide; f += lanes) {
+      const Floats x = load_floats(from + f);
+      store_floats(example.token.centred + t * wide + f,
+                   state.drop ? x * keep(state, drawn + f) : x);
+    }
+  }
+  const float* last = example.token.centred + state.n * wide;
+  each_vector(wide, [&](Size f) { store_floats(own + f, load_floats(last + f)); });
+  normalise(state, example.token.centred, example.token.inverse, state.tokens);
+}
+
+// scores [tokens][over] = tokens times one vector a head, [heads][wide].
+void score(const BitsState& state, const float* centred, Size count, const float* by_head,
+           float* scores) {
+  turn(by_head, state.wide, state.heads, state.width, state.heads_across, state.over);
+  multiply<false, 1, tokens_at_once>(
+      state.over / lanes, count, state.width, Vectors{state.heads_across, lanes, state.over},
+      Numbers{centred, state.wide, 1}, Place{scores, lanes, state.over});
+}
+
+// What the weights of places first ... first + lanes - 1 are multiplied by, for the heads from
+// `head` on.
+void keep_weights(const BitsState& state, Size first, Size head, Floats* factor) {
+  for (Size i = 0; i < lanes; i++) {
+    const std::uint16_t* drawn = state.draws + (head + i) * state.tokens + first;
+    factor[i] = head + i < state.heads ? keep(state, drawn) : Floats{};
+  }
+  transpose(factor);
+}
+
+void attend(const BitsState& state, const Keys& keys, std::uint32_t number,
+            const Example& example) {
+  const Size over = state.over, tokens = state.tokens;
+  score(state, example.token.centred, tokens, example.asked, example.weights);
+  if (state.drop) draw_halves(keys.site[at_attention], number, state.heads * tokens, state.draws);
+  for (Size head = 0; head < over; head += lanes) {
+    float *weights = example.weights + head, *dropped = example.dropped + head;
+    Floats top = load_floats(weights), sum{}, total{};
+    for (Size t = 1; t < tokens; t++) top = larger(top, load_floats(weights + t * over));
+    for (Size t = 0; t < tokens; t++) {
+      const Floats e = exp_negative(load_floats(weights + t * over) - top);
+      store_floats(weights + t * over, e);
+      sum += e;
+    }
+    const Floats share = 1.0f / sum;
+    for (Size first = 0; first < tokens; first += lanes) {
+      Floats factor[lanes];
+      if (state.drop) keep_weights(state, first, head, factor);
+      const Size here = tokens - first < lanes ? tokens - first : lanes;
+      for (Size i = 0; i < here; i++) {
+        const Size place = (first + i) * over;
+        const Floats weight = load_floats(weights + place) * share;
+        const Floats left = state.drop ? weight * factor[i] : weight;
+        store_floats(weights + place, weight);
+        store_floats(dropped + place, left);
+        total += left;
+      }
+    }
+    store_floats(example.total + head, total);
+  }
+  combine<false>(state.heads, tokens, Numbers{example.dropped, 1, over},
+                 rows_of(example.token.centred, state.wide), rows_of(example.mixed, state.wide));
+}
+
+// Derivatives by the heads' mixtures become those by scores, in the place of the weights, and by
+// what was asked.
+void attend_back(const BitsState& state, const Example& example) {
+  const Size over = state.over, tokens = state.tokens;
+  float* back = state.scores;
+  score(state, example.token.centred, tokens, example.mixed_back, back);
+  for (Size head = 0; head < over; head += lanes) {
+    const Floats all = load_floats(example.total_back + head);
+    Floats sum{};
+    for (Size t = head; t < tokens * over; t += over) {
+      const Floats x = load_floats(example.dropped + t) * (load_floats(back + t) + all);
+      store_floats(back + t, x);
+      sum += x;
+    }
+    for (Size t = head; t < tokens * over; t += over) {
+      store_floats(example.weights + t,
+                   load_floats(back + t) - load_floats(example.weights + t) * sum);
+    }
+  }
+  combine<false>(state.heads, tokens, Numbers{example.weights, 1, over},
+                 rows_of(example.token.centred, state.wide),
+                 rows_of(example.asked_back, state.wide));
+}
+
+// Derivatives by the tokens, added to those by the table.
+void embed_back(const BitsState& state, const std::uint8_t* bits, const Example& example,
+                const float* asking_back, const float* own_back) {
+  const Size wide = state.wide, over = state.over;
+  const Rows back = rows_of(state.place_back, wide);
+  for (Size first = 0; first < state.tokens; first += lanes) {
+    const Size left = state.tokens - first, here = left < lanes ? left : lanes;
+    combine<false>(here, state.heads, Numbers{example.dropped + first * over, over, 1},
+                   rows_of(example.mixed_back, wide), back);
+    combine<true>(here, state.heads, Numbers{example.weights + first * over, over, 1},
+                  rows_of(example.asked, wide), back);
+    float* last = left <= lanes ? back.at + (left - 1) * wide : nullptr;
+    if (last) add(last, asking_back, wide);
+    normalise_back(state, example.token.centred + first * wide, example.token.inverse + first,
+                   back.at, here);
+    if (last) add(last, own_back, wide);
+    for (Size r = 0; r < here; r++) {
+      float* slope = state.table_slope + row_of(state, bits, first + r) * wide;
+      const std::uint16_t* drawn = example.drawn + (first + r) * state.width;
+      for (Size f = 0; f < wide; f += lanes) {
+        const Floats x = load_floats(back.at + r * wide + f);
+        store_floats(slope + f,
+                     load_floats(slope + f) + (state.drop ? x * keep(state, drawn + f) : x));
+      }
+    }
+  }
+}
+
+// out [features] = for each head's features, the products of that head's row with a matrix's rows.
+void read_by_head(const BitsState& state, const float* by_head, const BitsMatrix& matrix,
+                  float* out) {
+  const Size wide = state.wide, size = state.head_size;
+  for (Size first = 0; first < matrix.rows; first += lanes) {
+    Floats sum[lanes] = {};
+    const Size here = matrix.rows - first < lanes ? matrix.rows - first : lanes;
+    for (Size i = 0; i < here; i++) {
+      const float* row = by_head + (first + i) / size * wide;
+      const float* other = matrix.value + (first + i) * wide;
+      for (Size f = 0; f < wide; f += lanes)
+        sum[i] += load_floats(row + f) * load_floats(other + f);
+    }
+    store_floats(out + first, over_lanes<false, lanes>(sum));
+  }
+}
+
+// by_head [count][heads][wide] = features [count][heads, head size] times a matrix, head by head.
+void spread_by_head(const BitsState& state, Size count, float* features, const BitsMatrix& matrix,
+                    float* by_head) {
+  const Size wide = state.wide, size = state.head_size;
+  for (Size head = 0; head < state.heads; head++) {
+    combine<false>(count, size, Numbers{features + head * size, state.across, 1},
+                   Rows{matrix.value + head * size * wide, wide, wide},
+                   Rows{by_head + head * wide, state.heads * wide, wide});
+  }
+}
+
+// The slopes of that matrix.
+void slopes_by_head(const BitsState& state, Size count, float* features, const BitsMatrix& matrix,
+                    float* by_head) {
+  const Size wide = state.wide, size = state.head_size;
+  for (Size head = 0; head < state.heads; head++) {
+    combine<true>(size, count, Numbers{features + head * size, 1, state.across},
+                  Rows{by_head + head * wide, state.heads * wide, wide},
+                  Rows{matrix.slope + head * size * wide, wide, wide});
+  }
+}
+
+// What heads find: the values of the mixtures, and their biases as often as there are weights.
+void find(const BitsState& state, Size count) {
+  const Size size = state.head_size;
+  for (Size e = 0; e < count; e++) {
+    float* found = state.found + e * state.across;
+    read_by_head(state, example_of(state, e).mixed, state.value.matrix, found);
+    for (Size f = 0; f < state.value.matrix.rows; f++) {
+      found[f] += state.total[e * state.over + f / size] * state.value.bias[f];
+    }
+  }
+}
+
+void find_back(const BitsState& state, Size count) {
+  const Size size = state.head_size;
+  for (Size e = 0; e < count; e++) {
+    const float* back = state.found_back + e * state.across;
+    float* total_back = state.total_back + e * state.over;
+    clear(total_back, state.over);
+    for (Size f = 0; f < state.value.matrix.rows; f++) {
+      total_back[f / size] += back[f] * state.value.bias[f];
+      state.value.bias_slope[f] += back[f] * state.total[e * state.over + f / size];
+    }
+  }
+  spread_by_head(state, count, state.found_back, state.value.matrix, state.mixed_back);
+  slopes_by_head(state, count, state.found_back, state.value.matrix, state.mixed);
+}
+
+// --- what follows attention ---
+
+void keep_rows(const BitsState& state, Key key, std::uint32_t first, Size count, float* kept) {
+  for (Size e = 0; e < count; e++) {
+    draw_halves(key, first + static_cast<std::uint32_t>(e), state.width, state.draws);
+    for (Size f = 0; f < state.wide; f += lanes) {
+      store_floats(kept + e * state.wide + f, keep(state, state.draws + f));
+    }
+  }
+}
+
+// gelu(x) = x Phi(x), and its derivative.
+void bend(const BitsState& state, Size count) {
+  for (Size p = 0; p < count * state.deep; p += lanes) {
+    const Floats x = load_floats(state.sums + p);
+    const Floats share = 0.5f + 0.5f * error_function(x * 0.707106781f);
+    const Floats density = exp_negative(-0.5f * x * x) * 0.398942280f;
+    store_floats(state.active + p, x * share);
+    store_floats(state.bent + p, share + x * density);
+  }
+}
+
+// From what was found and the class token to the outputs.
+void answer(const BitsState& state, const Keys* keys, std::uint32_t first, Size count) {
+  const Size wide = state.wide, all = count * wide;
+  const BitsMatrix* array = state.array;
+  const bool drop = keys && state.drop;
+  float* stream = state.stream;
+  combine_with(array[bits_merge_bias].value, count, array[bits_merge].rows,
+               Numbers{state.found, state.across, 1}, rows_of(array[bits_merge]),
+               rows_of(stream, wide));
+  if (drop) {
+    keep_rows(state, keys->site[at_merged], first, count, state.merged_kept);
+    scale_by(stream, state.merged_kept, all);
+  }
+  add(stream, state.own, all);
+  __builtin_memcpy(state.norm2.centred, stream, static_cast<std::size_t>(all) * sizeof(float));
+  normalise(state, state.norm2.centred, state.norm2.inverse, count);
+  combine_with(state.hidden_map.bias, count, state.width, Numbers{state.norm2.centred, wide, 1},
+               rows_of(state.hidden_map.across, state.deep), rows_of(state.sums, state.deep));
+  bend(state, count);
+  float* last = state.norm3.centred;
+  combine_with(array[bits_residual_bias].value, count, state.hidden,
+               Numbers{state.active, state.deep, 1}, rows_of(state.residual_across, wide),
+               rows_of(last, wide));
+  if (drop) {
+    keep_rows(state, keys->site[at_perceptron], first, count, state.perceptron_kept);
+    scale_by(last, state.perceptron_kept, all);
+  }
+  add(last, stream, all);
+  normalise(state, last, state.norm3.inverse, count);
+  for (Size row = 0; row < count; row += lanes) {
+    Floats sum[lanes] = {};
+    for (Size i = 0; i < lanes && row + i < count; i++) {
+      for (Size f = 0; f < wide; f += lanes) {
+        sum[i] +=
+            load_floats(last + (row + i) * wide + f) * load_floats(state.output.matrix.value + f);
+      }
+    }
+    store_floats(state.output_row + row, over_lanes<false, lanes>(sum) + state.output.bias[0]);
+  }
+}
+
+// From the derivatives by the outputs to those by what was found, and by the class token.
+void answer_back(const BitsState& state, Size count) {
+  const Size wide = state.wide, all = count * wide;
+  const BitsMatrix* array = state.array;
+  const Rows back = rows_of(state.back, wide), deep = rows_of(state.deep_back, state.deep);
+  float* stream = state.own_back;
+  const Rows one = rows_of(state.output.matrix);
+  combine<true>(1, count, Numbers{state.slope_row, 1, 1}, rows_of(state.norm3.centred, wide),
+                slopes_of(state.output.matrix));
+  for (Size e = 0; e < count; e++) state.output.bias_slope[0] += state.slope_row[e];
+  combine<false>(count, 1, Numbers{state.slope_row, 1, 1}, one, rows_of(stream, wide));
+  normalise_back(state, state.norm3.centred, state.norm3.inverse, stream, count);
+
+  __builtin_memcpy(back.at, stream, static_cast<std::size_t>(all) * sizeof(float));
+  if (state.drop) scale_by(back.at, state.perceptron_kept, all);
+  add_rows(count, back, array[bits_residual_bias].slope);
+  combine<true>(state.width, count, Numbers{back.at, 1, wide}, rows_of(state.active, state.deep),
+                slopes_of(array[bits_residual]));
+  combine<false>(count, state.width, Numbers{back.at, wide, 1}, rows_of(array[bits_residual]),
+                 deep);
+  scale_by(deep.at, state.bent, count * state.deep);
+  add_rows(count, deep, state.hidden_map.bias_slope);
+  combine<true>(state.hidden, count, Numbers{deep.at, 1, state.deep},
+                rows_of(state.norm2.centred, wide), slopes_of(state.hidden_map.matrix));
+  combine<false>(count, state.hidden, Numbers{deep.at, state.deep, 1},
+                 rows_of(state.hidden_map.matrix), back);
+  normalise_back(state, state.norm2.centred, state.norm2.inverse, back.at, count);
+  add(stream, back.at, all);
+
+  __builtin_memcpy(back.at, stream, static_cast<std::size_t>(all) * sizeof(float));
+  if (state.drop) scale_by(back.at, state.merged_kept, all);
+  add_rows(count, back, array[bits_merge_bias].slope);
+  combine<true>(array[bits_merge].rows, count, Numbers{state.found, 1, state.across}, back,
+                slopes_of(array[bits_merge]));
+  combine<false>(count, state.width, Numbers{back.at, wide, 1},
+                 rows_of(state.merge_across, state.across),
+                 rows_of(state.found_back, state.across));
+}
+
+struct Sums {
+  bool finite;
+  double loss, wrong;
+};
+
+// Loss and mistakes of a block; its outputs' derivatives go into slope_row.
+Sums block_losses(const BitsState& state, Size count) {
+  const float share = state.loss_scale / static_cast<float>(state.batch);
+  Ints infinite{};
+  Sums sums{true, 0, 0};
+  for (Size e = 0; e < count; e += lanes) {
+    const Ints real =
+        (Ints)((Ints)lane_numbers() < (Ints)spread(static_cast<std::uint32_t>(count - e)));
+    const Floats output = load_floats(state.output_row + e),
+                 label = load_floats(state.label_row + e);
+    infinite |= real & (Ints)(output - output != 0.0f);
+    const Term term = loss_term(state.loss, output, label);
+    store_floats(state.slope_row + e, where(real, term.slope * share));
+    sums.loss += static_cast<double>(lane_sum(where(real, term.loss * share)));
+    sums.wrong +=
+        static_cast<double>(lane_sum(where(real & ~(Ints)(output * label > 0.0f), spread(1.0f))));
+  }
+  sums.finite = sign_bits((Words)infinite) == 0;
+  return sums;
+}
+
+void forward(const BitsState& state, const Keys& keys, std::uint32_t first, Size count) {
+  combine_with(state.query.bias, count, state.width,
+               Numbers{state.token.centred + state.n * state.wide, state.tokens * state.wide, 1},
+               rows_of(state.query.across, state.across), rows_of(state.asking, state.across));
+  spread_by_head(state, count, state.asking, state.key.matrix, state.asked);
+  for (Size e = 0; e < count; e++) {
+    attend(state, keys, first + static_cast<std::uint32_t>(e), example_of(state, e));
+  }
+  find(state, count);
+  answer(state, &keys, first, count);
+}
+
+void backward(const BitsState& state, const std::uint8_t* const* bits, Size count) {
+  answer_back(state, count);
+  find_back(state, count);
+  for (Size e = 0; e < count; e++) {
+    const Example example = example_of(state, e);
+    attend_back(state, example);
+    read_by_head(state, example.asked_back, state.key.matrix, state.asking_back + e * state.across);
+  }
+  slopes_by_head(state, count, state.asking, state.key.matrix, state.asked_back);
+  const Rows asking = rows_of(state.asking_back, state.across);
+  add_rows(count, asking, state.query.bias_slope);
+  const Size rows = state.query.matrix.rows;
+  float* last = state.token.centred + state.n * state.wide;
+  combine<true>(rows, count, Numbers{asking.at, 1, state.across},
+                Rows{last, state.tokens * state.wide, state.wide}, slopes_of(state.query.matrix));
+  combine<false>(count, rows, Numbers{asking.at, state.across, 1}, rows_of(state.query.matrix),
+                 rows_of(state.back, state.wide));
+  for (Size e = 0; e < count; e++) {
+    const Size row = e * state.wide;
+    embed_back(state, bits[e], example_of(state, e), state.back + row, state.own_back + row);
+  }
+}
+
+// The length of the gradient is at most `clip`.
+void shorten(BitsState& state) {
+  Floats squares{};
+  each_vector(state.size, [&](Size p) {
+    const Floats x = load_floats(state.gradient + p);
+    squares += x * x;
+  });
+  const double length = __builtin_sqrt(static_cast<double>(lane_sum(squares)));
+  const double scale = state.clip / (length + 1e-6);
+  if (scale >= 1) return;
+  each_vector(state.size, [&](Size p) {
+    store_floats(state.gradient + p, load_floats(state.gradient + p) * static_cast<float>(scale));
+  });
+}
+
+bool step(BitsState& state, const std::uint8_t* bits, const float* labels,
+          const std::uint32_t* index, float factor) {
+  place(state);
+  clear_slopes(state);
+  const Key key = folded(state.dropout_key, static_cast<std::uint32_t>(state.step));
+  const Keys keys{{folded(key, at_embedding), folded(key, at_attention), folded(key, at_merged),
+                   folded(key, at_perceptron)}};
+  double loss = 0, wrong = 0;
+  for (Size first = 0; first < state.batch; first += state.block) {
+    const Size left = state.batch - first, count = left < state.block ? left : state.block;
+    const auto number = static_cast<std::uint32_t>(first);
+    const std::uint8_t* rows[largest_bits_block];
+    for (Size e = 0; e < count; e++) {
+      rows[e] = bits + static_cast<Size>(index[first + e]) * state.n;
+      state.label_row[e] = labels[index[first + e]];
+      embed(state, keys, number + static_cast<std::uint32_t>(e), rows[e], example_of(state, e),
+            state.own + e * state.wide);
+    }
+    forward(state, keys, number, count);
+    const Sums sums = block_losses(state, count);
+    if (!sums.finite) {
+      state.diverged_at = static_cast<std::int64_t>(state.step);
+      return false;
+    }
+    loss += sums.loss;
+    wrong += sums.wrong;
+    backward(state, rows, count);
+  }
+  collect(state);
+  if (state.clip < __builtin_inf()) shorten(state);
+  move(state, factor, [&](Size p) { return load_floats(state.gradient + p); });
+  state.step++;
+  state.loss_sum += loss;
+  state.error_sum += wrong / static_cast<double>(state.batch);
+  return true;
+}
+
+// --- evaluation: without dropout there are 2 n + 1 tokens ---
+
+void prepare(BitsState& state) {
+  place(state);
+  const Size count = 2 * state.n + 1, wide = state.wide, across = state.across;
+  const BitsNormed& tokens = state.table_normed;
+  __builtin_memcpy(tokens.centred, state.table,
+                   static_cast<std::size_t>(count * wide) * sizeof(float));
+  normalise(state, tokens.centred, tokens.inverse, count);
+  combine_with(state.query.bias, 1, state.width,
+               Numbers{tokens.centred + (count - 1) * wide, wide, 1},
+               rows_of(state.query.across, across), rows_of(state.asking, across));
+  spread_by_head(state, 1, state.asking, state.key.matrix, state.asked);
+  combine_with(state.value.bias, count, state.width, Numbers{tokens.centred, wide, 1},
+               rows_of(state.value.across, across), rows_of(state.table_value, across));
+  score(state, tokens.centred, count, state.asked, state.table_score_by_head);
+  for (Size row = 0; row < count; row++) {
+    for (Size f = 0; f < state.value.matrix.rows; f++) {
+      state.table_score[row * across + f] =
+          state.table_score_by_head[row * state.over + f / state.head_size];
+    }
+  }
+  each_vector(across, [&](Size f) {
+    Floats top = load_floats(state.table_score + f);
+    for (Size p = f; p < count * across; p += across)
+      top = larger(top, load_floats(state.table_score + p));
+    for (Size p = f; p < count * across; p += across) {
+      const Floats weight = exp_negative(load_floats(state.table_score + p) - top);
+      store_floats(state.table_weight + p, weight);
+      store_floats(state.table_part + p, weight * load_floats(state.table_value + p));
+    }
+  });
+}
+
+// What an example's heads find, from the tables; with a largest score of its own where its weights
+// have vanished beside those of other tokens.
+void find_in_tables(const BitsState& state, const std::uint8_t* bits, float* found) {
+  const Size across = state.across;
+  in_blocks<vectors_at_once>(across / lanes, [&](auto height, Size first) {
+    constexpr int most = height.value;
+    const Size feature = first * lanes;
+    Floats total[most] = {}, sum[most] = {};
+    for (Size t = 0; t < state.tokens; t++) {
+      const Size row = row_of(state, bits, t) * across + feature;
+#pragma GCC unroll 4
+      for (int v = 0; v < most; v++) {
+        total[v] += load_floats(state.table_weight + row + v * lanes);
+        sum[v] += load_floats(state.table_part + row + v * lanes);
+      }
+    }
+    for (int v = 0; v < most; v++) {
+      const Size f = feature + v * lanes;
+      if (sign_bits((Words)(total[v] < smallest_total))) {
+        const float* scores = state.table_score + f;
+        Floats top = load_floats(scores + row_of(state, bits, state.n) * across);
+        for (Size t = 0; t < state.n; t++) {
+          top = larger(top, load_floats(scores + row_of(state, bits, t) * across));
+        }
+        total[v] = sum[v] = Floats{};
+        for (Size t = 0; t < state.tokens; t++) {
+          const Size row = row_of(state, bits, t) * across;
+          const Floats weight = exp_negative(load_floats(scores + row) - top);
+          total[v] += weight;
+          sum[v] += weight * load_floats(state.table_value + f + row);
+        }
+      }
+      store_floats(found + f, sum[v] / total[v]);
+    }
+  });
+}
+
+void outputs(BitsState& state, const std::uint8_t* bits, Size count, float* output) {
+  const float* own = state.table + 2 * state.n * state.wide;
+  for (Size e = 0; e < count; e++) {
+    find_in_tables(state, bits + e * state.n, state.found + e * state.across);
+    each_vector(state.wide, [&](Size f) {
+      store_floats(state.own + e * state.wide + f, load_floats(own + f));
+    });
+  }
+  answer(state, nullptr, 0, count);
+  for (Size e = 0; e < count; e++) output[e] = state.output_row[e];
+}
+
+}  // namespace
+
+#define ELEGANS_TEXT_OF(x) #x
+#define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
+
+extern const BitsKernel bits_kernel;
+const BitsKernel bits_kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET), lanes, step, prepare,
+                                outputs};
+
+}  // namespace elegans::ELEGANS_INSTRUCTION_SET
