@@ -20,6 +20,7 @@ NAMES = (
     "steps",
     "pairs",
     "attention",
+    "bits",
     "groups",
     "projection",
     "trace",

@@ -80,10 +80,9 @@ class Problem:
         options = {name: getattr(self, name) for name in names}
         return native.BitsNetwork(start, *rates, **{**options, "optimiser": "sgd", "dropout_key": KEY, **more})
 
-    def outputs(self, flat, bits, step=None):
-        """Outputs of parameters in a row, as training sees them at a step or, by default, without dropout."""
-        a, count = self.arrays(flat), len(bits)
-        bit, position = bits[:, :, None], a["position"][: self.n]
+    def attended(self, a, bits, step=None):
+        """Tokens (count, n + 1, width), the class token's scores (count, heads, n + 1), values by head."""
+        count, bit, position = len(bits), bits[:, :, None], a["position"][: self.n]
         tokens = bit * position if self.encoding == "bag" else position + np.where(bit, a["token"][1], a["token"][0])
         own = a["class"] + (a["position"][self.n] if self.encoding == "trained" else 0)
         tokens = np.concatenate([tokens, np.broadcast_to(own, (count, 1, self.width))], axis=1)
@@ -92,10 +91,16 @@ class Problem:
         read = {name: inner @ a[name].T + a[f"{name}_bias"] for name in ("query", "key", "value")}
         by_head = {name: array.reshape(count, self.n + 1, self.heads, -1) for name, array in read.items()}
         scores = np.einsum("bha,bnha->bhn", by_head["query"][:, -1], by_head["key"]) / np.sqrt(self.head_size)
+        return tokens, scores, by_head["value"]
+
+    def outputs(self, flat, bits, step=None):
+        """Outputs of parameters in a row, as training sees them at a step or, by default, without dropout."""
+        a, count = self.arrays(flat), len(bits)
+        tokens, scores, values = self.attended(a, bits, step)
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         weights = weights / weights.sum(axis=2, keepdims=True)
         weights = weights * self.kept(step, 1, weights.shape)
-        found = np.einsum("bhn,bnha->bha", weights, by_head["value"]).reshape(count, -1)
+        found = np.einsum("bhn,bnha->bha", weights, values).reshape(count, -1)
         merged = found @ a["merge"] + a["merge_bias"]
         z = tokens[:, -1] + merged * self.kept(step, 2, merged.shape)
         sums = norm(a, 2, z) @ a["hidden"].T + a["hidden_bias"]
@@ -254,6 +259,8 @@ def test_outputs_are_right_however_far_scores_lie_apart(native, factor):
     found = problem.network(native, start=start).outputs(bits)
     # at 30 scores are about 10^4, where float32 has a spacing of 10^-3: now and then two of them are as close
     wanted = problem.outputs(start, bits)
+    top, everyone = (problem.attended(arrays, rows)[1].max(axis=2) for rows in (bits, np.uint8([[0] * 12, [1] * 12])))
+    assert (everyone.max(axis=0) - top > 100).any() == (factor == 30)  # beside other tokens, all weights vanish
     assert np.isfinite(found).all()
     off = np.abs(found - wanted) > 1e-3 + 1e-3 * np.abs(wanted)
     assert off.mean() <= (0.02 if factor == 30 else 0)
