@@ -205,7 +205,7 @@ def test_other_laws_of_chains_tell_unigrams_from_bigrams(short):
 
     Measured: at unigram's loss by steps 48 to 72, transitions at 552 to 936; on the plateau 0.25 to 0.27 of uniform
     guesses' loss on independent tokens (asked: 0.5) and 1.00 to 1.04 of it on doubly stochastic chains (0.8), which
-    falls below half at 1.00 to 1.04 of the transition (0.7 to 1.3) and ends at 0.94 to 1.03 of the own law's (1.1)."""
+    falls below half at 1.00 to 1.04 of the transition (0.7 to 1.3) and ends at 0.94 to 1.03 of the own law's (1.25)."""
     for _, run in laws.analysis(short).groupby("seed"):
         one = laws.stated(run)
         assert all(laws.claims(one).values()), one
