@@ -150,9 +150,9 @@ class BitsNetwork {
   Size advance(const Bits& bits, const Array& labels, const Indices& index, const Array& factors) {
     const auto steps = static_cast<Size>(factors.shape(0));
     const auto batch = static_cast<std::size_t>(state_.batch);
-    require(index.shape(0) == factors.shape(0) && index.shape(1) == batch, "index must be those of ",
-            steps, " steps of batch_size=", batch, ": got ", index.shape(0), " of ",
-            index.shape(1));
+    require(index.shape(0) == factors.shape(0) && index.shape(1) == batch,
+            "index must be those of ", steps, " steps of batch_size=", batch, ": got ",
+            index.shape(0), " of ", index.shape(1));
     require(labels.shape(0) == bits.shape(0), "bits and labels must be as many: got ",
             bits.shape(0), " and ", labels.shape(0));
     check_bits(bits);
