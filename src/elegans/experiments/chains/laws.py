@@ -148,7 +148,7 @@ OUT_OF_DISTRIBUTION = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=4, time="about 3 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about an hour on 2 cores"),
+        "paper": Scale(paper, trials=10, time="about half an hour on 2 cores"),
     },
     analysis=analysis,
     plot=plot,

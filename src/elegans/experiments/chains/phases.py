@@ -230,7 +230,7 @@ INDUCTION_PHASES = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about 4 hours on 2 cores"),
+        "paper": Scale(paper, trials=10, time="about an hour and a half on 2 cores"),
     },
     analysis=analysis,
     plot=plot,
