@@ -267,7 +267,7 @@ class BooleanTransformer(Model):
 
     def _dropped(self, entries: Any, key: random.Key | None, site: str) -> Any:
         """Return entries (count, …) with some of them set to 0 and the rest scaled up, in training."""
-        if key is None:
+        if key is None or self.dropout is None:
             return entries
         rate = (np.float32(2**16) * self.dropout).round().astype(np.uint32)
         flat = entries.reshape(len(entries), -1)
