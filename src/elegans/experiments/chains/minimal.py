@@ -62,7 +62,7 @@ def paper(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return losses and distances to strategies, and both parameters."""
     assert one.training is not None
-    every = one.training.steps // LOOKS
+    every = max(one.training.steps // LOOKS, 5)
     return ChainLosses(every=every, examples=EXAMPLES), ParameterTrajectory(every=every, names=("pair", "position"))
 
 
