@@ -45,8 +45,8 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return the published sizes, with three starts."""
-    return replicates(300, (200, 50), 3, 1000, 20, trials)
+    """Return the published sizes, with three starts and half of the steps."""
+    return replicates(300, (200, 50), 3, 500, 20, trials)
 
 
 def paper(trials: int) -> Sweep:

@@ -56,8 +56,8 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return up to 200 bits and half of the published steps."""
-    return thresholds((20, 50, 100, 200), (20, 30, 40, 50, 60, 70, 80, 100), 500, trials)
+    """Return up to 300 bits and half of the published steps."""
+    return thresholds((20, 50, 100, 200, 300), (20, 30, 40, 50, 60, 70, 80, 90, 100, 120), 500, trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -262,7 +262,7 @@ AND_SAMPLES = Experiment(
     source=f"{SOURCE}, figure 4.2 and appendix A.3.1",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 20 minutes on 2 cores with AVX-512", rounds=2),
+        "laptop": Scale(laptop, trials=20, time="about 20 minutes on 2 cores with AVX-512", rounds=2),
         "paper": Scale(paper, trials=40, time="about 2 weeks on 2 cores with AVX-512", rounds=4),
     },
     analysis=analysis,
