@@ -80,7 +80,7 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     """Return rows of two ``part``s, each with ``cell``, ``series`` and ``seed``.
 
     A cell is "k = 2"; series are of those trials alone that do the same thing: "k = 2" and "k = 2, mirrored" (see
-    ``mirrored``). ``course``: a row a trial and measured step (see ``tables.course``), and there ``previous`` and
+    ``MIRRORED``). ``course``: a row a trial and measured step (see ``tables.course``), and there ``previous`` and
     ``induction``, the masses of the first layer on the token before and of the second on what followed the current
     token, both relative to uniform attention, ``parity_bias``, and whether the trial is the series' ``typical`` one.
     ``encoding``: of typical trials, see ``tables.encodings``.
