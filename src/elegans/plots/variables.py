@@ -14,6 +14,8 @@ from elegans.errors import ExperimentError
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, shades, short
 
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 1.5))
+BESIDE = 0.7
+"""By how many examples the points of one curve stand beside those of the next, so that bars can be told apart."""
 THRESHOLDS = ("part", "n", "m", "rate", "low", "high", "threshold", "information", "identified", "level")
 ACCURACIES = ("n", "m", "seed", "step", "held_out", "training")
 COURSES = ("n", "seed", "step", "loss", "above_99")
@@ -49,11 +51,12 @@ def sample_thresholds(table: pd.DataFrame, published: Mapping[int, float] = {}, 
 def _rates(ax: Axes, table: pd.DataFrame) -> None:
     cells, identified = table[table["part"] == "cell"], table[table["part"] == "identified"]
     bits = sorted(set(cells["n"]))
-    for n, colour in zip(bits, shades(len(bits)), strict=True):
+    for place, (n, colour) in enumerate(zip(bits, shades(len(bits)), strict=True)):
         rows = cells[cells["n"] == n]
         ends = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
+        beside = rows["m"] + BESIDE * (place - (len(bits) - 1) / 2)
         style: dict[str, Any] = {"fmt": "o-", "markersize": 3, "linewidth": 1.1, "elinewidth": 0.5}
-        ax.errorbar(rows["m"], rows["rate"], yerr=ends, color=colour, label=f"T = {n:g}", **style)
+        ax.errorbar(beside, rows["rate"], yerr=ends, color=colour, label=f"T = {n:g}", **style)
         known = identified[identified["n"] == n]
         ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
     ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support singled out")
@@ -99,7 +102,9 @@ def _thresholds(ax: Axes, table: pd.DataFrame, published: Mapping[int, float]) -
     ax.set_ylim(0, top)
     ax.set_xlabel("bits T", fontsize=MEDIUM)
     _title(ax, "examples m")
-    ax.legend(fontsize=SMALL, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    handles, labels = ax.get_legend_handles_labels()  # points with bars come last, and are what is looked for first
+    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    ax.legend([handles[-1], *handles[:-1]], [labels[-1], *labels[:-1]], fontsize=SMALL, frameon=False, **beside)
 
 
 def _percent(table: pd.DataFrame) -> str:

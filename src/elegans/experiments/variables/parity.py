@@ -19,6 +19,8 @@ CHANCE = math.log(2)
 """The loss of a network that knows nothing."""
 CLOSE = 0.01
 """How near the loss stays to that of chance on the plateau."""
+SETTLED = 10
+"""The steps of an initial overshoot, which are no part of the plateau."""
 ABRUPT = 200
 """Within how many steps the fall is over."""
 
@@ -55,9 +57,9 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
 
     Columns: ``n``, ``seed``, ``step``, ``loss`` and ``error``, means over the minibatches since the point before; and,
     the same in all rows of a network, ``plateau``, the last point at which the loss is within 0.01 of log 2, ``stray``,
-    how far the loss is from log 2 at most up to there, ``above_99``, the first of the checks in a row at which held-out
-    accuracy is above 99% (NaN where it is never), ``fall``, the steps from the plateau's end to there, and ``last``,
-    the loss at the end.
+    how far the loss is from log 2 at most from step 10 on up to there, ``above_99``, the first of the checks in a row
+    at which held-out accuracy is above 99% (NaN where it is never), ``fall``, the steps from the plateau's end to
+    there, and ``last``, the loss at the end.
     """
     ended = trials[trials["state"].isin(FINISHED)]
     return pd.concat([_course(row) for row in ended.to_dict("records")], ignore_index=True)
@@ -77,7 +79,7 @@ def _course(row: Mapping[Any, Any]) -> pd.DataFrame:
         "loss": loss,
         "error": curve.error,
         "plateau": plateau,
-        "stray": float(np.abs(loss[step <= plateau] - CHANCE).max(initial=0.0)),
+        "stray": float(np.abs(loss[(step > SETTLED) & (step <= plateau)] - CHANCE).max(initial=0.0)),
         "above_99": above,
         "fall": above - plateau,
         "last": loss[-1],
@@ -94,8 +96,8 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return, for each number of bits, how long the plateau is and how abrupt the fall.
 
     Numbers are least, median and largest over networks; shares have 95% Wilson intervals. ``flat`` is how many
-    networks' losses stay within 0.01 of log 2 from the first point to the plateau's end, ``abrupt`` how many have an
-    accuracy above 99% at most 200 steps after it.
+    networks' losses stay within 0.01 of log 2 from step 10 to the plateau's end, ``stray`` by how much they leave it,
+    ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
     """
     found = {}
     for n, rows in table.groupby("n", sort=False):
@@ -105,6 +107,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
             "networks": len(runs),
             "solved": _rate(solved),
             "flat": _rate(flat),
+            "stray": _spread(runs["stray"]),
             "abrupt": _rate(runs["fall"] <= ABRUPT),
             "plateau_until": _spread(runs.loc[solved, "plateau"]),
             "fall": _spread(runs["fall"].dropna()),
