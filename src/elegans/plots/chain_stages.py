@@ -33,9 +33,9 @@ def chain_stages(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
 
     Source: thesis, figures 8.5 and E.4.
     """
-    for name in ("series", "seed", "sequences", "loss", "typical"):
-        if name not in table:
-            raise ExperimentError(f"stages must have a column {name!r}: {', '.join(map(str, table))}")
+    for column in ("series", "seed", "sequences", "loss", "typical"):
+        if column not in table:
+            raise ExperimentError(f"stages must have a column {column!r}: {', '.join(map(str, table))}")
     series = list(table.groupby("series", sort=False))
     drawn = _panels(len(series)) if axes is None else np.asarray(axes, object)
     if drawn.size != 2 * len(series):

@@ -314,5 +314,5 @@ def _title(ax: Axes, title: str) -> None:
     ax.set_title(title, loc="left", fontsize=MEDIUM)
 
 
-def _legend(ax: Axes, place: str = "best") -> None:
-    ax.legend(fontsize=SMALL - 0.5, frameon=False, loc=place, handlelength=1.6)
+def _legend(ax: Axes) -> None:
+    ax.legend(fontsize=SMALL - 0.5, frameon=False, handlelength=1.6)

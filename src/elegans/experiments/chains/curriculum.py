@@ -103,9 +103,10 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     and, for long sequences, the ``limit`` of the others over v_2.
     ``predictor``: what weights (of ``source`` exact, or measured) are worth on chains with flat rows, at the last of
     ``length`` tokens: the correlation of the logits' difference with that of ``bigram`` and ``unigram`` counts, and of
-    these two with each other (``counts``); the root mean squares of what v_2 adds to that difference, ``own``, and of the ``remainder``; the ``loss`` of the best
-    multiple of the logits, and of bigram and unigram counts (``bigram_loss``, ``unigram_loss``), beside the losses of
-    the smoothed strategies (``line.bigram``, ``line.unigram``). ``start`` is w, ``kept`` whether v is not forgotten.
+    these two with each other (``counts``); the root mean squares of what v_2 adds to that difference, ``own``, and of
+    the ``remainder``; the ``loss`` of the best multiple of the logits, and of bigram and unigram counts
+    (``bigram_loss``, ``unigram_loss``), beside the losses of the smoothed strategies (``line.bigram``,
+    ``line.unigram``). ``start`` is w, ``kept`` whether v is not forgotten.
     """
     outcomes = [one for one in trials["outcome"] if one.state in FINISHED]
     cells: dict[str, list[Outcome]] = {}
@@ -114,7 +115,7 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     parts = [part for own in cells.values() for part in _cell(own)]
     longest = max(one.trial.task.input_size for one in outcomes)
     lengths = [round(multiple * longest) for multiple in MULTIPLES]
-    rows = [_weights(length, epsilon) for length in lengths for epsilon in EPSILONS]
+    rows = [exact_weights(length, epsilon) for length in lengths for epsilon in EPSILONS]
     rows += [_exact(length, EPSILON) for length in lengths]
     rows += [_exact(longest, epsilon) for epsilon in EPSILONS]
     rows += [_exact(longest, EPSILON, start, kept) for start in STARTS for kept in (False, True)]
@@ -150,7 +151,7 @@ def after(length: int, epsilon: float | None, start: float = 0.0, kept: bool = F
     return theory.two_step_curriculum(length, epsilon, *rates, start=(start, 1.0), keep_position=kept)
 
 
-def _weights(length: int, epsilon: float) -> dict[str, Any]:
+def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
     """Return a row of exact weights."""
     weights = after(length, epsilon)
     others = np.delete(weights.position, 1)
@@ -217,7 +218,8 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return how measurement and exact weights agree, the powers of epsilon, and what predictors are worth."""
     found: dict[str, Any] = {}
     known = table[table["part"].isin(["pair", "position"])]
-    for (part, step, epsilon), rows in known.groupby(["part", "step", "epsilon"], sort=False, dropna=False):
+    groups: Any = known.groupby(["part", "step", "epsilon"], sort=False, dropna=False)
+    for (part, step, epsilon), rows in groups:
         name = f"{part} after step {step:.0f}" + ("" if np.isnan(epsilon) else f", epsilon = {epsilon:g}")
         found[name] = agreement(rows)
     weights = table[table["part"] == "weights"]
@@ -252,7 +254,7 @@ CURRICULUM = Experiment(
     source=f"{SOURCE}, Propositions 8.5 and E.3",
     scales={
         "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=250, time="about 2 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=120, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=5000, time="about half an hour on 2 cores"),
     },
     analysis=analysis,

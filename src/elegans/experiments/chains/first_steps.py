@@ -83,7 +83,7 @@ def steps(trials: int, length: int, batch_size: int) -> Sweep:
         batch_size: how many sequences a minibatch has.
     """
     shared: dict[str, Any] = {"length": length, "batch_size": batch_size, "steps": 2}
-    starts: tuple[dict[str, float], ...] = ({}, {"pair": 0.0, "diagonal": 1.0})
+    starts: tuple[dict[str, Any], ...] = ({}, {"pair": 0.0, "diagonal": 1.0})
     return sweep_of(
         trials, *(one_step(prior, **start, **shared) for prior in ("dirichlet", SYMMETRIC) for start in starts)
     )
@@ -250,12 +250,12 @@ def plot(table: pd.DataFrame) -> Figure:
 def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return how exact values, draws and measurements agree, the largest entries of v, and the even/odd pattern."""
     found: dict[str, Any] = {}
-    known = table[table["part"] != "rate"]
-    for (law, part, step), rows in known.groupby(["law", "part", "step"], sort=False):
+    groups: Any = table[table["part"] != "rate"].groupby(["law", "part", "step"], sort=False)
+    for (law, part, step), rows in groups:
         found[f"{law}, {part}, step {step:.0f}"] = agreement(rows) | _values(rows)
     for law, rows in table[table["part"] == "rate"].groupby("law", sort=False):
         finite = rows[np.isfinite(rows["rate"])]
-        found[f"{law}, rate from which v_2 leads"] = {
+        found[str(law) + ", rate from which v_2 leads"] = {
             "none_up_to": int(rows["length"][~np.isfinite(rows["rate"])].max()) if len(finite) < len(rows) else None,
             **{str(int(row.length)): float(f"{row.rate:.4g}") for row in finite.itertuples()},
         }
@@ -298,7 +298,7 @@ FIRST_STEPS = Experiment(
     source=f"{SOURCE}, Lemma 8.4, Corollary E.2, figures E.1 and E.2",
     scales={
         "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=250, time="about 2 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=120, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=5000, time="about half an hour on 2 cores"),
     },
     analysis=analysis,

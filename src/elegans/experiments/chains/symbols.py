@@ -19,7 +19,7 @@ from elegans.plots import chain_stages, figure_of
 from elegans.probes import ChainLosses, Probe
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
-from elegans.training import Trial
+from elegans.training import Outcome, Trial
 
 LOOKS = 75
 """How often a network is looked at."""
@@ -55,13 +55,14 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     Besides: ``series`` ("k = 8"); ``linear``, what the best multiple of the construction's frequencies loses as logits
     on the same sequences, and ``slope``, that multiple; and whether the trial is the ``typical`` one of its series.
     """
-    table = pd.concat([_measured(one) for one in outcomes_of(trials)], ignore_index=True)
+    table = pd.concat([measured_course(one) for one in outcomes_of(trials)], ignore_index=True)
     table = table.assign(series="k = " + table["k"].astype(str))
     chosen = {str(series): typical(rows) for series, rows in table.groupby("series", sort=False)}
     return table.assign(typical=table["seed"] == table["series"].map(chosen))
 
 
-def _measured(outcome: Any) -> pd.DataFrame:
+def measured_course(outcome: Outcome) -> pd.DataFrame:
+    """Return a run's course, with what linear logits lose on the same sequences; see ``analysis``."""
     found = linear_logits(outcome.trial)
     return course(outcome).assign(linear=found.loss, slope=found.slope)
 
@@ -129,14 +130,14 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
 
 def summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return what the trials of one number of symbols come to."""
-    runs = {int(seed): stated(run) for seed, run in rows.groupby("seed")}
+    runs = {int(seed): stated(rows[rows["seed"] == seed]) for seed in rows["seed"].unique()}
     held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
     numbers = pd.DataFrame(runs).T.drop(columns="phases").astype(float)
     return {
         "trials": len(runs),
-        "claims": {name: counted(held[name]) for name in held},
+        "claims": {str(name): counted(held[name]) for name in held},
         "phases": {str(seed): one["phases"] for seed, one in runs.items()},
-        **{quantity: spread(numbers[quantity]) for quantity in numbers},
+        **{str(quantity): spread(numbers[quantity]) for quantity in numbers},
     }
 
 
