@@ -6,17 +6,30 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from elegans.errors import ExperimentError
 from elegans.plots.attention import attention_by_position
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
 
-COLUMNS = ("part", "arm", "seed", "step", "support", "class_token", "others", "distance", "on_zeros", "on_ones")
-WEIGHTS = ("example", "place", "weight", "relevant", "mean_other", "uniform")
+COURSE = (
+    "part",
+    "arm",
+    "seed",
+    "step",
+    "support",
+    "class_token",
+    "others",
+    "distance",
+    "construction_distance",
+    "uniform",
+)
+WEIGHTS = ("example", "place", "weight", "relevant")
 PLACES = {
-    "on_zeros": "relevant,\nbit 0",
-    "on_ones": "relevant,\nbit 1",
-    "mean_other": "irrelevant",
+    "on_zeros": "support,\nbit 0",
+    "on_ones": "support,\nbit 1",
+    "mean_other_negative": "others,\nlabel $-$",
+    "mean_other_positive": "others,\nlabel $+$",
     "class_token": "class\ntoken",
 }
 MARKERS = ("o", "s", "^")
@@ -41,7 +54,7 @@ def attention_pattern(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
 
     Source: thesis, figure 4.3 (right).
     """
-    missing = [name for name in (*COLUMNS, *WEIGHTS) if name not in table]
+    missing = [name for name in (*COURSE, *PLACES, *WEIGHTS) if name not in table]
     if missing:
         raise ExperimentError(f"a picture of attention needs the columns {missing}")
     if axes is None:
@@ -54,7 +67,7 @@ def attention_pattern(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     names = [*weights["arm"].unique()]
     shown = [*names[:2], *(name for name in names if name == "construction")]
     for ax, name in zip(drawn, shown, strict=False):
-        _by_position(ax, weights[weights["arm"] == name], name, legend=ax is drawn[0])
+        _by_position(ax, weights[weights["arm"] == name], name, labelled=ax is drawn[0], legend=name == shown[-1])
     for ax in drawn[len(shown) : 3]:
         ax.set_axis_off()
     arms = list(course["arm"].unique())
@@ -64,13 +77,18 @@ def attention_pattern(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     return drawn
 
 
-def _by_position(ax: Axes, rows: pd.DataFrame, name: str, *, legend: bool) -> None:
+def _by_position(ax: Axes, rows: pd.DataFrame, name: str, *, labelled: bool, legend: bool) -> None:
     places = int(rows["place"].max()) + 1
     weights = rows.sort_values(["example", "place"])["weight"].to_numpy(float).reshape(-1, 1, places)
-    support = np.sort(rows.loc[rows["relevant"].astype(bool), "place"].unique()).astype(int)
+    support = np.sort(rows.loc[rows["relevant"] == 1, "place"].unique()).astype(int)
     attention_by_position(weights, support=support, axes=[ax])
-    if not legend:
-        ax.get_legend().remove()
+    drawn = ax.get_legend()
+    assert drawn is not None
+    if legend:  # in the panel that has the most room for it
+        drawn.set_loc("upper center")
+    else:
+        drawn.remove()
+    if not labelled:
         ax.set_ylabel("")
     ax.set_ylim(0, 1.02)
     ax.set_title(name, loc="left", fontsize=MEDIUM)
@@ -84,11 +102,13 @@ def _masses(ax: Axes, rows: pd.DataFrame) -> None:
         ax.fill_between(by_step.min().index, by_step.min(), by_step.max(), color=colour, alpha=0.2, linewidth=0)
         label = {"support": "support", "class_token": "class token", "others": "all others"}[name]
         ax.plot(by_step.median(), color=colour, linewidth=1.2, label=label)
-    ax.set(ylim=(0, 1.02), xlim=(0, rows["step"].max()))
+    ax.set(ylim=(0, 1.2), xlim=(0, rows["step"].max()), yticks=np.linspace(0, 1, 6))
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("mass of attention", fontsize=MEDIUM)
     ax.set_title(str(rows["arm"].iloc[0]), loc="left", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False)
+    ax.legend(
+        fontsize=SMALL, frameon=False, ncols=3, loc="upper left", handlelength=0.8, columnspacing=0.8, handletextpad=0.4
+    )
     quiet(ax)
 
 
@@ -97,10 +117,11 @@ def _distances(ax: Axes, course: pd.DataFrame, arms: list[str]) -> None:
         for number, (_, run) in enumerate(course[course["arm"] == arm].groupby("seed")):
             ax.plot(run["step"], run["distance"], color=colour, linewidth=0.7, alpha=0.7, label=None if number else arm)
     ax.axhline(course["construction_distance"].min(), color="black", linewidth=0.8, linestyle=":", label="construction")
-    ax.set(ylim=(0, 2), xlim=(0, course["step"].max()))
+    ax.set(ylim=(0, 2.8), xlim=(0, course["step"].max()), yticks=np.linspace(0, 2, 5))
     ax.set_xlabel("steps", fontsize=MEDIUM)
-    ax.set_ylabel(r"$\ell_1$ from equal weights on the support", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False)
+    ax.set_ylabel(r"$\ell_1$ distance of weights", fontsize=MEDIUM)
+    ax.set_title("from equal weights on the support", loc="left", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper right", handlelength=1, labelspacing=0.2)
     quiet(ax)
 
 
@@ -113,7 +134,7 @@ def _by_bit(ax: Axes, course: pd.DataFrame, arms: list[str]) -> None:
             style: dict[str, Any] = {"s": 8, "color": colour, "alpha": 0.8, "linewidth": 0}
             ax.scatter(beside, own[name], marker=MARKERS[number % 3], label=None if place else arm, **style)
     for place, name in enumerate(PLACES):
-        made = last[f"construction_{name}"].median()
+        made = last[f"construction_{name.removesuffix('_negative').removesuffix('_positive')}"].median()
         ax.hlines(
             made, place - 0.35, place + 0.35, color="black", linewidth=0.8, label=None if place else "construction"
         )
@@ -121,7 +142,9 @@ def _by_bit(ax: Axes, course: pd.DataFrame, arms: list[str]) -> None:
     ax.axhline(uniform, color=GREY, linewidth=0.7, linestyle=":")
     ax.text(-0.45, uniform * 1.12, "uniform", fontsize=SMALL, color=GREY, va="bottom")
     ax.set_yscale("log")
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.set(xlim=(-0.5, len(PLACES) - 0.5))
     ax.set_xticks(range(len(PLACES)), list(PLACES.values()), fontsize=SMALL)
     ax.set_ylabel("mean weight of one place", fontsize=MEDIUM)
+    ax.set_title("at the end", loc="left", fontsize=MEDIUM)
     quiet(ax)

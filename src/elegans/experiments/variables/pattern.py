@@ -19,9 +19,10 @@ from elegans.experiments.variables.settings import SOURCE, conjunction
 from elegans.plots import attention_pattern, figure_of
 from elegans.probes import ClassWeights, Probe, SelectionHeads
 from elegans.sweeps import Sweep, grid
+from elegans.theory import attention_share
 from elegans.training import ConstructedTransformer, Outcome, Trial
 
-TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "theory's form, from the construction"
+TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "begun at the construction"
 ARMS = (TRAINED, PLAIN, BEGUN)
 DEVIATION = 0.1
 """Of the initial weights of the theory's form: at 0.02 its outputs begin too small to be learned from."""
@@ -49,6 +50,7 @@ MEASURED = (
     "capacity",
     "sample",
 )
+BY_LABEL = ("support_negative", "support_positive", "mean_other_negative", "mean_other_positive")
 
 
 def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int, width: int = 64) -> Sweep:
@@ -88,10 +90,11 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     """Return two kinds of rows: what was measured at each step of a trial, and single weights of the first of each arm.
 
     The former have the ``part`` course: ``arm``, ``seed``, ``step``, the measures of ``SelectionHeads`` of the one head
-    and, with the beginning ``construction_``, the construction's; ``uniform``; ``solved_at`` and ``test_error``, the
-    same in all rows of a trial. The latter have the ``part`` weight: ``example``, ``place`` (the class token's is n),
-    ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are where the one
-    begins that is trained from there.
+    and, with the beginning ``construction_``, the construction's; ``uniform``; and the same in all rows of a trial
+    ``solved_at``, ``test_error`` and, by label at the end, ``mean_other_negative``, ``mean_other_positive``,
+    ``support_negative`` and ``support_positive``. The latter have the ``part`` weight: ``example``, ``place`` (the
+    class token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction``
+    are where the one begins that is trained from there.
     """
     outcomes = [outcome for outcome in trials["outcome"] if outcome.measures]
     firsts: dict[str, Outcome] = {}
@@ -115,21 +118,44 @@ def _course(outcome: Outcome) -> pd.DataFrame:
     for name in MEASURED:
         found[name] = np.array(taken[name]).reshape(len(found["step"]))
         found[f"construction_{name}"] = np.array(taken[f"construction.{name}"]).reshape(len(found["step"]))
-    ends = {"solved_at": outcome.solved_at, "test_error": outcome.test_error}
+    ends = {"solved_at": outcome.solved_at, "test_error": outcome.test_error, **_by_label(outcome)}
     return pd.DataFrame({"part": "course", "arm": _arm(outcome.trial), "seed": outcome.trial.seed, **found, **ends})
+
+
+def _by_label(outcome: Outcome) -> dict[str, float]:
+    """Return what the support and a position outside of it get at the end, on examples of either label."""
+    _, y, support = _examples(outcome)
+    share = attention_share(_single_weights(outcome, -1), support.tolist())
+    found = {}
+    for name, members in (("negative", y < 0), ("positive", y > 0)):
+        for measure in ("support", "mean_other"):
+            values = getattr(share, measure)[members]
+            found[f"{measure}_{name}"] = float(values.mean()) if len(values) else np.nan
+    return found
+
+
+def _examples(outcome: Outcome) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the inputs and labels on which single weights were taken, and the support."""
+    trial, count = outcome.trial, _single_weights(outcome, -1).shape[0]
+    support = trial.task.draw(trial.key("task"))
+    x, y = trial.task.examples(support, trial.key("test"), np.arange(count, dtype=np.uint32))
+    return x, y, support
+
+
+def _single_weights(outcome: Outcome, which: int) -> np.ndarray:
+    """Return the only head's weights at one of the measurements, shape (examples, places)."""
+    return np.asarray(outcome.measures["class-weights"]["weights"][which])[:, 0]
 
 
 def _weights(arm: str, outcome: Outcome, which: int) -> pd.DataFrame:
     """Return single weights of a trial's only head, a row an example and place."""
-    trial, weights = outcome.trial, np.array(outcome.measures["class-weights"]["weights"][which])[:, 0]
+    weights, (x, _, support) = _single_weights(outcome, which), _examples(outcome)
     count, places = weights.shape
-    support = trial.task.draw(trial.key("task"))
-    x, _ = trial.task.examples(support, trial.key("test"), np.arange(count, dtype=np.uint32))
     bits = np.concatenate([x > 0, np.zeros((count, 1), bool)], axis=1)
     example, place = np.divmod(np.arange(count * places), places)
     columns = {"example": example, "place": place, "bit": bits.ravel().astype(int), "weight": weights.ravel()}
-    own = {"part": "weight", "arm": arm, "seed": trial.seed}
-    return pd.DataFrame({**own, **columns, "relevant": np.isin(place, support)})
+    own = {"part": "weight", "arm": arm, "seed": outcome.trial.seed}
+    return pd.DataFrame({**own, **columns, "relevant": np.isin(place, support).astype(int)})
 
 
 def plot(table: pd.DataFrame) -> Figure:
@@ -140,22 +166,28 @@ def plot(table: pd.DataFrame) -> Figure:
 def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return each arm's measures at the end, medians and ranges over trials, and what the construction has.
 
-    ``uniform_over_mean_other`` is how many times the average weight of an irrelevant position is below uniform;
-    ``at_least_5_below`` in how many trials that is 5 or more.
+    ``uniform_over_mean_other`` is how many times the average weight of an irrelevant position is below uniform at the
+    end, ``…_most`` at the step where that is largest, and ``…_on_negatives`` on examples with a violated condition;
+    ``at_least_5_below`` in how many trials each is 5 or more.
     """
     course = table[table["part"] == "course"]
     found: dict[str, Any] = {}
     for arm, rows in course.groupby("arm", sort=False):
         last = rows.sort_values("step").groupby("seed").last()
-        below = last["uniform"] / last["mean_other"]
+        ratio = (rows["uniform"] / rows["mean_other"]).groupby(rows["seed"])
+        below = {
+            "uniform_over_mean_other": last["uniform"] / last["mean_other"],
+            "uniform_over_mean_other_most": ratio.max(),
+            "uniform_over_mean_other_on_negatives": last["uniform"] / last["mean_other_negative"],
+        }
         found[str(arm)] = {
             "trials": len(last),
             "solved": int(last["solved_at"].notna().sum()),
             "solved_at": _spread(last["solved_at"]),
             "test_error": _spread(last["test_error"]),
-            "uniform_over_mean_other": _spread(below),
-            "at_least_5_below": int((below >= BELOW).sum()),
-            **{name: _spread(last[name]) for name in MEASURED},
+            **{name: _spread(values) for name, values in below.items()},
+            "at_least_5_below": {name: int((values >= BELOW).sum()) for name, values in below.items()},
+            **{name: _spread(last[name]) for name in (*MEASURED, *BY_LABEL)},
         }
         found[str(arm)]["construction"] = {name: _rounded(last[f"construction_{name}"].iloc[0]) for name in MEASURED}
     return found
