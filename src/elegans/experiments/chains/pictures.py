@@ -33,8 +33,8 @@ from elegans.training import Outcome, Trial
 
 TOKENS = {2: (1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0), 3: (2, 0, 1, 2, 1, 1, 0, 2, 0, 1, 1, 2, 1, 0, 2, 0)}
 """The sequence that is looked at, by the number of symbols: the last one is rare and has been there before."""
-EXAMPLES = 256
-"""How many held-out sequences grafted networks are tried on."""
+EXAMPLES, BLOCK = 128, 64
+"""How many held-out sequences grafted networks are tried on, and how many of them at a time."""
 EVERY_OTHER = 2
 """Every second look has grafts."""
 GRAFTS: dict[str, Callable[[str], bool]] = {
@@ -147,10 +147,14 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]
 
 @lru_cache(maxsize=8)
 def _program(model: Model) -> Any:
-    """Return the compiled outputs of a model at the last position."""
+    """Return the compiled outputs of a model at the last position, of so many sequences at a time as caches hold."""
     import jax
 
-    return jax.jit(model.last)
+    def whole(parameters: Any, tokens: Any) -> Any:
+        blocks = tokens.reshape(-1, BLOCK, tokens.shape[1])
+        return jax.lax.map(lambda block: model.last(parameters, block), blocks).reshape(len(tokens), -1)
+
+    return jax.jit(whole)
 
 
 def plot(table: pd.DataFrame) -> Figure:
