@@ -214,11 +214,11 @@ def one_layer_losses(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
     for name in ("unigram", "bigram"):
         _level(left, _line(table, f"line.{name}"), STRATEGY_COLOURS[name], name)
     settled = table[table["sequences"] > 0.01 * table["sequences"].max()]["loss"]
-    left.set_ylim(0, 1.4 * float(max(settled.max(), table["line.unigram"].max())))
+    left.set_ylim(0, 1.15 * float(max(settled.max(), table["line.unigram"].max())))
     left.set_ylabel("KL(true ‖ network)", fontsize=MEDIUM)
     left.set_title("held-out loss", loc="left", fontsize=MEDIUM)
     _along(left, table)
-    left.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=2)
+    left.legend(fontsize=SMALL, frameon=False, loc="center right", bbox_to_anchor=(1, 0.58), labelspacing=0.3)
     right.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     right.axhline(0.2, color=GREY, linewidth=0.8, linestyle=":")
     right.set(xlim=(0, 1.1), ylim=(0, None))

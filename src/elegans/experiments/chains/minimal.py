@@ -46,7 +46,7 @@ def models(ks: tuple[int, ...], length: int, steps: int, trials: int, **training
 
 def smoke(trials: int) -> Sweep:
     """Return two symbols and 16 tokens at ten times the rate."""
-    return models((2,), 16, 160, trials, batch_size=32, learning_rate=2e-2)
+    return models((2,), 16, 100, trials, batch_size=32, learning_rate=2e-2)
 
 
 def laptop(trials: int) -> Sweep:
