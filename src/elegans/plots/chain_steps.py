@@ -235,7 +235,7 @@ def _background(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(own["length"], own["largest_other"] / own["v_2"], "s--", color=colour, markersize=2.2, linewidth=0.8)
     ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="their largest")
     ax.plot([], [], ":", color=GREY, linewidth=0.8, label="sum, long sequences")
-    ax.set_ylim(0, 1.5 * float(rows["limit"].max()))
+    ax.set_ylim(0, 2 * float(rows["limit"].max()))
     _by_length(ax, rows)
     _title(ax, "all but $v_2$, over $v_2$")
     _legend(ax)
@@ -261,7 +261,7 @@ def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
             rows["length"], rows[f"line.{name}"], color=colour, linewidth=0.8, linestyle="--", label=f"{name} strategy"
         )
     _by_length(ax, rows)
-    ax.set_ylim(0, 1.7 * float(rows["unigram_loss"].max()))
+    ax.set_ylim(0, 2.2 * float(rows["unigram_loss"].max()))
     _title(ax, "KL(true ‖ network), flat rows")
     _legend(ax)
 
@@ -281,7 +281,7 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_ylim(bottom=0)
     ax.set_xlabel("initial w of W", fontsize=MEDIUM)
     _title(ax, f"KL, t = {rows['length'].iloc[0]:.0f}")
-    _legend(ax)
+    ax.legend(fontsize=SMALL - 0.5, frameon=False, handlelength=1.6, loc="lower left", bbox_to_anchor=(0, 0.15))
 
 
 def _by_length(ax: Axes, rows: pd.DataFrame) -> None:
