@@ -171,7 +171,7 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
 
 THREE_GRAMS = Experiment(
     name="three-grams",
-    shows="On three-grams enough heads learn unigrams, bigrams, trigrams in turn; single heads stop at bigrams",
+    shows="On three-grams networks learn unigrams, bigrams, trigrams in turn; with single heads most stop at bigrams",
     source=f"{SOURCE}, section 8.3.3 and figure 8.5",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
