@@ -59,7 +59,7 @@ def attention_pictures(table: pd.DataFrame) -> np.ndarray:
     for ax in panels[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
     named = panels[0, 2].get_legend_handles_labels()
-    parts[1].legend(*named, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False, title="grafts")
+    parts[1].legend(*named, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
     return np.array([*pictures.ravel(), *panels.ravel()], object)
 
 
