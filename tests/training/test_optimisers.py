@@ -40,6 +40,53 @@ def test_adadelta_is_its_formula():
     assert trace(el.AdaDelta(steps=1), [0.5, -1.0, 2.0]) == pytest.approx(expected)
 
 
+CLIPPED = [{"a": [3.0, 0.0], "b": 4.0}, {"a": [0.3, 0.0], "b": -0.4}, {"a": [-30.0, 40.0], "b": 0.0}]
+"""Gradients of norms 5, 0.5 and 50."""
+
+
+def clipped(gradient, largest):
+    """Gradient entries (3,) scaled down by all of their norm together, as ``torch.nn.utils.clip_grad_norm_`` does."""
+    flat = np.array([*gradient["a"], gradient["b"]])
+    return flat * min(1, largest / (np.linalg.norm(flat) + 1e-6))
+
+
+def steps(training, gradients):
+    """The entries (3,) of two parameters after each of these gradients."""
+    layers = {"layer": {"a": jnp.zeros(2), "b": jnp.float32(0)}}
+    state, values = training.optimiser(1.0).init(layers), []
+    for gradient in gradients:
+        given = {"layer": {name: jnp.asarray(part, jnp.float32) for name, part in gradient.items()}}
+        updates, state = training.optimiser(1.0).update(given, state, layers)
+        layers = {"layer": {name: part + updates["layer"][name] for name, part in layers["layer"].items()}}
+        values.append([*np.asarray(layers["layer"]["a"]), float(layers["layer"]["b"])])
+    return np.array(values)
+
+
+def test_gradients_longer_than_the_clip_are_scaled_down_by_the_norm_of_all_parameters():
+    """The first and the last are scaled, to norms of 1; the one between them stays."""
+    scaled = np.array([clipped(gradient, 1.0) for gradient in CLIPPED])
+    assert np.linalg.norm(scaled, axis=1) == pytest.approx([1, 0.5, 1], abs=1e-5)
+    found = steps(el.SGD(steps=1, learning_rate=0.1, clip=1.0), CLIPPED)
+    assert found == pytest.approx(-0.1 * scaled.cumsum(axis=0), abs=1e-6)
+    assert steps(el.SGD(steps=1, learning_rate=0.1), CLIPPED)[0] == pytest.approx([-0.3, 0, -0.4])
+
+
+def test_adam_takes_its_means_of_clipped_gradients_and_decay_is_not_clipped():
+    value, mean, square, expected = np.zeros(3), np.zeros(3), np.zeros(3), []
+    for step, gradient in enumerate(clipped(gradient, 1.0) for gradient in CLIPPED):
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        unbiased = mean / (1 - 0.9 ** (step + 1)), square / (1 - 0.999 ** (step + 1))
+        value = value - 0.01 * (unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8) + 0.5 * value)
+        expected.append(value)
+    found = steps(el.Adam(steps=1, learning_rate=0.01, weight_decay=0.5, clip=1.0), CLIPPED)
+    assert found == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def test_a_clip_must_be_positive():
+    with pytest.raises(el.TrialError, match="clip must be greater than 0: clip=0.0"):
+        el.Adam(steps=1, clip=0.0)
+
+
 def test_sgd_decays_through_the_gradient_or_the_parameters_themselves():
     rates = {"learning_rate": 0.1, "weight_decay": 0.01}
     assert trace(el.SGD(steps=1, **rates), [2.0]) == pytest.approx([1 - 0.1 * (2 + 0.01)])
