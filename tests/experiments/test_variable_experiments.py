@@ -250,3 +250,34 @@ def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
     drawn = draw_experiment(name, "smoke", out=tmp_path)
     pd.testing.assert_frame_equal(drawn.table, result.table)
     assert len(drawn.trials) == len(result.trials) >= EXPERIMENTS[name].scales["smoke"].trials
+
+
+@pytest.mark.slow
+def test_five_times_as_many_bits_take_less_than_twice_as_many_examples():
+    """Five starts each. Measured of others: all 20 succeed with 60 examples of 20 bits and with 100 of 100 bits, none
+    of 60 with 20 of 100. Were the true rates 95% and 5%, one of the three lines would fail with probability 0.07."""
+    seeds = range(100, 105)
+
+    def solved(n, size):
+        return sum(el.train(settings.conjunction(n, size, steps=300).with_seed(seed)).solved for seed in seeds)
+
+    assert solved(20, 60) >= 4
+    assert solved(100, 100) >= 4
+    assert solved(100, 20) <= 1
+
+
+@pytest.mark.slow
+def test_parities_are_learned_abruptly_after_a_plateau():
+    """Five networks on 6 bits. Measured of three others: losses within 0.004 of log 2 on plateaus of 260 to 1240 steps,
+    and an accuracy above 99% 30 to 50 steps after. Were one network in ten not to learn, two or more of five would not
+    with probability 0.08."""
+    trials = []
+    for seed in range(100, 105):
+        one = settings.parity(6, batch_size=512, steps=2000, consecutive=3).with_seed(seed)
+        outcome = el.train(one)
+        trials.append({**row(one, outcome.solved_at), "outcome": outcome})
+    runs = parity.analysis(pd.DataFrame(trials)).groupby("seed").first()
+    solved = runs[runs["above_99"].notna()]
+    assert len(solved) >= 4
+    assert (solved["plateau"] >= 100).all() and (solved["fall"] <= parity.ABRUPT).all()
+    assert (solved["stray"] <= parity.CLOSE).all()

@@ -38,8 +38,8 @@ def courses(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
 
 
 def smoke(trials: int) -> Sweep:
-    """Return a smaller network on 5 bits."""
-    return courses((5,), trials, batch_size=256, steps=400, consecutive=3, width=32, heads=4, perceptron=(32,))
+    """Return 5 bits with smaller minibatches."""
+    return courses((5,), trials, batch_size=256, steps=600, consecutive=3)
 
 
 def laptop(trials: int) -> Sweep:
