@@ -132,12 +132,10 @@ def _by_bit(ax: Axes, course: pd.DataFrame, arms: list[str]) -> None:
         for place, name in enumerate(PLACES):
             beside = place + 0.22 * (number - 1) + 0.012 * (np.arange(len(own)) - (len(own) - 1) / 2)
             style: dict[str, Any] = {"s": 8, "color": colour, "alpha": 0.8, "linewidth": 0}
-            ax.scatter(beside, own[name], marker=MARKERS[number % 3], label=None if place else arm, **style)
+            ax.scatter(beside, own[name], marker=MARKERS[number % 3], **style)
     for place, name in enumerate(PLACES):
         made = last[f"construction_{name.removesuffix('_negative').removesuffix('_positive')}"].median()
-        ax.hlines(
-            made, place - 0.35, place + 0.35, color="black", linewidth=0.8, label=None if place else "construction"
-        )
+        ax.hlines(made, place - 0.35, place + 0.35, color="black", linewidth=0.8)
     uniform = float(last["uniform"].iloc[0])
     ax.axhline(uniform, color=GREY, linewidth=0.7, linestyle=":")
     ax.text(-0.45, uniform * 1.12, "uniform", fontsize=SMALL, color=GREY, va="bottom")

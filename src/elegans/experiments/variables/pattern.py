@@ -24,8 +24,6 @@ from elegans.training import ConstructedTransformer, Outcome, Trial
 
 TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "begun at the construction"
 ARMS = (TRAINED, PLAIN, BEGUN)
-DEVIATION = 0.1
-"""Of the initial weights of the theory's form: at 0.02 its outputs begin too small to be learned from."""
 EVERY = 10
 BELOW = 5.0
 """How many times below uniform the average weight of an irrelevant position is said to be."""
@@ -66,7 +64,7 @@ def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int
     """
     own: dict[str, Any] = {"support": support, "steps": steps, "every": EVERY, "stop": False, "width": width}
     trained = conjunction(n, size, heads=1, **own)
-    plain = conjunction(n, size, heads=1, form="plain", encoding="fixed", dropout=None, deviation=DEVIATION, **own)
+    plain = conjunction(n, size, heads=1, form="plain", encoding="fixed", dropout=None, **own)
     begun = plain.replace("model", ConstructedTransformer(width=width, encoding="fixed"))
     return grid(trained, {}, seeds=trials) + grid(plain, {}, seeds=trials) + grid(begun, {}, seeds=trials)
 
