@@ -164,6 +164,7 @@ def construct_task(
 ) -> Construction:
     """Return weights of a one-layer transformer that is exactly a task's label on all inputs.
 
+    Formula: that of ``construct``, with f the task's function, or the product of the signs on the support.
     Source: thesis, Proposition A.18.
 
     Args:
