@@ -98,7 +98,7 @@ def test_a_graft_is_as_good_as_the_layer_that_was_missing():
         start, end = _grafts(Outcome(one, "unsolved", measures={"parameter-trajectory": taken})).to_dict("records")
         bad, good = start["ungrafted"], end["ungrafted"]
         assert (start["step"], end["step"]) == (0, 20)
-        assert bad > 2 * good
+        assert bad > 1.5 * good
         assert start[f"{there}_alone"] == pytest.approx(good) and start[f"{there}_with_ends"] == pytest.approx(good)
         assert start[f"{missing}_alone"] == pytest.approx(bad) and start[f"{missing}_with_ends"] == pytest.approx(bad)
 
