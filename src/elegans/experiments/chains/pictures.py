@@ -97,11 +97,11 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _run(outcome: Outcome) -> pd.DataFrame:
     scores, run = outcome.measures["attention-scores"], course(outcome)
-    found = {name: np.asarray(scores[mass], float).mean(axis=1) for name, mass in MASSES.items()}
+    found: dict[str, Any] = {name: np.asarray(scores[mass], float).mean(axis=1) for name, mass in MASSES.items()}
     found |= {f"uniform_{name}": np.asarray(scores[f"uniform.{name}"], float) for name in MASSES}
     cell = cell_of(outcome.trial)
     mirrored = bool(found["previous"][-1] < MIRRORED * found["uniform_previous"][-1])
-    named = {"cell": cell, "series": cell + ", mirrored" * mirrored, "transition": transition(run)}
+    named: dict[str, Any] = {"cell": cell, "series": cell + ", mirrored" * mirrored, "transition": transition(run)}
     return run.assign(**named, **found).merge(_grafts(outcome), on="step", how="left")
 
 
