@@ -48,7 +48,10 @@ def chain_stages(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
         if "linear" in rows:
             _linear(row[0], float(rows.groupby("seed")["linear"].first().median()))
         chosen = rows[rows["typical"].astype(bool)]
-        chain_distances(chosen, row[1], legend=number == 0)
+        chain_distances(chosen, row[1], legend=False)
+        if number == 0:
+            style: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "edgecolor": "none", "framealpha": 0.7}
+            row[1].legend(title="distance to", alignment="left", loc="best", **style)
         trials = rows["seed"].nunique()
         row[0].set_title(f"{name}: {_trials(trials)}", loc="left", fontsize=MEDIUM)
         row[1].set_title(f"seed {chosen['seed'].iloc[0]}; shade: closest", loc="left", fontsize=MEDIUM)

@@ -147,7 +147,7 @@ MORE_SYMBOLS = Experiment(
     source=f"{SOURCE}, figure E.4",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 7 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 4 hours on 2 cores"),
     },
     analysis=analysis,

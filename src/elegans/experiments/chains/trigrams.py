@@ -175,7 +175,7 @@ THREE_GRAMS = Experiment(
     source=f"{SOURCE}, section 8.3.3 and figure 8.5",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 5 minutes on 2 cores"),
+        "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 8 hours on 2 cores"),
     },
     analysis=analysis,
