@@ -64,7 +64,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return all arms of four symbols, until the mixture has learned as well."""
+    """Return all arms of four symbols, for more than three times as long."""
     return arms(4, 100, (0, 16, 32, 64, 128), trials, 3000, halved=True)
 
 
