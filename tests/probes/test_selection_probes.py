@@ -6,7 +6,7 @@ import pytest
 import elegans as el
 from elegans.errors import TrialError
 from elegans.probes import ClassWeights, SelectionHeads
-from elegans.probes.selection import _heads
+from elegans.probes.selection import _attention, _heads
 from elegans.theory import attention
 
 TASK = el.SparseBoolean(n=9, k=3, function="and", support=(1, 4, 6), p=0.7)
@@ -64,13 +64,14 @@ def test_its_measures_are_the_closed_forms(constructed):
     head = attention.HeadNorms(*(float(constructed[name][0]) for name in ("mapped_rows", "mapped", "merged_rows")))
     capacity = attention.heads_capacity([head], 60 * (T + 1), d=12, input_norm=np.sqrt(2))
     assert constructed["capacity"] == pytest.approx(capacity, rel=1e-6)
-    assert bound(head, int(constructed["sample"])) <= 0.1 < bound(head, int(constructed["sample"]) - 1)
+    least, norm = int(constructed["sample"]), constructed["token_norm"]
+    assert bound(head, norm, least) <= 0.1 < bound(head, norm, least - 1)
 
 
-def bound(head, m):
+def bound(head, token_norm, m):
     """The bound on generalisation at m examples of 10 tokens, for what a unit vector reads of the head."""
-    capacity = attention.heads_capacity([head], m * 10, d=12, input_norm=np.sqrt(2))
-    return attention.generalisation_gap(capacity, head.value * np.sqrt(2), m)
+    capacity = attention.heads_capacity([head], m * 10, d=12, input_norm=token_norm)
+    return attention.generalisation_gap(capacity, head.value * token_norm, m)
 
 
 @pytest.mark.slow
@@ -112,15 +113,16 @@ def test_norms_with_biases_as_rows_give_the_scores():
     model = el.BooleanTransformer(width=8, heads=2, deviation=0.5)
     parameters = model.initialise(el.random.stream(0, "init"), TASK)
     parameters["attention"]["query_bias"] += 1.5
-    matrices, norm = _heads(model, parameters)
+    matrices = _heads(model, parameters)
     zeros, ones, own = (
         np.pad(np.asarray(t, float), ((0, 0), (0, 1)), constant_values=1) for t in model.tables(parameters)
     )
-    assert norm == pytest.approx(max(np.linalg.norm(t, axis=1).max() for t in (zeros, ones, own)))
     x = np.where(np.arange(9) % 2, 1, -1).astype(np.float32)[None]
+    found = _attention(model)(parameters, x)
+    assert found.token_norm == pytest.approx(max(np.linalg.norm(t, axis=1).max() for t in (zeros, ones, own)))
     tokens = np.concatenate([np.where(x[0][:, None] > 0, ones, zeros), own])
     scores = [tokens @ key @ query.T @ own[0] for query, key in zip(matrices["query"], matrices["key"], strict=True)]
-    assert np.asarray(model.attention(parameters, x).scores)[0] == pytest.approx(np.array(scores), abs=1e-5)
+    assert np.asarray(found.scores)[0] == pytest.approx(np.array(scores), abs=1e-5)
 
 
 @pytest.mark.slow

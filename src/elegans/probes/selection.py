@@ -35,6 +35,20 @@ class Examples(NamedTuple):
     size: int
 
 
+class LookedAt(NamedTuple):
+    """What the class token attends to, and the largest norm of a token as attention reads it.
+
+    Args:
+        scores: before the softmax, up to a constant an example, shape (count, heads, n + 1).
+        weights: after it, of the same shape.
+        token_norm: of tokens with a 1 at their end where the heads have biases.
+    """
+
+    scores: Float[Any, "count heads places"]
+    weights: Float[Any, "count heads places"]
+    token_norm: Float[Any, ""]
+
+
 class SelectionHeads(Probe):
     """What the class token of a transformer attends to, the norms of its heads, and the same of the construction.
 
@@ -103,7 +117,7 @@ class ClassWeights(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
         """Return ``weights``, shape (examples, heads, n + 1), the class token's own last; dropout is off."""
         x = snapshot.remember(f"inputs:{self.examples}", lambda: snapshot.examples("test", self.examples)[0])
-        return {"weights": np.asarray(_attention(snapshot.model)(snapshot.parameters, x)[1])}
+        return {"weights": np.asarray(_attention(snapshot.model)(snapshot.parameters, x).weights)}
 
 
 def _require_class_token(probe: Probe, task: Task, model: Model) -> None:
@@ -121,7 +135,8 @@ def _constructed(task: Task, model: Model, support: Any) -> theory.Construction:
 
 def _measured(model: Any, parameters: Any, seen: Examples) -> dict[str, float | np.ndarray]:
     """Return all measures of one network."""
-    scores, weights = (np.asarray(part, np.float64) for part in _attention(model)(parameters, seen.x))
+    found = _attention(model)(parameters, seen.x)
+    scores, weights = np.asarray(found.scores, np.float64), np.asarray(found.weights, np.float64)
     bits = seen.x[:, seen.support] > 0
     own = _shares(weights, bits, seen.support)
     average = _shares(weights.mean(axis=1), bits, seen.support)
@@ -131,7 +146,7 @@ def _measured(model: Any, parameters: Any, seen: Examples) -> dict[str, float | 
         **{f"average.{name}": float(value) for name, value in average.items()},
         "best": float(np.argmax(own["support"])),
         "uniform": 1 / weights.shape[2],
-        **_bounds(model, parameters, seen),
+        **_bounds(_heads(model, parameters), float(found.token_norm), seen),
     }
 
 
@@ -151,9 +166,8 @@ def _shares(
     return found | {"implied_gap": np.reshape(implied, found["support"].shape)}
 
 
-def _bounds(model: Any, parameters: Any, seen: Examples) -> dict[str, float | np.ndarray]:
+def _bounds(matrices: dict[str, np.ndarray], token_norm: float, seen: Examples) -> dict[str, float | np.ndarray]:
     """Return the norms of heads, and the capacity and the number of examples that follow from them."""
-    matrices, token_norm = _heads(model, parameters)
     norms = theory.attention_norms(**matrices)
     T, d = seen.x.shape[1], matrices["query"].shape[1]
     rows = (norms.mapped_rows, norms.mapped, norms.merged_rows)
@@ -170,36 +184,40 @@ def _bounds(model: Any, parameters: Any, seen: Examples) -> dict[str, float | np
     return found | {"capacity": capacity, "sample": float(least)}
 
 
-def _heads(model: Any, parameters: Any) -> tuple[dict[str, np.ndarray], float]:
-    """Return W_Q, W_K, W_V, W_C as the theory has them, with biases as rows, and the largest norm of a token."""
+def _heads(model: Any, parameters: Any) -> dict[str, np.ndarray]:
+    """Return W_Q, W_K, W_V and W_C as the theory has them, with biases as rows."""
     attention = {name: np.asarray(part, np.float64) for name, part in parameters["attention"].items()}
     matrices = {name: attention[name] for name in ("query", "key", "value", "output")}
-    if isinstance(model, ParityTransformer):
-        embedding = parameters["embedding"]
-        tokens = [*(embedding["position"] + sign for sign in embedding["sign"]), embedding["class"][None]]
-        scale = 1 / math.sqrt(model.head_size)
-    else:
-        tokens, scale = [np.asarray(table, np.float64) for table in model.tables(parameters)], model.score_scale
-    norm = max(float(np.linalg.norm(table, axis=1).max()) for table in tokens)
     if "query_bias" in attention:
         for name in ("query", "key", "value"):
             matrices[name] = np.concatenate([matrices[name], attention[f"{name}_bias"][:, None]], axis=1)
-        norm = math.hypot(norm, 1)
+    scale = 1 / math.sqrt(model.head_size) if isinstance(model, ParityTransformer) else model.score_scale
     matrices["query"] = matrices["query"] * scale
-    return matrices, norm
+    return matrices
 
 
 @lru_cache(maxsize=64)
 def _attention(model: Any) -> Any:
-    """Return a compiled program from parameters and inputs to scores, up to a constant an example, and weights."""
+    """Return a compiled program from parameters and inputs to what is looked at."""
     import jax
     import jax.numpy as jnp
 
-    def attention(parameters: Any, x: Any) -> tuple[Any, Any]:
+    def looked_at(parameters: Any, x: Any) -> LookedAt:
         with jax.default_matmul_precision("float32"):
+            if isinstance(model, ParityTransformer):
+                weights = model.attention(parameters, x)
+                embedding = parameters["embedding"]
+                tokens = [*(embedding["position"] + sign for sign in embedding["sign"]), embedding["class"][None]]
+                return LookedAt(jnp.log(weights), weights, _longest(tokens))
             found = model.attention(parameters, x)
-        if isinstance(model, BooleanTransformer):
-            return found.scores, found.weights
-        return jnp.log(found), found
+            biased = "query_bias" in parameters["attention"]
+            return LookedAt(found.scores, found.weights, _longest(model.tables(parameters), biased))
 
-    return jax.jit(attention)
+    return jax.jit(looked_at)
+
+
+def _longest(tables: Any, biased: bool = False) -> Any:
+    """Return the largest norm of tokens (count, width), with a 1 at their end where there are biases."""
+    import jax.numpy as jnp
+
+    return jnp.sqrt(jnp.stack([(table**2).sum(axis=1).max() for table in tables]).max() + biased)
