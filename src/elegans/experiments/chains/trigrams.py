@@ -1,8 +1,8 @@
 """Three-grams: each next token depends on the last two, and networks pass through unigrams and bigrams on the way.
 
 The published code has n - 1 heads in the first layer and one in the second; the thesis has three heads in each. A width
-of 16 a head is that of two symbols. The rate is that of two symbols, 1e-3. Source: thesis, section 8.3.3 and figure
-8.5, whose rate is printed as 3e-2, probably for 3e-4 or less.
+of 16 a head is that of pairs, and so is the rate, 1e-3. Source: thesis, section 8.3.3 and figure 8.5, whose rate is
+printed as 3e-2.
 """
 
 from typing import Any
