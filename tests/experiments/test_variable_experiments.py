@@ -172,7 +172,7 @@ def course(n, loss, solved_at):
 
 def test_a_plateau_ends_where_the_loss_leaves_chance():
     falling = [0.695, 0.692, 0.694, 0.69, 0.4, 0.01, *[0.001] * 4]
-    straying = [0.72, 0.693, *[0.693] * 8]
+    straying = [0.72, 0.693, 0.72, *[0.693] * 7]
     trials = pd.DataFrame([course(10, falling, 620), course(15, straying, None)])
     table = parity.analysis(trials)
     found = table.groupby("n").first()

@@ -57,9 +57,9 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
 
     Columns: ``n``, ``seed``, ``step``, ``loss`` and ``error``, means over the minibatches since the point before; and,
     the same in all rows of a network, ``plateau``, the last point at which the loss is within 0.01 of log 2, ``stray``,
-    how far the loss is from log 2 at most from step 10 on up to there, ``above_99``, the first of the checks in a row
-    at which held-out accuracy is above 99% (NaN where it is never), ``fall``, the steps from the plateau's end to
-    there, and ``last``, the loss at the end.
+    how far the loss is from log 2 at most up to there, the mean that the first 10 steps are part of apart,
+    ``above_99``, the first of the checks in a row at which held-out accuracy is above 99% (NaN where it is never),
+    ``fall``, the steps from the plateau's end to there, and ``last``, the loss at the end.
     """
     ended = trials[trials["state"].isin(FINISHED)]
     return pd.concat([_course(row) for row in ended.to_dict("records")], ignore_index=True)
@@ -68,6 +68,7 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
 def _course(row: Mapping[Any, Any]) -> pd.DataFrame:
     curve = row["outcome"].curve
     step, loss = np.array(curve.step), np.array(curve.loss)
+    settled = np.append(0, step[:-1]) >= SETTLED
     close = np.abs(loss - CHANCE) <= CLOSE
     plateau = int(step[close].max()) if close.any() else 0
     checks = (row["training.success.consecutive"] - 1) * row["training.success.every"]
@@ -79,7 +80,7 @@ def _course(row: Mapping[Any, Any]) -> pd.DataFrame:
         "loss": loss,
         "error": curve.error,
         "plateau": plateau,
-        "stray": float(np.abs(loss[(step > SETTLED) & (step <= plateau)] - CHANCE).max(initial=0.0)),
+        "stray": float(np.abs(loss[settled & (step <= plateau)] - CHANCE).max(initial=0.0)),
         "above_99": above,
         "fall": above - plateau,
         "last": loss[-1],
