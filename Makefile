@@ -36,11 +36,14 @@ $(VENV)/.installed: pyproject.toml $(NATIVE) | $(BIN)/python
 demo: venv ## the success frontier at laptop scale: figure, table and record under results/
 	$(BIN)/elegans run success-frontier --scale laptop
 
+# One process a core; the tests of a file stay in one of them, so that what they compile is compiled once.
+PYTEST := $(BIN)/pytest --numprocesses=auto --dist=loadfile
+
 test: check ## the checks and all tests but the slow ones
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: check test-native ## the checks and all tests
-	$(BIN)/pytest
+	$(PYTEST)
 
 # Leaks are not looked for: Python itself does not give everything back. The sanitizer's library has to
 # come first in the process, and libstdc++ with it, so that it sees exceptions.
