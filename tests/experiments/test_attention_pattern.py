@@ -35,7 +35,7 @@ def table():
     """The table of three trials that have not moved."""
     import pandas as pd
 
-    trials = [cell.with_seed(seeds[0]) for cell, seeds in pattern.smoke(1).parts]
+    trials = [cell.with_seed(seeds[0]) for cell, seeds in pattern.arms(12, 40, (1, 5, 8), 1, steps=40, width=16).parts]
     return pattern.analysis(pd.DataFrame({"outcome": [untrained(one, (0, 40)) for one in trials]}))
 
 
@@ -84,6 +84,8 @@ def test_the_picture_has_six_panels(table):
     drawn = el.plots.attention_pattern(table)
     assert [ax.get_title(loc="left") for ax in drawn[:3]] == [pattern.TRAINED, pattern.PLAIN, "construction"]
     assert drawn[0].get_figure() is drawn[5].get_figure()
+    alone = el.plots.attention_pattern(table[table["arm"] == pattern.TRAINED])
+    assert [ax.axison for ax in alone] == [True, False, False, True, True, True]
     with pytest.raises(ExperimentError, match=r"needs the columns \['on_ones'\]"):
         el.plots.attention_pattern(table.drop(columns="on_ones"))
     with pytest.raises(ExperimentError, match="must have six axes: axes=3"):

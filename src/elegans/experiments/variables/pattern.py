@@ -70,8 +70,8 @@ def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int
 
 
 def smoke(trials: int) -> Sweep:
-    """Return 12 bits and 40 examples."""
-    return arms(12, 40, (1, 5, 8), trials, steps=40, width=16)
+    """Return 12 bits and 60 examples, and the trained network alone."""
+    return Sweep(arms(12, 60, (1, 5, 8), trials, steps=100, width=16).parts[:1])
 
 
 def laptop(trials: int) -> Sweep:
@@ -207,7 +207,7 @@ ATTENTION_PATTERN = Experiment(
     shows="A trained head looks at the relevant positions, at those whose bit settles the label above all",
     source=f"{SOURCE}, figure 4.3 (right), and the constructions of appendix A.2",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 10 seconds"),
+        "smoke": Scale(smoke, trials=1, time="about 3 seconds"),
         "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
         "paper": Scale(laptop, trials=40, time="about 20 minutes on 2 cores"),
     },
