@@ -68,8 +68,6 @@ def minimal(
         steps: how many steps it is trained for.
         learning_rate: that of SGD.
     """
-    training = SGD(
-        learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", success=NEVER
-    )
+    training = SGD(learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", success=NEVER)
     task = MarkovChains(k=k, length=length)
     return Trial(task=task, regime=Online(), model=MinimalAttention(), training=training)
