@@ -78,7 +78,7 @@ def _thresholds(ax: Axes, table: pd.DataFrame, published: Mapping[int, float]) -
     style: dict[str, Any] = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 0.8, "zorder": 3}
     ax.errorbar(size, middle, yerr=ends, color=COLOURS[0], label=f"threshold at {_percent(table)}", **style)
     for n, value in published.items():
-        ax.plot(n, value, "*", color=COLOURS[1], markersize=7, label="threshold in the thesis")
+        ax.plot(n, value, "*", color=COLOURS[1], markersize=9, zorder=2.5, label="threshold in the thesis")
     ax.plot(rows["n"], rows["identified"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support singled out")
     ax.plot(rows["n"], rows["information"], color=GREY, linewidth=1, label=r"$\log_2 C(T, 3)$")
     every = np.geomspace(rows["n"].min(), max([*rows["n"], *published]), 100)
@@ -94,7 +94,8 @@ def _thresholds(ax: Axes, table: pd.DataFrame, published: Mapping[int, float]) -
     ax.set_xscale("log")
     ax.set_xticks(rows["n"].to_list(), [short(n) for n in rows["n"]])
     ax.xaxis.set_minor_locator(NullLocator())
-    top = 1.25 * max([*middle, *rows["identified"], *published.values()])
+    ends = known["threshold_high"][np.isfinite(known["threshold_high"])]
+    top = max([1.2 * max([*middle, *rows["identified"], *published.values()]), *(1.04 * ends)])
     if len(known):
         straight = middle.iloc[0] * every / size.iloc[0]
         inside = straight <= top
