@@ -58,10 +58,11 @@ def test_draws_before_the_one_that_counts_leave_several():
 
 
 @pytest.mark.slow
-def test_engines_train_on_the_sample_that_was_drawn_anew():
-    """A full batch of five equal steps: the first loss is that of the initial network on that very sample."""
+@pytest.mark.parametrize("restart", [0, 2])
+def test_engines_train_on_the_sample_that_was_drawn_anew(restart):
+    """A full batch: the first loss is that of this start's initial network on that very sample."""
     seed = next(seed for seed in range(40) if Identifying(SIZE).rejected(TASK, seed))
-    one = trial(seed)
+    one = trial(seed).replace("restart", restart)
     engine = el.training.engines.choose(one)
     state = engine.advance(engine.init([one]), 1)
     _, x, y = sample(one)

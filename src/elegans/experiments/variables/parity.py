@@ -135,7 +135,7 @@ PARITY_TRANSFORMER = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
         "laptop": Scale(laptop, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
+        "paper": Scale(paper, trials=10, time="about 15 minutes on 2 cores with AVX-512"),
     },
     analysis=analysis,
     plot=plot,

@@ -263,7 +263,7 @@ AND_SAMPLES = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
         "laptop": Scale(laptop, trials=20, time="about 20 minutes on 2 cores with AVX-512", rounds=2),
-        "paper": Scale(paper, trials=40, time="about 2 weeks on 2 cores with AVX-512", rounds=4),
+        "paper": Scale(paper, trials=40, time="about 3 days on 2 cores with AVX-512", rounds=4),
     },
     analysis=analysis,
     plot=plot,
