@@ -264,6 +264,10 @@ def positional_profiles(table: pd.DataFrame, axes: Any = None) -> np.ndarray:
         profile_map(rows[rows["part"] == "profile"], ax, strongest=0.5)
         _until_after(ax, rows[rows["typical"].eq(True)], moved)
         _title(ax, name)
+    last = drawn[-1]
+    bar = last.figure.colorbar(last.collections[0], ax=last, extend="both", ticks=[-0.5, 0, 0.5], pad=0.02)
+    bar.set_label("logit less its mean", fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
     return drawn
 
 
