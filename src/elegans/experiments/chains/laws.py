@@ -12,9 +12,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.chains.phases import EARLY, cell_of, counted, first, sweep_of
+from elegans.experiments.chains.phases import EARLY, cell_of, first, sweep_of
 from elegans.experiments.chains.settings import SOURCE, minimal, transformer
-from elegans.experiments.chains.tables import course, lines_of, outcomes_of, runs_of, spread, transition
+from elegans.experiments.chains.tables import counted, course, lines_of, outcomes_of, runs_of, spread, transition
 from elegans.models import MinimalAttention
 from elegans.plots import chain_laws, figure_of
 from elegans.probes import ChainLosses, Probe

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans import theory
-from elegans.analysis import wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.chains.settings import SOURCE, transformer
 from elegans.experiments.chains.tables import (
+    counted,
     course,
     encodings,
     lines_of,
@@ -213,14 +213,6 @@ def _found(rows: pd.DataFrame) -> dict[str, Any]:
             for name, own in numbers.groupby(series, sort=False)
         },
     }
-
-
-def counted(holds: pd.Series) -> dict[str, Any]:
-    """Return how many trials something holds of, with the Wilson 95% interval, and those of which it does not."""
-    low, high = wilson(int(holds.sum()), len(holds))
-    exceptions = [int(seed) for seed in holds.index[~holds.astype(bool)]]
-    interval = [round(low, 3), round(high, 3)]
-    return {"count": int(holds.sum()), "of": len(holds), "interval": interval, "exceptions": exceptions}
 
 
 INDUCTION_PHASES = Experiment(

@@ -16,7 +16,16 @@ from scipy.special import softmax
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.chains import phases
 from elegans.experiments.chains.settings import SOURCE, transformer
-from elegans.experiments.chains.tables import BEFORE, FARTHEST, outcomes_of, runs_of, sequences, spread, transition
+from elegans.experiments.chains.tables import (
+    BEFORE,
+    FARTHEST,
+    counted,
+    outcomes_of,
+    runs_of,
+    sequences,
+    spread,
+    transition,
+)
 from elegans.plots import figure_of, positional_profiles
 from elegans.sweeps import Sweep
 from elegans.training import Outcome
@@ -141,7 +150,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
         held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
         series = rows.groupby("seed")["series"].first()
         found[str(cell)] = {
-            "claims": {name: phases.counted(held[name]) for name in held},
+            "claims": {name: counted(held[name]) for name in held},
             "series": {
                 str(name): {"trials": len(own), **{quantity: spread(own[quantity]) for quantity in own}}
                 for name, own in pd.DataFrame(runs).T.groupby(series, sort=False)

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from elegans import theory
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.chains.phases import ORDER, counted, sweep_of, typical
+from elegans.experiments.chains.phases import ORDER, sweep_of, typical
 from elegans.experiments.chains.settings import SOURCE, transformer
-from elegans.experiments.chains.tables import course, lines_of, outcomes_of, spread, transition
+from elegans.experiments.chains.tables import course, lines_of, outcomes_of, summary, transition
 from elegans.plots import chain_stages, figure_of
 from elegans.probes import ChainLosses, Probe
 from elegans.sweeps import Sweep
@@ -125,19 +125,8 @@ def plot(table: pd.DataFrame) -> Figure:
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return, for each number of symbols, of how many trials each claim holds and what trials come to."""
-    return {str(series): summary(rows) for series, rows in table.groupby("series", sort=False)}
-
-
-def summary(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what the trials of one number of symbols come to."""
-    runs = {int(seed): stated(rows[rows["seed"] == seed]) for seed in rows["seed"].unique()}
-    held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
-    numbers = pd.DataFrame(runs).T.drop(columns="phases").astype(float)
     return {
-        "trials": len(runs),
-        "claims": {str(name): counted(held[name]) for name in held},
-        "phases": {str(seed): one["phases"] for seed, one in runs.items()},
-        **{str(quantity): spread(numbers[quantity]) for quantity in numbers},
+        str(series): summary(rows, stated, claims, "phases") for series, rows in table.groupby("series", sort=False)
     }
 
 

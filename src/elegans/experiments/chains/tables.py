@@ -1,5 +1,6 @@
 """What the tables of these experiments share: courses of losses and distances, and what a course comes to."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 from scipy.special import softmax
 
 from elegans import theory
-from elegans.analysis import median, median_interval
+from elegans.analysis import median, median_interval, wilson
 from elegans.tasks import MarkovChains
 from elegans.training import SGD, Adam, Outcome, Trial
 from elegans.training.outcome import FINISHED
@@ -107,6 +108,39 @@ def encodings(outcome: Outcome, moved: float) -> pd.DataFrame:
         columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": laws[place].ravel()}
         parts.append(pd.DataFrame(at | columns))
     return pd.concat(parts, ignore_index=True)
+
+
+def counted(holds: pd.Series) -> dict[str, Any]:
+    """Return how many trials something holds of, with the Wilson 95% interval, and those of which it does not."""
+    low, high = wilson(int(holds.sum()), len(holds))
+    exceptions = [int(seed) for seed in holds.index[~holds.astype(bool)]]
+    interval = [round(low, 3), round(high, 3)]
+    return {"count": int(holds.sum()), "of": len(holds), "interval": interval, "exceptions": exceptions}
+
+
+def summary(
+    rows: pd.DataFrame,
+    stated: Callable[[pd.DataFrame], dict[str, Any]],
+    claims: Callable[[dict[str, Any]], dict[str, bool]],
+    named: str,
+) -> dict[str, Any]:
+    """Return what the trials of one series come to: of how many each claim holds, and the spread of what is stated.
+
+    Args:
+        rows: a row a look, of all trials.
+        stated: from the rows of a trial to what it states: numbers, and one list of names.
+        claims: from that to whether each claim holds.
+        named: the list of names, which is given trial by trial.
+    """
+    runs = {int(seed): stated(rows[rows["seed"] == seed]) for seed in rows["seed"].unique()}
+    held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
+    numbers = pd.DataFrame(runs).T.drop(columns=named).astype(float)
+    return {
+        "trials": len(runs),
+        "claims": {str(name): counted(held[name]) for name in held},
+        named: {str(seed): one[named] for seed, one in runs.items()},
+        **{str(quantity): spread(numbers[quantity]) for quantity in numbers},
+    }
 
 
 def spread(values: Any, digits: int = 4) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from elegans import theory
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.chains.phases import counted, sweep_of
+from elegans.experiments.chains.phases import sweep_of
 from elegans.experiments.chains.settings import SOURCE, transformer
-from elegans.experiments.chains.tables import course, lines_of, outcomes_of, significant, spread, transition
+from elegans.experiments.chains.tables import course, lines_of, outcomes_of, summary, transition
 from elegans.models import AttentionOnly
 from elegans.plots import chain_stages, figure_of
 from elegans.probes import ChainLosses, Probe
@@ -152,20 +152,8 @@ def plot(table: pd.DataFrame) -> Figure:
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
     """Return, for each number of heads, of how many trials each claim holds and what trials come to."""
-    return {str(series): summary(rows) for series, rows in table.groupby("series", sort=False)}
-
-
-def summary(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what the trials with one number of heads come to."""
-    runs = {int(seed): stated(rows[rows["seed"] == seed]) for seed in rows["seed"].unique()}
-    held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
-    numbers = pd.DataFrame(runs).T.drop(columns="stages").astype(float)
     return {
-        "trials": len(runs),
-        "claims": {str(name): counted(held[name]) for name in held},
-        "stages": {str(seed): one["stages"] for seed, one in runs.items()},
-        "final_bigram_of_each": {str(seed): significant(one["final_bigram"]) for seed, one in runs.items()},
-        **{str(quantity): spread(numbers[quantity]) for quantity in numbers},
+        str(series): summary(rows, stated, claims, "stages") for series, rows in table.groupby("series", sort=False)
     }
 
 
