@@ -85,9 +85,13 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def middle(rows: pd.DataFrame) -> int:
-    """Return the trial whose final loss is the median one, of an even number of trials the smaller; ties by seed."""
-    losses = {int(seed): final_loss(rows[rows["seed"] == seed]) for seed in rows["seed"].unique()}
-    ordered = sorted(losses, key=lambda seed: (losses[seed], seed))
+    """Return which trial is shown: of those that come to trigrams, or of all where none does, the middle one.
+
+    That is the one whose final loss is the median, of an even number of trials the smaller; ties by seed.
+    """
+    runs = {int(seed): rows[rows["seed"] == seed] for seed in rows["seed"].unique()}
+    there = [seed for seed, run in runs.items() if run["phase"].iloc[-1] == STAGES[-1]]
+    ordered = sorted(there or runs, key=lambda seed: (final_loss(runs[seed]), seed))
     return ordered[(len(ordered) - 1) // 2]
 
 
