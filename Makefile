@@ -36,8 +36,8 @@ $(VENV)/.installed: pyproject.toml $(NATIVE) | $(BIN)/python
 demo: venv ## the success frontier at laptop scale: figure, table and record under results/
 	$(BIN)/elegans run success-frontier --scale laptop
 
-# One process a core; the tests of a file stay in one of them, so that what they compile is compiled once.
-PYTEST := $(BIN)/pytest --numprocesses=auto --dist=loadfile
+# One process a core, up to four (each takes a few GiB); the tests of a file stay in one of them, so that what they compile is compiled once.
+PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 test: check ## the checks and all tests but the slow ones
 	$(PYTEST) -m "not slow"
