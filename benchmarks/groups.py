@@ -83,6 +83,6 @@ def everything(name: str) -> None:
 
 
 if __name__ == "__main__":
-    import elegans.theory  # noqa: F401
+    from elegans.studies.feature_margins.theory import groups  # noqa: F401
 
     print(json.dumps(all_families()))

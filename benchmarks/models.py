@@ -11,7 +11,7 @@ import elegans as el
 from benchmarks.measure import in_turns, ratios, short, spread
 from benchmarks.peers import hinge
 from benchmarks.record import Result, Target
-from elegans.experiments.progress.configurations import configuration
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.training.engines import choose
 from elegans.training.loop import train_together
 

@@ -8,7 +8,7 @@ import elegans as el
 from benchmarks.measure import in_turns, ratios, seconds, short, spread
 from benchmarks.record import Result, Target
 from elegans.probes import FourierGap, Probe, TestError, WeightMovement
-from elegans.training import Success
+from elegans.stopping import Success
 from elegans.training.engines import choose
 from elegans.training.loop import train_together
 

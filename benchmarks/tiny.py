@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import elegans as el
-from elegans.training import Success
+from elegans.stopping import Success
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 RATES = (0.01, 0.02, 0.05, 0.1, 0.2)

@@ -10,9 +10,8 @@ import tomllib
 import pandas as pd
 import pytest
 
-from elegans.app import bench
-from elegans.cli import app, main
-from elegans.sweeps.grid import EXAMPLE
+from elegans.cli import app, bench, main
+from elegans.sweeps.sweep import EXAMPLE
 
 COMMANDS = ["list", "run", "train", "sweep", "status", "export", "doctor", "bench", "theory"]
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]

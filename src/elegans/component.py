@@ -11,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 from pydantic import (
@@ -24,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from elegans import discovery
 from elegans.errors import TrialError
 
 FOR_IDENTITY = {"for": "identity"}
@@ -92,8 +94,30 @@ class Component(BaseModel):
 
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
-        """Return every class of this family by its kind."""
+        """Return every class of this family by its kind; the files of all of them are imported."""
+        for one in discovery.below(cls.__name__):
+            import_module(one.module)
         return dict(cls._members)
+
+    @classmethod
+    def kinds(cls) -> list[str]:
+        """Return the kinds of this family, without importing the files that define them."""
+        return sorted({_kind_of(one) for one in discovery.below(cls.__name__)}.union(cls._members))
+
+    @classmethod
+    def of_kind(cls, kind: Any) -> type[Self]:
+        """Return the class of a kind, importing the file that defines it.
+
+        Raises:
+            ValueError: the kind is unknown; the nearest is suggested.
+        """
+        if kind not in cls._members:
+            for one in discovery.below(cls.__name__):
+                if _kind_of(one) == kind:
+                    import_module(one.module)
+        if kind in cls._members:
+            return cls._members[kind]
+        raise ValueError(f"unknown {family_name(cls)} {kind!r}{suggest(str(kind), cls.kinds())}")
 
     @classmethod
     def parse(cls, value: Any) -> Self:
@@ -125,23 +149,17 @@ class Component(BaseModel):
                 raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {named!r}")
             return handler(fields)
         if "kind" not in fields:
-            known = ", ".join(sorted(cls._members))
+            known = ", ".join(cls.kinds())
             raise ValueError(f"{family_name(cls)} must name its kind (one of {known}): {fields}")
         named = fields.pop("kind")
-        return cls._member(named)(**fields)
-
-    @classmethod
-    def _member(cls, kind: Any) -> type[Self]:
-        if kind in cls._members:
-            return cls._members[kind]
-        raise ValueError(f"unknown {family_name(cls)} {kind!r}{suggest(str(kind), cls._members)}")
+        return cls.of_kind(named)(**fields)
 
     @classmethod
     def _from_text(cls, text: str) -> dict[str, Any]:
         kind, colon, argument = text.partition(":")
         record: dict[str, Any] = {"kind": kind}
         if colon:
-            member = cls._member(kind)
+            member = cls.of_kind(kind)
             if member.shorthand is None:
                 raise ValueError(f"{kind!r} takes nothing after a colon: {text!r}")
             record[member.shorthand] = argument
@@ -250,6 +268,10 @@ def _is_float(annotation: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_is_float(option) for option in typing.get_args(annotation))
     return annotation is float
+
+
+def _kind_of(defined: discovery.Defined) -> str:
+    return defined.kind or kebab(defined.name)
 
 
 def kebab(name: str) -> str:

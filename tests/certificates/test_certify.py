@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from hand_made import as_float, exact_margins, inputs, outcome, parity
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import elegans as el
 from elegans.certificates.bounds import bounds

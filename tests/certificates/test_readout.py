@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from hand_made import inputs, outcome, parity
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import elegans as el
 from elegans.certificates import readout

@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hand_made import as_float, exact_margins, inputs, outcome, parity
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import elegans as el
 from elegans.certificates.network import SINGLE, Network, gamma, network_of

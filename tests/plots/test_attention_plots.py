@@ -14,17 +14,10 @@ from PIL import Image
 from scipy.special import softmax
 
 from elegans.errors import ExperimentError
-from elegans.plots import (
-    AttentionCourse,
-    attention_by_position,
-    attention_film,
-    attention_lines,
-    attention_map,
-    attention_page,
-    course_of,
-)
-from elegans.plots.attention_pictures import shown_steps
+from elegans.plots import attention_by_position, attention_lines, attention_map
 from elegans.plots.style import COLOURS, GREY
+from elegans.studies.induction_heads.animations import AttentionCourse, attention_film, attention_page, course_of
+from elegans.studies.induction_heads.plot_pictures import shown_steps
 
 TOKENS = np.array([1, 0, 2, 0, 1])
 

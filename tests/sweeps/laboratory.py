@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 import elegans as el
-from elegans.training import Success
+from elegans.stopping import Success
 from elegans.training.engines import ENGINES, Engine, Progress
 
 PROCESSES = multiprocessing.get_context("forkserver")

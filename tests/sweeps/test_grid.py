@@ -4,8 +4,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import tomli_w
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laboratory import TRIAL
 
 import elegans as el

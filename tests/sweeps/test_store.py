@@ -5,8 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from laboratory import TRIAL, process
 from pandas.testing import assert_frame_equal
 from sqlalchemy import event, insert, select, update

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import elegans as el
-from elegans.tasks import And, BooleanFunction, Majority, Or, Parity, Symmetric, Table, Threshold
+from elegans.tasks import And, BooleanFunction, Majority, Or, Parity, SymmetricFunction, TableFunction, Threshold
 
 FUNCTIONS = ["and", "or", "parity", "majority", "threshold:2", "symmetric:1101", "table:01110010", "table:01101001"]
 INPUTS = np.array(list(itertools.product((0, 1), repeat=3)))[:, ::-1]
@@ -57,8 +57,8 @@ def test_facts_agree_with_enumeration(text, p):
 
 
 def test_tables_know_when_they_are_symmetric():
-    assert np.array_equal(Table(values="01101001").by_count(3), Parity().by_count(3))
-    assert Table(values="0010").by_count(2) is None
+    assert np.array_equal(TableFunction(values="01101001").by_count(3), Parity().by_count(3))
+    assert TableFunction(values="0010").by_count(2) is None
 
 
 def test_the_bias_balances():
@@ -66,7 +66,7 @@ def test_the_bias_balances():
     assert Or().balancing_bias(2) == pytest.approx(1 - 0.5**0.5, abs=1e-15)
     assert Parity().balancing_bias(4) == Majority().balancing_bias(3) == 0.5
     with pytest.raises(el.TrialError, match="must differ on all zeros and all ones to be balanced: 'symmetric:0100'"):
-        Symmetric(values="0100").balancing_bias(3)
+        SymmetricFunction(values="0100").balancing_bias(3)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.5 ** (1 / 3), 1.0])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.experiments.progress.configurations import CONFIGURATIONS, configuration
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.training.engines import ENGINES, choose
 from elegans.training.loop import train_together
 from elegans.training.losses import Logistic, Square

@@ -3,8 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from elegans.errors import TrialError
 from elegans.training.losses import CrossEntropy, Hinge, Logistic, Margin, Square, margins, wrong

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.experiments.progress.configurations import configuration
-from elegans.models import Success
+from elegans.stopping import Success
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.training import SGD, Piecewise
 from elegans.training.engines import Engine, FusedEngine
 from elegans.training.loop import train_together

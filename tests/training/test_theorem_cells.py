@@ -6,8 +6,10 @@ from scipy import stats
 
 import elegans as el
 from elegans import random
-from elegans.training import FeatureSelection, LastIterate, OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
-from elegans.training.theorems.correlations import correlations, recovered
+from elegans.studies.pareto_frontiers.over_sparse import OverSparse, OverSparseInit
+from elegans.studies.pareto_frontiers.under_sparse import UnderSparse, UnderSparseInit
+from elegans.training import FeatureSelection, LastIterate
+from elegans.training.layerwise.correlations import correlations, recovered
 
 ONCE = el.Success(stop=False, every=2**31, error=0, examples=4000)
 RECOVERED = [

@@ -11,21 +11,12 @@ from scipy import stats
 import elegans as el
 from elegans import theory
 from elegans.errors import EngineError, TrialError
-from elegans.training import (
-    Constructed,
-    FeatureSelection,
-    LastIterate,
-    LinearProgram,
-    OverSparse,
-    OverSparseInit,
-    Ridge,
-    UnderSparse,
-    UnderSparseInit,
-)
-from elegans.training.engines import ENGINES, choose
-from elegans.training.engines import layerwise as engine_module
-from elegans.training.theorems import correlations as correlations_module
-from elegans.training.theorems.correlations import correlations, patterns
+from elegans.studies.pareto_frontiers.over_sparse import OverSparse, OverSparseInit
+from elegans.studies.pareto_frontiers.under_sparse import UnderSparse, UnderSparseInit
+from elegans.training import Constructed, FeatureSelection, LastIterate, LinearProgram, Ridge
+from elegans.training.engines import ENGINES, choose, layerwise as engine_module
+from elegans.training.layerwise import correlations as correlations_module
+from elegans.training.layerwise.correlations import correlations, patterns
 
 ONCE = el.Success(stop=False, every=2**31, error=0, examples=4000)
 OVER = el.Trial(

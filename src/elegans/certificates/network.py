@@ -147,6 +147,11 @@ def network_of(source: Outcome | Mapping[str, Any]) -> Network:
     if isinstance(source, Outcome):
         if type(source.trial.model) is not MLP:
             raise CertificateError(f"a certificate must be of a two-layer mlp: model={source.trial.model.kind!r}")
+        if source.trial.model.outputs(source.trial.task) > 1:
+            raise CertificateError(
+                "a certificate must be of a network with one output (feature_margins.certify takes others): "
+                f"outputs={source.trial.model.outputs(source.trial.task)}"
+            )
         if not source.trial.model.is_plain:
             raise CertificateError(f"a certificate must be of relu neurons, with both biases: {source.trial.model!r}")
         parameters = source.parameters

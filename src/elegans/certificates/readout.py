@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from elegans import random
-from elegans.certificates.certify import hidden_support
+from elegans.certificates.certification import hidden_support
 from elegans.certificates.network import SINGLE, Network, network_of
-from elegans.certificates.spectrum import LARGEST_N, output_table
+from elegans.certificates.spectra import LARGEST_N, output_table
 from elegans.errors import CertificateError
 from elegans.tasks import SparseParity
 from elegans.training.outcome import Outcome

@@ -152,8 +152,8 @@ def run(
     What else `elegans list` names of an experiment is an option too: --group S4 for group-margins.
     """
     _load(imports)
-    from elegans.app.progress import SweepView
     from elegans.cli.options import own_options
+    from elegans.cli.progress import SweepView
     from elegans.experiments import draw_experiment, find, run_experiment
 
     command = shlex.join(["elegans", *context.obj])
@@ -187,7 +187,7 @@ def run(
 
 def _ended(progress: Any) -> int:
     """Say in the last line what a run came to, and return its exit code."""
-    from elegans.app.progress import ending
+    from elegans.cli.progress import ending
 
     _say(ending(progress))
     return Exit.SOME_FAILED if progress.failed else Exit.WELL
@@ -271,7 +271,7 @@ def train(
 
 def _train(trial: Any, probes: list[str], engine: str) -> int:
     """Train a trial in sight of the user and say how it ended."""
-    from elegans.app.curve import CurveView, ending
+    from elegans.cli.curve import CurveView, ending
     from elegans.probes import Probe, TestError, TrainError
     from elegans.training import train as train_one
 
@@ -307,16 +307,15 @@ def sweep(
 ) -> int:
     """Run a grid of your own. Run it again to go on where it was left."""
     if example:
-        from elegans.sweeps.grid import EXAMPLE
+        from elegans.sweeps.sweep import EXAMPLE
 
         _say(EXAMPLE.rstrip("\n"))
         return Exit.WELL
     if file is None:
         raise typer.BadParameter("a sweep needs its FILE: see `elegans sweep --example`")
     _load(imports)
-    from elegans.app.progress import SweepView
-    from elegans.sweeps import Sweep
-    from elegans.sweeps import run as run_sweep
+    from elegans.cli.progress import SweepView
+    from elegans.sweeps import Sweep, run as run_sweep
 
     swept = Sweep.from_toml(file)
     kept = store or swept.store or f"{file.stem}.db"
@@ -364,7 +363,7 @@ def doctor() -> int:
 
     Versions, cores, the instruction set chosen, and which engines work here and why others do not.
     """
-    from elegans.app.doctor import examine
+    from elegans.cli.doctor import examine
 
     for section, facts in examine().items():
         _say(section)
@@ -381,7 +380,7 @@ def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
     """
     import json
 
-    from elegans.app.bench import heading, report, row
+    from elegans.cli.bench import heading, report, row
 
     if as_json:
         _say(json.dumps(report()))

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from elegans import theory
+from elegans.calculators.catalogue import Calculator
 from elegans.cli.options import literal
 from elegans.component import suggest
 from elegans.errors import TheoryError
-from elegans.theory import Calculator
 
 _PLAIN = (int, float, str, bool, Fraction)
 """What a value that was typed may become."""

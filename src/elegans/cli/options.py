@@ -24,7 +24,7 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
     from elegans.training import Trial
 
     task = record["task"]["kind"]
-    fields = Task.members()[task].model_fields if task in Task.members() else None
+    fields = Task.of_kind(task).model_fields if task in Task.kinds() else None
     for name, value in pairs(extra):
         if fields is not None and name not in fields:
             known = [*options, *(f"--{field.replace('_', '-')}" for field in fields)]
@@ -59,9 +59,10 @@ def own_options(experiment: Any, extra: Sequence[str], options: Sequence[str]) -
 
 def is_learner(kind: str) -> bool:
     """Return whether a kind of model is no network, and so has no training."""
-    from elegans.models import Learner, Model
+    from elegans.learners.base import Learner
+    from elegans.models import Model
 
-    return issubclass(Model.members().get(kind, Model), Learner)
+    return kind in Model.kinds() and issubclass(Model.of_kind(kind), Learner)
 
 
 def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import cells, grokking_delay, median, median_interval
-from elegans.analysis.cells import STATISTICS
+from elegans.analysis.aggregation import STATISTICS
 from elegans.training.outcome import FINISHED
 
 

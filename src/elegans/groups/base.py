@@ -112,7 +112,7 @@ class Group(Component, family=True):
             GroupError: this is no group's table; the message names the elements at which it fails.
         """
         names = None if names is None else tuple(map(str, names))
-        return cls._member("table")(rows=table, names=names, title=title)
+        return cls.of_kind("table")(rows=table, names=names, title=title)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Group":

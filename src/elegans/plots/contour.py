@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import Contour, cells
-from elegans.analysis.cells import STATISTICS
+from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
 from elegans.plots.figures import figure_of
 from elegans.plots.frontier import Grid, checked, layout, matches, success_frontier

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from elegans.analysis import cells, wilson
-from elegans.analysis.cells import STATISTICS
+from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
 from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, name_of, short
 

@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
-from elegans import theory
+from elegans.boolean.gaps import relaxed_gap, strict_gap
+from elegans.boolean.neurons import LARGEST_ENUMERATED, SineWave, neuron_correlations, sample_correlations
 from elegans.component import Later
 from elegans.models import Activation, Model, PolyNet, Power, Sinusoid
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
-from elegans.theory.progress.activation_spectra import LARGEST_ENUMERATED
 
 ROUNDING = 1e-12
 """Gaps that are 0 come out as large as this where a closed form rounds."""
@@ -60,8 +60,8 @@ class FourierGap(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``relaxed`` and ``strict`` (the largest over neurons) and ``positive`` (share of strict gaps > 0)."""
         gradients = self.correlations(snapshot)
-        relaxed = theory.relaxed_gap(gradients, snapshot.hidden)
-        strict = theory.strict_gap(gradients, snapshot.hidden)
+        relaxed = relaxed_gap(gradients, snapshot.hidden)
+        strict = strict_gap(gradients, snapshot.hidden)
         return {
             "relaxed": float(relaxed.max()),
             "strict": float(strict.max()),
@@ -76,10 +76,10 @@ class FourierGap(Probe):
         if self.estimator == "sample":
             x, y = snapshot.remember(f"test:{self.examples}", lambda: snapshot.examples("test", self.examples))
             response = activation.derivative if activation else _other_factors
-            return theory.sample_correlations(response, weight, bias, x, y)
+            return sample_correlations(response, weight, bias, x, y)
         assert activation is not None
         form = activation.derivative if self.estimator == "exact" else _closed_form(activation)
-        return theory.neuron_correlations(form, weight, bias, snapshot.hidden)
+        return neuron_correlations(form, weight, bias, snapshot.hidden)
 
 
 def _activation(model: Model) -> Activation | None:
@@ -101,7 +101,7 @@ def _closed_form(activation: Activation) -> Any:
     if isinstance(activation, Power):
         return activation.degree
     assert isinstance(activation, Sinusoid)
-    return theory.Sinusoid(activation.frequency, activation.phase)
+    return SineWave(activation.frequency, activation.phase)
 
 
 def _described(model: Model) -> str:

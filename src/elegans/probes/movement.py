@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from elegans.models import Learner, Model
+from elegans.learners.base import Learner
+from elegans.models import Model
 from elegans.probes.base import Probe, Snapshot
 from elegans.tasks import Task
 

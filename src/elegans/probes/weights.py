@@ -7,7 +7,8 @@ from pydantic import Field
 
 from elegans import random
 from elegans.component import Later
-from elegans.models import MLP, Learner, Model
+from elegans.learners.base import Learner
+from elegans.models import MLP, Model
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task

@@ -1,9 +1,5 @@
 """Many trials: grids, the store of their outcomes, and the runner that trains what is missing."""
 
-from elegans.sweeps.grid import EXAMPLE, Sweep, grid
-from elegans.sweeps.progress import Progress
-from elegans.sweeps.runner import Interrupted, run
-from elegans.sweeps.status import RunStatus, Status
-from elegans.sweeps.store import Store
+import lazy_loader
 
-__all__ = ["EXAMPLE", "Interrupted", "Progress", "RunStatus", "Status", "Store", "Sweep", "grid", "run"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,10 +16,10 @@ from elegans.errors import StoreError
 from elegans.probes import Probe
 from elegans.sweeps import liveness
 from elegans.sweeps.frames import columns_of
-from elegans.sweeps.grid import Sweep
 from elegans.sweeps.measures import pack_measures, read_measures
 from elegans.sweeps.reading import MEASURES, Survey, cell_numbers, signed, survey
 from elegans.sweeps.schema import CELLS, DETAILS, RUNS, TRIALS
+from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import FINISHED, Outcome
 from elegans.training.trial import Trial
 

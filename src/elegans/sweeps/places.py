@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from elegans.sweeps.grid import Seeds, Sweep
+from elegans.sweeps.sweep import Seeds, Sweep
 
 _Lookup = tuple[np.ndarray, np.ndarray]
 """Seeds in increasing order, and the place of each of them in the order that was given."""

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, LargeBinary, RowMapping, Select, String, case
 from elegans.component import suggest
 from elegans.errors import StoreError
 from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, median, numbers, read_columns, whole_numbers
-from elegans.sweeps.grid import Sweep
 from elegans.sweeps.measures import read_measures
 from elegans.sweeps.places import Places
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
+from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import FINISHED, Curve, Outcome, State
 from elegans.training.trial import Trial
 

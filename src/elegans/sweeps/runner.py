@@ -17,11 +17,11 @@ from elegans.errors import StoreError, SweepError, TrialError
 from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.crew import Crew
-from elegans.sweeps.grid import Sweep
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress
 from elegans.sweeps.reading import STATES, Survey
 from elegans.sweeps.store import Store
+from elegans.sweeps.sweep import Sweep
 from elegans.training.engines import Engine, choose
 from elegans.training.outcome import Outcome
 

@@ -16,9 +16,9 @@ from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading
 from elegans.sweeps.claims import Run
 from elegans.sweeps.frames import Filter
-from elegans.sweeps.grid import Sweep
 from elegans.sweeps.schema import CELLS, TRIALS, in_memory, open_engine, translated
 from elegans.sweeps.status import Status, read_status
+from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 

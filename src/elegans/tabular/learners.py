@@ -8,7 +8,9 @@ from pydantic import Field, SerializeAsAny
 
 from elegans import random
 from elegans.errors import TrialError
-from elegans.models import Course, Init, Learner, Lesson, Model, SparseInit, Success
+from elegans.learners.base import Course, Learner, Lesson
+from elegans.models import Init, Model, SparseInit
+from elegans.stopping import Success
 from elegans.tabular.table import Table
 from elegans.tasks import Regime, Sample, Task
 

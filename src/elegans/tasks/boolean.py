@@ -200,7 +200,7 @@ def _numbers(values: str, size: int, s: int) -> Float32[np.ndarray, " values"]:
     return np.array([int(value) for value in values], np.float32)
 
 
-class Symmetric(BooleanFunction):
+class SymmetricFunction(BooleanFunction, kind="symmetric"):
     """Any function of the number of ones: ``symmetric:0110`` is 1 where one or two of three bits are 1.
 
     Args:
@@ -215,7 +215,7 @@ class Symmetric(BooleanFunction):
         return _numbers(self.values, s + 1, s)
 
 
-class Table(BooleanFunction):
+class TableFunction(BooleanFunction, kind="table"):
     """Any function of a few bits: ``table:0110`` is the parity of two.
 
     Args:

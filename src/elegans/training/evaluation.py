@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
-from elegans.models import Success
+from elegans.stopping import Success
 
 Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
 """Returns which of the examples with the given indices each network gets wrong."""

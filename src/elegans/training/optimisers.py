@@ -9,7 +9,8 @@ from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny
 
 from elegans.component import Component, Later, suggest
-from elegans.models import Model, Success
+from elegans.models import Model
+from elegans.stopping import Success
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
 from elegans.training.penalties import Penalty

@@ -12,7 +12,9 @@ from pydantic import Field, SerializeAsAny, model_validator
 from elegans import random
 from elegans.component import FOR_IDENTITY, Component, Later
 from elegans.errors import TrialError
-from elegans.models import Learner, Model, Success
+from elegans.learners.base import Learner
+from elegans.models import Model
+from elegans.stopping import Success
 from elegans.tasks import Regime, Task
 from elegans.training.optimisers import Training
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, UInt32
 
-from elegans.models import Success
 from elegans.probes import Probe
+from elegans.stopping import Success
 from elegans.training.trial import Trial
 
 

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Float32, UInt32
 from elegans.models import MLP
 from elegans.tasks import Sample, SparseParity
 from elegans.training.engines.single import OneByOne, Single
-from elegans.training.theorems.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
-from elegans.training.theorems.layerwise import Layerwise
-from elegans.training.theorems.readouts import Construction, Features, FreshDescent, LastIterate, Solver
+from elegans.training.layerwise.base import Layerwise
+from elegans.training.layerwise.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
+from elegans.training.layerwise.readouts import Construction, Features, FreshDescent, LastIterate, Solver
 from elegans.training.trial import Trial
 
 WITHOUT_SAMPLE = 4096

@@ -5,8 +5,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from jaxtyping import Bool, Float32, UInt32
 
-from elegans.models import Course, Learner, Lesson
-from elegans.tabular import learners as _learners  # noqa: F401 (so that trials of tables are known wherever trials are)
+from elegans.learners.base import Course, Learner, Lesson
 from elegans.training.engines.single import OneByOne, Single
 from elegans.training.trial import Trial
 

@@ -103,7 +103,7 @@ class NativeEngine(OneByOne):
     def unavailable(self) -> str | None:
         """Return why the native module could not be loaded, or None."""
         try:
-            from elegans import _native  # noqa: F401
+            from elegans import _native  # noqa: F401 (whether it loads)
         except ImportError as error:
             return f"its native module does not load: {error}"
         return None

@@ -1,0 +1,26 @@
+from .aggregation import cells as cells
+from .contours import crossings as crossings
+from .grokking import Grokking as Grokking, grokking_delay as grokking_delay, grokking_delays as grokking_delays
+from .intervals import (
+    bootstrap_interval as bootstrap_interval,
+    median as median,
+    median_interval as median_interval,
+    quantile as quantile,
+    rank_correlation as rank_correlation,
+    rank_correlation_interval as rank_correlation_interval,
+    wilson as wilson,
+)
+from .monotone import monotonicity as monotonicity
+from .prediction import predictions as predictions
+from .scaling import (
+    Elbow as Elbow,
+    Scaling as Scaling,
+    elbow as elbow,
+    local_exponents as local_exponents,
+    scaling_exponent as scaling_exponent,
+)
+from .sequential import SequentialTest as SequentialTest
+from .survival import Survival as Survival, kaplan_meier as kaplan_meier
+from .thresholds import Growth as Growth, growth as growth, threshold as threshold, threshold_draws as threshold_draws
+from .trace import Contour as Contour, trace_frontier as trace_frontier
+from .variance import Components as Components, components as components

@@ -1,0 +1,71 @@
+"""Whether success never falls as something grows: tests of every pair, with the error rate of all of them held."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis.aggregation import STATISTICS
+from elegans.errors import ExperimentError
+
+
+def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 0.05) -> pd.DataFrame:
+    """Test in every column of a grid whether success falls anywhere as ``over`` grows.
+
+    Each pair of cells that differ in ``over`` alone is tested by Fisher's exact test, one-sided, against the
+    hypothesis that the larger one succeeds at least as often. Holm's step-down adjustment over all pairs of the whole
+    table holds the probability of any false rejection at ``alpha`` at the most, however the tests depend on each
+    other. That nothing is rejected does not prove that success is monotone: see ``trials``.
+
+    Args:
+        table: a row a cell, as ``elegans.analysis.cells`` returns it.
+        over: the column along which success should not fall.
+        alpha: the familywise error rate, between 0 and 1.
+
+    Returns:
+        A row a pair, the strongest evidence first: what the pair has in common; ``smaller`` and ``larger`` (values of
+        ``over``), ``trials_smaller``, ``solved_smaller``, ``trials_larger``, ``solved_larger``; ``p``, ``p_adjusted``
+        and ``falls`` (whether monotonicity is rejected there).
+
+    Raises:
+        ExperimentError: a column is missing.
+        ValueError: ``alpha`` is no probability.
+
+    Source: Fisher's exact test by the hypergeometric law; Holm, "A simple sequentially rejective multiple test
+    procedure" (1979).
+    """
+    from scipy.stats import hypergeom
+    from statsmodels.stats.multitest import multipletests
+
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1: alpha={alpha}")
+    for name in (over, "solved", "trials"):
+        if name not in table:
+            raise ExperimentError(f"a test of monotonicity must have a column {name!r}: {', '.join(map(str, table))}")
+    pairs = _pairs(table[table["trials"] > 0], over)
+    solved, trials, others, more = (
+        pairs[f"{what}_{which}"].to_numpy(int) for which in ("larger", "smaller") for what in ("solved", "trials")
+    )
+    pairs["p"] = np.minimum(hypergeom.cdf(solved, trials + more, solved + others, trials), 1) if len(pairs) else []
+    adjusted = multipletests(pairs["p"], alpha, method="holm") if len(pairs) else ([], [])
+    pairs["p_adjusted"], pairs["falls"] = adjusted[1], np.asarray(adjusted[0], bool)
+    return pairs.sort_values("p", kind="stable", ignore_index=True)
+
+
+def _pairs(table: pd.DataFrame, over: str) -> pd.DataFrame:
+    """Return every pair of cells that differ in one column alone."""
+    common = [str(name) for name in table if name not in (over, *STATISTICS)]
+    groups = table.groupby(common, dropna=False, sort=False) if common else [((), table)]
+    rows: list[dict[str, Any]] = []
+    for values, cells in groups:
+        ordered = cells.sort_values(over, kind="stable")[[over, "trials", "solved"]].itertuples(index=False)
+        for (smaller, *first), (larger, *second) in combinations(ordered, 2):
+            counts = [*first, *second]
+            rows.append(dict(zip(common, values, strict=True)) | _pair(smaller, larger, counts))
+    return pd.DataFrame(rows, columns=[*common, *_pair(0, 0, [0] * 4)])
+
+
+def _pair(smaller: Any, larger: Any, counts: list[int]) -> dict[str, Any]:
+    names = ("trials_smaller", "solved_smaller", "trials_larger", "solved_larger")
+    return {"smaller": smaller, "larger": larger, **dict(zip(names, counts, strict=True))}

@@ -1,0 +1,1 @@
+"""Fourier analysis of Boolean functions and of neurons on signs, which many studies use."""

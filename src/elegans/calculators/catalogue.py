@@ -1,0 +1,55 @@
+"""The list of all calculators, read from their docstrings without importing them."""
+
+import ast
+import re
+from typing import NamedTuple
+
+from elegans import discovery
+
+
+class Calculator(NamedTuple):
+    """One calculator's entry in the catalogue.
+
+    Args:
+        name: the function's name in ``elegans.theory``.
+        study: the study that it belongs to, or ``boolean`` where several use it.
+        signature: its arguments.
+        summary: the first line of its docstring.
+        formula: the formula, in one line.
+        source: the theorem or lemma that it comes from.
+    """
+
+    name: str
+    study: str
+    signature: str
+    summary: str
+    formula: str
+    source: str
+
+
+def catalogue() -> list[Calculator]:
+    """Return every calculator with its formula and its source, by name."""
+    found = []
+    for module, path in discovery.calculator_modules():
+        parts = module.split(".")
+        study = parts[parts.index("theory") - 1] if "theory" in parts else "boolean"
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                found += _entry(node, study)
+    return sorted(found)
+
+
+def _entry(node: ast.FunctionDef, study: str) -> list[Calculator]:
+    """Return the entry of a function whose docstring has a formula and a source."""
+    text = ast.get_docstring(node) or ""
+    formula, source = _paragraph(text, "Formula"), _paragraph(text, "Source")
+    if formula is None or source is None:
+        return []
+    arguments = ", ".join(one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
+    return [Calculator(node.name, study, f"({arguments})", text.splitlines()[0], formula, source)]
+
+
+def _paragraph(text: str, title: str) -> str | None:
+    """Return the text after a title, up to the next title or empty line, as one line."""
+    found = re.search(rf"^{title}: (.*?)(?=\n\w+: |\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else None

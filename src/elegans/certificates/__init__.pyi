@@ -1,0 +1,3 @@
+from .certification import Certificate as Certificate, certify as certify
+from .readout import ReadOut as ReadOut, read_out as read_out
+from .spectra import Spectrum as Spectrum, spectrum as spectrum

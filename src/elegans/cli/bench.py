@@ -1,0 +1,184 @@
+"""How fast this machine trains: steps a second of each engine, beside the measured multiply-add peak."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from elegans.cli.doctor import cores, instruction_sets
+from elegans.models import MLP
+from elegans.stopping import Success
+from elegans.tasks import Sample, SparseParity
+from elegans.training import SGD, Trial
+from elegans.training.engines import ENGINES, Engine
+
+WIDTHS = (10, 100, 1000, 10_000)
+INPUTS, SUPPORT, SAMPLE, BATCH = 50, 3, 1000, 32
+SECONDS = 1.0
+"""How long each engine is measured at each width."""
+TRIAL_STEPS = 20_000
+"""How many steps make the trial that trials a second are counted in."""
+JAX_NETWORKS = 32
+"""How many networks the general engine trains side by side on the CPU."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast one engine trains networks of one width with the whole machine at work.
+
+    Args:
+        engine: the engine's name.
+        device: ``cpu``, or the name of an accelerator.
+        width: hidden neurons a network.
+        networks: how many networks were trained at once.
+        steps_per_second: steps of all networks together.
+        trials_per_second: the same in trials of 20 000 steps.
+        gflops: 4 x batch x n x width operations a step, the usual count for both passes, in 10^9 a second. The
+            fused engine adds up signs with fewer operations than that, and can exceed the machine's peak.
+    """
+
+    engine: str
+    device: str
+    width: int
+    networks: int
+    steps_per_second: float
+    trials_per_second: float
+    gflops: float
+
+
+def trial(width: int, seed: int = 0) -> Trial:
+    """Return a trial whose steps all cost the full price.
+
+    The fused engine leaves out the backward pass of examples that cost nothing, which makes a network
+    that has learned its sample cheaper. With this learning rate none gets there.
+    """
+    return Trial(
+        task=SparseParity(n=INPUTS, k=SUPPORT),
+        regime=Sample(SAMPLE),
+        model=MLP(width=width),
+        training=SGD(
+            learning_rate=1e-5, weight_decay=0.01, batch_size=BATCH, steps=10**6, success=Success(every=10**6)
+        ),
+        seed=seed,
+    )
+
+
+def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) -> float:
+    """Return how many steps a second one call after another takes, all networks together.
+
+    Args:
+        engine: what advances the networks.
+        trials: trials that it can train side by side.
+        seconds: how long to measure, after a first call that is not counted.
+    """
+    state = engine.advance(engine.init(trials), 16)
+    stride, taken, spent = 1, 0, 0.0
+    while spent < seconds:
+        begun = time.perf_counter()
+        state = engine.advance(state, stride)
+        last = time.perf_counter() - begun
+        taken, spent = taken + stride, spent + last
+        if last < seconds / 16:
+            stride *= 2
+    return taken * len(trials) / spent
+
+
+def together(work: Callable[[int], float], threads: int) -> float:
+    """Return the sum of what ``work(0)``, ``work(1)``, … return when they run at once, one a thread."""
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads)))
+
+
+def peak(seconds: float = 0.5) -> float | None:
+    """Return the measured float32 multiply-add peak in GFLOP/s with all cores busy; None without native code.
+
+    Args:
+        seconds: how long to measure.
+    """
+    try:
+        from elegans import _native
+    except ImportError:
+        return None
+    return together(lambda _: float(_native.fma_peak(seconds)), cores())
+
+
+def rates(seconds: float) -> Iterator[Rate]:
+    """Measure every engine that works here at every width, and the accelerator that JAX sees first.
+
+    Args:
+        seconds: how long to measure each.
+    """
+    for width in WIDTHS:
+        if ENGINES["fused"].unavailable() is None:
+            yield _fused(width, seconds)
+        if ENGINES["jax"].unavailable() is None:
+            yield from _jax(width, seconds)
+
+
+def report(seen: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
+    """Measure everything and return one record of plain values.
+
+    Args:
+        seen: called with each rate as it is known.
+    """
+    rows, highest = [], peak()
+    for rate in rates(SECONDS):
+        seen(rate)
+        share = rate.gflops / highest if highest and rate.device == "cpu" else None
+        rows.append({**asdict(rate), "share_of_peak": share})
+    return {
+        "cores": cores(),
+        "instruction_set": instruction_sets()[0],
+        "peak_gflops": highest,
+        "n": INPUTS,
+        "sample_size": SAMPLE,
+        "batch_size": BATCH,
+        "trial_steps": TRIAL_STEPS,
+        "rates": rows,
+    }
+
+
+def heading() -> str:
+    """Return what is measured, and the heads of the columns that ``row`` fills."""
+    return (
+        f"n={INPUTS}, sample {SAMPLE}, batch {BATCH}; a trial is {TRIAL_STEPS} steps; {cores()} cores at work\n"
+        f"{'engine':8}{'device':24}{'width':>7}{'networks':>10}{'trials/s':>12}{'steps/s':>12}{'GFLOP/s':>10}"
+    )
+
+
+def row(rate: Rate) -> str:
+    """Return one rate as a row under ``heading``."""
+    return (
+        f"{rate.engine:8}{rate.device:24}{rate.width:>7}{rate.networks:>10}{rate.trials_per_second:>12.3g}"
+        f"{rate.steps_per_second:>12.0f}{rate.gflops:>10.1f}"
+    )
+
+
+def _fused(width: int, seconds: float) -> Rate:
+    engine, threads = ENGINES["fused"], cores()
+    measured = together(lambda seed: steps_per_second(engine, [trial(width, seed=seed)], seconds), threads)
+    return _rate("fused", "cpu", width, threads, measured)
+
+
+def _jax(width: int, seconds: float) -> Iterator[Rate]:
+    import jax
+
+    engine = ENGINES["jax"]
+    places: list[tuple[str, int, AbstractContextManager[Any]]] = [("cpu", JAX_NETWORKS, nullcontext())]
+    accelerators = [device for device in jax.devices() if device.platform != "cpu"]
+    if accelerators:
+        # On an accelerator networks are batched until it has enough to do, or 200 MB of weights.
+        many = max(JAX_NETWORKS, min(1024, 2**20 // width))
+        places = [("cpu", JAX_NETWORKS, jax.default_device(jax.devices("cpu")[0]))]
+        places.append((accelerators[0].device_kind, many, jax.default_device(accelerators[0])))
+    for device, networks, place in places:
+        with place:
+            measured = steps_per_second(engine, [trial(width, seed=seed) for seed in range(networks)], seconds)
+        yield _rate("jax", device, width, networks, measured)
+
+
+def _rate(engine: str, device: str, width: int, networks: int, measured: float) -> Rate:
+    gflops = 4 * BATCH * INPUTS * width * measured / 1e9
+    return Rate(engine, device, width, networks, measured, measured / TRIAL_STEPS, gflops)

@@ -1,0 +1,85 @@
+"""One trial while it learns: a live chart on a terminal, a line every few seconds elsewhere."""
+
+import math
+import time
+
+from rich.console import Console, Group
+from rich.text import Text
+
+from elegans.cli.live import LiveView
+from elegans.training import Outcome, Trial
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+PLAIN_EVERY = 2.0
+"""Seconds between lines where there is no terminal."""
+COLUMNS, ROWS = 64, 6
+
+
+class CurveView(LiveView):
+    """Shows a trial's errors and loss as it trains; give it to ``train`` as ``watch``.
+
+    Args:
+        console: where to write.
+        trial: the trial that is going to be trained.
+    """
+
+    def __init__(self, console: Console, trial: Trial) -> None:
+        super().__init__(console)
+        self.steps = trial.steps
+        self.shown_at = -math.inf
+
+    @staticmethod
+    def period(trial: Trial) -> int:
+        """Return how many steps lie between two looks at the errors: at the trial's checks, 200 at the most."""
+        every = trial.success.every
+        return every * max(1, -(-trial.steps // (200 * every)))
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Show the outcome so far where its errors were just measured, unless the last was a moment ago."""
+        now = time.monotonic()
+        measured_now = outcome.measures["test-error"]["step"][-1] == outcome.curve.step[-1]
+        if not measured_now or now - self.shown_at < (0.1 if self.live else PLAIN_EVERY):
+            return
+        self.shown_at = now
+        if self.live:
+            self.live.update(Group(Text(chart(outcome)), Text(summary(outcome, self.steps))), refresh=True)
+        else:
+            self.console.print(summary(outcome, self.steps), markup=False, highlight=False, soft_wrap=True)
+
+
+def summary(outcome: Outcome, steps: int) -> str:
+    """Return where a trial stands, as one line."""
+    parts = [f"step {outcome.curve.step[-1]} of {steps}"]
+    for kind, name in (("test-error", "test error"), ("train-error", "train error")):
+        if kind in outcome.measures:
+            parts.append(f"{name} {outcome.measures[kind]['error'][-1]:.1%}")
+    parts.append(f"minibatch loss {outcome.curve.loss[-1]:.4g}")
+    return ", ".join(parts)
+
+
+def ending(outcome: Outcome) -> str:
+    """Return how a trial ended, as one line."""
+    if outcome.state == "diverged":
+        return f"diverged at step {outcome.steps}: the outputs are no longer finite"
+    unsolved = f"{outcome.state} after {outcome.steps} steps"
+    head = f"solved at step {outcome.solved_at}" if outcome.solved else unsolved
+    errors = {"test error": outcome.test_error, "train error": outcome.train_error}
+    parts = [f"{name} {error:.1%}" for name, error in errors.items() if error is not None]
+    return ", ".join([head, *parts, f"{outcome.seconds:.1f} s on the {outcome.engine} engine"])
+
+
+def chart(outcome: Outcome, columns: int = COLUMNS, rows: int = ROWS) -> str:
+    """Return the test error over the steps so far, drawn with block characters; the top line is 50%."""
+    taken = outcome.measures["test-error"]
+    steps, errors = taken["step"], taken["error"]
+    places = [round(column * steps[-1] / max(1, columns - 1)) for column in range(columns)]
+    heights, measurement = [], 0
+    for place in places:
+        while measurement + 1 < len(steps) and steps[measurement + 1] <= place:
+            measurement += 1
+        heights.append(round(min(errors[measurement], 0.5) / 0.5 * 8 * rows))
+    lines = []
+    for row in reversed(range(rows)):
+        label = {rows - 1: "50% ", 0: " 0% "}.get(row, "    ")
+        lines.append(label + "│" + "".join(BLOCKS[min(8, max(0, height - 8 * row))] for height in heights))
+    return "\n".join([*lines, f"    └ test error, steps 0 to {steps[-1]}"])

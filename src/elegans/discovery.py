@@ -1,0 +1,137 @@
+"""What the package and its studies hold, read from their source text: nothing is imported until it is used.
+
+A *study* is a folder below ``elegans.studies``, or a package of another distribution that names itself under the entry
+point group ``elegans.studies``. Components are found by their kind, experiments and calculators by their name.
+"""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_ROOT = Path(__file__).parent
+_CLASS = re.compile(r"^class (\w+)(?:\(([^)]*)\))?", re.MULTILINE)
+_PUBLIC = re.compile(r"^(?:class|def) ([A-Za-z]\w*)", re.MULTILINE)
+_KIND = re.compile(r'\bkind="([^"]+)"')
+
+
+class Study(NamedTuple):
+    """A published work and the package that holds all of its code.
+
+    Args:
+        name: the package's last name: ``pareto_frontiers``.
+        package: the package's full name.
+        folder: where its files lie.
+    """
+
+    name: str
+    package: str
+    folder: Path
+
+    def modules(self) -> Iterator[tuple[str, Path]]:
+        """Yield the full name and the file of each of its modules."""
+        return _modules(self.package, self.folder)
+
+    def title(self) -> str:
+        """Return the first line of the package's docstring."""
+        text = (self.folder / "__init__.py").read_text()
+        return (ast.get_docstring(ast.parse(text)) or self.name).splitlines()[0]
+
+
+class Defined(NamedTuple):
+    """A class, known from its statement.
+
+    Args:
+        module: where it is defined.
+        name: the class's name.
+        bases: the names of its bases.
+        kind: the kind that its statement gives it, if any.
+    """
+
+    module: str
+    name: str
+    bases: tuple[str, ...]
+    kind: str | None
+
+
+@cache
+def studies() -> dict[str, Study]:
+    """Return every study by its name."""
+    folders = sorted(path.parent for path in (_ROOT / "studies").glob("*/__init__.py"))
+    found = {folder.name: Study(folder.name, f"elegans.studies.{folder.name}", folder) for folder in folders}
+    for point in entry_points(group="elegans.studies"):
+        spec = find_spec(point.value)
+        if spec is not None and spec.submodule_search_locations:
+            found[point.name] = Study(point.name, point.value, Path(spec.submodule_search_locations[0]))
+    return found
+
+
+@cache
+def classes() -> tuple[Defined, ...]:
+    """Return all classes of the package and of all studies."""
+    found = []
+    for module, path in _all_modules():
+        for name, inside in _CLASS.findall(path.read_text()):
+            kind = _KIND.search(inside)
+            bases = tuple(base.strip().rpartition(".")[2] for base in inside.split(",") if "=" not in base)
+            found.append(Defined(module, name, bases, kind[1] if kind else None))
+    return tuple(found)
+
+
+def below(base: str) -> list[Defined]:
+    """Return the classes that inherit from a class of a given name, at any distance."""
+    names, known = {base}, list(classes())
+    while True:
+        more = {one.name for one in known if names.intersection(one.bases)} - names
+        if not more:
+            return [one for one in known if one.name in names and one.name != base]
+        names |= more
+
+
+@cache
+def homes() -> dict[str, str]:
+    """Return the module of each public class of the studies, by name."""
+    own = {module for study in studies().values() for module, _ in study.modules()}
+    return {one.name: one.module for one in classes() if one.module in own and not one.name.startswith("_")}
+
+
+@cache
+def calculator_homes() -> dict[str, str]:
+    """Return the module of each public name of the studies' ``theory`` folders and of ``elegans.boolean``."""
+    found = {}
+    for module, path in calculator_modules():
+        for name in _PUBLIC.findall(path.read_text()):
+            found[name] = module
+    return found
+
+
+def calculator_modules() -> Iterator[tuple[str, Path]]:
+    """Yield the modules that hold calculators: those of ``elegans.boolean`` and of the studies' ``theory`` folders."""
+    yield from _modules("elegans.boolean", _ROOT / "boolean")
+    for study in studies().values():
+        yield from _modules(f"{study.package}.theory", study.folder / "theory")
+
+
+def load(module: str, name: str) -> Any:
+    """Import a module and return what it calls by a name."""
+    return getattr(importlib.import_module(module), name)
+
+
+def _all_modules() -> Iterator[tuple[str, Path]]:
+    for module, path in _modules("elegans", _ROOT):
+        if not module.startswith("elegans.studies."):
+            yield module, path
+    for study in studies().values():
+        yield from study.modules()
+
+
+def _modules(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        if parts[-1] != "__init__":
+            yield ".".join((package, *parts)), path

@@ -1,0 +1,87 @@
+"""What learns without being a network: the contract of learners that have no training."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float32, UInt32
+from pydantic import Field
+
+from elegans import random
+from elegans.component import Component
+from elegans.stopping import Success
+from elegans.tasks import Regime, Task
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a learner is given: examples, and draws of its own.
+
+    Args:
+        task: what is learned.
+        regime: how examples reach the learner.
+        hidden: what the task drew for this trial; for drawing examples, not for looking at.
+        key: returns the key of one of the trial's streams by its name.
+    """
+
+    task: Task
+    regime: Regime
+    hidden: Any
+    key: Callable[[str], random.Key]
+
+    def examples(
+        self, index: UInt32[np.ndarray, " count"]
+    ) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
+        """Return training examples by their indices: inputs (count, n) and labels (count,), as training sees them."""
+        x, y = self.task.examples(self.hidden, self.key("sample"), index)
+        return x, self.task.corrupt(y, self.key("noise"), index)
+
+
+class Course(ABC):
+    """One learner on its way: what it would answer now, and how well that fits what it has seen."""
+
+    loss: float = 1.0
+    """The mean loss over the rounds of the last ``advance``, before each round."""
+    error: float = 1.0
+    """The mean share of training examples that were wrong, before each of those rounds."""
+
+    @abstractmethod
+    def advance(self, rounds: int) -> None:
+        """Go on for so many rounds."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Any:
+        """What ``Model.apply`` needs to answer, as NumPy arrays."""
+
+
+class Learner(Component):
+    """What a model that is no network has in the place of a training.
+
+    Inherit from this and then from ``Model``: ``class SubsetSearch(Learner, Model)``. A trial of such a model has
+    ``training=None``; its steps are sequential rounds, and success is decided as for networks.
+
+    Args:
+        steps: the largest number of rounds; None for as many as there are to go.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    steps: Annotated[int, Field(ge=1, lt=2**32)] | None = None
+    success: Success = Success()
+
+    @abstractmethod
+    def rounds(self, task: Task) -> int:
+        """Return how many rounds there are at the most."""
+
+    @abstractmethod
+    def begin(self, lesson: Lesson) -> Course:
+        """Return the learner before its first round."""
+
+    def check_regime(self, task: Task, regime: Regime) -> None:
+        """Refuse a regime that cannot feed this learner.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """

@@ -1,0 +1,139 @@
+"""Kernel regression with the kernels of infinitely wide two-layer ReLU networks: a learner that learns no features."""
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from pydantic import Field
+
+from elegans import random
+from elegans.learners.base import Course, Learner, Lesson
+from elegans.models.base import Model
+from elegans.tasks import Regime, Sample, Task
+
+LARGEST_KERNEL = 30_000
+"""The most examples that are regressed on: their factor takes 4 bytes x count^2, 3.6 GB then."""
+
+
+class KernelRidge(Learner, Model):
+    """Ridge regression of the labels on all examples so far, with a kernel of two-layer ReLU networks without biases.
+
+    A round takes the next ``examples`` of them, all of the sample by default, and the regression is exact after every
+    round: its Cholesky factor grows by a block. So the examples that a kernel needs are counted as a network's are.
+    The curve's loss and error are those on each round's examples before they are regressed on, the loss (f - y)^2.
+
+    Its parameters are ``{"x": (count, n), "coefficients": (count,)}``; without examples every answer is 0.
+
+    Formula: f(x) = sum_i c_i K(x, x_i), (K + ridge) c = y; with u the cosine of the angle between two inputs,
+        K = |x| |x'| h(u): h = k1 for ``relu``, the kernel of a random hidden layer, h = k1 + u k0 for ``ntk``, the
+        tangent kernel of both layers; k0 = (pi - arccos u) / pi, k1 = (u (pi - arccos u) + sqrt(1 - u^2)) / pi.
+    Source: Cho and Saul, "Kernel methods for deep learning" (2009); Jacot, Gabriel and Hongler, "Neural tangent kernel"
+        (2018); Glasgow (2024), section 1.1, for the order of n^2 examples that the XOR takes.
+
+    Args:
+        kernel: ``ntk`` or ``relu``.
+        ridge: in units of K(x, x), the mean over the examples of the first round; above 0.
+        examples: how many examples a round takes; None for all of the sample, in one round.
+        steps: how many rounds there are; None for one.
+        success: when the trial counts as solved, and whether it then ends.
+    """
+
+    shorthand = "kernel"
+    kernel: Literal["ntk", "relu"] = "ntk"
+    ridge: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-6
+    examples: Annotated[int, Field(ge=1, le=LARGEST_KERNEL)] | None = None
+
+    def check_regime(self, task: Task, regime: Regime) -> None:
+        """Refuse rounds without a number of examples, and more examples than there are or memory has room for."""
+        size = regime.size if isinstance(regime, Sample) else LARGEST_KERNEL
+        if self.examples is None and (self.rounds(task) > 1 or not isinstance(regime, Sample)):
+            named = f"regime={regime.kind!r}, steps={self.steps}"
+            raise ValueError(f"examples of kernel-ridge must be given but for one round on a sample: {named}")
+        count = size if self.examples is None else self.examples * self.rounds(task)
+        if count > min(size, LARGEST_KERNEL):
+            raise ValueError(f"kernel-ridge must regress on at most {min(size, LARGEST_KERNEL)} examples: {count}")
+
+    def rounds(self, task: Task) -> int:
+        """Return ``steps``, or 1 where it is not given."""
+        return self.steps or 1
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, np.ndarray]:
+        """Return no examples."""
+        return {"x": np.zeros((0, task.input_size), np.float32), "coefficients": np.zeros(0)}
+
+    def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
+        """Return the regression's values, shape (count,)."""
+        return self.gram(x, parameters["x"]) @ parameters["coefficients"]
+
+    def gram(self, x: Float[np.ndarray, "rows n"], other: Float[np.ndarray, "columns n"]) -> np.ndarray:
+        """Return the kernel between two sets of inputs, float64 of shape (rows, columns)."""
+        norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(other, axis=1)[None, :]
+        inner = x.astype(float) @ other.T.astype(float)
+        u = np.clip(np.divide(inner, norms, out=np.zeros(inner.shape), where=norms > 0), -1, 1)
+        angle = math.pi - np.arccos(u)
+        first = (u * angle + np.sqrt(1 - u * u)) / math.pi
+        return np.asarray(norms * (first if self.kernel == "relu" else first + u * angle / math.pi))
+
+    def begin(self, lesson: Lesson) -> Course:
+        """Return the regression before its first example."""
+        return _Regression(self, lesson)
+
+
+class _Regression(Course):
+    """A regression on its way: the rows of its Cholesky factor, block by block, and what they make of the labels."""
+
+    def __init__(self, model: KernelRidge, lesson: Lesson) -> None:
+        self.model, self.lesson = model, lesson
+        self.x = np.zeros((0, lesson.task.input_size), np.float32)
+        self.coefficients = self.reduced = np.zeros(0)
+        self.blocks: list[np.ndarray] = []
+        self.ridge = 0.0
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The examples so far and their coefficients."""
+        return {"x": self.x, "coefficients": self.coefficients}
+
+    def advance(self, rounds: int) -> None:
+        """Take the next rounds' examples."""
+        before = np.array([self._round() for _ in range(rounds)])
+        self.loss, self.error = (float(mean) for mean in before.mean(axis=0))
+
+    def _round(self) -> tuple[float, float]:
+        """Take one round's examples; return the loss and the error on them before."""
+        seen = len(self.x)
+        count = self.model.examples
+        if count is None:
+            assert isinstance(self.lesson.regime, Sample)
+            count = self.lesson.regime.size
+        x, y = self.lesson.examples(np.arange(seen, seen + count, dtype=np.uint32))
+        cross, own = self.model.gram(x, self.x), self.model.gram(x, x)
+        answer = cross @ self.coefficients
+        if not seen:
+            self.ridge = self.model.ridge * float(np.diag(own).mean())
+        self._append(cross, own, y.astype(float))
+        self.x = np.concatenate([self.x, x])
+        return float(((answer - y) ** 2).mean()), float((~(y * answer > 0)).mean())
+
+    def _append(self, cross: np.ndarray, own: np.ndarray, y: np.ndarray) -> None:
+        """Add rows to the factor L of K + ridge = L L^T, solve L z = y for the new labels, and then L^T c = z."""
+        from scipy.linalg import cholesky, solve_triangular
+
+        row = np.empty((len(y), cross.shape[1] + len(y)))
+        for block in self.blocks:
+            start, stop = block.shape[1] - len(block), block.shape[1]
+            left = cross[:, start:stop] - row[:, :start] @ block[:, :start].T
+            row[:, start:stop] = solve_triangular(block[:, start:], left.T, lower=True).T
+        seen = cross.shape[1]
+        rest = own + self.ridge * np.eye(len(y)) - row[:, :seen] @ row[:, :seen].T
+        row[:, seen:] = cholesky(rest, lower=True)
+        new = solve_triangular(row[:, seen:], y - row[:, :seen] @ self.reduced, lower=True)
+        self.blocks.append(row)
+        self.reduced = np.concatenate([self.reduced, new])
+        left = self.reduced.copy()
+        for block in reversed(self.blocks):
+            start, stop = block.shape[1] - len(block), block.shape[1]
+            left[start:stop] = solve_triangular(block[:, start:], left[start:stop], lower=True, trans="T")
+            left[:start] -= block[:, :start].T @ left[start:stop]
+        self.coefficients = left

@@ -1,0 +1,1 @@
+"""One package per published work: its settings, theory, components, experiments and evidence."""

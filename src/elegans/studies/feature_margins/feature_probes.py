@@ -1,0 +1,273 @@
+"""Whether a network's neurons have the form of those of the largest margin: one frequency, one irrep, one sign vector.
+
+Training all but gives up some neurons. Those of a norm below a share of the largest are *negligible*: they are left out
+of counts and summaries, each of which is there a second time, under a name that ends in ``.all``, with all neurons in
+it. A neuron that is 0 is in neither. Where the degree is high, neurons that are of no use shrink slowly, and stay above
+that share for long: names that end in ``.weighted`` are means over neurons with the weights ||omega||^nu.
+
+Source of all here: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin
+maximization: case studies in algebraic tasks" (ICLR 2024).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from pydantic import Field
+
+from elegans.models import Model
+from elegans.probes.base import Snapshot
+from elegans.studies.feature_margins.probes import MarginProbe
+from elegans.studies.feature_margins.theory.certificate import NEGLIGIBLE
+from elegans.studies.feature_margins.theory.diagnostics import (
+    MainHarmonics,
+    amplitude_spread,
+    cyclic_main_frequencies,
+    cyclic_powers,
+    group_main_irreps,
+    mass_shares,
+    parity_neurons,
+    phase_residuals,
+    rank_one_residuals,
+    vector_alignment,
+)
+from elegans.studies.feature_margins.theory.game import margin_game
+from elegans.studies.feature_margins.theory.harmonics import group_powers
+from elegans.studies.feature_margins.theory.weights import HomogeneousWeights, PairWeights, ParityWeights
+from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
+
+Found = dict[str, float | np.ndarray]
+
+
+class NeuronProbe(MarginProbe):
+    """What looks at neurons one by one.
+
+    Args:
+        every: how many steps lie between two measurements.
+        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
+    """
+
+    negligible: Annotated[float, Field(ge=0, lt=1)] = NEGLIGIBLE
+
+    def chosen(self, weights: HomogeneousWeights) -> Iterator[tuple[str, Bool[np.ndarray, " neurons"]]]:
+        """Yield which neurons a quantity is taken over, with what its name ends in: those that count, then all."""
+        yield "", weights.norms > self.negligible * weights.norms.max()
+        yield ".all", weights.norms > 0
+
+    def summary(self, weights: HomogeneousWeights, name: str, values: Any, **of: Callable[..., Any]) -> Found:
+        """Return ``name.least``, … of one value a neuron: what each function makes of those that are not nan."""
+        known = ~np.isnan(values)
+        return {
+            f"{name}.{how}{ending}": float(summarise(values[which & known])) if (which & known).any() else np.nan
+            for ending, which in self.chosen(weights)
+            for how, summarise in of.items()
+        }
+
+    def weighted(self, weights: HomogeneousWeights, **values: np.ndarray) -> Found:
+        """Return ``name.weighted``, … of values a neuron: means with the weights ||omega||^nu, without nan."""
+        mass = weights.norms**weights.degree
+        return {
+            f"{name}.weighted": float(np.average(column[known], weights=mass[known])) if mass[known].any() else np.nan
+            for name, column in values.items()
+            for known in [~np.isnan(column)]
+        }
+
+
+class HarmonicProbe(NeuronProbe):
+    """What sorts the neurons of a network on pairs by the harmonic, frequency or irrep, that most of u lies in.
+
+    Args:
+        every: how many steps lie between two measurements.
+        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
+    """
+
+    def harmonics(
+        self,
+        weights: PairWeights,
+        main: MainHarmonics,
+        joint: Float[np.ndarray, " neurons"],
+        shares: Float[np.ndarray, " harmonics"],
+        first: int = 0,
+    ) -> Found:
+        """Return what both kinds of harmonics have.
+
+        Args:
+            weights: the network.
+            main: the harmonic of each neuron and its share of the power of u.
+            joint: the largest share that one harmonic has of the power of u, v and w together.
+            shares: theory's, of the mass, at ``first``, ``first`` + 1, ….
+            first: the number of the first harmonic that a neuron may have.
+        """
+        places, count = main.place - first, len(shares)
+        found, amplitude = mass_shares(weights, places, count), amplitude_spread(weights)
+        return {
+            "power": main.share.astype(np.float32),
+            "size": _sizes(weights),
+            **{
+                f"neurons{ending}": np.bincount(places[which], minlength=count).astype(float)
+                for ending, which in self.chosen(weights)
+            },
+            "share": found,
+            "share.distance": float(np.abs(found - shares).sum()) / 2,
+            **self.summary(weights, "power", main.share, mean=np.mean, least=np.min),
+            **self.summary(weights, "joint", joint, mean=np.mean, least=np.min),
+            **self.summary(weights, "amplitude", amplitude, largest=np.max, rms=_rms),
+            **self.weighted(weights, power=main.share, joint=joint, amplitude=amplitude),
+        }
+
+
+class FrequencyPower(HarmonicProbe):
+    """Whether the neurons of a network that adds mod p are single frequencies, with phases that add up.
+
+    A frequency and its negative count as one, so that a cosine has the power 1; the mean counts in the denominator.
+
+    Source: Theorem 7.7, Figures 7.1, 7.4 and D.1.
+
+    Args:
+        every: how many steps lie between two measurements.
+        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse other tasks than addition mod p, and other networks."""
+        if not isinstance(task, ModularAddition):
+            raise ValueError(f"{self.kind} must look at addition mod p: task={task.label()!r}")
+        super().check(task, model)
+
+    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+        """Return arrays over neurons and over the frequencies 1, …, (p - 1)/2, and numbers.
+
+        Over neurons: ``power`` (the largest normalised power of u), ``frequency`` (where it is) and ``size`` (the norm
+        over the largest). Over frequencies: ``neurons`` (how many) and ``share`` (of sum ||omega||^nu, with all
+        neurons). Numbers: ``share.distance`` (total variation from 2/(p - 1) each), ``power.mean`` and ``.least``,
+        ``joint.mean`` and ``.least`` (of the largest share that one frequency has of u, v and w together);
+        ``phase.largest`` and ``.rms`` (of |theta_u + theta_v - theta_w| in radians), and ``amplitude.largest`` and
+        ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||); and ``.weighted`` of each of the four. At the largest
+        margin powers are 1 and the others 0.
+        """
+        assert isinstance(weights, PairWeights)
+        main = cyclic_main_frequencies(weights.u)
+        powers = np.sum([cyclic_powers(part) for part in (weights.u, weights.v, weights.w)], axis=0)
+        count = weights.order // 2
+        found = self.harmonics(
+            weights, main, _ratio(powers[:, 1:].max(axis=1), powers.sum(axis=1)), np.full(count, 1 / count), first=1
+        )
+        phases = np.abs(phase_residuals(weights))
+        return {
+            **found,
+            "frequency": main.place.astype(np.float32),
+            **self.summary(weights, "phase", phases, largest=np.max, rms=_rms),
+            **self.weighted(weights, phase=phases),
+        }
+
+
+class IrrepPower(HarmonicProbe):
+    """Whether the neurons of a network that composes in a group are single irreps, of rank one with shared vectors.
+
+    With alpha, beta and gamma the coefficients of u, v and w in the irrep R that most of u lies in, those of the
+    largest margin are x y^T, y z^T and x z^T up to scale.
+
+    Source: Theorem 7.9, Figures 7.6, D.2 and D.3; rank one and shared vectors derived here from Lemma D.13.
+
+    Args:
+        every: how many steps lie between two measurements.
+        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse other tasks than composition, groups with an irrep that is not real, and other networks."""
+        if not isinstance(task, GroupComposition):
+            raise ValueError(f"{self.kind} must look at composition in a group: task={task.label()!r}")
+        super().check(task, model)
+        task.group.real_irreps()
+
+    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+        """Return arrays over neurons and over irreps, the trivial one first, and numbers.
+
+        Over neurons: ``power`` (the largest share that an irrep has of ||u||^2), ``irrep`` (its place) and ``size``
+        (the norm over the largest). Over irreps: ``neurons`` (how many) and ``share`` (of sum ||omega||^nu, with all
+        neurons). Numbers: ``share.distance`` (total variation from the shares of a network of the largest margin),
+        ``power.mean`` and ``.least``, ``joint.mean`` and ``.least`` (of the largest share that one irrep has of
+        u, v and w together); ``rank.largest`` and ``.rms`` (of the second over the first singular value of alpha, beta
+        and gamma, whichever is largest), ``alignment.mean`` and ``.least`` (of tr(alpha beta gamma^T) over the product
+        of their norms), and ``amplitude.largest`` and ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||); and
+        ``.weighted`` of each of the five. At the largest margin powers and alignments are 1 and the others 0.
+        """
+        assert isinstance(weights, PairWeights) and isinstance(snapshot.task, GroupComposition)
+        group = snapshot.task.group
+        powers = np.sum([group_powers(group, part) for part in (weights.u, weights.v, weights.w)], axis=0)
+        shares = snapshot.remember("shares of irreps", lambda: margin_game(group).shares)
+        main = group_main_irreps(group, weights.u)
+        rank = rank_one_residuals(group, weights)
+        alignment = vector_alignment(group, weights)
+        return {
+            **self.harmonics(weights, main, _ratio(powers.max(axis=1), powers.sum(axis=1)), shares),
+            "irrep": main.place.astype(np.float32),
+            **self.summary(weights, "rank", rank, largest=np.max, rms=_rms),
+            **self.summary(weights, "alignment", alignment, mean=np.mean, least=np.min),
+            **self.weighted(weights, rank=rank, alignment=alignment),
+        }
+
+
+class ParityNeurons(NeuronProbe):
+    """Whether the neurons of a network of powers z^k on a k-sparse parity are sign vectors on its support.
+
+    With 40 neurons on the (10, 4)-parity, eight have the largest norm after 30 000 steps and make 99% of the mass, and
+    the others still have 24 to 42% of that norm: here a neuron counts from one half on.
+
+    Source: Theorem 7.8 and Figure 7.5.
+
+    Args:
+        every: how many steps lie between two measurements.
+        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
+    """
+
+    negligible: Annotated[float, Field(ge=0, lt=1)] = 0.5
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse other tasks than sparse parities, other networks, and other powers than the support's size."""
+        if not isinstance(task, SparseParity):
+            raise ValueError(f"{self.kind} must look at a sparse parity: task={task.label()!r}")
+        super().check(task, model)
+        degree = getattr(getattr(model, "activation", None), "degree", None)
+        if degree != task.k:
+            raise ValueError(f"{self.kind} must look at powers z^k of a k-sparse parity: degree={degree}, k={task.k}")
+
+    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+        """Return an array over neurons, and numbers.
+
+        Over neurons: ``size`` (the norm over the largest). Numbers: ``neurons`` (how many), ``outside.largest`` and
+        ``.rms`` (of the share of ||u||^2 off the support), ``magnitude.largest`` and ``.least`` (of |u_j| over ||w||, j
+        in the support), ``alignment.mean`` and ``.least`` (of |cos| between w and (1, -1)), and ``sign.share`` (of
+        neurons with (prod_j u_j) (w_0 - w_1) >= 0); and ``outside.weighted``, ``alignment.weighted`` and
+        ``sign.weighted``. At the largest margin ``outside`` is 0 and all else 1.
+        """
+        assert isinstance(weights, ParityWeights)
+        found = parity_neurons(weights, snapshot.hidden)
+        largest = self.summary(weights, "magnitude", found.largest, largest=np.max)
+        least = self.summary(weights, "magnitude", found.smallest, least=np.min)
+        return {
+            "size": _sizes(weights),
+            **{f"neurons{ending}": float(which.sum()) for ending, which in self.chosen(weights)},
+            **self.summary(weights, "outside", found.outside, largest=np.max, rms=_rms),
+            **largest,
+            **least,
+            **self.summary(weights, "alignment", found.alignment, mean=np.mean, least=np.min),
+            **self.summary(weights, "sign", found.sign >= 0, share=np.mean),
+            **self.weighted(weights, outside=found.outside, alignment=found.alignment, sign=found.sign >= 0),
+        }
+
+
+def _sizes(weights: HomogeneousWeights) -> Float[np.ndarray, " neurons"]:
+    """Return the neurons' norms over the largest, float32."""
+    return np.asarray(weights.norms / weights.norms.max(), np.float32)
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt((values**2).mean()))
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Return the shares of what is not 0, nan elsewhere."""
+    return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0))

@@ -1,0 +1,131 @@
+"""Features from margins: networks without biases, cross-entropy with a tiny penalty, on tasks of which all is known.
+
+One hidden layer, every example of the population at every step, and a learning rate that is doubled again and again,
+since the gradient of the loss falls exponentially as margins grow. ``PRINTED`` has the thesis' six settings.
+
+What the thesis leaves open is settled so: the penalty is lambda ||theta||^nu with the network's degree nu of
+homogeneity (any power has the same limit, and this one gets there fastest); initial weights are uniform on plus or
+minus 1/sqrt(fan-in); the cross-entropy is a mean over the examples; S_5's minibatches are 1000 pairs drawn anew and
+independently at every step; a parity's support is its first k signs.
+
+Source: thesis, chapter 7 and appendix D.2.
+"""
+
+from collections.abc import Sequence
+
+from elegans.groups import Group, Symmetric
+from elegans.models import MLP, Power
+from elegans.stopping import Success
+from elegans.studies.feature_margins.theory.groups import group_width
+from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Regime, SparseParity, Task
+from elegans.training import SGD, NormPenalty, Piecewise, Trial
+
+DOUBLED = (*range(200, 2601, 200), 5000, 10_000)
+"""The steps at which the learning rate is doubled on S_3 and S_4."""
+CHECKS = 20
+"""How often the error is counted."""
+
+
+def network(
+    task: Task,
+    width: int,
+    degree: int | None,
+    *,
+    penalty: float,
+    steps: int,
+    learning_rate: float = 0.05,
+    doubled: Sequence[int] = (),
+    minibatch: int | None = None,
+) -> Trial:
+    """Return the training of a network without biases on all examples of a task.
+
+    Args:
+        task: of finitely many examples.
+        width: the number of neurons.
+        degree: the power that is the activation, or None for ReLU.
+        penalty: lambda, of the penalty lambda sum ||omega||^nu.
+        steps: how many steps it is trained for.
+        learning_rate: that of the first steps.
+        doubled: the steps at which the learning rate is doubled.
+        minibatch: how many examples, drawn anew, each step takes in place of the population.
+    """
+    labels_are_signs = task.classes is None
+    regime: Regime = Population() if minibatch is None else Online()
+    size = task.population if minibatch is None else minibatch
+    assert size is not None
+    values = tuple(2.0**count for count in range(len(doubled) + 1))
+    return Trial(
+        task=task,
+        regime=regime,
+        model=MLP(
+            width=width,
+            activation="relu" if degree is None else Power(degree),
+            hidden_bias=False,
+            output_bias=False,
+            output_count=2 if labels_are_signs else None,
+        ),
+        training=SGD(
+            learning_rate=learning_rate,
+            batch_size=size,
+            loss="cross-entropy",
+            penalty=NormPenalty(penalty),
+            schedule=Piecewise(steps=(0, *doubled), values=values) if doubled else "constant",
+            steps=steps,
+            success=Success(error=0, examples=1000, every=max(1, steps // CHECKS), stop=False),
+        ),
+    )
+
+
+def addition(p: int, width: int, degree: int | None, *, steps: int, every: int, doublings: int = 10) -> Trial:
+    """Return a network on addition modulo p with lambda = 1e-4.
+
+    Args:
+        p: the modulus.
+        width: the number of neurons.
+        degree: the power that is the activation, or None for ReLU.
+        steps: how many steps it is trained for.
+        every: how many steps lie between two doublings of the learning rate.
+        doublings: how often it is doubled.
+    """
+    doubled = range(every, every * doublings + 1, every)
+    return network(ModularAddition(p=p), width, degree, penalty=1e-4, steps=steps, doubled=doubled)
+
+
+def parity(n: int, k: int, width: int, *, steps: int) -> Trial:
+    """Return a network of powers x^k on the parity of the first k of n signs, with lambda = 1e-3."""
+    task = SparseParity(n=n, k=k, support=tuple(range(k)))
+    return network(task, width, k, penalty=1e-3, steps=steps, learning_rate=0.1)
+
+
+def composition(group: Group, width: int | None = None, *, steps: int = 50_000) -> Trial:
+    """Return a quadratic network on composition in a group with lambda = 1e-7, as the thesis trains on S_3 and S_4.
+
+    Args:
+        group: the group.
+        width: the number of neurons; by default five thirds of the theorem's bound, rounded up to tens, which is about
+            what the thesis takes.
+        steps: how many steps it is trained for; doublings that would come later are left out.
+
+    Raises:
+        GroupError: an irrep of the group is not real, so that there is no bound.
+    """
+    task = GroupComposition(group=group)
+    chosen = width or 10 * -(-group_width(group) // 6)
+    return network(task, chosen, 2, penalty=1e-7, steps=steps, doubled=[step for step in DOUBLED if step < steps])
+
+
+def _largest() -> Trial:
+    """Return the thesis' network on S_5."""
+    task, doubled = GroupComposition(group=Symmetric(n=5)), range(3000, 24_001, 3000)
+    return network(task, 2000, 2, penalty=1e-5, steps=75_000, doubled=doubled, minibatch=1000)
+
+
+PRINTED: dict[str, Trial] = {
+    "addition, quadratic": addition(71, 500, 2, steps=40_000, every=1000),
+    "addition, ReLU": addition(71, 500, None, steps=40_000, every=1000),
+    "parity": parity(10, 4, 40, steps=30_000),
+    "S3": composition(Symmetric(n=3), 30),
+    "S4": composition(Symmetric(n=4), 200),
+    "S5": _largest(),
+}
+"""The thesis' six settings, all as printed."""

@@ -1,0 +1,208 @@
+"""Layer by layer is not enough: deep quadratic networks learn what no layer of theirs could learn alone.
+
+A layer of neurons (w . x + b)^2 has a derivative of degree 1, so that the population gradient of a first layer under
+any readout of it is 0 for every parity of more than two signs: training layer after layer finds nothing. End to end,
+what lies downstream multiplies that derivative by a polynomial of degree 2^(L-2) - 1 of the layer's outputs, and with L
+layers parities of up to 2^(L-1) signs are learned.
+
+Source: thesis, chapter 5 and appendix B.3.7.
+"""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.models import DeepMLP
+from elegans.plots import figure_of
+from elegans.random import stream
+from elegans.stopping import Success
+from elegans.studies.hidden_progress.plot_grids import success_grid
+from elegans.studies.hidden_progress.tables import finite, timed
+from elegans.sweeps import Sweep, grid
+from elegans.tasks import Online, SparseParity
+from elegans.tasks.base import corners
+from elegans.training import SGD, Trial
+
+KEYS = ("model.widths", "model.output_bias", "task.n", "task.k", "training.steps")
+ENUMERATED = 10
+"""The number of signs with which population gradients are enumerated."""
+BITS = 10
+"""How finely initial weights are rounded there, in binary places."""
+
+
+def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: bool = True, every: int = 100) -> Trial:
+    """Return the training of a deep quadratic network on the online (n, k)-parity, to its last step.
+
+    Args:
+        widths: of the hidden layers.
+        n: the number of signs.
+        k: the size of the parity.
+        steps: how many steps.
+        output_bias: whether there is one.
+        every: how many steps lie between checks.
+    """
+    success = Success(error=0, examples=8192, every=every, stop=False)
+    return Trial(
+        task=SparseParity(n=n, k=k),
+        regime=Online(),
+        model=DeepMLP(widths=widths, output_bias=output_bias),
+        training=SGD(learning_rate=0.01, batch_size=32, steps=steps, success=success),
+    )
+
+
+def cells(bases: Iterable[Trial], trials: int) -> Sweep:
+    """Return a sweep of several cells in order."""
+    return Sweep(tuple(chain.from_iterable(grid(base, {}, seeds=trials).parts for base in bases)))
+
+
+def smoke(trials: int) -> Sweep:
+    """Return three layers on (10, 2), and two layers on (10, 3)."""
+    return cells([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return three layers on 10 to 30 signs, four layers on 10 and 20, and the networks that should fail."""
+    three = [trial((2, 1), n, k, 20_000) for n in (10, 20, 30) for k in (1, 2, 3, 4)]
+    four = [trial((10, 10, 1), n, k, 50_000, every=250) for n in (10, 20) for k in (2, 4, 6)]
+    failing = [trial((10,), 10, 2, 20_000), trial((10,), 10, 3, 20_000), trial((2, 1), 10, 5, 20_000)]
+    unbiased = [trial((2, 1), 10, k, 20_000, output_bias=False) for k in (2, 4)]
+    return cells([*three, *failing, *unbiased, *four], trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return all cells that the thesis reports, checked every 10 steps, and the networks that should fail."""
+    sizes = (10, 20, 30)
+    three = [trial((2, 1), n, k, 20_000, every=10) for n in sizes for k in (1, 2, 3, 4, 5)]
+    four = [trial((10, 10, 1), n, k, 50_000, every=10) for n in sizes for k in range(1, 7)]
+    longer = [trial((10, 10, 1), n, k, 500_000, every=100) for n, k in ((10, 7), (20, 7), (30, 7), (10, 8))]
+    two = [trial((10,), n, k, 20_000, every=10) for n in sizes for k in (1, 2, 3, 4)]
+    shapes = (((2, 1), 20_000, (1, 2, 3, 4)), ((10, 10, 1), 50_000, (1, 2, 3, 4, 5, 6)))
+    unbiased = [
+        trial(shape, 10, k, steps, output_bias=False, every=100) for shape, steps, sizes in shapes for k in sizes
+    ]
+    return cells([*three, *two, *unbiased, *four, *longer], trials)
+
+
+def analysis(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a cell: how often and how fast it was solved, the network in words, and the first layer's signal.
+
+    ``signal`` is the largest entry of the population gradient of the first layer's weights, by enumeration of 10 signs
+    at the initial weights of seeds 0 to 4 (their median).
+    """
+    found = timed(trials, KEYS)
+    worst = trials.groupby(list(KEYS), sort=False, dropna=False)["test_error"].median()
+    rows = found[["model.widths", "model.output_bias", "task.k"]].itertuples(index=False)
+    shapes = [(tuple(int(width) for width in widths), bool(bias), int(k)) for widths, bias, k in rows]
+    return found.assign(
+        network=[_words(widths, bias) for widths, bias, _ in shapes],
+        test_error=worst.to_numpy(float),
+        signal=[signal(widths, k, output_bias=bias) for widths, bias, k in shapes],
+    )
+
+
+def _words(widths: tuple[int, ...], output_bias: bool) -> str:
+    shape = ", ".join(map(str, widths))
+    return f"{len(widths) + 1} layers ({shape})" + ("" if output_bias else ", no output bias")
+
+
+def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int = ENUMERATED, seeds: int = 5) -> float:
+    """Return the largest |E[y df/dW_1]| of a quadratic network at its initial weights, the median over seeds.
+
+    Weights are rounded to multiples of 2^-10 and all sums over the cube are of whole numbers: what is 0 is exactly 0.
+
+    Args:
+        widths: of the hidden layers.
+        k: the size of the parity.
+        output_bias: whether there is one (the gradient does not depend on it).
+        n: the number of signs that are enumerated.
+        seeds: how many initialisations.
+    """
+    x = corners(np.arange(2**n, dtype=np.uint32), n).astype(int).astype(object)
+    model, task = DeepMLP(widths=widths, output_bias=output_bias), SparseParity(n=n, k=k)
+    found = []
+    for seed in range(seeds):
+        whole, scale = _whole(model, model.initialise(stream(seed, "init"), task))
+        largest = np.abs(first_gradient(model, whole, x, x[:, :k].prod(axis=1))).max()
+        found.append(float(Fraction(int(largest), 2 ** (scale + n))))
+    return float(np.median(found))
+
+
+def _whole(model: DeepMLP, parameters: Any) -> tuple[dict[str, dict[str, np.ndarray]], int]:
+    """Return whole numbers in the place of parameters, and the power of 2 by which they multiply first gradients."""
+    whole: dict[str, dict[str, np.ndarray]] = {}
+    shift = scale = 0
+    for layer, part in parameters.items():
+        numbers = {
+            name: np.round(array.astype(float) * 2**BITS).astype(int).astype(object) for name, array in part.items()
+        }
+        whole[layer] = {name: array * 2**shift if name == "bias" else array for name, array in numbers.items()}
+        if layer == "output":
+            break
+        scale += BITS + shift + (BITS if layer != "hidden" else 0)
+        shift = 2 * (BITS + shift)
+    return whole, scale + BITS
+
+
+def first_gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the sum of y df/dW_1 over inputs, for a quadratic network.
+
+    Args:
+        model: the network.
+        parameters: its parameters, of any type of numbers.
+        x: inputs (count, n).
+        y: labels (count,).
+
+    Returns:
+        Shape (neurons, n).
+    """
+    sums, inputs = [], x
+    for layer in model.layers:
+        sums.append(inputs @ parameters[layer]["weight"].T + parameters[layer]["bias"])
+        inputs = sums[-1] ** 2
+    slope = y[:, None] * parameters["output"]["weight"] * 2 * sums[-1]
+    for layer, below in zip(model.layers[:0:-1], sums[-2::-1], strict=True):
+        slope = (slope @ parameters[layer]["weight"]) * 2 * below
+    gradient: np.ndarray = slope.T @ x
+    return gradient
+
+
+def plot(table: pd.DataFrame) -> Figure:
+    """Draw a panel a network: how many trials of each (n, k) were solved, and how fast."""
+    return figure_of(success_grid(table, panel="network", x="task.k", y="task.n"))
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return, for each cell: solved trials with their Wilson interval, times, final errors, and the signal."""
+    return {
+        f"{row['network']}, ({row['task.n']}, {row['task.k']})": {
+            "solved": int(row["solved"]),
+            "trials": int(row["trials"]),
+            "interval": [round(row["low"], 3), round(row["high"], 3)],
+            "median_steps": finite(row["median_steps"]),
+            "median_interval": [finite(row["median_low"]), finite(row["median_high"])],
+            "median_test_error": round(float(row["test_error"]), 4),
+            "signal": float(row["signal"]),
+        }
+        for _, row in table.iterrows()
+    }
+
+
+EXPERIMENT = Experiment(
+    name="layer-by-layer",
+    shows="Deep quadratic networks learn end to end what no layer of theirs could learn alone",
+    source="appendix B.3.7",
+    scales={
+        "smoke": Scale(smoke, trials=3, time="about 15 seconds"),
+        "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
+        "paper": Scale(paper, trials=10, time="about 2 hours on 2 cores"),
+    },
+    analysis=analysis,
+    plot=plot,
+    findings=findings,
+)

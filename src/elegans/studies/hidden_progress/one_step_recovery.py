@@ -1,0 +1,116 @@
+"""How large a batch one gradient of one neuron must have to name the support (Proposition B.7).
+
+The neuron is a threshold with all weights 1, whose Fourier gap is half of the majority's. Batches are fractions of
+the one from which Hoeffding's bound promises success with probability 95%.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import cells
+from elegans.boolean.gaps import majority_gap
+from elegans.experiments.base import Experiment, Scale
+from elegans.plots import figure_of
+from elegans.stopping import Success
+from elegans.studies.hidden_progress.models import GradientRecovery
+from elegans.studies.hidden_progress.plot_recovery import recovery_curves
+from elegans.studies.hidden_progress.theory.recovery import recovery_sample
+from elegans.sweeps import Sweep, grid
+from elegans.tasks import Sample, SparseParity
+from elegans.training import Trial
+
+DELTA = 0.05
+"""The probability of failure that the bound allows."""
+SHARES = (64, 32, 16, 8, 4)
+"""Batches are one so-many-th of the bound."""
+MORE = (2, 1)
+"""Those that are tried where batches are small."""
+
+
+def batch_bound(n: int, k: int) -> int:
+    """Return the batch from which success is proved: ceil((8 / gamma^2) ln(2n / delta)), gamma of a threshold."""
+    return recovery_sample(n, majority_gap(n, k) / 2, DELTA)
+
+
+def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
+    """Return every batch of every parity, small ones first.
+
+    Args:
+        parities: each (n, k), n odd and k even.
+        trials: how many trials a cell.
+    """
+    learner = GradientRecovery(success=Success(error=0, examples=128, every=1))
+    parts: list[Any] = []
+    for n, k in parities:
+        bound = batch_bound(n, k)
+        sizes = [bound // share for share in (*SHARES, *(MORE if k == 2 else ()))]
+        first = Trial(task=SparseParity(n=n, k=k), regime=Sample(sizes[0]), model=learner)
+        parts += grid(first, {"regime.size": sizes}, seeds=trials).parts
+    return Sweep(tuple(parts))
+
+
+def smoke(trials: int) -> Sweep:
+    """Return (9, 2) and (15, 2)."""
+    return batches([(9, 2), (15, 2)], trials)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return (15, 2), (31, 2) and (15, 4)."""
+    return batches([(15, 2), (31, 2), (15, 4)], trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return (31, 4) too, whose bound is 11.7 million examples."""
+    return batches([(15, 2), (31, 2), (15, 4), (31, 4)], trials)
+
+
+def analysis(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a cell: the rate of success, and ``share``, the batch in units of the bound (``bound``)."""
+    found = cells(trials)
+    found["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(found["task.n"], found["task.k"], strict=True)]
+    return found.assign(share=found["regime.size"] / found["bound"])
+
+
+def plot(table: pd.DataFrame) -> Figure:
+    """Draw the rate of success against the batch."""
+    return figure_of(recovery_curves(table))
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return, for each parity, the bound, and how many trials each batch solved, with Wilson's 95% intervals."""
+    found: dict[str, Any] = {"delta": DELTA}
+    for _, rows in table.groupby(["task.n", "task.k"], sort=False):
+        n, k = int(rows["task.n"].iloc[0]), int(rows["task.k"].iloc[0])
+        found[f"({n}, {k})"] = {
+            "gap": float(majority_gap(n, k) / 2),
+            "bound": int(rows["bound"].iloc[0]),
+            "batches": [
+                {
+                    "size": int(row["regime.size"]),
+                    "share": round(float(row["share"]), 4),
+                    "solved": int(row["solved"]),
+                    "trials": int(row["trials"]),
+                    "interval": [round(float(row["low"]), 4), round(float(row["high"]), 4)],
+                }
+                for row in rows.to_dict("records")
+            ],
+        }
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="one-step-recovery",
+    shows="One gradient of one neuron names the support, from a fraction of the examples that its proof asks for",
+    source="Proposition B.7",
+    scales={
+        "smoke": Scale(smoke, trials=20, time="about 2 seconds"),
+        "laptop": Scale(laptop, trials=100, time="about 2 minutes on 2 cores"),
+        "paper": Scale(paper, trials=100, time="about 15 minutes on 2 cores"),
+    },
+    analysis=analysis,
+    plot=plot,
+    findings=findings,
+)

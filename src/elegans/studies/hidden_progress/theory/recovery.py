@@ -1,0 +1,122 @@
+"""Reading a parity's support off a gradient: the sample that it takes, and what label noise costs."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from elegans.calculators.domain import Number, require, require_parity, require_positive, require_probability
+
+
+def recover_support(gradient: Any, k: int) -> np.ndarray:
+    """Return the k coordinates where a gradient is largest in absolute value.
+
+    They are the support where the neuron has a gamma-gap there and every entry is within less than gamma / 2 of its
+    mean. (The proof says that relevant entries exceed gamma / 2 and others do not, which need not be so; the order is
+    right.)
+
+    Formula: the k places with the largest |g_i|; of equal ones the first.
+    Source: thesis, Proposition B.7. ``sample_correlations`` makes the gradient from examples, up to its sign.
+
+    Args:
+        gradient: shape (..., n).
+        k: how many coordinates, from 1 to n.
+
+    Returns:
+        int64 of shape (..., k), in increasing order.
+
+    Raises:
+        TheoryError: k lies outside 1..n.
+    """
+    size = np.abs(np.asarray(gradient))
+    require_parity(size.shape[-1], k, "Proposition B.7")
+    largest = np.argsort(-size, axis=-1, kind="stable")[..., :k]
+    return np.sort(largest, axis=-1)
+
+
+def recovery_sample(n: int, gap: Number, delta: float) -> int:
+    """Return the sample size from which a neuron's gradient names the support, with probability at least 1 - delta.
+
+    A single neuron with all weights 1 has half of ``majority_gap``: of order n^(k - 1) ln n examples.
+
+    Formula: m = ceil((8 / gamma^2) ln(2n / delta)) for |sigma'| <= 1 (Hoeffding, errors below gamma / 2).
+    Source: thesis, Proposition B.7, with its constant.
+
+    Args:
+        n: the number of inputs.
+        gap: the strict gap gamma.
+        delta: the probability of failure, between 0 and 1.
+
+    Returns:
+        The number of examples.
+
+    Raises:
+        TheoryError: a gap that is not positive, or delta is no probability.
+    """
+    require_positive("Proposition B.7", n=n, gap=gap)
+    require_probability("delta", delta, "Proposition B.7")
+    return math.ceil(8 / float(gap) ** 2 * math.log(2 * n / delta))
+
+
+def noisy_correlation(correlation: Number, noise: Number) -> Number:
+    """Return what is left of a correlation with the label, or of a gap, where labels are flipped at random.
+
+    Formula: (1 - 2p) E[y f].
+    Source: thesis, appendix B.3.6. (It has p = 1/2 - epsilon in one place and 1 - 2p = epsilon in others; the second
+        is meant. Flips at p = 0.49 leave 0.02, not 0.01.)
+
+    Args:
+        correlation: E[y f] for clean labels, or a difference of such.
+        noise: the probability p of a flip, from 0 to 1.
+
+    Returns:
+        The correlation with noisy labels.
+
+    Raises:
+        TheoryError: p lies outside 0..1.
+    """
+    require(0 <= noise <= 1, "noise must lie in 0..1 (label noise)", noise=noise)
+    return (1 - 2 * noise) * correlation
+
+
+def noisy_sample(sample: Number, noise: Number) -> int:
+    """Return by how much a sample that averages correlations must grow where labels are flipped at random.
+
+    Formula: ceil(m / (1 - 2p)^2).
+    Source: thesis, appendix B.3.6.
+
+    Args:
+        sample: the sample size m for clean labels.
+        noise: the probability p of a flip, from 0 to 1 but not 1/2.
+
+    Returns:
+        The number of examples.
+
+    Raises:
+        TheoryError: p lies outside 0..1 or is 1/2, or the sample is negative.
+    """
+    require(sample >= 0, "sample must be at least 0 (label noise)", sample=sample)
+    require(noise != 0.5, "noise must not be 1/2 (label noise: nothing is left)", noise=noise)
+    return math.ceil(sample / noisy_correlation(1, noise) ** 2)
+
+
+def noisy_statistical_limit(n: int, k: int, noise: Number) -> float:
+    """Return the order of the sample that identifies a support from noisy labels, compute aside.
+
+    Formula: k ln(n) / (1 - 2p)^2, constants dropped.
+    Source: thesis, appendix B.3.6.
+
+    Args:
+        n: the number of inputs.
+        k: the size of the support, from 1 to n.
+        noise: the probability p of a flip, from 0 to 1 but not 1/2.
+
+    Returns:
+        The order.
+
+    Raises:
+        TheoryError: k lies outside 1..n, or p lies outside 0..1 or is 1/2.
+    """
+    require_parity(n, k, "an (n, k)-parity")
+    require(noise != 0.5, "noise must not be 1/2 (label noise: nothing is left)", noise=noise)
+    return k * math.log(n) / float(noisy_correlation(1, noise)) ** 2

@@ -1,0 +1,156 @@
+"""More symbols: the phases of two and three symbols with four and eight, and what linear logits cost them.
+
+With more symbols single tokens tell less of what comes next, and at 100 tokens strategies are too close for phases to
+show: sequences are of 200. Source: thesis, figure E.4, which does not state its number of symbols.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.plots import figure_of
+from elegans.probes import Probe
+from elegans.studies.induction_heads.induction_phases import ORDER, sweep_of, typical
+from elegans.studies.induction_heads.plot_stages import chain_stages
+from elegans.studies.induction_heads.probes import ChainLosses
+from elegans.studies.induction_heads.settings import transformer
+from elegans.studies.induction_heads.tables import course, lines_of, outcomes_of, summary, transition
+from elegans.studies.induction_heads.theory.construction import (
+    LinearLogits,
+    best_linear_logits,
+    construction_frequencies,
+)
+from elegans.studies.induction_heads.theory.metrics import plateau_length
+from elegans.sweeps import Sweep
+from elegans.tasks import MarkovChains
+from elegans.training import Outcome, Trial
+
+LOOKS = 75
+"""How often a network is looked at."""
+EXAMPLES = 1000
+"""How many held-out sequences it is tried on."""
+PLATEAU, LEARNED, NEAR = 0.15, 0.6, 1.3
+"""The margins of ``claims``."""
+
+
+def smoke(trials: int) -> Sweep:
+    """Return four symbols and 16 tokens: too short for phases."""
+    return sweep_of(trials, transformer(4, 16, batch_size=16, steps=150))
+
+
+def laptop(trials: int) -> Sweep:
+    """Return four and eight symbols and 200 tokens."""
+    return sweep_of(trials, *(transformer(k, 200, steps=1500) for k in (4, 8)))
+
+
+def paper(trials: int) -> Sweep:
+    """Return four to sixteen symbols, for three times as long."""
+    return sweep_of(trials, *(transformer(k, 200, steps=4500) for k in (4, 5, 8, 12, 16)))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the losses and distances."""
+    return (ChainLosses(every=max(1, one.steps // LOOKS), examples=EXAMPLES),)
+
+
+def analysis(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a trial and measured step: see ``tables.course``.
+
+    Besides: ``series`` ("k = 8"); ``linear``, what the best multiple of the construction's frequencies loses as logits
+    on the same sequences, and ``slope``, that multiple; and whether the trial is the ``typical`` one of its series.
+    """
+    table = pd.concat([measured_course(one) for one in outcomes_of(trials)], ignore_index=True)
+    table = table.assign(series="k = " + table["k"].astype(str))
+    chosen = {str(series): typical(rows) for series, rows in table.groupby("series", sort=False)}
+    return table.assign(typical=table["seed"] == table["series"].map(chosen))
+
+
+def measured_course(outcome: Outcome) -> pd.DataFrame:
+    """Return a run's course, with what linear logits lose on the same sequences; see ``analysis``."""
+    found = linear_logits(outcome.trial)
+    return course(outcome).assign(linear=found.loss, slope=found.slope)
+
+
+def linear_logits(one: Trial) -> LinearLogits:
+    """Return what the limit of Proposition 8.2's construction loses at best on a trial's held-out sequences."""
+    task, key, index = one.task, one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
+    assert isinstance(task, MarkovChains)
+    tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)
+    return best_linear_logits(construction_frequencies(tokens, task.k)[:, -1], true[:, -1])
+
+
+def stated(run: pd.DataFrame) -> dict[str, Any]:
+    """Return what one run comes to; steps are NaN where something was not reached.
+
+    ``transition`` is where the loss is first below the middle of unigram's and bigram's; ``plateau_length`` for how
+    many steps unigram was closest, and ``plateau`` the median loss there over unigram's. ``final_unigram`` and
+    ``final_linear`` are the last loss over unigram's and over that of the best linear logits; ``excess`` is how far it
+    is above bigram's, in nats, and ``linear_excess`` how far linear logits are.
+
+    Args:
+        run: one trial's rows, as ``analysis`` makes them.
+    """
+    lines, last = lines_of(run), run.iloc[-1]
+    inside = run[run["phase"] == "unigram"]
+    return {
+        "phases": list(dict.fromkeys(run["phase"])),
+        "transition": transition(run),
+        "plateau_length": plateau_length(list(run["step"]), list(run["phase"])),
+        "plateau": inside["loss"].median() / lines["unigram"],
+        "final_unigram": last["loss"] / lines["unigram"],
+        "excess": last["loss"] - lines["bigram"],
+        "linear_excess": last["linear"] - lines["bigram"],
+        "final_linear": last["loss"] / last["linear"],
+    }
+
+
+def claims(one: dict[str, Any]) -> dict[str, bool]:
+    """Return which claims hold of a run, with margins derived here.
+
+    ``order``: uniform, unigram, bigram. ``plateau``: the median loss while unigram is closest is within 15% of
+    unigram's. ``learned``: the last loss is below 60% of unigram's. ``linear``: it is within 30% of what the best
+    linear logits lose.
+
+    Args:
+        one: as ``stated`` returns it.
+    """
+    return {
+        "order": one["phases"] == ORDER,
+        "plateau": bool(abs(one["plateau"] - 1) <= PLATEAU),
+        "learned": bool(one["final_unigram"] < LEARNED),
+        "linear": bool(1 / NEAR < one["final_linear"] < NEAR),
+    }
+
+
+def plot(table: pd.DataFrame) -> Figure:
+    """Draw, a row a number of symbols, losses and distances."""
+    return figure_of(chain_stages(table))
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return, for each number of symbols, of how many trials each claim holds and what trials come to."""
+    return {
+        str(series): summary(rows, stated, claims, "phases") for series, rows in table.groupby("series", sort=False)
+    }
+
+
+EXPERIMENT = Experiment(
+    name="more-symbols",
+    shows="With four and eight symbols transformers pass through unigrams too, and end at what linear logits allow",
+    source="figure E.4",
+    scales={
+        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
+        "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
+        "paper": Scale(paper, trials=10, time="about 4 hours on 2 cores"),
+    },
+    analysis=analysis,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    outcomes=True,
+    partial=True,
+)
+"""Figure E.4."""

@@ -1,0 +1,76 @@
+"""A closer look at the success frontier (figure 2): sample sizes finely spaced around the transition.
+
+The paper names neither (n, k) nor the widths and sizes of its figure: (50, 3) here, eight sizes an octave from the
+last size at which nothing is learned to the first at which wide and narrow networks learn, and fewer beyond.
+"""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.tables import timed_cells
+from elegans.plots import figure_of
+from elegans.studies.pareto_frontiers.plots import success_and_time
+from elegans.studies.pareto_frontiers.success_frontier import WIDTHS, panels, trial
+from elegans.sweeps import Sweep
+
+
+def spaced(first: float, last: float, an_octave: int) -> tuple[int, ...]:
+    """Return whole numbers from first to last, evenly spaced on a logarithmic scale."""
+    sizes, size = [], float(first)
+    while size <= last * 1.001:
+        sizes.append(round(size))
+        size *= 2 ** (1 / an_octave)
+    return tuple(sizes)
+
+
+def coarse_first(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sizes in the order of work: every fourth, then those between, so that a part is a coarser whole."""
+    return (*sizes[::4], *sizes[2::4], *sizes[1::2])
+
+
+def smoke(trials: int) -> Sweep:
+    """Return a few sizes of (30, 3), at two widths."""
+    return panels(trial(n=30, k=3, steps=1600), spaced(300, 1200, 2), (30, 300), trials)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return (50, 3) at widths 30 to 1000, with a fifth of the paper's steps."""
+    sizes = (*spaced(400, 2400, 8), 3000, 4000, 6000, 10_000, 20_000, 40_000)
+    return panels(trial(n=50, k=3, steps=20_000), coarse_first(sizes), WIDTHS[1:5], trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return (50, 3) at widths to 10000 with all steps."""
+    sizes = (*spaced(200, 3200, 8), *spaced(4000, 10**6, 1))
+    return panels(trial(n=50, k=3, steps=100_000, every=250), coarse_first(sizes), WIDTHS[1:7], trials)
+
+
+def plot(table: pd.DataFrame) -> Figure:
+    """Draw dense networks above sparse ones."""
+    return figure_of(success_and_time(table, curve="model.width", panel="model.init"))
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return, for each initialisation and width, the first size at which at least half of the trials were solved."""
+    half = table[table["rate"] >= 0.5]
+    sizes = half.assign(network=half["model.init"] + ", width " + half["model.width"].astype(str))
+    first = sizes.groupby("network")["regime.size"].min().dropna()
+    return {"half_solved_from": {str(network): int(size) for network, size in first.items()}}
+
+
+EXPERIMENT = Experiment(
+    name="frontier-zoom",
+    shows="Success and time to solve around the transition: curves move to fewer examples as networks widen",
+    source="figure 2",
+    scales={
+        "smoke": Scale(smoke, trials=4, time="about 5 seconds"),
+        "laptop": Scale(laptop, trials=20, time="about 3 minutes on 2 cores with AVX-512"),
+        "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
+    },
+    analysis=timed_cells,
+    plot=plot,
+    findings=findings,
+)

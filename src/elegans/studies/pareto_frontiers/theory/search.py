@@ -1,0 +1,102 @@
+"""Searches that are no gradient descent, and what each costs: the corners of the frontier."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from elegans.calculators.domain import require, require_parity, require_positive
+from elegans.studies.pareto_frontiers.theory.frontier import p_ambiguous_bound, statistical_limit
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    """What a search over parities takes, and how sure it is.
+
+    Args:
+        queries: how many parities are tried in all.
+        width: how many at once.
+        steps: how many times.
+        sample: the sample size that tells the right parity from all that are tried.
+        success: the probability that the right parity is tried, exactly.
+        ambiguous: a bound on the probability that a wrong parity fits the sample as well.
+    """
+
+    queries: int
+    width: int
+    steps: int
+    sample: int
+    success: Fraction
+    ambiguous: Fraction
+
+
+def exhaustive_search(n: int, k: int, delta: float = 0.01) -> SearchCost:
+    """Return what trying every parity on one sample costs.
+
+    Formula: width 1, T = C(n, k), m = O(log C(n, k)); right with probability at least 1 - (C(n, k) - 1) 2^-m.
+    Source: Pareto frontiers, section 3.2 (warm-up).
+
+    Args:
+        n: the number of inputs.
+        k: the size of the support, from 1 to n.
+        delta: the probability that the sample leaves two parities consistent, between 0 and 1.
+
+    Returns:
+        The cost.
+
+    Raises:
+        TheoryError: k lies outside 1..n or delta is no probability.
+    """
+    return parallel_search(n, k, 1, delta)
+
+
+def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCost:
+    """Return what trying every parity, many at a time, costs.
+
+    Formula: T = ceil(C(n, k) / r), sample as for exhaustive search.
+    Source: Pareto frontiers, section 3.2 (warm-up).
+
+    Args:
+        n: the number of inputs.
+        k: the size of the support, from 1 to n.
+        width: how many parities r are tried at each step.
+        delta: the probability that the sample leaves two parities consistent, between 0 and 1.
+
+    Returns:
+        The cost.
+
+    Raises:
+        TheoryError: k lies outside 1..n, the width is not positive, or delta is no probability.
+    """
+    require_parity(n, k, "parallel search")
+    require_positive("parallel search", width=width)
+    total, sample = math.comb(n, k), statistical_limit(n, k, delta)
+    return SearchCost(total, width, -(-total // width), sample, Fraction(1), p_ambiguous_bound(n, k, sample))
+
+
+def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 0.01) -> SearchCost:
+    """Return what trying some distinct random parities costs: luck in the place of work.
+
+    Formula: success exactly min(1, r T / C(n, k)).
+    Source: Pareto frontiers, section 3.2 (warm-up).
+
+    Args:
+        n: the number of inputs.
+        k: the size of the support, from 1 to n.
+        width: how many parities r are tried at each step.
+        steps: the number T of steps.
+        delta: the probability that a wrong one of those tried fits the sample, between 0 and 1.
+
+    Returns:
+        The cost; its sample is large enough to verify the parities that are tried.
+
+    Raises:
+        TheoryError: k lies outside 1..n, a number is not positive, or delta is no probability.
+    """
+    require_parity(n, k, "random subset search")
+    require_positive("random subset search", width=width, steps=steps)
+    require(0 < delta < 1, "delta must lie between 0 and 1 (random subset search)", delta=delta)
+    total = math.comb(n, k)
+    tried = min(total, width * steps)
+    sample = max(0, math.ceil(math.log2(tried / delta)))
+    wrong = min(Fraction(1), Fraction(tried, 2**sample))
+    return SearchCost(tried, width, steps, sample, Fraction(tried, total), wrong)

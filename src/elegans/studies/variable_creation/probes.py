@@ -1,0 +1,231 @@
+"""How far trained attention is from the construction that selects the support.
+
+Source: thesis, section 4.6 and figure 4.3 (right); the measures are those of ``elegans.theory.attention``.
+"""
+
+import math
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Int64
+from pydantic import Field
+
+from elegans.models import BooleanTransformer, Model, ParityTransformer
+from elegans.probes.base import Probe, Snapshot
+from elegans.studies.variable_creation.theory.capacity import HeadNorms, heads_capacity
+from elegans.studies.variable_creation.theory.construction import Construction, construct_task
+from elegans.studies.variable_creation.theory.generalisation import generalisation_sample
+from elegans.studies.variable_creation.theory.measures import (
+    attention_norms,
+    attention_share,
+    implied_score_gap,
+    score_gap,
+)
+from elegans.tasks import SparseBoolean, SparseParity, Task
+
+Count = Annotated[int, Field(ge=1)]
+RISK = 0.1
+"""The difference of risks at which the bound asks for a number of examples."""
+
+
+class Examples(NamedTuple):
+    """What one trial's heads are looked at with.
+
+    Args:
+        x: held-out inputs (count, n).
+        support: the coordinates that matter, shape (k,).
+        size: the number of examples of the trial's sample, or 1 where it has none.
+    """
+
+    x: Float32[np.ndarray, "count n"]
+    support: Int64[np.ndarray, " k"]
+    size: int
+
+
+class LookedAt(NamedTuple):
+    """What the class token attends to, and the largest norm of a token as attention reads it.
+
+    Args:
+        scores: before the softmax, up to a constant an example, shape (count, heads, n + 1).
+        weights: after it, of the same shape.
+        token_norm: of tokens with a 1 at their end where the heads have biases.
+    """
+
+    scores: Float[Any, "count heads places"]
+    weights: Float[Any, "count heads places"]
+    token_norm: Float[Any, ""]
+
+
+class SelectionHeads(Probe):
+    """What the class token of a transformer attends to, the norms of its heads, and the same of the construction.
+
+    The examples are the first of the trial's test stream, and dropout is off. What is measured of the trained network
+    is measured of constructed weights for the task's function on the same inputs, under names that begin with
+    ``construction.``.
+
+    Args:
+        every: how many steps lie between two measurements.
+        examples: how many held-out examples.
+    """
+
+    examples: Count = 1000
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse what is no transformer with a class token on a sparse function of signs."""
+        _require_class_token(self, task, model)
+        _constructed(task, model, range(task.input_size)[: getattr(task, "k", 0)])
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+        """Return the measures of the network and of the construction.
+
+        Of each head, shape (heads,), means over the examples: the mass on the ``support``, on the ``class_token`` and
+        on all ``others``, and ``mean_other`` of one of those; ``largest_other`` is the largest over all examples.
+        ``on_zeros`` and ``on_ones`` are the weights of one position of the support by its bit, NaN where no example has
+        it. ``distance`` is the l1 distance from equal weights on the support. ``gap`` is by how much the scores of the
+        support exceed all others, R; ``implied_gap`` that at which the construction has as much mass on the support.
+        The same of the weights averaged over heads are ``average.support``, …, and ``best`` is the head, from 0, with
+        the largest mass on the support; ``uniform`` is what equal attention has on every place.
+
+        Norms of each head are ``query``, ``key``, ``value``, ``output`` (Frobenius) and ``merged``, ``mapped``
+        (spectral, of W_Q W_K^T and of W_V W_C): biases are rows of their matrices, as tokens with a 1 at their end have
+        them, and what scores are divided by is divided from W_Q. ``token_norm`` is the largest norm of a token.
+
+        ``capacity`` is that of heads of such norms on the sample, and ``sample`` at how many examples the bound on
+        generalisation is 0.1 for what a unit vector reads of them, all unnamed constants being 1; what follows the
+        heads is not counted.
+        """
+
+        def held_out() -> tuple[Examples, dict[str, float | np.ndarray]]:
+            support = snapshot.support
+            assert support is not None
+            seen = Examples(snapshot.examples("test", self.examples)[0], support, snapshot.sample_size or 1)
+            made = _constructed(snapshot.task, snapshot.model, support)
+            return seen, _measured(made.model, made.parameters, seen)
+
+        seen, construction = snapshot.remember(f"selection:{self.examples}", held_out)
+        found = _measured(snapshot.model, snapshot.parameters, seen)
+        return found | {f"construction.{name}": value for name, value in construction.items()}
+
+
+class ClassWeights(Probe):
+    """What the class token attends to on single examples, place by place: for pictures.
+
+    Args:
+        every: how many steps lie between two measurements.
+        examples: how many examples, the first of the trial's test stream.
+    """
+
+    examples: Count = 100
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse what is no transformer with a class token on a sparse function of signs."""
+        _require_class_token(self, task, model)
+
+    def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
+        """Return ``weights``, shape (examples, heads, n + 1), the class token's own last; dropout is off."""
+        x = snapshot.remember(f"inputs:{self.examples}", lambda: snapshot.examples("test", self.examples)[0])
+        return {"weights": np.asarray(_attention(snapshot.model)(snapshot.parameters, x).weights)}
+
+
+def _require_class_token(probe: Probe, task: Task, model: Model) -> None:
+    if not isinstance(model, BooleanTransformer | ParityTransformer):
+        raise ValueError(f"{probe.kind} must look at a transformer with a class token: {model.kind}")
+    if not isinstance(task, SparseBoolean | SparseParity):
+        raise ValueError(f"{probe.kind} must have a sparse function of signs: {task.kind}")
+
+
+def _constructed(task: Task, model: Model, support: Any) -> Construction:
+    """Return the construction with the model's encoding."""
+    encoding = model.encoding if isinstance(model, BooleanTransformer) else "trained"
+    return construct_task(task, list(support), encoding=encoding)
+
+
+def _measured(model: Any, parameters: Any, seen: Examples) -> dict[str, float | np.ndarray]:
+    """Return all measures of one network."""
+    found = _attention(model)(parameters, seen.x)
+    scores, weights = np.asarray(found.scores, np.float64), np.asarray(found.weights, np.float64)
+    bits = seen.x[:, seen.support] > 0
+    own = _shares(weights, bits, seen.support)
+    average = _shares(weights.mean(axis=1), bits, seen.support)
+    return {
+        **own,
+        "gap": score_gap(scores, seen.support.tolist()).mean(axis=0),
+        **{f"average.{name}": float(value) for name, value in average.items()},
+        "best": float(np.argmax(own["support"])),
+        "uniform": 1 / weights.shape[2],
+        **_bounds(_heads(model, parameters), float(found.token_norm), seen),
+    }
+
+
+def _shares(
+    weights: Float[np.ndarray, "count ... places"], bits: np.ndarray, support: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return where attention goes, in the mean over examples; the shape is that of an example's heads."""
+    share = attention_share(weights, support.tolist())
+    found = {name: np.asarray(getattr(share, name).mean(axis=0)) for name in share._fields}
+    found["largest_other"] = np.asarray(share.largest_other.max(axis=0))
+    relevant = np.moveaxis(weights[..., support], 0, -2)  # heads (if any), examples, support
+    for name, members in (("on_zeros", ~bits), ("on_ones", bits)):
+        there = relevant[..., members]
+        found[name] = there.mean(axis=-1) if members.any() else np.full(there.shape[:-1], np.nan)
+    T, s = weights.shape[-1] - 1, len(support)
+    implied = [implied_score_gap(m, T, s) if 0 < m < 1 else np.nan for m in found["support"].ravel()]
+    return found | {"implied_gap": np.reshape(implied, found["support"].shape)}
+
+
+def _bounds(matrices: dict[str, np.ndarray], token_norm: float, seen: Examples) -> dict[str, float | np.ndarray]:
+    """Return the norms of heads, and the capacity and the number of examples that follow from them."""
+    norms = attention_norms(**matrices)
+    T, d = seen.x.shape[1], matrices["query"].shape[1]
+    rows = (norms.mapped_rows, norms.mapped, norms.merged_rows)
+    heads = [HeadNorms(*row) for row in np.transpose(rows).tolist()]
+    found: dict[str, float | np.ndarray] = {name: np.asarray(getattr(norms, name)) for name in norms._fields}
+    found["token_norm"] = token_norm
+    if min(map(min, heads)) <= 0:  # heads of weights that are 0 have no capacity that the formula knows
+        return found | {"capacity": np.nan, "sample": np.nan}
+    capacity = heads_capacity(heads, seen.size * (T + 1), d=d, input_norm=token_norm)
+    growth = capacity / math.log(seen.size * (T + 1) * d)
+    least = generalisation_sample(
+        growth * math.log((T + 1) * d), float(norms.mapped.sum()) * token_norm, RISK, growth=growth
+    )
+    return found | {"capacity": capacity, "sample": float(least)}
+
+
+def _heads(model: Any, parameters: Any) -> dict[str, np.ndarray]:
+    """Return W_Q, W_K, W_V and W_C as the theory has them, with biases as rows."""
+    attention = {name: np.asarray(part, np.float64) for name, part in parameters["attention"].items()}
+    matrices = {name: attention[name] for name in ("query", "key", "value", "output")}
+    if "query_bias" in attention:
+        for name in ("query", "key", "value"):
+            matrices[name] = np.concatenate([matrices[name], attention[f"{name}_bias"][:, None]], axis=1)
+    scale = 1 / math.sqrt(model.head_size) if isinstance(model, ParityTransformer) else model.score_scale
+    matrices["query"] = matrices["query"] * scale
+    return matrices
+
+
+@lru_cache(maxsize=64)
+def _attention(model: Any) -> Any:
+    """Return a compiled program from parameters and inputs to what is looked at."""
+    import jax
+    import jax.numpy as jnp
+
+    def looked_at(parameters: Any, x: Any) -> LookedAt:
+        with jax.default_matmul_precision("float32"):
+            if isinstance(model, ParityTransformer):
+                weights = model.attention(parameters, x)
+                embedding = parameters["embedding"]
+                tokens = [*(embedding["position"] + sign for sign in embedding["sign"]), embedding["class"][None]]
+                return LookedAt(jnp.log(weights), weights, _longest(tokens))
+            found = model.attention(parameters, x)
+            biased = "query_bias" in parameters["attention"]
+            return LookedAt(found.scores, found.weights, _longest(model.tables(parameters), biased))
+
+    return jax.jit(looked_at)
+
+
+def _longest(tables: Any, biased: bool = False) -> Any:
+    """Return the largest norm of tokens (count, width), with a 1 at their end where there are biases."""
+    import jax.numpy as jnp
+
+    return jnp.sqrt(jnp.stack([(table**2).sum(axis=1).max() for table in tables]).max() + biased)

@@ -1,0 +1,223 @@
+"""One attention layer and a perceptron that compute a sparse Boolean function exactly, on all inputs."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from elegans.calculators.domain import Form, coordinates, require, require_form
+from elegans.component import Component
+from elegans.models.boolean import BooleanTransformer
+from elegans.models.inits import Layers
+from elegans.studies.variable_creation.theory.codes import Codes, Encoding, orthonormal_codes
+from elegans.studies.variable_creation.theory.memorising import Memoriser, memoriser
+from elegans.studies.variable_creation.theory.selection import (
+    Selection,
+    Target,
+    selection_heads,
+    selection_separation,
+    selection_target,
+)
+from elegans.tasks import SparseBoolean, SparseParity, Task
+from elegans.tasks.boolean import BooleanFunction
+
+LARGEST_TABLE = 8
+"""The largest support of which all functions are written into a perceptron: its second layer has 8 s 4^s weights."""
+
+
+class Construction(NamedTuple):
+    """A transformer of one layer: selection heads, read at the class token, then a perceptron.
+
+    Args:
+        selection: codes, W_Q, W_K, W_V and W_C; see there for the shapes.
+        perceptron: W_1, W_2 and w; it reads the first coordinates of the heads' output.
+    """
+
+    selection: Selection
+    perceptron: Memoriser
+
+    def __call__(self, bits: Any) -> Float64[np.ndarray, " count"]:
+        """Return f_tf+mlp of bits of shape (count, T)."""
+        return self.perceptron(self.selected(bits))
+
+    def selected(self, bits: Any) -> Float64[np.ndarray, "count read"]:
+        """Return what the perceptron reads, shape (count, 1) or (count, s)."""
+        return self.selection.outputs(bits)[:, : len(self.perceptron.first) - 1]
+
+    @property
+    def model(self) -> BooleanTransformer:
+        """The smallest transformer that has these weights among its parameters."""
+        heads, width, size = self.selection.query.shape
+        units = (self.perceptron.first.shape[1], len(self.perceptron.last))
+        own: dict[str, Any] = {"encoding": self.selection.encoding, "head_size": size, "perceptron": units}
+        return BooleanTransformer(form="plain", width=width, heads=heads, **own)
+
+    @property
+    def parameters(self) -> Layers:
+        """The parameters with which ``model`` is this construction, in single precision."""
+        return self.parameters_of(self.model)
+
+    def parameters_of(self, model: BooleanTransformer) -> Layers:
+        """Return the parameters with which a larger transformer is this construction too; spare ones are 0.
+
+        Args:
+            model: of the plain form and the same encoding, with as many heads, dimensions and neurons at least.
+
+        Returns:
+            float32 arrays, nested and named as the model's own.
+
+        Raises:
+            TheoryError: the model is of another form or encoding, or smaller; the message says what is needed.
+        """
+        own = self.model
+        require(model.form == "plain", "form must be plain: the construction has no norms", form=model.form)
+        require(model.encoding == own.encoding, f"encoding must be {own.encoding}", encoding=model.encoding)
+        require(len(model.sizes) == 2, "the perceptron must have two hidden layers", perceptron=model.sizes)
+        needed = (own.width, own.heads, own.head_width, *own.sizes)
+        given = width, heads, size, first, second = (model.width, model.heads, model.head_width, *model.sizes)
+        fits = all(there >= least for there, least in zip(given, needed, strict=True))
+        require(fits, f"width, heads, head_size and perceptron must be at least {needed}", given=given)
+        codes, perceptron = self.selection.codes, self.perceptron
+        positions = codes.T + (own.encoding == "trained")  # the class token's own position is 0
+        embedding = {"token": (codes.token, (2, width)), "position": (codes.position, (positions, width))}
+        if own.encoding == "bag":
+            del embedding["token"]
+        projections = {
+            name: (getattr(self.selection, name), (heads, width, size)) for name in ("query", "key", "value")
+        }
+        shaped: dict[str, dict[str, tuple[np.ndarray, tuple[int, ...]]]] = {
+            "embedding": {**embedding, "class": (codes.class_token, (width,))},
+            "attention": {**projections, "output": (self.selection.output, (heads, size, width))},
+            "hidden1": {
+                "weight": (perceptron.first[:-1].T, (first, width)),
+                "bias": (perceptron.first[-1], (first,)),
+            },
+            "hidden2": {
+                "weight": (perceptron.second[:-1].T, (second, first)),
+                "bias": (perceptron.second[-1], (second,)),
+            },
+            "output": {"weight": (perceptron.last, (second,))},
+        }
+        return {layer: {name: _padded(*part) for name, part in parts.items()} for layer, parts in shaped.items()}
+
+
+def construct(
+    function: str | BooleanFunction | Sequence[float],
+    T: int,
+    support: Sequence[int],
+    *,
+    encoding: Encoding = "fixed",
+    target: Target | None = None,
+    codes: Codes | None = None,
+    gamma: float | None = None,
+    form: Form = "corrected",
+) -> Construction:
+    """Return weights of a one-layer transformer that is exactly f on all 2^T inputs.
+
+    The heads bring every input within gamma/4 of one of a few points gamma apart; the perceptron has f's value within
+    delta of each. The printed delta = gamma/8 is too small for that, and fails where heads use up more than half of
+    their tolerance: with a head for each bit.
+
+    Formula: f_tf+mlp(b) = memoriser(selection(X(b))), the points g(0), ..., g(s) for symmetric f, or g(b) for all 2^s b
+        on the support; delta = gamma/4; printed: delta = gamma/8.
+    Source: thesis, Proposition A.18, Lemmas A.22 and A.23; delta corrected from Lemma A.25.
+
+    Args:
+        function: ``parity`` and so on, or a Boolean function (its values are then the labels -1 and 1 of a task), or
+            real values: s + 1 of them, by the number of ones, or 2^s, in the order of ``BooleanFunction.table``.
+        T: the number of bits.
+        support: the s coordinates; bit j of a table's place is that of the j-th.
+        encoding: "fixed", "trained" or "bag".
+        target: "scalar" (one head; f must be symmetric), "vector" (s heads, one for a bag; s at most 8), or None for
+            the scalar one where it serves.
+        codes: the vectors that inputs are made of; None for orthonormal ones.
+        gamma: four times the error of the heads; None for the target's separation, or 1 if that is more.
+        form: "corrected" or "printed".
+
+    Raises:
+        TheoryError: support, codes or values do not fit; the message says what is needed.
+    """
+    require_form(form)
+    places = list(support)
+    coordinates("support", places, T)
+    s = len(places)
+    require(s >= 1, "s must be at least 1 (Lemma A.22)", s=s)
+    by_count, table = _values(function, s)
+    symmetric = target != "scalar" or by_count is not None
+    require(symmetric, "a scalar head counts ones: f must be symmetric (Lemma A.22)", function=function)
+    kind: Target = target or ("vector" if by_count is None else "scalar")
+    used = _codes(T, s, encoding, kind) if codes is None else codes
+    require(used.T == T, "codes must have T positions", positions=used.T, T=T)
+    wanted = min(1.0, selection_separation(s, encoding, kind)) if gamma is None else gamma
+    apart = selection_separation(s, encoding, kind)
+    require(wanted <= apart * (1 + 1e-12), "gamma must be at most the separation", gamma=wanted, separation=apart)
+    heads = selection_heads(used, places, encoding=encoding, target=kind, gamma=wanted)
+    inputs = _patterns(s) if kind == "vector" else np.tri(s + 1, s, -1)
+    values = table if kind == "vector" else by_count
+    delta = wanted / (4 if form == "corrected" else 8)
+    return Construction(heads, memoriser(selection_target(inputs, encoding, kind), values, delta))
+
+
+def construct_task(
+    task: Task, support: Sequence[int], *, encoding: Encoding = "fixed", target: Target | None = None
+) -> Construction:
+    """Return weights of a one-layer transformer that is exactly a task's label on all inputs.
+
+    Formula: that of ``construct``, with f the task's function, or the product of the signs on the support.
+    Source: thesis, Proposition A.18.
+
+    Args:
+        task: a Boolean function of some bits, or a parity of signs.
+        support: those bits, in increasing order.
+        encoding: as of ``construct``.
+        target: as of ``construct``.
+
+    Raises:
+        TheoryError: another task, or one that ``construct`` does not take.
+    """
+    known = isinstance(task, SparseBoolean | SparseParity)
+    require(known, "the task must be a boolean function or a parity of signs", task=task.label())
+    assert isinstance(task, SparseBoolean | SparseParity)
+    signs = [float((-1) ** (task.k - ones)) for ones in range(task.k + 1)]
+    function = task.function if isinstance(task, SparseBoolean) else signs
+    return construct(function, task.n, support, encoding=encoding, target=target)
+
+
+def _padded(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return single-precision values with zeros after them along every axis."""
+    spare = [(0, larger - size) for larger, size in zip(shape, values.shape, strict=True)]
+    return np.pad(values, spare).astype(np.float32)
+
+
+def _codes(T: int, s: int, encoding: Encoding, target: Target) -> Codes:
+    if encoding != "trained":
+        return orthonormal_codes(T)
+    special = np.eye(s + 3 if target == "vector" else 4)[-3:]
+    return Codes(np.zeros((T, special.shape[1])), special[:2], special[2])
+
+
+def _patterns(s: int) -> np.ndarray:
+    """Return all inputs on the support in a table's order, shape (2^s, s)."""
+    require(s <= LARGEST_TABLE, f"s must be at most {LARGEST_TABLE} for a table of 2^s points", s=s)
+    return (np.arange(2**s)[:, None] >> np.arange(s)) & 1
+
+
+def _values(function: Any, s: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return a function's values by the number of ones, if they follow from it, and its table, if s is small."""
+    if isinstance(function, str | Component):
+        boolean = BooleanFunction.parse(function)
+        counts = boolean.by_count(s)
+        table = boolean.table(s) if s <= LARGEST_TABLE else None
+        return (None if counts is None else 2.0 * counts - 1), (None if table is None else 2.0 * table - 1)
+    values = np.asarray(function, float)
+    fits = values.shape in ((s + 1,), (2**s,))
+    require(fits, "values must be s + 1 or 2^s numbers", values=values.shape, s=s)
+    if s > LARGEST_TABLE:
+        require(values.shape == (s + 1,), f"s must be at most {LARGEST_TABLE} for a table of 2^s points", s=s)
+        return values, None
+    ones = np.bitwise_count(np.arange(2**s))
+    if values.shape == (s + 1,):
+        return values, values[ones]
+    counts = values[2 ** np.arange(s + 1) - 1]
+    return (counts if np.array_equal(counts[ones], values) else None), values

@@ -1,0 +1,112 @@
+"""The norms by which attention's capacity is measured."""
+
+from typing import Any
+
+import numpy as np
+
+from elegans.calculators.domain import Form, require, require_form
+
+
+def mixed_norm(matrix: Any, p: float, q: float) -> float:
+    """Return the q-norm of the p-norms of a matrix' columns.
+
+    Formula: ||M||_{p,q} = || (||M_:1||_p, ||M_:2||_p, ...) ||_q, the columns first.
+    Source: thesis, section 4.3.
+
+    Args:
+        matrix: M, shape (rows, columns).
+        p: the norm of a column, at least 1; ``math.inf`` for the largest entry.
+        q: the norm of those.
+
+    Raises:
+        TheoryError: no matrix, or a norm below 1.
+    """
+    require(min(p, q) >= 1, "norms must be at least 1", p=p, q=q)
+    entries = _matrix(matrix)
+    return float(np.linalg.norm(np.linalg.norm(entries, ord=p, axis=0), ord=q))
+
+
+def token_norm(context: Any, form: Form = "corrected") -> float:
+    """Return the largest norm of a token, B_X.
+
+    The text often leaves the transpose out, and so speaks of the largest column: a token of d ones has no column above
+    1, but norm sqrt(d).
+
+    Formula: ||X^T||_{2,inf} = max_t ||x_t||; printed: ||X||_{2,inf}, the largest norm of a column.
+    Source: thesis, section 4.4 (Corollary 4.9 has the transpose, Theorem 4.11 not).
+
+    Args:
+        context: X, shape (T, d), a row a token.
+        form: "corrected" or "printed".
+
+    Raises:
+        TheoryError: no matrix.
+    """
+    require_form(form)
+    entries = _matrix(context)
+    return mixed_norm(entries.T if form == "corrected" else entries, 2, np.inf)
+
+
+def row_norm_sum(matrix: Any) -> float:
+    """Return the sum of the norms of a matrix' rows: the (2,1)-norm under which covers of x -> W x are counted.
+
+    Formula: ||W^T||_{2,1} = sum_i ||w_i||, over rows w_i.
+    Source: thesis, Lemma 4.10.
+
+    Args:
+        matrix: W, shape (outputs, inputs).
+
+    Raises:
+        TheoryError: no matrix.
+    """
+    return mixed_norm(_matrix(matrix).T, 2, 1)
+
+
+def merged_query_key(query: Any, key: Any, form: Form = "corrected") -> np.ndarray:
+    """Return the one matrix by which queries and keys enter the scores.
+
+    The definition of the deep class prints W_K^T W_Q, of shape (k, k), which does not act on tokens.
+
+    Formula: W_K W_Q^T, shape (d, d); printed: W_K^T W_Q.
+    Source: thesis, section 4.4.3.
+
+    Args:
+        query: W_Q, shape (d, k).
+        key: W_K, shape (d, k).
+        form: "corrected" or "printed".
+
+    Returns:
+        float64 of shape (d, d), or (k, k) as printed.
+
+    Raises:
+        TheoryError: shapes that do not agree.
+    """
+    require_form(form)
+    asked, offered = _matrix(query), _matrix(key)
+    require(asked.shape == offered.shape, "query and key must have one shape", query=asked.shape, key=offered.shape)
+    return np.asarray(offered @ asked.T if form == "corrected" else offered.T @ asked)
+
+
+def project_to_ball(vectors: Any) -> np.ndarray:
+    """Return vectors along the last axis, those longer than 1 shortened to 1: the theory's layer norm.
+
+    No two come to lie further apart. The printed proof has (1 - alpha^2) where (1 - alpha)^2 is meant, alpha being at
+    most 1 / ||u||, not above it.
+
+    Formula: v / max(1, ||v||).
+    Source: thesis, section 4.4.3 and Lemma A.9.
+
+    Args:
+        vectors: shape (..., d).
+
+    Returns:
+        float64 of shape (..., d).
+    """
+    v = np.asarray(vectors, float)
+    return np.asarray(v / np.maximum(1, np.linalg.norm(v, axis=-1, keepdims=True)))
+
+
+def _matrix(matrix: Any) -> np.ndarray:
+    entries = np.asarray(matrix, float)
+    require(entries.ndim == 2, "a matrix must have two axes", shape=entries.shape)
+    return entries

@@ -1,0 +1,155 @@
+"""How many examples single out the support of a sparse Boolean function, whatever learns from them."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from elegans import random
+from elegans.calculators.domain import Number, require, require_parity
+from elegans.tasks.boolean import BooleanFunction, SparseBoolean
+
+
+class Identifiability(NamedTuple):
+    """How often random samples single out the support, with 95% Wilson intervals.
+
+    Args:
+        sizes: numbers of examples.
+        share: of the samples drawn, those of that size with which one support alone is consistent.
+        low: the lower ends.
+        high: the upper ends.
+    """
+
+    sizes: np.ndarray
+    share: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def support_agreement(function: str | BooleanFunction, k: int, overlap: int, p: Number = Fraction(1, 2)) -> Number:
+    """Return how likely a symmetric function has one value on two supports that share some coordinates.
+
+    For balanced conjunctions of three bits it is at most 0.794: no other conjunction is right on more than 0.8 of the
+    inputs, so that asking for more than 0.99 of held-out labels asks for the right one.
+
+    Formula: sum_u P(u) sum_c P(f = c | u shared ones)^2, u ~ Bin(overlap, p); for conjunctions
+        1 - 2 (p^k - p^(2k - overlap)).
+    Source: derived here.
+
+    Args:
+        function: a symmetric function, as text or component.
+        k: the size of both supports.
+        overlap: how many coordinates they share, from 0 to k.
+        p: the probability of a one; exact where it is a fraction.
+
+    Raises:
+        TheoryError: a function that is not symmetric, or numbers outside their ranges.
+    """
+    counts = _counts(function, k)
+    require(0 <= overlap <= k, "overlap must lie in 0..k", overlap=overlap, k=k)
+    require(0 <= p <= 1, "p must lie in [0, 1]", p=p)
+    total: Number = 0
+    for shared in range(overlap + 1):
+        one = sum(_binomial(k - overlap, own, p) for own in range(k - overlap + 1) if counts[shared + own])
+        total = total + _binomial(overlap, shared, p) * (one * one + (1 - one) * (1 - one))
+    return total
+
+
+def expected_consistent(function: str | BooleanFunction, n: int, k: int, m: int, p: Number = Fraction(1, 2)) -> Number:
+    """Return the expected number of wrong supports that agree with all labels of a random sample.
+
+    The support is not identified with at most this probability.
+
+    Formula: sum_{j < k} C(k, j) C(n - k, k - j) a_j^m, a_j the ``support_agreement`` at an overlap of j.
+    Source: derived here; the union bound behind m >= log2 C(n, k) (thesis, section 4.6) taken exactly.
+
+    Args:
+        function: a symmetric function, as text or component.
+        n: the number of bits.
+        k: the size of the support.
+        m: the number of examples, at least 0.
+        p: the probability of a one; exact where it is a fraction.
+
+    Raises:
+        TheoryError: a function that is not symmetric, or numbers outside their ranges.
+    """
+    require_parity(n, k, "a sparse function")
+    require(m >= 0, "m must be at least 0", m=m)
+    total: Number = 0
+    for overlap in range(max(0, 2 * k - n), k):
+        supports = math.comb(k, overlap) * math.comb(n - k, k - overlap)
+        total = total + supports * support_agreement(function, k, overlap, p) ** m
+    return total
+
+
+def identifying_samples(task: SparseBoolean, draws: int = 400, largest: int = 256, seed: int = 0) -> np.ndarray:
+    """Return, for random sequences of examples, after how many of them one support alone is consistent.
+
+    Formula: min {m : |{J : f_J agrees with the first m labels}| = 1}, by bisection: consistent supports only get fewer.
+    Source: derived here; the thesis redraws samples that leave more than one (appendix A.3.1).
+
+    Args:
+        task: the function, the number of bits and their bias.
+        draws: how many sequences, each with a support of its own.
+        largest: the longest sequence.
+        seed: of all draws.
+
+    Returns:
+        int64 of shape (draws,); largest + 1 where the whole sequence leaves several.
+
+    Raises:
+        TheoryError: a number below 1.
+    """
+    require(min(draws, largest) >= 1, "draws and largest must be at least 1", draws=draws, largest=largest)
+    index = np.arange(largest, dtype=np.uint32)
+    found = []
+    for draw in range(draws):
+        support = task.draw(random.stream(seed, "task").fold(draw))
+        x, y = task.examples(support, random.stream(seed, "sample").fold(draw), index)
+        low, high = -1, largest + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            alone = len(task.consistent(x[:middle], y[:middle], most=2)) == 1
+            low, high = (low, middle) if alone else (middle, high)
+        found.append(high)
+    return np.array(found, np.int64)
+
+
+def identifiability(task: SparseBoolean, sizes: Sequence[int], draws: int = 400, seed: int = 0) -> Identifiability:
+    """Return how likely random samples of given sizes single out the support.
+
+    Formula: P(|{J : f_J agrees with m labels}| = 1), the share among independent draws, with a 95% Wilson interval; the
+        draws of all sizes are one, so the curve never falls.
+    Source: derived here; for the filter of the thesis' appendix A.3.1.
+
+    Args:
+        task: the function, the number of bits and their bias.
+        sizes: numbers m of examples.
+        draws: how many sequences of examples are drawn.
+        seed: of all draws.
+
+    Raises:
+        TheoryError: no sizes, or a number below 1.
+    """
+    from scipy.stats import binomtest
+
+    require(len(sizes) > 0, "sizes must be at least one", sizes=sizes)
+    least = identifying_samples(task, draws, max(sizes), seed)
+    hits = [int((least <= size).sum()) for size in sizes]
+    intervals = [binomtest(hit, draws).proportion_ci(method="wilson") for hit in hits]
+    low, high = np.array([(interval.low, interval.high) for interval in intervals]).T
+    return Identifiability(np.array(sizes), np.array(hits) / draws, low, high)
+
+
+def _counts(function: str | BooleanFunction, k: int) -> np.ndarray:
+    require(k >= 1, "k must be at least 1", k=k)
+    boolean = BooleanFunction.parse(function)
+    counts = boolean.by_count(k)
+    require(counts is not None, "the function must be symmetric", function=boolean.label())
+    return np.asarray(counts)
+
+
+def _binomial(n: int, ones: int, p: Number) -> Number:
+    return math.comb(n, ones) * p**ones * (1 - p) ** (n - ones)

@@ -1,0 +1,182 @@
+"""How many examples the XOR takes: SGD on both layers against kernels that cannot learn features.
+
+A network's examples are its steps times its batch size, since none is seen twice; a kernel's are those that it has
+regressed on, counted in blocks of n^2 / 32. Both are followed until 1% of 4000 held-out examples are wrong. Inputs are
+in a random basis, which says nothing to either learner.
+
+The theorem asks for minibatches of at least n / theta; smaller ones, 2 n and n / 2, are what takes few examples here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import linregress
+
+from elegans.analysis import bootstrap_interval, median, scaling_exponent
+from elegans.experiments.base import Experiment, Scale
+from elegans.learners.kernel import KernelRidge
+from elegans.plots import figure_of
+from elegans.stopping import Success
+from elegans.studies.xor_two_phases.plots import xor_samples
+from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
+from elegans.studies.xor_two_phases.xor_phases import RATE, trial
+from elegans.sweeps import Sweep, grid
+from elegans.tasks import XOR, Online
+from elegans.training import Trial
+from elegans.training.outcome import FINISHED
+
+WIDTH = 128
+BATCHES = {"SGD, batch 2n": 2.0, "SGD, batch n/2": 0.5}
+"""Examples a step, in units of n."""
+KERNELS = {"tangent kernel": "ntk", "kernel of the hidden layer": "relu"}
+BLOCKS, LARGEST = 32, 64
+"""A kernel takes n^2 / 32 examples a round, 64 rounds at the most."""
+SEED = 0
+"""Of the bootstraps: the same trials have the same intervals."""
+
+
+def network(n: int, batch: float) -> Trial:
+    """Return a network on the XOR of n dimensions, a check every 2 steps; it stops when it is solved."""
+    return trial(XOR(n=n, basis="random"), width=WIDTH, batch_size=round(n * batch), steps=600, every=2, stop=True)
+
+
+def regression(n: int, kernel: str) -> Trial:
+    """Return a kernel regression on the XOR of n dimensions."""
+    success = Success(error=0.01, examples=4000, every=1)
+    model = KernelRidge.parse({"kind": "kernel-ridge", "kernel": kernel, "examples": n * n // BLOCKS, "steps": LARGEST})
+    return Trial(task=XOR(n=n, basis="random"), regime=Online(), model=model.replace("success", success))
+
+
+def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sweep:
+    """Return all learners, small n first, so that a run cut short has the beginning of every line.
+
+    Args:
+        networks: the dimensions n of the networks.
+        kernels: those of the kernels, at least 6.
+        trials: how many trials a cell.
+    """
+    cells = [
+        *((n, network(n, batch)) for batch in BATCHES.values() for n in networks),
+        *((n, regression(n, kernel)) for kernel in KERNELS.values() for n in kernels),
+    ]
+    parts = [grid(cell, {}, seeds=trials) for _, cell in sorted(cells, key=lambda cell: cell[0])]
+    return Sweep(tuple(part for sweep in parts for part in sweep.parts))
+
+
+def smoke(trials: int) -> Sweep:
+    """Return small dimensions."""
+    return learners((12, 24), (8, 12, 16), trials)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return networks up to 256 dimensions and kernels up to 64."""
+    return learners((16, 32, 64, 128, 256), (16, 24, 32, 48, 64), trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return networks up to 1024 dimensions and kernels up to 120: no published sizes."""
+    return learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials)
+
+
+def analysis(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a learner and dimension: the median number of examples with its interval, and the learner's law.
+
+    Columns ``samples``, ``low`` and ``high`` (unsolved trials being infinite), ``trials``, ``solved``, ``steps`` (the
+    median); the same in all rows of a learner: ``exponent`` with interval and ``factor`` of the power law, and, of
+    networks, ``steps_a_log``, by how much steps grow with log n, with its standard error.
+    """
+    counted = trials[trials["state"].isin(FINISHED)].assign(learner=lambda rows: rows.apply(_learner, axis=1))
+    size = counted["training.batch_size"].fillna(counted["model.examples"]).astype(float)
+    counted = counted.assign(
+        steps=counted["solved_at"].astype(float), examples=counted["solved_at"].astype(float) * size
+    )
+    order = {name: place for place, name in enumerate((*BATCHES, *KERNELS))}
+    rows = [row for _, own in counted.groupby("learner", sort=False) for row in _line(own)]
+    table = pd.DataFrame(rows)
+    return table.sort_values(["learner", "task.n"], key=lambda column: column.replace(order), ignore_index=True)
+
+
+def _learner(row: pd.Series) -> str:
+    """Return what a trial's learner is called."""
+    if row["model"] == "mlp":
+        share = row["training.batch_size"] / row["task.n"]
+        return next(name for name, batch in BATCHES.items() if batch == share)
+    return next(name for name, kernel in KERNELS.items() if kernel == row["model.kernel"])
+
+
+def _line(own: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a learner's rows."""
+    cells = {int(n): own.loc[own["task.n"] == n, "examples"].to_numpy(float) for n in sorted(set(own["task.n"]))}
+    known = {float(n): list(values) for n, values in cells.items() if np.isfinite(median(values))}
+    law: dict[str, Any] = dict.fromkeys(("exponent", "exponent_low", "exponent_high", "factor"), np.nan)
+    if len(known) >= 2:
+        fit = scaling_exponent(known, generator=np.random.default_rng(SEED))
+        law = {"exponent": fit.exponent, "exponent_low": fit.low, "exponent_high": fit.high, "factor": fit.factor}
+    if own["model"].iloc[0] == "mlp" and len(known) >= 2:
+        solved = own[own["steps"].notna()]
+        line = linregress(np.log(solved["task.n"].astype(float)), solved["steps"])
+        law |= {"steps_a_log": float(line.slope), "steps_a_log_error": float(line.stderr)}
+    return [{**_cell(own[own["task.n"] == n], values), **law} for n, values in cells.items()]
+
+
+def _cell(rows: pd.DataFrame, values: np.ndarray) -> dict[str, Any]:
+    low, high = bootstrap_interval(values, generator=np.random.default_rng(SEED))
+    return {
+        "learner": rows["learner"].iloc[0],
+        "task.n": int(rows["task.n"].iloc[0]),
+        "samples": median(values),
+        "low": low,
+        "high": high,
+        "steps": median(rows["steps"].to_numpy(float)),
+        "trials": len(values),
+        "solved": int(np.isfinite(values).sum()),
+    }
+
+
+def plot(table: pd.DataFrame) -> Figure:
+    """Draw examples against dimension, a curve a learner."""
+    return figure_of(xor_samples(table))
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return each learner's exponent with interval, its examples, and how the steps of networks grow with log n.
+
+    Signals grow from theta / sqrt(n) by exp(tau_1 eta t), so that steps grow by 1 / (2 tau_1 eta) for each unit of
+    log n: ``steps_a_log_of_theory``.
+    """
+    found: dict[str, Any] = {}
+    for learner, rows in table.groupby("learner", sort=False):
+        law = rows.iloc[0]
+        found[str(learner)] = {
+            "exponent": _finite(law["exponent"]),
+            "interval": [_finite(law["exponent_low"]), _finite(law["exponent_high"])],
+            "samples": {str(n): _finite(samples) for n, samples in zip(rows["task.n"], rows["samples"], strict=True)},
+            "solved": f"{rows['solved'].sum()} of {rows['trials'].sum()}",
+        }
+        if np.isfinite(law["steps_a_log"]):
+            between = [law["steps_a_log"] + side * 1.96 * law["steps_a_log_error"] for side in (-1, 1)]
+            found[str(learner)]["steps_a_log"] = _finite(law["steps_a_log"])
+            found[str(learner)]["steps_a_log_interval"] = [_finite(end) for end in between]
+    return {**found, "steps_a_log_of_theory": _finite(1 / (2 * PHASE_ONE_RATE * RATE))}
+
+
+def _finite(number: float) -> float | None:
+    return round(float(number), 3) if np.isfinite(number) else None
+
+
+EXPERIMENT = Experiment(
+    name="xor-samples",
+    shows="SGD on both layers learns the XOR from nearly linearly many examples, kernels need about the square",
+    source="Theorem 3.1 and section 1.1, no figure",
+    scales={
+        "smoke": Scale(smoke, trials=2, time="about 10 seconds"),
+        "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
+        "paper": Scale(paper, trials=30, time="about 12 hours on 2 cores"),
+    },
+    analysis=analysis,
+    plot=plot,
+    findings=findings,
+)

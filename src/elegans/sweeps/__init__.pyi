@@ -1,0 +1,5 @@
+from .progress import Progress as Progress
+from .runner import Interrupted as Interrupted, run as run
+from .status import RunStatus as RunStatus, Status as Status
+from .store import Store as Store
+from .sweep import EXAMPLE as EXAMPLE, Sweep as Sweep, grid as grid

@@ -1,0 +1,17 @@
+from .datasets import (
+    load_table as load_table,
+    noisy_parity as noisy_parity,
+    random_tree as random_tree,
+    table_names as table_names,
+)
+from .descent import Stop as Stop, link as link
+from .estimators import (
+    SparseMLP as SparseMLP,
+    SparseMLPClassifier as SparseMLPClassifier,
+    SparseMLPRegressor as SparseMLPRegressor,
+)
+from .learners import Forest as Forest, TabularNetwork as TabularNetwork
+from .network import Epoch as Epoch, Networks as Networks, Settings as Settings, fit as fit, start as start
+from .probes import ValidationError as ValidationError
+from .stopping import Best as Best
+from .table import Table as Table

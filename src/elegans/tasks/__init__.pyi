@@ -1,0 +1,28 @@
+from .base import Online as Online, Population as Population, Regime as Regime, Sample as Sample, Task as Task
+from .biased import BiasedParity as BiasedParity
+from .boolean import (
+    And as And,
+    BooleanFunction as BooleanFunction,
+    Majority as Majority,
+    Or as Or,
+    Parity as Parity,
+    SparseBoolean as SparseBoolean,
+    SymmetricFunction as SymmetricFunction,
+    TableFunction as TableFunction,
+    Threshold as Threshold,
+)
+from .chains import MarkovChains as MarkovChains
+from .digits import DigitParity as DigitParity
+from .groups import GroupComposition as GroupComposition, ModularAddition as ModularAddition
+from .identifying import Identifying as Identifying
+from .parity import DisjointParity as DisjointParity, SparseParity as SparseParity
+from .priors import (
+    Dirichlet as Dirichlet,
+    DoublyStochastic as DoublyStochastic,
+    Mixture as Mixture,
+    NGram as NGram,
+    Prior as Prior,
+    Symmetric2 as Symmetric2,
+    Unigram as Unigram,
+)
+from .xor import XOR as XOR, Link as Link, SignedParity as SignedParity, TruthTable as TruthTable

@@ -1,0 +1,32 @@
+from .entry import train as train
+from .layerwise.readouts import (
+    Constructed as Constructed,
+    FreshDescent as FreshDescent,
+    LastIterate as LastIterate,
+    LinearProgram as LinearProgram,
+    Readout as Readout,
+    Ridge as Ridge,
+)
+from .layerwise.selection import FeatureSelection as FeatureSelection
+from .losses import (
+    Correlation as Correlation,
+    CrossEntropy as CrossEntropy,
+    Hinge as Hinge,
+    Logistic as Logistic,
+    Loss as Loss,
+    Margin as Margin,
+    Square as Square,
+    margins as margins,
+)
+from .optimisers import (
+    SGD as SGD,
+    AdaDelta as AdaDelta,
+    Adam as Adam,
+    LayerRates as LayerRates,
+    Minibatches as Minibatches,
+    Training as Training,
+)
+from .outcome import Curve as Curve, Outcome as Outcome
+from .penalties import NormPenalty as NormPenalty, Penalty as Penalty
+from .schedules import Constant as Constant, Cosine as Cosine, Piecewise as Piecewise, Schedule as Schedule
+from .trial import Trial as Trial

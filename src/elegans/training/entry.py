@@ -1,0 +1,26 @@
+"""Training one trial by itself."""
+
+from collections.abc import Sequence
+
+from elegans.probes import Probe
+from elegans.training.engines import choose
+from elegans.training.loop import Watch, train_together
+from elegans.training.outcome import Outcome
+from elegans.training.trial import Trial
+
+
+def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", watch: Watch | None = None) -> Outcome:
+    """Train one trial and return its outcome, with curve, measures and final parameters.
+
+    Args:
+        trial: what to train.
+        probes: measures to take along the way.
+        engine: ``auto``, ``fused``, ``pairs``, ``attention``, ``jax``, ``layerwise`` or ``learner``.
+        watch: called with the outcome so far at each check, for a live picture.
+
+    Raises:
+        EngineError: no engine can take the trial.
+        TrialError: a probe cannot look into it.
+    """
+    outcomes = train_together([trial], choose(trial, engine), probes=probes, watch=watch, keep_parameters=True)
+    return next(iter(outcomes))

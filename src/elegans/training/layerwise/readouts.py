@@ -1,0 +1,218 @@
+"""How an output layer is found on features that no longer move."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64
+from pydantic import Field
+
+from elegans.boolean.learning import convex_sgd_rate, readout_decay
+from elegans.component import Component
+from elegans.training.schedules import Rate
+
+
+@dataclass(frozen=True)
+class Construction:
+    """A theorem's own readout.
+
+    Args:
+        norm: B_k, the norm of its weights for features divided by ``scale``.
+        scale: the size of the features: epsilon in Theorem 5, else 1.
+        build: returns output bias and weights of all neurons, given for the first half of them the place of the bias
+            in its list, whether the neuron is good, and its output weight's sign.
+    """
+
+    norm: float
+    scale: float
+    build: Callable[
+        [Int64[np.ndarray, " half"], Bool[np.ndarray, " half"], Float[np.ndarray, " half"]],
+        tuple[float, Float[np.ndarray, " width"]],
+    ]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Some distinct examples as the output layer sees them.
+
+    Args:
+        values: the constant 1 and the features of neurons that may fire, shape (count, 1 + active).
+        labels: the labels, shape (count,).
+        share: the share of the sample that each example stands for, shape (count,).
+    """
+
+    values: Float[np.ndarray, "count features"]
+    labels: Float[np.ndarray, " count"]
+    share: Float[np.ndarray, " count"]
+
+    def hinge(self, output: Float[np.ndarray, " features"]) -> tuple[float, float, Float[np.ndarray, " features"]]:
+        """Return this part of the hinge loss, of the error, and of the loss's gradient."""
+        margin = self.labels * (self.values @ output)
+        short = margin < 1
+        loss = float(self.share[short] @ (1 - margin[short]))
+        error = float(self.share[~(margin > 0)].sum())
+        return loss, error, -((self.share * self.labels * short) @ self.values)
+
+
+class Readout(Component, family=True):
+    """How an output layer is found on features that no longer move."""
+
+    needs_sample: ClassVar[bool] = True
+    """Whether it looks at examples."""
+    default_steps: ClassVar[int] = 1
+    """How many steps it takes where the training does not say."""
+
+    def check(self, construction: Callable[[], Construction]) -> None:
+        """Refuse a training that this readout does not go with.
+
+        Raises:
+            ValueError: with the rule and the value.
+        """
+
+
+class LastIterate(Readout):
+    """Full-batch gradient descent on the hinge loss with L2, with the step sizes of last-iterate bounds.
+
+    Step t = 1, 2, … moves u to u - (gradient + decay u) / (decay t); in the form of a weight decay, 1/t, which erases
+    the initial output layer at once. Features of size epsilon (Theorem 5) are divided by it.
+
+    Source: Pareto frontiers, proof of Lemma 14; the schedule after Shamir and Zhang (2013).
+
+    Args:
+        epsilon: the loss aimed at, between 0 and 1/2; decay = epsilon / B_k^2.
+        decay: the coefficient of half the squared norm, in the place of epsilon's.
+    """
+
+    default_steps = 4000
+    epsilon: Annotated[float, Field(gt=0, lt=0.5)] = 0.3
+    decay: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    def check(self, construction: Callable[[], Construction]) -> None:
+        """Refuse to take the decay from a construction that does not exist."""
+        if self.decay is None:
+            construction()
+
+    def strength(self, norm: float) -> float:
+        """Return the decay, given the norm of the theorem's own readout."""
+        return readout_decay(self.epsilon, norm) if self.decay is None else self.decay
+
+
+class FreshDescent(Readout):
+    """Stochastic gradient descent on the hinge loss, from output weights of 0, on examples that no step has seen.
+
+    The output bias stays 0. Source: thesis, Theorem 5.5 and Theorem B.6.
+
+    Args:
+        learning_rate: or None for the theorem's, 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T steps in all.
+        batch_size: the number of examples a step.
+    """
+
+    needs_sample = False
+    default_steps = 4000
+    learning_rate: Rate | None = None
+    batch_size: Annotated[int, Field(ge=1)] = 32
+
+    def rate(self, n: int, k: int, width: int, steps: int) -> float:
+        """Return the learning rate, given the task, the width and the number of steps in all."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return convex_sgd_rate(8 * k**1.5, 2 * math.sqrt(width) * n, steps - 1)
+
+
+class Solver(Component):
+    """A readout that is solved for in one step; later steps change nothing. Inherit from this and ``Readout``."""
+
+    @abstractmethod
+    def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
+        """Return the output layer, constant first.
+
+        Args:
+            parts: returns the sample in parts.
+        """
+
+
+class Ridge(Solver, Readout):
+    """Least squares with L2 on all weights: a reference for what the features can do.
+
+    Args:
+        penalty: the coefficient of the squared norm, in units of the features' mean square; above 0.
+    """
+
+    penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-6
+
+    def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
+        """Return the minimiser of the mean square error plus the penalty."""
+        gram, moment = np.zeros((1, 1)), np.zeros(1)
+        for part in parts():
+            weighted = part.values * part.share[:, None]
+            gram = gram + part.values.T @ weighted
+            moment = moment + part.labels @ weighted
+        # features of any scale are penalised alike: each is brought to a mean square of 1 first
+        size = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+        scaled = gram / np.outer(size, size) + self.penalty * np.eye(len(gram))
+        return np.asarray(np.linalg.solve(scaled, moment / size) / size)
+
+
+class LinearProgram(Solver, Readout):
+    """The smallest hinge loss there is, by linear programming (HiGHS): a reference for gradient descent.
+
+    Args:
+        examples: how many distinct examples the programme sees at the most, the first of the sample.
+    """
+
+    examples: Annotated[int, Field(ge=1)] = 2000
+
+    def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
+        """Return a minimiser of the hinge loss."""
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, eye_array, hstack
+
+        values, labels, share = self._first(parts())
+        size = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+        count, features = values.shape
+        rows = hstack([csr_array(-(labels[:, None] * values / size)), -eye_array(count)])
+        found = linprog(
+            np.concatenate([np.zeros(features), share]),
+            A_ub=rows,
+            b_ub=-np.ones(count),
+            bounds=[(None, None)] * features + [(0, None)] * count,
+            method="highs",
+        )
+        if found.x is None:
+            raise RuntimeError(f"the linear programme of the readout has not been solved: {found.message}")
+        return np.asarray(found.x[:features] / size)
+
+    def _first(self, parts: Iterable[Features]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        kept: list[Features] = []
+        count = 0
+        for part in parts:
+            room = self.examples - count
+            kept.append(Features(part.values[:room], part.labels[:room], part.share[:room]))
+            count += len(kept[-1].labels)
+            if count >= self.examples:
+                break
+        values, labels, share = (
+            np.concatenate([getattr(part, name) for part in kept]) for name in ("values", "labels", "share")
+        )
+        return values, labels, share / share.sum()
+
+
+class Constructed(Readout):
+    """The weights that the theorem's proof writes down: an oracle that knows the support, and looks at no example.
+
+    Where some bias of the list has no good neuron the output layer stays 0: the trial was unlucky and is not solved.
+    The weights are those of the population's features. A sample's gradient errs in size even where it selects the
+    right inputs, and the output with it: averaged over all good neurons in Theorem 4, not at all in Theorem 5.
+
+    Source: Pareto frontiers, proofs of Lemma 11 (``theory.spread_readout``) and Theorem 21
+    (``theory.under_sparse_subnetwork``).
+    """
+
+    needs_sample = False
+
+    def check(self, construction: Callable[[], Construction]) -> None:
+        """Refuse where there is no construction."""
+        construction()

@@ -1,0 +1,63 @@
+"""What the one step of Theorems 4 and 5 has made of the hidden neurons."""
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from elegans.models import MLP, Model
+from elegans.probes import Probe, Snapshot
+from elegans.tasks import SparseParity, Task
+from elegans.training.layerwise.base import MirroredInit
+
+
+class FeatureSelection(Probe):
+    """How many neurons are good, how many may fire, and where their weights lie.
+
+    A neuron is good by its initial weights: they cover the support (over-sparse), or the large ones lie within it
+    (under-sparse). It may fire on some input if and only if the sum of its |weights| plus its bias is above 0.
+
+    Source: Pareto frontiers, Theorems 16 and 21 (good and bad neurons).
+
+    Args:
+        every: how many steps lie between two measurements.
+        examples: how many held-out examples the hinge loss is estimated on.
+    """
+
+    examples: Annotated[int, Field(ge=1)] = 2000
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse networks whose neurons are neither good nor bad."""
+        if not isinstance(task, SparseParity) or not isinstance(model, MLP) or not isinstance(model.init, MirroredInit):
+            init = f" with init={model.init.kind!r}" if isinstance(model, MLP) else ""
+            raise ValueError(f"feature-selection must look at a mirrored initialisation: {model.kind}{init}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return the numbers of neurons, the size of their weights, and the held-out hinge loss.
+
+        ``good`` counts the first half of the neurons, ``active`` and ``bad_active`` count both halves; ``on_support``
+        is the mean |weight| on the support of good active neurons, ``off_support`` the largest |weight| off the
+        support of any active neuron (0 where there is none).
+        """
+        assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
+        weight, bias = snapshot.parameters["hidden"]["weight"], snapshot.parameters["hidden"]["bias"]
+        support = np.asarray(snapshot.hidden)
+        good = snapshot.model.init.good(snapshot.initial["hidden"]["weight"], support)
+        size = np.abs(weight.astype(np.float64))
+        active = size.sum(axis=1) + bias > 0
+        off = np.delete(size[active], support, axis=1)
+        return {
+            "good": float(good[: len(good) // 2].sum()),
+            "active": float(active.sum()),
+            "bad_active": float((active & ~good).sum()),
+            "on_support": float(size[active & good][:, support].mean()) if (active & good).any() else 0.0,
+            "off_support": float(off.max(initial=0.0)),
+            "hinge": self._hinge(snapshot, active),
+        }
+
+    def _hinge(self, snapshot: Snapshot, active: np.ndarray) -> float:
+        x, y = snapshot.examples("test", self.examples)
+        hidden, output = snapshot.parameters["hidden"], snapshot.parameters["output"]
+        z = x.astype(np.float64) @ hidden["weight"][active].T.astype(np.float64) + hidden["bias"][active]
+        outputs = np.maximum(z, 0) @ output["weight"][active].astype(np.float64) + output["bias"]
+        return float(np.maximum(1 - y * outputs, 0).mean())

@@ -1,0 +1,200 @@
+"""What the hidden-progress study claims is there, with error rates stated.
+
+Times to solve are checked against those that an independent NumPy program measured (25 trials a cell), within a factor
+of 2. Where a test states how often it fails although all is well, that is from 20000 draws of as many trials from 100
+trials of each cell or from the laptop runs on the experiments' pages. Seeds are fixed, so on one type of machine a test
+passes always or never.
+"""
+
+import numpy as np
+import pytest
+
+import elegans as el
+from elegans.analysis import components, grokking_delay, quantile
+from elegans.experiments import EXPERIMENTS
+from elegans.studies.hidden_progress.grokking import samples
+from elegans.studies.hidden_progress.noisy_parity import noisy
+from elegans.studies.hidden_progress.not_random_search import common
+from elegans.studies.hidden_progress.settings import configuration
+from elegans.studies.hidden_progress.width import widths
+from elegans.training.engines import ENGINES
+
+pytestmark = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="slow without the fused engine")
+slow = pytest.mark.slow
+
+
+def times(identifier, n, k, seeds, **settings):
+    """Return the times to solve of one configuration, infinite where unsolved."""
+    table = el.run(el.grid(configuration(identifier, n, k, **settings), {}, seeds=seeds))
+    return table["solved_at"].fillna(np.inf).to_numpy()
+
+
+def medians(table, column):
+    """Return the median time by a column's values, unsolved trials being infinite."""
+    return table.fillna({"solved_at": np.inf}).groupby(column)["solved_at"].median()
+
+
+@pytest.mark.parametrize(
+    ("identifier", "rate", "k", "expected"),
+    [
+        ("ii", 1.0, 2, 30),
+        ("ii", 1.0, 3, 220),
+        ("xv", 0.05, 2, 100),
+        ("xv", 0.05, 3, 230),
+        ("xiv", 0.01, 2, 200),
+        ("xiv", 0.01, 3, 740),
+        pytest.param("ii", 1.0, 4, 1150, marks=slow),
+        pytest.param("xv", 0.05, 4, 690, marks=slow),
+        pytest.param("xiv", 0.01, 4, 2920, marks=slow),
+        pytest.param("i", 0.1, 2, 160, marks=slow),
+        pytest.param("i", 0.1, 3, 2160, marks=slow),
+        pytest.param("i", 0.1, 4, 3780, marks=slow),
+        pytest.param("iv", 0.01, 2, 430, marks=slow),
+        pytest.param("iv", 0.01, 3, 1410, marks=slow),
+        pytest.param("iv", 0.01, 4, 4410, marks=slow),
+        pytest.param("xiii", 0.01, 2, 240, marks=slow),
+        pytest.param("xiii", 0.01, 3, 1070, marks=slow),
+        pytest.param("xiii", 0.01, 4, 3170, marks=slow),
+    ],
+)
+def test_median_times_at_30_signs_are_those_of_an_independent_program(identifier, rate, k, expected):
+    """Medians of 25 trials within a factor of 2. At k = 4 they miss with probability below 0.007, else below 0.0003."""
+    found = np.median(times(identifier, 30, k, 25, learning_rate=rate))
+    assert expected / 2 <= found <= 2 * expected
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Times of ReLU networks of width 100 at n = 10, 20, 30, 25 trials a cell."""
+    return {k: {n: times("ii", n, k, 25, learning_rate=1.0) for n in (10, 20, 30)} for k in (2, 3, 4)}
+
+
+@slow
+def test_coarse_exponents_of_wide_relu_networks_are_small_and_grow_with_k(wide):
+    """Measured by another program: 0.13, 0.44 and 0.67. Each is outside the ranges below, which are those of 99.8% of
+    draws, with probability 0.002."""
+    found = []
+    for own in wide.values():
+        tenth = {n: quantile(each, 0.1) for n, each in own.items()}
+        found.append(max(0, *(np.log(tenth[n] / tenth[10]) / np.log(n - 9) for n in (20, 30))))
+    assert 0.13 <= found[0] <= 0.37
+    assert 0.36 <= found[1] <= 0.51
+    assert 0.53 <= found[2] <= 0.78
+
+
+@slow
+def test_exponents_of_wide_relu_networks_are_below_k_and_grow_with_it(wide):
+    """Slopes of the medians on logarithmic axes: below k, and in the order of k, in every one of 20000 draws."""
+    exponents = [
+        np.polyfit(np.log([10, 20, 30]), np.log(list(map(np.median, own.values()))), 1)[0] for own in wide.values()
+    ]
+    assert all(exponent < k for exponent, k in zip(exponents, wide, strict=True))
+    assert exponents == sorted(exponents)
+
+
+@slow
+@pytest.mark.parametrize(("identifier", "rate"), [("i", 0.1), ("iv", 0.01), ("xiv", 0.01), ("xv", 0.05)])
+def test_exponents_of_other_networks_are_below_k(identifier, rate):
+    """25 trials at n = 10, 20, 30; for (xiv) and (xv), exponents were below k in every one of 20000 draws.
+
+    Their order in k is not tested: with 25 trials it is wrong in 8% (xv) and 16% (xiv) of draws.
+    """
+    for k in (2, 3, 4):
+        found = [np.median(times(identifier, n, k, 25, learning_rate=rate)) for n in (10, 20, 30)]
+        assert np.polyfit(np.log([10, 20, 30]), np.log(found), 1)[0] < k
+
+
+@pytest.mark.parametrize(
+    ("identifier", "trials"), [("xv", 200), pytest.param("xv", 1000, marks=slow), pytest.param("xiv", 1000, marks=slow)]
+)
+def test_no_trial_is_lucky_early_and_the_upper_tail_is_heavy(identifier, trials):
+    """(30, 3): a search without memory would have 7% of its trials below a tenth of the median, so that no success
+    there has probability 10^-6 with 200 trials. Measured: fastest/median 0.4 to 0.6, 95% quantile/median 2 to 3."""
+    found = times(identifier, 30, 3, trials)
+    assert found.min() > 0.1 * np.median(found)
+    assert np.quantile(found, 0.95) > 1.5 * np.median(found)
+
+
+@slow
+@pytest.mark.parametrize(("identifier", "least"), [("xiv", 3.0), ("i", 0.3)])
+def test_initial_values_decide_more_than_data_for_a_neuron_and_much_for_a_relu_network(identifier, least):
+    """The ratio of variances of log t, between 40 initial values and within them over 6 streams each.
+
+    Measured with 40 initial values and 8 streams: 4.8 (3.1 to 8.2) and 2.0 (1.3 to 3.6). Were these the true ones, the
+    estimate would be below 3 and 0.3 with probability 0.05 and 0.00001, by the law of F.
+    """
+    sweep = common(30, 3, inits=40, streams=6)
+    kept = [part for part in sweep.parts if (part[0].model.width == 1) == (identifier == "xiv")]
+    table = el.run(el.Sweep(tuple(kept)))
+    groups = [np.log(own["solved_at"].dropna()) for _, own in table.groupby("model.init")]
+    assert components(groups).ratio > least
+
+
+@pytest.fixture(scope="module")
+def boxes():
+    """Networks of four widths at (30, 3), batches of 128, 15 trials a width."""
+    return el.run(widths((30,), (10, 30, 100, 300), 15))
+
+
+@slow
+def test_wide_networks_are_hardly_faster_and_less_unlucky(boxes):
+    """Medians within a factor of 2 of another program's; widths 10 and 300 differ by less than a factor of 2 (wrong in
+    0.1% of draws) where random searches would by 29; the slowest of width 300 takes at most 1.6 medians."""
+    found = medians(boxes, "model.width")
+    for width, expected in {10: 1390, 30: 1110, 100: 1120, 300: 970}.items():
+        assert expected / 2 <= found[width] <= 2 * expected
+    assert found[10] < 2 * found[300]
+    assert boxes[boxes["model.width"] == 300]["solved_at"].max() <= 1.6 * found[300]
+
+
+@slow
+def test_a_network_of_as_many_neurons_as_signs_is_often_stuck():
+    """Width 3 at (30, 3): 43 of 100 were solved; of 15, none or all have probability below 0.0003."""
+    solved = el.run(widths((30,), (3,), 15))["solved_at"].notna().sum()
+    assert 0 < solved < 15
+
+
+def learned(decay, size):
+    """Return the networks of three seeds trained on a sample of (30, 3): when they fitted it, and when they solved."""
+    sweep = samples(30, 3, (size,), (decay,), trials=3, steps=30_000, every=100)
+    probes = EXPERIMENTS["grokking"].probes(sweep.cells[0])
+    return [grokking_delay(el.train(trial, probes=probes), test=0.01) for trial in sweep]
+
+
+@slow
+@pytest.mark.parametrize(("decay", "size"), [(0.001, 1000), (0.01, 500)])
+def test_networks_grok_at_the_edge_of_what_suffices(decay, size):
+    """Delays of ten networks each were 4400 to 14700 and 3700 to 21300 steps: three of them at least 2500."""
+    found = learned(decay, size)
+    assert all(one.known == "exactly" and one.delay >= 2500 for one in found)
+
+
+@slow
+@pytest.mark.parametrize(("decay", "size"), [(0.0, 1000), (0.01, 300)])
+def test_too_few_examples_are_fitted_and_nothing_else(decay, size):
+    """None of ten networks each was solved; all fitted within 3000 steps."""
+    found = learned(decay, size)
+    assert all(one.test_at is None and one.train_at <= 3000 for one in found)
+
+
+@slow
+def test_enough_examples_are_fitted_and_solved_at_once():
+    """Decay 0.01, 2000 examples: ten delays were 0 or 100 steps, the spacing of the measurements."""
+    assert all(abs(one.delay) <= 300 for one in learned(0.01, 2000))
+
+
+@slow
+def test_too_much_decay_prevents_training():
+    """Decay 0.1, 1000 examples: none of ten networks fitted, or was solved."""
+    assert all(one.train_at is None and one.test_at is None for one in learned(0.1, 1000))
+
+
+@slow
+def test_the_time_to_solve_is_about_inverse_to_what_noise_leaves():
+    """(30, 3), batches of 128, 15 trials: medians within a factor of 2 of another program's, and an exponent of
+    1 / (1 - 2p) between 0.9 and 1.4, where 99.9% of draws had 0.98 to 1.28."""
+    found = medians(el.run(noisy(((30, 3),), (128,), (0.0, 0.3, 0.45), 15)), "task.noise")
+    for flips, expected in {0.0: 990, 0.3: 2570, 0.45: 12_860}.items():
+        assert expected / 2 <= found[flips] <= 2 * expected
+    inverse = [1 / (1 - 2 * flips) for flips in found.index]
+    assert 0.9 <= np.polyfit(np.log(inverse), np.log(found), 1)[0] <= 1.4

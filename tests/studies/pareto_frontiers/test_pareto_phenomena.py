@@ -1,0 +1,106 @@
+"""What success-frontier shows is there: n=50, k=3, T=20000, with error rates stated.
+
+Where a test states how often it fails although all is well, that is from the rates and times of 100 other trials
+a cell (seeds 1000 to 1099), or from the exact law of the test. Seeds are fixed, so on one type of machine a test
+passes always or never.
+"""
+
+import pytest
+from scipy.stats import binomtest, fisher_exact
+
+import elegans as el
+from elegans.analysis import cells
+from elegans.studies.pareto_frontiers.success_frontier import INITS, trial
+from elegans.training.engines import ENGINES
+
+pytestmark = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="hours without the fused engine")
+
+
+def trained(widths, regimes, seeds, inits=INITS):
+    axes = {"model.width": widths, "model.init": inits, "regime": regimes}
+    found = cells(el.run(el.grid(trial(n=50, k=3, steps=20_000), axes, seeds=seeds)))
+    return found.set_index(["model.init", "model.width", "regime"])
+
+
+@pytest.fixture(scope="module")
+def decisive():
+    """A sample of 1000, at widths 10 and 1000, 20 trials a cell."""
+    return trained([10, 1000], ["sample:1000"], seeds=20)
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_wide_networks_learn_from_1000_examples_where_narrow_ones_do_not(decisive, init):
+    """Fisher's exact test, one-sided at 0.001. True rates: 97% against 11% (dense), 100% against 17% (sparse);
+    it fails with probability 0.001 and below."""
+    wide, narrow = decisive.loc[(init, 1000, "sample:1000")], decisive.loc[(init, 10, "sample:1000")]
+    counts = [[wide.solved, wide.trials - wide.solved], [narrow.solved, narrow.trials - narrow.solved]]
+    assert fisher_exact(counts, alternative="greater").pvalue < 0.001
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_rates_at_1000_examples_are_at_least_80_and_at_most_20_percent(decisive, init):
+    """Exact binomial tests of the two claims, each at 0.01: a rate of exactly 80% (or 20%) fails its test with
+    probability at most 1%, the true ones more rarely. A rate of 40% (or 60%) is found out with probability 94%."""
+    wide, narrow = decisive.loc[(init, 1000, "sample:1000")], decisive.loc[(init, 10, "sample:1000")]
+    assert binomtest(int(wide.solved), int(wide.trials), 0.8, alternative="less").pvalue > 0.01
+    assert binomtest(int(narrow.solved), int(narrow.trials), 0.2, alternative="greater").pvalue > 0.01
+
+
+def test_learning_needs_far_fewer_examples_than_there_are_monomials(decisive):
+    """1000 of them against n^k = 125000. All 20 trials of a rate of 100% (measured: at least 96%) or, failing that,
+    16 of them: at 96% (the least that 100 of 100 leave likely) fewer than 16 have probability 0.001."""
+    assert decisive.loc[("sparse:2", 1000, "sample:1000")].solved >= 16
+
+
+@pytest.mark.slow
+def test_sparse_networks_learn_from_600_examples_where_dense_ones_do_not():
+    """Fisher's exact test, one-sided at 0.05, 40 trials each. True rates: 26% against 0%; the test needs 5 successes
+    more than none, and fails with probability 0.01."""
+    found = trained([1000], ["sample:600"], seeds=40)["solved"]
+    sparse, dense = found[("sparse:2", 1000, "sample:600")], found[("dense", 1000, "sample:600")]
+    assert fisher_exact([[sparse, 40 - sparse], [dense, 40 - dense]], alternative="greater").pvalue < 0.05
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Width 1000 on samples from 1000 on, 20 trials a cell."""
+    return trained([1000], ["sample:1000", "sample:2000", "sample:10000", "online"], seeds=20)["median_steps"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("regime", ["sample:1000", "sample:2000", "sample:10000", "online"])
+def test_sparse_networks_are_faster(wide, regime):
+    """Medians of 20 trials; true medians 4000 against 9400, 1000 against 1600, 1000 against 2200 at samples of 1000 and
+    10000 and online. Drawn again from 100 trials a cell, the order of the medians was never wrong in 100000 draws."""
+    assert wide[("sparse:2", 1000, regime)] < wide[("dense", 1000, regime)]
+
+
+@pytest.mark.slow
+def test_more_examples_save_steps_just_above_the_threshold(wide):
+    """Medians of 20 dense trials at samples of 1000, 2000 and 10000; true ones 9400, about 2600, 1600. Drawn again
+    from 100 trials a cell, those of 1000 and 10000 were never in the wrong order in 100000 draws."""
+    times = [wide[("dense", 1000, f"sample:{size}")] for size in (1000, 2000, 10_000)]
+    assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.slow
+def test_nothing_is_learned_from_100_to_300_examples():
+    """No success in 120 trials (10 a cell). None has been seen in any; were the rate 2.5%, one would be seen here
+    with probability 95%, and below 0.04% the test fails with probability below 5%."""
+    assert trained([10, 100, 1000], ["sample:100", "sample:300"], seeds=10)["solved"].sum() == 0
+
+
+@pytest.mark.slow
+def test_a_wide_network_fits_1000_examples_long_before_it_generalises():
+    """Grokking (dense, width 1000): a delay of 1000 steps or more between a training error of 1% and a test error of
+    10%, the test error still above 40% at its beginning. The median of 5 trials; delays are several thousand steps."""
+    base = trial(n=50, k=3, steps=20_000).replace("regime", "sample:1000").replace("model.init", "dense")
+    probes = [el.probes.TrainError(every=200, examples=1000), el.probes.TestError(every=200)]
+    delays, errors = [], []
+    for seed in range(5):
+        outcome = el.train(base.with_seed(seed), probes=probes)
+        fitted = next(place for place, error in enumerate(outcome.measures["train-error"]["error"]) if error <= 0.01)
+        errors.append(outcome.measures["test-error"]["error"][fitted])
+        delays.append((outcome.solved_at or 20_000) - outcome.measures["train-error"]["step"][fitted])
+    assert sorted(delays)[2] >= 1000
+    assert sorted(errors)[2] > 0.4

@@ -1,0 +1,165 @@
+"""Curves over sample size hold what they claim to show, and so do errors, tickets and the lines of theory."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from test_plots import table
+
+from elegans.errors import ExperimentError
+from elegans.experiments.tables import timed_cells
+from elegans.plots import error_curves, figure_of, success_frontier
+from elegans.studies.pareto_frontiers.overlay import overlay_theory
+from elegans.studies.pareto_frontiers.plot_tickets import learned_by
+from elegans.studies.pareto_frontiers.plots import success_and_time
+from elegans.studies.pareto_frontiers.theory.frontier import statistical_limit
+
+
+@pytest.fixture(scope="module")
+def timed():
+    """Both initialisations, two widths: all 10 solved online at 200 steps, 7 of 10 at width 1000 elsewhere."""
+    return timed_cells(table())
+
+
+def test_times_have_order_statistic_intervals_and_missing_medians(timed):
+    online = timed[timed["regime"] == "online"]
+    assert (online[["median_low", "median_steps", "median_high"]] == 200).all().all()
+    narrow = timed[(timed["model.width"] == 10) & (timed["regime"] == "sample:300")]
+    assert narrow["median_steps"].isna().all() and np.isinf(narrow["median_high"]).all()
+
+
+def test_curves_are_drawn_with_their_intervals_and_online_stands_apart(timed):
+    axes = success_and_time(timed, curve="model.width", panel="model.init")
+    assert axes.shape == (2, 2)
+    rate = axes[0, 0]
+    assert rate.get_title(loc="left") == "dense initialisation"
+    legend = figure_of(axes).legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["width = 10", "width = 1000"]
+    wide = next(line for line in rate.lines if line.get_label() == "width = 1000")
+    np.testing.assert_allclose(wide.get_ydata(), [0.7, 0.7])
+    low = timed[(timed["model.width"] == 1000) & (timed["regime"] == "sample:300")]["low"].iloc[0]
+    bottoms = [band.get_paths()[0].vertices[:, 1].min() for band in rate.collections if hasattr(band, "get_paths")]
+    assert any(bottom == pytest.approx(low) for bottom in bottoms)
+    assert [label.get_text() for label in axes[1, 0].get_xticklabels()] == ["300", "1k", "online"]
+
+
+def test_curves_refuse_tables_and_axes_that_do_not_fit(timed):
+    with pytest.raises(ExperimentError, match="'median_low'"):
+        success_and_time(timed.drop(columns="median_low"), curve="model.width")
+    with pytest.raises(ExperimentError, match="axes=1, rows=1"):
+        success_and_time(timed, curve="model.width", axes=[Figure().subplots()])
+
+
+def errors():
+    rows = [
+        {"model.init": init, "model.width": 100, "regime.size": size, "seed": seed, "step": step}
+        | {"train_error": 0.5 / (1 + step), "test_error": 0.5, "task.n": 50, "task.k": 3}
+        for init, size, seed, step in itertools.product(("dense", "sparse:2"), (300, 1000), (0, 1), (0, 100, 200))
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_error_curves_have_two_lines_a_network_and_a_panel_a_cell():
+    axes = error_curves(errors())
+    assert axes.shape == (2, 2)
+    assert axes[0, 1].get_title(loc="left") == "1,000 examples, width 100"
+    curves = [line for line in axes[0, 0].lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 100]
+    assert len(curves) == 4
+    with pytest.raises(ExperimentError, match="axes=1, panels=4"):
+        error_curves(errors(), [Figure().subplots()])
+
+
+def test_tickets_are_drawn_in_the_order_of_their_names():
+    rows = [
+        {
+            "arm": arm,
+            "step": step,
+            "error": 0.3,
+            "error_10": 0.2,
+            "error_90": 0.4,
+            "solved": 0.5,
+            "low": 0.4,
+            "high": 0.6,
+        }
+        for arm, step in itertools.product(("one", "other"), (100, 200))
+    ]
+    axes = learned_by(pd.DataFrame(rows), {"other": "the other", "one": "the one"})
+    assert [line.get_label() for line in axes[0].lines] == ["the other", "the one"]
+    with pytest.raises(ExperimentError, match="'solved'"):
+        learned_by(pd.DataFrame(rows).drop(columns="solved"), {"one": "the one"})
+
+
+def published():
+    """The paper's 24 panels with made-up successes: more with width, samples, sparsity; fewer with n and k."""
+    sizes = [*(a * 10**j for j in range(2, 6) for a in (1, 2, 3, 6)), 10**6, None]
+    widths = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+    rows = []
+    for n, k, init, width, size in itertools.product(range(50, 301, 50), (3, 4), ("dense", "sparse:2"), widths, sizes):
+        score = math.log10(size or 10**6) + 0.5 * math.log10(width) - 0.01 * n - k + (init != "dense")
+        rate = round(50 / (1 + math.exp(-2 * score))) / 50
+        rows.append(
+            {
+                "task": "sparse-parity",
+                "task.n": n,
+                "task.k": k,
+                "model": "mlp",
+                "model.init": init,
+                "model.width": width,
+            }
+            | {"regime": "online" if size is None else f"sample:{size}", "regime.size": size}
+            | {"trials": 50, "solved": round(50 * rate), "rate": rate, "low": rate, "high": rate}
+            | {"median_steps": math.nan, "failed": 0}
+        )
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("missing", [0, 3000])
+def test_the_published_layout_has_24_panels_whole_or_in_part(missing):
+    """Six rows n, and dense k=3, dense k=4, sparse k=3, sparse k=4 across; cells that were not run are grey."""
+    cells = published().iloc[: 3888 - missing]
+    axes = success_frontier(cells)
+    rows = 6 if not missing else 2
+    assert axes.shape == (rows, 4)
+    heads = [ax.get_title(loc="left") for ax in axes[0]]
+    laws = ("dense initialisation", "sparse initialisation (2 non-zeros)")
+    assert heads == [f"{law}, k = {k}" for law in laws for k in (3, 4)]
+    figure = figure_of(axes)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [ax.get_window_extent(canvas.get_renderer()) for ax in axes.flat]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_the_lines_of_theory_lie_where_their_formulas_say():
+    """(50, 4) on a grid of powers of ten, where positions are logarithms."""
+    sizes, widths = [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0], (1, 10, 100, 1000, 10_000)
+    trials = table(n=(50,), k=(4,), inits=("dense",), widths=widths, sizes=sizes)
+    ax = overlay_theory(success_frontier(trials), trials, steps=1)
+    drawn = {tuple(np.round([line.get_xdata()[0], line.get_ydata()[0]], 6)): line for line in ax.lines}
+    limit = next(line for line in ax.lines if np.ptp(line.get_xdata()) == 0)
+    assert limit.get_xdata()[0] == pytest.approx(0.5 + math.log10(statistical_limit(50, 4)))
+    # Theorem 5 at s = 0: width 1 and (n/k)^3 examples; Theorem 4 at s = 5: width 10^4 and 2500 x 1.25^3 examples
+    for width, size in ((1, 12.5**3), (10**4, 2500 * 1.25**3)):
+        assert tuple(np.round([0.5 + math.log10(size), 0.5 + math.log10(width)], 6)) in drawn
+
+
+def test_the_legend_states_constants_and_what_theory_does_not_cover():
+    trials = table(inits=("dense",))
+    ax = overlay_theory(success_frontier(trials), trials, steps=20_000, constant=3)
+    legend = figure_of(ax).legends[0]
+    assert legend.get_title().get_text().endswith("\nTheory (Theorems 4 and 5 hold for even k)")
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert any("T = 20,000 steps" in label for label in labels)
+    assert any(label.startswith("Theorem 5: width (n/k)^s, 3 (n/k)^(k-s-1)") for label in labels)
+    assert all("not on the grid" in label for label in labels)
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"steps": 1, "constant": 0}])
+def test_theory_refuses_numbers_that_are_not_positive(wrong):
+    trials = table(inits=("dense",))
+    with pytest.raises(ExperimentError, match="must be positive"):
+        overlay_theory(success_frontier(trials), trials, **wrong)

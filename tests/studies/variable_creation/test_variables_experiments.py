@@ -1,0 +1,288 @@
+"""Sparse functions of bits learned by transformers: what is trained, begun anew, counted and drawn."""
+
+import json
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import elegans as el
+from elegans.errors import ExperimentError
+from elegans.experiments import EXPERIMENTS, draw_experiment, find, run_experiment
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.run import _followed
+from elegans.studies.variable_creation import (
+    and_curves as curves,
+    and_samples as samples,
+    parity_transformer as parity,
+    settings,
+)
+from elegans.studies.variable_creation.plots import accuracy_curves, parity_courses, sample_thresholds
+from elegans.sweeps import Sweep, grid
+from elegans.tasks import Identifying
+from elegans.training import Outcome
+from elegans.training.outcome import Curve
+
+NAMES = ["and-samples", "and-curves", "parity-transformer"]
+
+
+def row(one, solved_at=None, state=None):
+    """A trial as a store's table has it."""
+    ended = state or ("unsolved" if solved_at is None else "solved")
+    return {**one.columns(), "seed": one.seed, "state": ended, "solved_at": solved_at}
+
+
+def frame(rows):
+    made = pd.DataFrame(rows)
+    return made.assign(solved_at=made["solved_at"].astype("Int64"))
+
+
+def rows_of(sweep, solves, state=None):
+    """The sweep's trials; ``solves`` says of a trial whether it is solved."""
+    return frame([row(one, 50 if solves(one) else None, state) for one in sweep])
+
+
+# what is trained
+
+
+def test_half_of_the_labels_of_a_conjunction_are_positive():
+    """Exactly in the mean; of 4000 drawn ones five standard deviations are 0.04."""
+    task = settings.conjunction(30).task
+    assert task.p == pytest.approx(0.5 ** (1 / 3), abs=1e-12)
+    assert task.function.chance(3, task.p) == pytest.approx(0.5, abs=1e-12)
+    for drawn in (task, settings.parity(15).task):
+        hidden, key = drawn.draw(el.random.stream(1, "task")), el.random.stream(1, "sample")
+        y = drawn.examples(hidden, key, np.arange(4000, dtype=np.uint32))[1]
+        assert (y > 0).mean() == pytest.approx(0.5, abs=0.04)
+
+
+def test_the_network_and_its_training_are_the_published_ones():
+    one = settings.conjunction(100, 60)
+    model, training = one.model, one.training
+    assert (model.width, model.heads, model.head_width, model.sizes, model.dropout) == (64, 16, 4, (256,), 0.1)
+    assert (training.learning_rate, training.beta1, training.beta2, training.clip) == (1e-3, 0.9, 0.999, 1.0)
+    assert (training.batch_size, training.batches, training.steps) == (60, "epochs", 1000)
+    assert training.success.allowed == 99 and training.success.every == 10
+    assert training.rates("attention.query")[1] == training.rates("output.weight")[1] == 1e-4
+    assert not any(training.rates(name)[1] for name in ("embedding.token", "norm1.scale", "attention.key_bias"))
+    assert (settings.parity(15).training.batch_size, settings.parity(15).regime) == (2048, el.Online())
+
+
+def test_the_paper_scales_are_the_published_ones():
+    sweep = find("and-samples").scales["paper"].sweep(40)
+    sizes = {cell.regime.size for cell in sweep.cells}
+    bits = {cell.task.n for cell in sweep.cells}
+    assert len(sweep.cells) == 288 and len(sweep) == 11_520
+    assert sizes == set(range(50, 201, 10)) and bits == {*range(100, 801, 50), 900, 1000, 1100}
+    assert find("and-samples").scales["paper"].rounds + 1 == 5
+    assert all(isinstance(cell.regime, Identifying) for cell in sweep.cells)
+    restarts = [cell.restart for cell in find("and-curves").scales["paper"].sweep(40).cells]
+    assert restarts == 2 * list(range(5))
+    assert [cell.task.n for cell in find("parity-transformer").scales["paper"].sweep(10).cells] == [10, 15]
+
+
+# starts that follow from others
+
+
+def test_only_what_no_start_has_solved_is_begun_anew():
+    first = samples.thresholds((20, 50), (20, 30), 100, trials=3)
+    trials = rows_of(first, lambda one: one.task.n == 20 or one.seed == 1)
+    second = samples.further(first, trials, 3)
+    assert {(cell.task.n, cell.restart) for cell in second.cells} == {(50, 1)}
+    assert [seeds for _, seeds in second.parts] == [(0, 2), (0, 2)]
+    both = first + second
+    trials = rows_of(both, lambda one: one.task.n == 20 or one.seed == 1 or (one.restart == 1 and one.seed == 2))
+    third = samples.further(both, trials, 3)
+    assert [(cell.restart, tuple(seeds)) for cell, seeds in third.parts] == [(2, (0,)), (2, (0,))]
+    assert all(cell.key("sample") == first.cells[2].key("sample") for cell in third.cells[:1])
+
+
+def test_what_has_not_ended_is_not_begun_anew():
+    first = samples.thresholds((20,), (20,), 100, trials=2)
+    assert len(samples.further(first, rows_of(first, lambda one: False, "interrupted"), 2)) == 0
+
+
+def _is_at_least(one, least):
+    return one.restart >= least
+
+
+def test_further_trials_are_asked_for_until_there_are_none_or_the_rounds_are_over():
+    first = samples.thresholds((20,), (20,), 100, trials=2)
+    for solved_by, rounds, starts in ((5, 2, 3), (1, 4, 2), (0, 4, 1)):
+        take = partial(rows_of, solves=partial(_is_at_least, least=solved_by))
+        sweep, trials = _followed(find("and-samples"), first, take(first), 2, rounds, take)
+        assert len(sweep) == len(trials) == 2 * starts
+    plain = Experiment("x", "", "", {"smoke": Scale(samples.smoke, 1, "")}, samples.analysis, samples.plot)
+    trials = rows_of(first, lambda one: False)
+    assert _followed(plain, first, trials, 2, 3, rows_of) == (first, trials)
+
+
+# tables
+
+
+@pytest.fixture(scope="module")
+def thresholds():
+    """Ten trials a cell: all succeed from 20, 30, 40 examples on, seven of ten below, half of them at the first."""
+    bits = {16: 20, 32: 30, 64: 40}
+    first = samples.thresholds(tuple(bits), (20, 30, 40, 50), 100, trials=10)
+    again = Sweep(tuple((cell.replace("restart", 1), seeds) for cell, seeds in first.parts))
+
+    def solves(one):
+        enough = one.regime.size >= bits[one.task.n]
+        return (enough or one.seed < 7) and (one.restart == 1 or one.seed % 2 == 0)
+
+    trials = pd.concat([rows_of(first, solves), rows_of(again, solves)], ignore_index=True)
+    return samples.analysis(trials)
+
+
+def test_cells_count_trials_that_some_start_solves(thresholds):
+    cells = thresholds[thresholds["part"] == "cell"].set_index(["n", "m"])
+    assert len(cells) == 12 and (cells["trials"] == 10).all() and (cells["starts_left"] == 0).all()
+    assert cells.loc[(32, 20), ["solved", "first"]].tolist() == [7, 4]
+    assert cells.loc[(32, 30), ["solved", "first"]].tolist() == [10, 5]
+    assert cells.loc[(32, 30), "low"] == pytest.approx(0.7225, abs=1e-4)
+    task = settings.conjunction(32).task
+    rejected = np.mean([Identifying(size=20).rejected(task, seed) for seed in range(10)])
+    assert cells.loc[(32, 20), "rejected"] == pytest.approx(rejected)
+
+
+def test_thresholds_are_where_four_in_five_succeed(thresholds):
+    rows = thresholds[thresholds["part"] == "threshold"].set_index("n")
+    assert rows["threshold"].to_dict() == {16: 20, 32: 30, 64: 40}
+    assert rows.loc[32, "information"] == pytest.approx(math.log2(math.comb(32, 3)))
+    assert (rows["identified"] > rows["information"]).all()
+    assert rows.loc[32, ["threshold_low", "threshold_high"]].tolist() == [20, 30]
+    everyone = samples.findings(thresholds)
+    assert everyone["thresholds"]["64"]["threshold"] == 40
+    assert (everyone["by_doubling"], everyone["power"], everyone["residual"]["logarithm"]) == (10, 0, 0)
+    assert everyone["starts_left"] == 0
+
+
+def test_starts_that_are_missing_are_counted():
+    first = samples.thresholds((20,), (20,), 100, trials=2)
+    again = grid(first.cells[0].replace("restart", 1), {}, seeds=[1])
+    trials = pd.concat([rows_of(first, lambda one: False), rows_of(again, lambda one: False)], ignore_index=True)
+    table = samples.analysis(trials)
+    assert table.loc[table["part"] == "cell", "starts_left"].tolist() == [1]
+    assert samples.findings(table)["thresholds"]["20"]["threshold"] is None
+
+
+def course(n, loss, solved_at):
+    one = settings.parity(n, steps=1000, consecutive=3)
+    curve = Curve(step=list(range(100, 1001, 100)), loss=loss, error=[0.5] * 10)
+    return {**row(one, solved_at), "outcome": Outcome(one, "solved", curve=curve)}
+
+
+def test_a_plateau_ends_where_the_loss_leaves_chance():
+    falling = [0.695, 0.692, 0.694, 0.69, 0.4, 0.01, *[0.001] * 4]
+    straying = [0.72, 0.693, 0.72, *[0.693] * 7]
+    trials = pd.DataFrame([course(10, falling, 620), course(15, straying, None)])
+    table = parity.analysis(trials)
+    found = table.groupby("n").first()
+    assert found.loc[10, ["plateau", "above_99", "fall"]].tolist() == [400, 600, 200]
+    assert found.loc[10, "stray"] == pytest.approx(math.log(2) - 0.69)
+    assert found.loc[15, "plateau"] == 1000 and math.isnan(found.loc[15, "above_99"])
+    stated = parity.findings(table)
+    assert [stated["10"][name]["of"] for name in ("solved", "flat", "abrupt")] == ["1 of 1"] * 3
+    assert [stated["15"][name]["of"] for name in ("solved", "flat", "abrupt")] == ["0 of 1"] * 3
+    assert len(parity_courses(table)) == 2
+
+
+def look(one, errors):
+    step = [0, 50, 100]
+    measures = {"test-error": {"step": step, "error": errors}, "train-error": {"step": step, "error": [0.5, 0.1, 0]}}
+    outcome = Outcome(one, "unsolved", curve=Curve([100], [0.001], [0.0]), measures=measures)
+    return {**row(one), "outcome": outcome}
+
+
+def test_of_each_replicate_the_best_start_is_shown():
+    sweep = curves.replicates(20, (60, 10), 2, 100, 50, trials=2)
+    errors = {(60, 0): [0.5, 0.2, 0.3], (60, 1): [0.5, 0.4, 0.0], (10, 0): [0.5, 0.3, 0.3], (10, 1): [0.5, 0.4, 0.4]}
+    trials = pd.DataFrame([look(one, errors[one.regime.size, one.restart]) for one in sweep])
+    table = curves.analysis(trials)
+    assert table.groupby(["m", "seed"])["start"].first().to_dict() == {(10, 0): 0, (10, 1): 0, (60, 0): 1, (60, 1): 1}
+    stated = curves.findings(table)
+    assert (stated["60"]["generalise"], stated["10"]["generalise"]) == (2, 0)
+    assert stated["10"]["best"] == [0.7, 0.7, 0.7] and stated["60"]["all_of_the_sample_right"] == 2
+    axes = accuracy_curves(table)
+    assert len(axes[0].lines) == 4 + 2
+
+
+# pictures and options
+
+
+def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
+    left, right = sample_thresholds(thresholds, {300: 70})
+    assert len(left.get_legend().get_texts()) == 4
+    names = [text.get_text() for text in right.get_legend().get_texts()]
+    assert {"threshold at 80%", "threshold in the thesis", "support singled out", "proportional to T"} <= set(names)
+
+
+@pytest.mark.parametrize("picture", [sample_thresholds, accuracy_curves, parity_courses])
+def test_pictures_without_their_columns_are_refused(picture):
+    with pytest.raises(ExperimentError, match="must have a column '.*': x"):
+        picture(pd.DataFrame({"x": [1]}))
+
+
+def test_pictures_on_other_axes_are_refused(thresholds):
+    with pytest.raises(ExperimentError, match="thresholds must have as many axes as panels: axes=1, panels=2"):
+        sample_thresholds(thresholds, axes=[None])
+
+
+def test_level_and_accuracy_may_be_chosen():
+    chosen = find("and-samples").having({"level": "0.5", "accuracy": "0.95"})
+    cell = chosen.scales["laptop"].sweep(1).cells[0]
+    assert cell.training.success.allowed == 500
+    first = samples.thresholds((20,), (20, 30), 100, trials=10)
+    table = chosen.analysis(rows_of(first, lambda one: one.seed < 6))
+    assert table.loc[table["part"] == "threshold", "threshold"].tolist() == [20]
+    with pytest.raises(ExperimentError, match="level must lie above 0 and at most at 1: level='80%'"):
+        find("and-samples").having({"level": "80%"})
+
+
+# what networks do
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
+    result = run_experiment(name, "smoke", out=tmp_path)
+    assert all(path.stat().st_size > 0 for path in result.files.values())
+    record = json.loads(result.files["record"].read_text())
+    assert record["findings"] and record["failed"] == 0
+    drawn = draw_experiment(name, "smoke", out=tmp_path)
+    pd.testing.assert_frame_equal(drawn.table, result.table)
+    assert len(drawn.trials) == len(result.trials) >= EXPERIMENTS[name].scales["smoke"].trials
+
+
+@pytest.mark.slow
+def test_five_times_as_many_bits_take_less_than_twice_as_many_examples():
+    """Five starts each. Measured of others: all 20 succeed with 60 examples of 20 bits and with 100 of 100 bits, none
+    of 60 with 20 of 100. Were the true rates 95% and 5%, one of the three lines would fail with probability 0.07."""
+    seeds = range(100, 105)
+
+    def solved(n, size):
+        return sum(el.train(settings.conjunction(n, size, steps=300).with_seed(seed)).solved for seed in seeds)
+
+    assert solved(20, 60) >= 4
+    assert solved(100, 100) >= 4
+    assert solved(100, 20) <= 1
+
+
+@pytest.mark.slow
+def test_parities_are_learned_abruptly_after_a_plateau():
+    """Five networks on 6 bits. Measured of three others: losses within 0.004 of log 2 on plateaus of 260 to 1240 steps,
+    and an accuracy above 99% 30 to 50 steps after. Were one network in ten not to learn, two or more of five would not
+    with probability 0.08."""
+    trials = []
+    for seed in range(100, 105):
+        one = settings.parity(6, batch_size=512, steps=2000, consecutive=3).with_seed(seed)
+        outcome = el.train(one)
+        trials.append({**row(one, outcome.solved_at), "outcome": outcome})
+    runs = parity.analysis(pd.DataFrame(trials)).groupby("seed").first()
+    solved = runs[runs["above_99"].notna()]
+    assert len(solved) >= 4
+    assert (solved["plateau"] >= 100).all() and (solved["fall"] <= parity.ABRUPT).all()
+    assert (solved["stray"] <= parity.CLOSE).all()
