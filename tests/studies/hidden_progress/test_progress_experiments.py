@@ -17,7 +17,7 @@ from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configurati
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.studies.hidden_progress.training_curves_zoo import FIGURES
 from elegans.studies.hidden_progress.width import analysis as widths
-from elegans.studies.pareto_frontiers.models import SeededInit
+from elegans.models import SeededInit
 from elegans.training.engines import ENGINES
 
 PROGRESS = (

@@ -5,7 +5,8 @@ import pytest
 
 import elegans as el
 from elegans.errors import TrialError
-from elegans.studies.pareto_frontiers.models import SeededInit, Ticket
+from elegans.models import SeededInit
+from elegans.studies.pareto_frontiers.models import Ticket
 from elegans.training.engines import ENGINES, choose
 
 PARENT = el.Trial(
