@@ -105,13 +105,13 @@ def plain(trial: el.Trial, seeds: Iterator[int]) -> int:
 
     network = _network(trial.model, task.n)
     optimiser = torch.optim.SGD(network.parameters(), lr=training.learning_rate)
-    x_test, y_test = draw(training.success.examples)
+    x_test, y_test = draw(training.stopping.examples)
     for step in range(1, training.steps + 1):
         x, y = draw(training.batch_size)
         optimiser.zero_grad()
         hinge(network(x).squeeze(-1), y).backward()
         optimiser.step()
-        if step % training.success.every == 0:
+        if step % training.stopping.every == 0:
             with torch.no_grad():
                 if (y_test * network(x_test).squeeze(-1) > 0).all():
                     return step

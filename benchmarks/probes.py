@@ -8,7 +8,7 @@ import elegans as el
 from benchmarks.measure import in_turns, ratios, seconds, short, spread
 from benchmarks.record import Result, Target
 from elegans.probes import FourierGap, Probe, TestError, WeightMovement
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.training.engines import choose
 from elegans.training.loop import train_together
 
@@ -64,7 +64,7 @@ def _train(width: int, steps: int, probes: Sequence[Probe]) -> float:
         task=el.SparseParity(n=50, k=25),
         regime=el.Online(),
         model=el.MLP(width=width),
-        training=el.SGD(learning_rate=0.1, steps=steps, success=Success(every=steps)),
+        training=el.SGD(learning_rate=0.1, steps=steps, stopping=StoppingRule(every=steps)),
     )
     return 1e6 * seconds(lambda: list(train_together([trial], choose(trial, "fused"), probes=probes))) / steps
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import elegans as el
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 RATES = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -14,7 +14,7 @@ RATES = (0.01, 0.02, 0.05, 0.1, 0.2)
 
 def sweep_of(trials: int) -> el.Sweep:
     """Return a sweep of so many trials (a multiple of 100) of one step, in 100 cells."""
-    training = el.SGD(steps=1, batch_size=8, success=Success(examples=16, every=1))
+    training = el.SGD(steps=1, batch_size=8, stopping=StoppingRule(examples=16, every=1))
     base = el.Trial(
         task=el.SparseParity(n=10, k=2), regime=el.Sample(10), model=el.MLP(width=10), training=training, seed=0
     )

@@ -212,9 +212,9 @@ def test_train_says_when_it_solved(elegans):
 def test_train_takes_any_field_by_its_path_and_any_task_field_by_its_name(elegans):
     changes = [
         "--set",
-        "training.success.every=7",
+        "training.stopping.every=7",
         "--set",
-        "training.success.stop=false",
+        "training.stopping.stop=false",
         "--set",
         "training.steps=70",
     ]
@@ -243,7 +243,7 @@ class Majority(el.Task):
         return self.n
 
     def examples(self, hidden, key, index):
-        x = random.signs(key, index, self.n)
+        x = random.rademacher(key, index, self.n)
         return x, 2 * (x.sum(axis=1) > 0).astype(np.float32) - 1
 """
 

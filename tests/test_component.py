@@ -96,7 +96,7 @@ def test_a_trial_is_written_and_read_both_ways(changes):
 def test_identity_follows_the_content_and_nothing_else():
     same = el.Trial.from_json(TRIAL.to_json())
     assert same.identity == TRIAL.identity
-    others = [TRIAL.with_seed(1), TRIAL.replace("task.k", 4), TRIAL.replace("training.success.error", 0.2)]
+    others = [TRIAL.with_seed(1), TRIAL.replace("task.k", 4), TRIAL.replace("training.stopping.error", 0.2)]
     assert len({trial.identity for trial in [TRIAL, *others]}) == 4
     assert TRIAL.with_seed(1).cell == TRIAL.cell
     assert el.Trial.from_json(TRIAL.with_seed(1).to_json()).identity == TRIAL.with_seed(1).identity
@@ -153,8 +153,8 @@ def test_kinds_are_class_names_in_kebab_case(name, expected):
 
 
 def test_components_outside_a_family_have_no_kind_in_their_record():
-    assert "kind" not in el.Success().model_dump()
-    assert issubclass(el.Success, Component)
+    assert "kind" not in el.StoppingRule().model_dump()
+    assert issubclass(el.StoppingRule, Component)
 
 
 def test_a_later_field_counts_in_the_identity_only_where_it_is_not_the_default():
@@ -162,7 +162,7 @@ def test_a_later_field_counts_in_the_identity_only_where_it_is_not_the_default()
         task=el.SparseParity(n=5, k=2), regime=el.Online(), model=el.MLP(width=3), training=el.SGD(steps=10), seed=0
     )
     assert "consecutive" in base.model_dump()["training"]["success"]
-    assert base.cell != base.replace("training.success.consecutive", 2).cell
+    assert base.cell != base.replace("training.stopping.consecutive", 2).cell
     assert base.cell != base.replace("model.output_bias", False).cell
     assert base.cell == base.replace("model.output_bias", True).cell
     assert el.Trial.from_json(base.to_json()) == base

@@ -23,14 +23,14 @@ FORMS = {"numpy": np.asarray, "jax": jnp.asarray}
 @pytest.mark.parametrize(("key", "counter", "block"), KNOWN)
 def test_words_are_the_published_vectors(form, key, counter, block):
     index, lane = (form(np.array([word], np.uint32)) for word in counter)
-    assert [int(word[0]) for word in random.words(random.Key(*key), index, lane)] == list(block)
+    assert [int(word[0]) for word in random.bits(random.Key(*key), index, lane)] == list(block)
 
 
 @given(key=st.tuples(WORD, WORD), counter=st.tuples(WORD, WORD))
 def test_the_native_and_the_portable_generator_agree(key, counter):
     index, lane = (np.array([word], np.uint32) for word in counter)
     portable = random.threefry(*(np.array([word], np.uint32) for word in key), index, lane)
-    assert np.array_equal(random.words(random.Key(*key), index, lane), portable)
+    assert np.array_equal(random.bits(random.Key(*key), index, lane), portable)
 
 
 @given(seed=st.integers(0, 2**32 - 1), number=st.sampled_from(sorted(random.STREAMS.items())))
@@ -57,7 +57,7 @@ def test_multiply_high_is_the_upper_half_of_the_product(a, b):
 @given(seed=WORD, bound=st.integers(1, 2**30))
 def test_integers_are_the_scaled_64_bit_words(seed, bound):
     key, index = random.Key(seed, 7), np.arange(20, dtype=np.uint32)
-    first, second = (words.astype(object) for words in random.words(key, index, np.uint32(3)))
+    first, second = (words.astype(object) for words in random.bits(key, index, np.uint32(3)))
     expected = [(int(a) << 32 | int(b)) * bound >> 64 for a, b in zip(first, second, strict=True)]
     assert random.integers(key, index, np.uint32(3), np.uint32(bound)).tolist() == expected
 
@@ -66,9 +66,9 @@ def test_integers_are_the_scaled_64_bit_words(seed, bound):
     "draw",
     [
         lambda key, index: random.uniform(key, index, np.uint32(0)),
-        lambda key, index: random.symmetric(key, index, np.uint32(0)),
+        lambda key, index: random.uniform_signed(key, index, np.uint32(0)),
         lambda key, index: random.integers(key, index, np.uint32(1), np.uint32(999_999_937)),
-        lambda key, index: random.signs(key, index, 70),
+        lambda key, index: random.rademacher(key, index, 70),
         lambda key, index: random.permuted(key, index // np.uint32(77), index % np.uint32(77), np.uint32(77)),
     ],
     ids=["uniform", "symmetric", "integers", "signs", "permuted"],
@@ -88,15 +88,17 @@ def test_uniform_draws_fill_their_range_evenly():
     assert drawn.min() >= 0
     assert drawn.max() < 1
     assert stats.kstest(drawn, "uniform").pvalue > 1e-4
-    assert stats.kstest(random.symmetric(random.stream(4, "probe"), index, 0), "uniform", (-1, 2)).pvalue > 1e-4
+    assert stats.kstest(random.uniform_signed(random.stream(4, "probe"), index, 0), "uniform", (-1, 2)).pvalue > 1e-4
 
 
 @given(n=st.integers(1, 200), data=st.data())
 def test_signs_do_not_depend_on_the_others_drawn(n, data):
     key = random.Key(1, data.draw(WORD))
     index = np.array(data.draw(st.lists(WORD, min_size=1, max_size=5)), np.uint32)
-    together = random.signs(key, index, n)
-    assert np.array_equal(together, np.concatenate([random.signs(key, index[i : i + 1], n) for i in range(len(index))]))
+    together = random.rademacher(key, index, n)
+    assert np.array_equal(
+        together, np.concatenate([random.rademacher(key, index[i : i + 1], n) for i in range(len(index))])
+    )
     assert set(np.unique(together)) <= {-1.0, 1.0}
 
 
@@ -136,9 +138,9 @@ def test_every_order_of_four_is_equally_likely():
 
 def test_half_words_are_quarters_of_blocks_on_host_and_device():
     key, index, n = random.stream(2, "dropout"), np.array([0, 7, 2**32 - 1], np.uint32), 10
-    first, second = random.words(key, index[:, None], np.arange(3, dtype=np.uint32))
+    first, second = random.bits(key, index[:, None], np.arange(3, dtype=np.uint32))
     quarters = np.stack([first % 2**16, first // 2**16, second % 2**16, second // 2**16], axis=2)
     expected = quarters.reshape(3, 12)[:, :n]
-    assert np.array_equal(random.half_words(key, index, n), expected)
-    in_jax = jax.jit(lambda high, low, at: random.half_words(random.Key(high, low), at, n))
+    assert np.array_equal(random.half_bits(key, index, n), expected)
+    in_jax = jax.jit(lambda high, low, at: random.half_bits(random.Key(high, low), at, n))
     assert np.array_equal(in_jax(np.uint32(key.high), np.uint32(key.low), index), expected)

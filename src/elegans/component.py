@@ -18,7 +18,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     ModelWrapValidatorHandler,
-    SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -28,9 +27,6 @@ from pydantic import (
 from elegans import discovery
 from elegans.errors import TrialError
 
-FOR_IDENTITY = {"for": "identity"}
-"""The serialisation context in which records are made from which identities are computed."""
-
 
 class Traced:
     """Marks a whole-number field whose value may differ between trials that train side by side.
@@ -38,13 +34,6 @@ class Traced:
     Floating-point fields are traced without being marked: inside an engine that trains many trials
     at once they hold an array element, not a Python number. All other fields are part of a trial's
     signature, and trials are only batched with others of the same signature.
-    """
-
-
-class Later:
-    """Marks a field that came after trials had been stored: at its default it is no part of their identity.
-
-    So trials that were stored before keep their identity, and count as done. The default of such a field must stay.
     """
 
 
@@ -166,15 +155,9 @@ class Component(BaseModel):
         return record
 
     @model_serializer(mode="wrap")
-    def _with_kind(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = handler(self)
-        if info.context == FOR_IDENTITY:
-            fields = {name: value for name, value in fields.items() if not self._is_later_default(name)}
         return {"kind": self.kind, **fields} if hasattr(type(self), "_members") else fields
-
-    def _is_later_default(self, name: str) -> bool:
-        field = type(self).model_fields[name]
-        return Later in field.metadata and getattr(self, name) == field.default
 
     def label(self) -> str:
         """Return the kind, with the shorthand's value where the class has one: ``sparse:2``."""

@@ -39,7 +39,7 @@ class Key(NamedTuple):
         """Return an independent key for a number below 2^32, as ``jax.random.fold_in`` does."""
         if _native is not None and type(self.high) is int and type(number) is int:
             return Key(*_native.fold(self, number))
-        high, low = words(self, _ZERO, number)
+        high, low = bits(self, _ZERO, number)
         return Key(high[0], low[0]) if _is_jax(high) else Key(high.item(), low.item())
 
     def for_jax(self) -> Any:
@@ -61,7 +61,7 @@ def stream(seed: int, name: str) -> Key:
     return Key(seed >> 32, seed & 0xFFFFFFFF).fold(STREAMS[name])
 
 
-def words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
+def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
     """Return the two random words at each counter (index, lane).
 
     Args:
@@ -124,17 +124,17 @@ def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
 
 def uniform(key: Key, index: Any, lane: Any) -> Any:
     """Return float32 draws from the 2^24 equally spaced values of [0, 1), one a counter."""
-    return _as_float(words(key, index, lane)[0] >> 8) * np.float32(2.0**-24)
+    return _as_float(bits(key, index, lane)[0] >> 8) * np.float32(2.0**-24)
 
 
-def symmetric(key: Key, index: Any, lane: Any) -> Any:
+def uniform_signed(key: Key, index: Any, lane: Any) -> Any:
     """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one a counter."""
-    return _as_float(words(key, index, lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
+    return _as_float(bits(key, index, lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
 
 
 def normal(key: Key, index: Any, lane: Any) -> Any:
     """Return float32 standard normal draws, one a counter, by the Box-Muller transform of 24-bit uniforms."""
-    first, second = words(key, index, lane)
+    first, second = bits(key, index, lane)
     xp = first.__array_namespace__()
     radius = xp.sqrt(-2 * xp.log((_as_float(first >> 8) + 1) * np.float32(2.0**-24)))
     return radius * xp.cos(_as_float(second >> 8) * np.float32(2 * math.pi * 2.0**-24))
@@ -142,7 +142,7 @@ def normal(key: Key, index: Any, lane: Any) -> Any:
 
 def integers(key: Key, index: Any, lane: Any, bound: Any) -> Any:
     """Return uint32 draws below a bound of at most 2^30, uniform to one part in 2^34."""
-    first, second = words(key, index, lane)
+    first, second = bits(key, index, lane)
     low = first * bound
     return multiply_high(first, bound) + (low + multiply_high(second, bound) < low)
 
@@ -156,7 +156,7 @@ def multiply_high(a: Any, b: Any) -> Any:
     return a_high * b_high + (middle >> 16) + (((middle & 0xFFFF) + a_low * b_high) >> 16)
 
 
-def signs(key: Key, index: Any, n: int) -> Any:
+def rademacher(key: Key, index: Any, n: int) -> Any:
     """Return uniform vectors of {-1, +1}^n, one for each index.
 
     Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block
@@ -171,15 +171,15 @@ def signs(key: Key, index: Any, n: int) -> Any:
         float32 of shape (count, n).
     """
     blocks = (n + 63) // 64
-    first, second = words(key, index[:, None], np.arange(blocks, dtype=np.uint32)[None, :])
+    first, second = bits(key, index[:, None], np.arange(blocks, dtype=np.uint32)[None, :])
     xp = first.__array_namespace__()
     pairs = xp.stack([first, second], axis=-1).reshape(len(index), 2 * blocks)
-    bits = (pairs[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
-    return 1 - 2 * _as_float(bits.reshape(len(index), 64 * blocks)[:, :n])
+    single = (pairs[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
+    return 1 - 2 * _as_float(single.reshape(len(index), 64 * blocks)[:, :n])
 
 
-def half_words(key: Key, index: Any, n: int) -> Any:
-    """Return uniform whole numbers below 2^16, n for each index: a quarter of the work of ``words`` for coarse draws.
+def half_bits(key: Key, index: Any, n: int) -> Any:
+    """Return uniform whole numbers below 2^16, n for each index: a quarter of the work of ``bits`` for coarse draws.
 
     Number j is the half word j mod 4 of the block (index, j // 4), the lower half of its first word being the first.
 
@@ -194,7 +194,7 @@ def half_words(key: Key, index: Any, n: int) -> Any:
     counters = index[:, None], np.arange((n + 3) // 4, dtype=np.uint32)[None, :]
     # four numbers of each word: XLA would write out the rounds, and compile them, four times where they are no loop
     looped = any(_is_jax(value) for value in (*key, index))
-    first, second = _looped_words(key, *counters) if looped else words(key, *counters)
+    first, second = _looped_words(key, *counters) if looped else bits(key, *counters)
     xp = first.__array_namespace__()
     halves = xp.stack([first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16], axis=-1)
     return halves.reshape(len(index), -1)[:, :n]
@@ -238,23 +238,23 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
         uint32 of shape (count,): for one epoch and all places, a permutation.
     """
     xp = place.__array_namespace__()
-    epoch_key = Key(*words(key, epoch, np.uint32(_NO_LANE)))
-    bits = sum((size - 1) >> shift > 0 for shift in range(31))
-    bits = xp.maximum(bits, 2).astype(np.uint32)
-    low_bits = bits >> 1
-    low_mask, high_mask = (1 << low_bits) - 1, (1 << (bits - low_bits)) - 1
+    epoch_key = Key(*bits(key, epoch, np.uint32(_NO_LANE)))
+    length = sum((size - 1) >> shift > 0 for shift in range(31))
+    length = xp.maximum(length, 2).astype(np.uint32)
+    low_bits = length >> 1
+    low_mask, high_mask = (1 << low_bits) - 1, (1 << (length - low_bits)) - 1
 
     def step(value: Any) -> Any:
         low, high = value & low_mask, value >> low_bits
         for number in range(0, rounds, 2):
-            low = low ^ (words_by_row(epoch_key, np.uint32(number), high) & low_mask)
-            high = high ^ (words_by_row(epoch_key, np.uint32(number + 1), low) & high_mask)
+            low = low ^ (bits_by_row(epoch_key, np.uint32(number), high) & low_mask)
+            high = high ^ (bits_by_row(epoch_key, np.uint32(number + 1), low) & high_mask)
         return (high << low_bits) | low
 
     return _walk(step, place, size)
 
 
-def words_by_row(key: Key, index: Any, lane: Any) -> Any:
+def bits_by_row(key: Key, index: Any, lane: Any) -> Any:
     """Return the first random word at (index, lane) where each element has a key of its own."""
     return threefry(key.high, key.low, index + 0 * lane, lane)[0]
 

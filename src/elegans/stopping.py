@@ -5,10 +5,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from elegans.component import Component, Later
+from elegans.component import Component
 
 
-class Success(Component):
+class StoppingRule(Component):
     """When a trial counts as solved: its test error is at most ``error`` on ``examples`` held-out examples.
 
     Args:
@@ -22,7 +22,7 @@ class Success(Component):
     host_only = True
     error: Annotated[float, Field(ge=0, lt=1)] = 0.1
     examples: Annotated[int, Field(ge=1, le=10**7)] = 10_000
-    consecutive: Annotated[int, Field(ge=1), Later] = 1
+    consecutive: Annotated[int, Field(ge=1)] = 1
     every: Annotated[int, Field(ge=1)] = 200
     stop: bool = True
 

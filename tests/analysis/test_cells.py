@@ -123,7 +123,7 @@ def test_a_store_s_sums_give_the_same_cells_as_its_trials(tmp_path):
         task=el.SparseParity(n=12, k=2),
         regime=el.Online(),
         model=el.MLP(width=10),
-        training=el.SGD(steps=400, success=el.Success(every=50, examples=200)),
+        training=el.SGD(steps=400, stopping=el.StoppingRule(every=50, examples=200)),
     )
     with el.Store(tmp_path / "runs.db") as store:
         sweep = el.grid(trial, {"regime": ["sample:50", "sample:500", "online"], "model.width": [4, 30]}, seeds=3)

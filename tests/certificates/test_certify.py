@@ -137,7 +137,7 @@ def small():
             task=el.SparseParity(n=10, k=3),
             regime=el.Online(),
             model=el.MLP(width=30, init=init),
-            training=el.SGD(weight_decay=0.01, steps=steps, success=el.Success(stop=False)),
+            training=el.SGD(weight_decay=0.01, steps=steps, stopping=el.StoppingRule(stop=False)),
         )
         for init in ("dense", "sparse:2")
         for steps in (100, 1000, 4000)
@@ -168,7 +168,7 @@ def cooled(extra, factor):
             regime=el.Online(),
             model=el.MLP(width=1000),
             training=el.SGD(
-                weight_decay=0.01, steps=2200 + extra, schedule=schedule, success=el.Success(error=0, stop=False)
+                weight_decay=0.01, steps=2200 + extra, schedule=schedule, stopping=el.StoppingRule(error=0, stop=False)
             ),
         )
     )
@@ -202,7 +202,7 @@ class Blocks(el.Task, kind="blocks-for-certify"):
         return 5
 
     def examples(self, hidden, key, index):
-        x = el.random.signs(key, index, 5)
+        x = el.random.rademacher(key, index, 5)
         return x, x[:, 0]
 
 

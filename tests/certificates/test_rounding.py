@@ -124,7 +124,7 @@ def test_the_outputs_of_an_engine_lie_within_float32_rounding_of_the_exact_ones(
     )
     advancing = choose(trial, engine)
     state = advancing.advance(advancing.init([trial]), steps)
-    x = el.random.signs(trial.key("probe"), np.arange(20, dtype=np.uint32), 30)
+    x = el.random.rademacher(trial.key("probe"), np.arange(20, dtype=np.uint32), 30)
     network: Network = network_of(el.Outcome(trial, "unsolved", parameters=advancing.parameters(state)[0]))
     for row, value in zip(x, advancing.predict(state, x)[0], strict=True):
         assert abs(Fraction(float(value)) - network.exactly(row)) <= Fraction(network.float32_rounding)

@@ -7,8 +7,7 @@ import pytest
 
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
-from elegans.models import MLP
-from elegans.models import SeededInit
+from elegans.models import MLP, SeededInit
 from elegans.studies.pareto_frontiers.success_frontier import SIZES
 from elegans.tabular import datasets
 from elegans.tasks.images import is_at_hand
@@ -130,7 +129,7 @@ def test_the_paper_scale_is_the_published_grid():
     first = sweep.cells[0]
     assert (first.training.steps, first.training.batch_size) == (100_000, 32)
     assert (first.training.learning_rate, first.training.weight_decay) == (0.1, 0.01)
-    assert (first.training.success.error, first.training.success.examples) == (0.1, 10_000)
+    assert (first.training.stopping.error, first.training.stopping.examples) == (0.1, 10_000)
 
 
 @pytest.mark.parametrize(

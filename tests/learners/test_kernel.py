@@ -60,7 +60,7 @@ def test_loss_and_error_are_those_on_the_examples_to_come():
 
 
 def test_without_a_number_the_whole_sample_is_one_round():
-    outcome = el.train(trial(300, success={"error": 0.05}))
+    outcome = el.train(trial(300, stopping={"error": 0.05}))
     assert (outcome.steps, outcome.engine, outcome.train_error) == (1, "learner", 0)
     assert len(outcome.parameters["x"]) == 300
 

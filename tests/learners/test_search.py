@@ -15,7 +15,7 @@ from elegans.learners import search as search_module
 from elegans.learners.base import Lesson
 from elegans.learners.search import Sheet, SubsetSearch, unrank
 
-TO_THE_END = el.Success(stop=False, every=2**31, examples=50)
+TO_THE_END = el.StoppingRule(stop=False, every=2**31, examples=50)
 SEARCH = el.Trial(task=el.SparseParity(n=12, k=2), regime=el.Sample(40), model=SubsetSearch())
 NETWORK = el.Trial(
     task=el.SparseParity(n=12, k=2), regime=el.Sample(40), model=el.MLP(width=4), training=el.SGD(steps=10)
@@ -108,7 +108,7 @@ def test_a_random_search_of_everything_always_finds_the_support():
 
 
 def test_a_search_stops_where_it_is_first_solved():
-    fields = {"success": el.Success(every=1, examples=200), "order": "random"}
+    fields = {"success": el.StoppingRule(every=1, examples=200), "order": "random"}
     outcome = el.train(search(12, 2, 60, **fields))
     assert outcome.solved_at == outcome.steps < 66
     assert outcome.curve.loss[-1] > 0  # the mean over rounds before the one that found it

@@ -57,7 +57,7 @@ def kept(model, key, site, example, shape):
     if key is None:
         return 1.0
     rate, place = round(2**16 * model.dropout), np.arange(count)
-    words = el.random.words(key.fold(SITES[site]), np.uint32(example), (place // 4).astype(np.uint32))
+    words = el.random.bits(key.fold(SITES[site]), np.uint32(example), (place // 4).astype(np.uint32))
     half = np.where(place % 4 < 2, words[0], words[1]) >> np.where(place % 2, 16, 0) & 0xFFFF
     return ((half >= rate) / (1 - rate / 2**16)).reshape(shape)
 
@@ -302,7 +302,7 @@ def test_it_learns_a_conjunction_of_three_bits_of_twenty():
     function = el.tasks.And()
     task = el.SparseBoolean(n=20, k=3, function=function, p=function.balancing_bias(3))
     model = el.BooleanTransformer(dropout=0.1)
-    one = trial(model, steps=500, batch_size=100, clip=1.0, success={"error": 0.01, "examples": 10_000, "every": 10})
+    one = trial(model, steps=500, batch_size=100, clip=1.0, stopping={"error": 0.01, "examples": 10_000, "every": 10})
     one = one.replace("task", task).replace("regime", el.Sample(100)).replace("training.weight_decay", 1e-4)
     assert el.train(one).state == "solved"
 

@@ -84,7 +84,7 @@ def test_a_deep_network_is_trained_by_the_general_engine():
         task=el.SparseParity(n=5, k=2, support=(0, 3)),
         regime="population",
         model=el.DeepMLP(widths=(6, 4), activation="relu", init=el.GaussianInit()),
-        training=el.SGD(learning_rate=0.1, batch_size=32, loss="square", steps=500, success={"examples": 100}),
+        training=el.SGD(learning_rate=0.1, batch_size=32, loss="square", steps=500, stopping={"examples": 100}),
     )
     outcome = el.train(trial.from_json(trial.to_json()))
     assert (outcome.engine, outcome.state) == ("jax", "solved")

@@ -77,13 +77,13 @@ def test_outputs_are_the_formula():
 def test_a_network_has_only_the_parts_that_it_is_said_to_have():
     full = initial(el.MLP(width=5))
     bare = initial(el.MLP(width=5, hidden_bias=False, output_bias=False))
-    single = initial(el.MLP(width=5, second_layer=False))
+    single = initial(el.MLP(width=5, readout=False))
     assert {name: set(part) for name, part in bare.items()} == {"hidden": {"weight"}, "output": {"weight"}}
     assert set(single) == {"hidden"}
     assert np.array_equal(bare["output"]["weight"], full["output"]["weight"])
     x = np.random.default_rng(0).normal(size=(3, 40)).astype(np.float32)
     sums = np.maximum(x @ full["hidden"]["weight"].T + full["hidden"]["bias"], 0)
-    assert el.MLP(width=5, second_layer=False).apply(single, x) == pytest.approx(sums.sum(axis=1), abs=1e-5)
+    assert el.MLP(width=5, readout=False).apply(single, x) == pytest.approx(sums.sum(axis=1), abs=1e-5)
 
 
 LAWS = {
@@ -93,7 +93,7 @@ LAWS = {
     "bernoulli:glorot": (el.BernoulliInit(convention="glorot"), (6 / 540) ** 0.5, (6 / 501) ** 0.5),
     "gaussian:kaiming": (el.GaussianInit(), (2 / 40) ** 0.5, (2 / 500) ** 0.5),
     "gaussian:glorot": (el.GaussianInit(convention="glorot"), (2 / 540) ** 0.5, (2 / 501) ** 0.5),
-    "gaussian:0.3": (el.GaussianInit(deviation=0.3), 0.3, 0.3),
+    "gaussian:0.3": (el.GaussianInit(std=0.3), 0.3, 0.3),
 }
 
 

@@ -52,7 +52,7 @@ def test_laws_of_the_blocks():
     assert np.abs(initial(el.DisjointPolyNet(degree=3))).max() <= 0.5
 
 
-@pytest.mark.parametrize("init", [el.BernoulliInit(size=1), el.GaussianInit(deviation=1)])
+@pytest.mark.parametrize("init", [el.BernoulliInit(size=1), el.GaussianInit(std=1)])
 def test_a_positive_product_changes_one_block_where_it_must(init):
     flipped = []
     for seed in range(40):
@@ -85,7 +85,7 @@ def test_the_population_step_is_the_theorys():
     trial = el.Trial(
         task=el.DisjointParity(n=12, k=3, support=(0, 4, 8)),
         regime="population",
-        model=el.DisjointPolyNet(degree=3, init=el.GaussianInit(deviation=1)),
+        model=el.DisjointPolyNet(degree=3, init=el.GaussianInit(std=1)),
         training=el.SGD(learning_rate=0.5, batch_size=4096, loss="correlation", steps=1),
     )
     before = trial.model.initialise(trial.key("init"), trial.task)["hidden"]["weight"]

@@ -94,7 +94,7 @@ def test_a_transformer_learns_a_small_parity_with_adam():
         task=TASK,
         regime="online",
         model=el.ParityTransformer(width=32, heads=4, head_size=8),
-        training=el.Adam(learning_rate=1e-3, steps=600, success={"error": 0, "examples": 1000, "every": 10}),
+        training=el.Adam(learning_rate=1e-3, steps=600, stopping={"error": 0, "examples": 1000, "every": 10}),
     )
     outcome = el.train(trial)
     assert outcome.state == "solved"

@@ -60,7 +60,7 @@ class Problem:
             name: part.reshape(shape) for (name, shape), part in zip(self.shapes().items(), parts[:-1], strict=True)
         }
 
-    def start(self, deviation=0.5):
+    def start(self, std=0.5):
         size = sum(int(np.prod(shape)) for shape in self.shapes().values())
         return np.random.default_rng(self.seed).normal(0, deviation, size).astype(np.float32)
 

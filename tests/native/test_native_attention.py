@@ -34,7 +34,7 @@ class Problem:
         layer = [*norm, (width, 3 * width), (self.length, width), *[(width, width)] * self.normed]
         return [(self.symbols, width), *layer * len(self.heads), *norm, (width, self.symbols)]
 
-    def start(self, deviation=0.5):
+    def start(self, std=0.5):
         size = sum(int(np.prod(shape)) for shape in self.shapes())
         return np.random.default_rng(self.seed).normal(0, deviation, size).astype(np.float32)
 

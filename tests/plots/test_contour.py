@@ -11,7 +11,7 @@ TRIAL = el.Trial(
     task=el.SparseParity(n=14, k=2),
     regime=el.Sample(100),
     model=el.MLP(width=10, init="sparse:2"),
-    training=el.SGD(steps=1000, weight_decay=0.01, success=el.Success(every=50, examples=500)),
+    training=el.SGD(steps=1000, weight_decay=0.01, stopping=el.StoppingRule(every=50, examples=500)),
 )
 
 

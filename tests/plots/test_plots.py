@@ -146,7 +146,7 @@ def outcome():
         task=el.SparseParity(n=10, k=2),
         regime=el.Sample(300),
         model=el.MLP(width=30, init=el.SparseInit(2)),
-        training=el.SGD(steps=400, success=el.Success(every=50, examples=1000)),
+        training=el.SGD(steps=400, stopping=el.StoppingRule(every=50, examples=1000)),
     )
     probes = [el.probes.TestError(every=50), el.probes.FourierGap(every=100, examples=500)]
     return el.train(trial, probes=probes, engine="jax")

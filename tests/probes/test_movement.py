@@ -19,7 +19,7 @@ def trial(model, *, k=3, noise=0.0, steps=60):
 
 MODELS = {
     "relu network": el.MLP(width=7),
-    "sinusoidal neuron": el.MLP(width=1, activation=el.Sinusoid(3), second_layer=False),
+    "sinusoidal neuron": el.MLP(width=1, activation=el.Sinusoid(3), readout=False),
     "polynet": el.PolyNet(degree=3),
 }
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 import elegans as el
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.training.engines import ENGINES, Engine, Progress
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -17,7 +17,7 @@ TRIAL = el.Trial(
     task=el.SparseParity(n=20, k=2),
     regime=el.Sample(100),
     model=el.MLP(width=10),
-    training=el.SGD(steps=4, success=Success(examples=10, every=2)),
+    training=el.SGD(steps=4, stopping=StoppingRule(examples=10, every=2)),
 )
 TIMES = ["seconds", "evaluation_seconds"]
 

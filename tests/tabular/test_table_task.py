@@ -106,7 +106,7 @@ def test_compiled_programs_see_the_same_rows():
 
 
 def test_networks_of_the_other_engines_learn_tables_too():
-    training = el.SGD(learning_rate=0.1, batch_size=32, steps=300, success=exact(Table(name="breast-cancer")))
+    training = el.SGD(learning_rate=0.1, batch_size=32, steps=300, stopping=exact(Table(name="breast-cancer")))
     one = el.Trial(task=Table(name="breast-cancer"), regime=el.Sample(300), model=el.MLP(width=20), training=training)
     assert el.train(one).test_error < 0.2
 

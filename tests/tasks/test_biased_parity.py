@@ -47,7 +47,7 @@ def test_the_parts_are_told_apart_and_as_likely_as_said(mix):
     aligned = task.aligned(KEY, INDEX)
     assert stats.binomtest(int(aligned.sum()), len(aligned), mix).pvalue > 1e-4
     assert (signs[aligned][:, support] == y[aligned, None]).all()
-    assert np.array_equal(signs[~aligned], el.random.signs(KEY, INDEX, 70)[~aligned])
+    assert np.array_equal(signs[~aligned], el.random.rademacher(KEY, INDEX, 70)[~aligned])
     if mix:
         assert stats.binomtest(int((y[aligned] > 0).sum()), int(aligned.sum()), 0.5).pvalue > 1e-4
 

@@ -176,7 +176,7 @@ def test_a_predictor_on_features_learns_the_parity_of_single_digits():
         task=el.DigitParity(k=1),
         regime=el.Sample(2000),
         model=el.RandomReLU(width=128),
-        training=el.Adam(learning_rate=0.01, steps=250, success=el.Success(error=0.25, examples=2000, every=250)),
+        training=el.Adam(learning_rate=0.01, steps=250, stopping=el.StoppingRule(error=0.25, examples=2000, every=250)),
     )
     outcome = el.train(trial)
     assert outcome.solved and outcome.test_error < 0.25

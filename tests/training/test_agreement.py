@@ -124,22 +124,22 @@ def test_the_engines_agree_on_mistakes_and_predictions():
 # Inits without atoms: at a kink exactly, which signs times a number may hit, the engines take different slopes.
 MODELS = {
     "relu": el.MLP(width=20),
-    "relu6": el.MLP(width=20, activation="relu6", init=el.GaussianInit(deviation=1.5)),
+    "relu6": el.MLP(width=20, activation="relu6", init=el.GaussianInit(std=1.5)),
     "power": el.MLP(width=10, activation="power:3"),
-    "zigzag": el.MLP(width=1, activation="zigzag:3", init=el.GaussianInit(deviation=1.5)),
-    "triangle wave": el.MLP(width=3, activation="triangle-wave:3", init=el.GaussianInit(deviation=1.5)),
+    "zigzag": el.MLP(width=1, activation="zigzag:3", init=el.GaussianInit(std=1.5)),
+    "triangle wave": el.MLP(width=3, activation="triangle-wave:3", init=el.GaussianInit(std=1.5)),
     "oscillating polynomial": el.MLP(width=5, activation="oscillating-polynomial:4"),
     "sinusoid": el.MLP(width=20, activation="sinusoid:3"),
     "faster sinusoid": el.MLP(width=2, activation={"kind": "sinusoid", "degree": 4, "scale": 2}),
-    "neuron": el.MLP(width=1, activation="sinusoid:3", second_layer=False),
-    "neurons without a bias": el.MLP(width=40, activation="relu6", second_layer=False, hidden_bias=False),
+    "neuron": el.MLP(width=1, activation="sinusoid:3", readout=False),
+    "neurons without a bias": el.MLP(width=40, activation="relu6", readout=False, hidden_bias=False),
     "no hidden bias": el.MLP(width=20, activation="zigzag:2", hidden_bias=False),
     "no output bias": el.MLP(width=20, output_bias=False, init="gaussian"),
     "no bias": el.MLP(width=20, hidden_bias=False, output_bias=False),
     "form": el.PolyNet(degree=1),
     "polynet": el.PolyNet(degree=3),
-    "larger polynet": el.PolyNet(degree=7, init=el.GaussianInit(deviation=0.2)),
-    "largest polynet": el.PolyNet(degree=64, init=el.GaussianInit(deviation=0.25)),
+    "larger polynet": el.PolyNet(degree=7, init=el.GaussianInit(std=0.2)),
+    "largest polynet": el.PolyNet(degree=64, init=el.GaussianInit(std=0.25)),
 }
 CONVENTIONS = ["gradient", "parameters"]
 SMALL_SIZES = [(7, 1), (12, 32), (30, 50)]

@@ -21,7 +21,7 @@ class Counted:
 
 @given(data=st.data(), examples=st.integers(1, 300), error=st.floats(0, 0.99), trials=st.integers(1, 3))
 def test_the_decision_is_that_of_a_full_count_every_time(data, examples, error, trials):
-    success = el.Success(error=error, examples=examples)
+    success = el.StoppingRule(error=error, examples=examples)
     held_out = HeldOut(trials, success)
     for _ in range(3):
         rates = data.draw(st.lists(st.floats(0, 1), min_size=trials, max_size=trials))
@@ -34,7 +34,7 @@ def test_the_decision_is_that_of_a_full_count_every_time(data, examples, error, 
 
 
 def test_the_allowed_mistakes_are_exact_at_the_threshold():
-    success = el.Success(error=0.1, examples=1000)
+    success = el.StoppingRule(error=0.1, examples=1000)
     assert success.allowed == 100
     for count, solved in [(100, True), (101, False)]:
         mistakes = np.zeros((1, 1000), bool)
@@ -43,7 +43,7 @@ def test_the_allowed_mistakes_are_exact_at_the_threshold():
 
 
 def test_a_network_at_chance_is_settled_by_little_more_than_the_allowed_mistakes():
-    held_out = HeldOut(1, el.Success())
+    held_out = HeldOut(1, el.StoppingRule())
     network = Counted(np.random.default_rng(0).random((1, 10_000)) < 0.5)
     held_out.decide(network)
     first = network.looked_at

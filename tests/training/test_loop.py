@@ -13,7 +13,7 @@ EASY = el.Trial(
     task=el.SparseParity(n=12, k=2),
     regime=el.Sample(300),
     model=el.MLP(width=40, init="sparse:2"),
-    training=el.SGD(steps=2000, weight_decay=0.01, success=el.Success(every=50, examples=1000)),
+    training=el.SGD(steps=2000, weight_decay=0.01, stopping=el.StoppingRule(every=50, examples=1000)),
     seed=1,
 )
 HOPELESS = EASY.replace("task", el.SparseParity(n=12, k=6)).replace("training.steps", 130)
@@ -31,7 +31,7 @@ def test_a_trial_stops_where_it_is_first_solved(engine):
 
 
 def test_a_trial_may_train_on_after_it_is_solved():
-    outcome = el.train(EASY.replace("training.success.stop", False))
+    outcome = el.train(EASY.replace("training.stopping.stop", False))
     assert outcome.state == "solved"
     assert outcome.solved_at == el.train(EASY).solved_at
     assert outcome.steps == 2000

@@ -96,7 +96,7 @@ def test_sgd_decays_through_the_gradient_or_the_parameters_themselves():
 def test_the_cube_gives_the_population_gradient_of_a_parity():
     """One step of SGD on all inputs moves the weights of a square unit by k! times the other relevant weight."""
     task = el.SparseParity(n=6, k=2, support=(1, 4))
-    model = el.MLP(width=1, activation=el.Power(2), second_layer=False)
+    model = el.MLP(width=1, activation=el.Power(2), readout=False)
     training = el.SGD(steps=1, learning_rate=0.5, batch_size=64, loss="correlation")
     trial = el.Trial(task=task, regime=el.Population(), model=model, training=training)
     before = model.initialise(trial.key("init"), task)["hidden"]["weight"][0]

@@ -63,7 +63,7 @@ def test_a_parity_with_two_outputs_descends_loss_and_penalty_together():
         learning_rate=0.1,
         loss="cross-entropy",
         penalty=NormPenalty(0.05),
-        success={"stop": False},
+        stopping={"stop": False},
     )
     trial = el.Trial(task=task, regime=el.Population(), model=model, training=training)
     before = model.initialise(trial.key("init"), task)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.training import SGD, Piecewise
 from elegans.training.engines import Engine, FusedEngine
@@ -15,7 +15,7 @@ SAMPLED = el.Trial(
     task=el.SparseParity(n=12, k=2, noise=0.05),
     regime=el.Sample(300),
     model=el.MLP(width=40, init="sparse:2"),
-    training=SGD(steps=730, weight_decay=0.01, batches="epochs", success=Success(every=20, examples=1000)),
+    training=SGD(steps=730, weight_decay=0.01, batches="epochs", stopping=StoppingRule(every=20, examples=1000)),
 )
 
 
@@ -49,7 +49,7 @@ def assert_same(one, other):
 
 
 def with_success(trial, **changes):
-    return trial.replace("training.success", trial.training.success.model_copy(update=changes))
+    return trial.replace("training.stopping", trial.training.stopping.model_copy(update=changes))
 
 
 DIVERGING = SAMPLED.replace("training.learning_rate", 1e3).replace("training.loss", "square")

@@ -11,7 +11,7 @@ from elegans.studies.pareto_frontiers.under_sparse import UnderSparse, UnderSpar
 from elegans.training import FeatureSelection, LastIterate
 from elegans.training.layerwise.correlations import correlations, recovered
 
-ONCE = el.Success(stop=False, every=2**31, error=0, examples=4000)
+ONCE = el.StoppingRule(stop=False, every=2**31, error=0, examples=4000)
 RECOVERED = [
     ((15, 4, 2), 1000, 21),
     ((15, 4, 2), 3000, 37),
@@ -28,7 +28,7 @@ def over_sparse(n, k, s, width, m, offset, seed, **fields):
         task=el.SparseParity(n=n, k=k),
         regime=el.Sample(m),
         model=el.MLP(width=width, init=OverSparseInit(s, offset)),
-        training=OverSparse(success=ONCE, **fields),
+        training=OverSparse(stopping=ONCE, **fields),
         seed=seed,
     )
     outcome = el.train(trial, probes=[FeatureSelection(every=2**31)])

@@ -18,20 +18,20 @@ from elegans.training.engines import ENGINES, choose, layerwise as engine_module
 from elegans.training.layerwise import correlations as correlations_module
 from elegans.training.layerwise.correlations import correlations, patterns
 
-ONCE = el.Success(stop=False, every=2**31, error=0, examples=4000)
+ONCE = el.StoppingRule(stop=False, every=2**31, error=0, examples=4000)
 OVER = el.Trial(
     task=el.SparseParity(n=20, k=2),
     regime=el.Sample(3000),
     model=el.MLP(width=200, init=OverSparseInit(9)),
-    training=OverSparse(truncate=True, success=ONCE),
+    training=OverSparse(truncate=True, stopping=ONCE),
 )
 UNDER = el.Trial(
     task=el.SparseParity(n=12, k=4),
     regime="online",
     model=el.MLP(width=800, init=UnderSparseInit(2)),
-    training=UnderSparse(gradient="population", readout=Constructed(), success=ONCE),
+    training=UnderSparse(gradient="population", readout=Constructed(), stopping=ONCE),
 )
-POPULATION = OverSparse(truncate=True, gradient="population", readout=Constructed(), success=ONCE)
+POPULATION = OverSparse(truncate=True, gradient="population", readout=Constructed(), stopping=ONCE)
 
 
 def trained(trial, **changes):
@@ -277,7 +277,9 @@ def test_patterns_share_out_the_sample():
 
 
 def test_the_loss_along_the_way_is_the_whole_sample_s():
-    outcome = el.train(OVER.replace("training.steps", 2).replace("training.success", el.Success(every=1, stop=False)))
+    outcome = el.train(
+        OVER.replace("training.steps", 2).replace("training.stopping", el.StoppingRule(every=1, stop=False))
+    )
     assert outcome.curve.step == [1, 2]
     assert outcome.curve.loss[0] == outcome.curve.error[0] == 1
 

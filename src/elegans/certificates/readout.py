@@ -97,7 +97,7 @@ def _influences(network: Network, outcome: Outcome) -> tuple[np.ndarray, int]:
     changed = np.zeros(network.n)
     for first in range(0, EXAMPLES, size):
         index = np.arange(first, min(first + size, EXAMPLES), dtype=np.uint32)
-        changed += _changes(network, random.signs(outcome.trial.key("probe"), index, network.n).astype(np.float64))
+        changed += _changes(network, random.rademacher(outcome.trial.key("probe"), index, network.n).astype(np.float64))
     return changed / EXAMPLES, EXAMPLES
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from elegans.cli.doctor import cores, instruction_sets
 from elegans.models import MLP
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.tasks import Sample, SparseParity
 from elegans.training import SGD, Trial
 from elegans.training.engines import ENGINES, Engine
@@ -59,7 +59,7 @@ def trial(width: int, seed: int = 0) -> Trial:
         regime=Sample(SAMPLE),
         model=MLP(width=width),
         training=SGD(
-            learning_rate=1e-5, weight_decay=0.01, batch_size=BATCH, steps=10**6, success=Success(every=10**6)
+            learning_rate=1e-5, weight_decay=0.01, batch_size=BATCH, steps=10**6, stopping=StoppingRule(every=10**6)
         ),
         seed=seed,
     )

@@ -31,7 +31,7 @@ class CurveView(LiveView):
     @staticmethod
     def period(trial: Trial) -> int:
         """Return how many steps lie between two looks at the errors: at the trial's checks, 200 at the most."""
-        every = trial.success.every
+        every = trial.stopping.every
         return every * max(1, -(-trial.steps // (200 * every)))
 
     def __call__(self, outcome: Outcome) -> None:

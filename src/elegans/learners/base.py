@@ -11,7 +11,7 @@ from pydantic import Field
 
 from elegans import random
 from elegans.component import Component
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
 
 
@@ -65,11 +65,11 @@ class Learner(Component):
 
     Args:
         steps: the largest number of rounds; None for as many as there are to go.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     steps: Annotated[int, Field(ge=1, lt=2**32)] | None = None
-    success: Success = Success()
+    stopping: StoppingRule = StoppingRule()
 
     @abstractmethod
     def rounds(self, task: Task) -> int:

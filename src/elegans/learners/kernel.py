@@ -36,7 +36,7 @@ class KernelRidge(Learner, Model):
         ridge: in units of K(x, x), the mean over the examples of the first round; above 0.
         examples: how many examples a round takes; None for all of the sample, in one round.
         steps: how many rounds there are; None for one.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     shorthand = "kernel"

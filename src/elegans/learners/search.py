@@ -40,7 +40,7 @@ class SubsetSearch(Learner, Model):
         examples: how many examples a round's parities are tried on: the first of the sample, all of it by default;
             online, where it must be given, fresh ones each round.
         steps: T, the largest number of rounds; None to try all parities.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     shorthand = "order"

@@ -75,7 +75,7 @@ class AttentionOnly(Model):
         form: ``prenorm`` or ``plain``.
         positions: ``relative`` or ``absolute``.
         mlp_width: the number of hidden neurons of the perceptron after each layer, or None for none.
-        deviation: the standard deviation of the initial weights.
+        std: the standard deviation of the initial weights.
     """
 
     layers: Annotated[int, Field(ge=1, le=64)] = 2
@@ -84,7 +84,7 @@ class AttentionOnly(Model):
     form: Literal["prenorm", "plain"] = "prenorm"
     positions: Literal["relative", "absolute"] = "relative"
     mlp_width: Count | None = None
-    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
+    std: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
@@ -127,13 +127,13 @@ class AttentionOnly(Model):
         """Draw the parameter arrays."""
         length, k, width = task.input_size, _symbols(task), self.width
 
-        def normal(number: int, rows: int, columns: int, deviation: float = self.deviation) -> np.ndarray:
-            return GaussianInit(deviation=deviation).entries(key.fold(number), (rows, columns), rows, columns)
+        def normal(number: int, rows: int, columns: int, std: float = self.std) -> np.ndarray:
+            return GaussianInit(std=std).entries(key.fold(number), (rows, columns), rows, columns)
 
         parameters = {"embedding": {"token": normal(0, k, width)}}
         if self.positions == "absolute":
             parameters["embedding"]["position"] = normal(1, length, width)
-        small = self.deviation / math.sqrt(2 * self.layers) if self.form == "prenorm" else self.deviation
+        small = self.std / math.sqrt(2 * self.layers) if self.form == "prenorm" else self.std
         for layer in range(1, self.layers + 1):
             first = KEYS_A_LAYER * layer
             names = ("query", "key", "value")

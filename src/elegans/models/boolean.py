@@ -71,7 +71,7 @@ class BooleanTransformer(Model):
         perceptron: the widths of its hidden layers; by default 4 width, and in the plain form 4 width and 2 width.
         dropout: how likely an entry of tokens, of attention and of what a block adds is set to 0 in training, the
             rest being scaled up; rounded to a multiple of 2^-16. None for no dropout; the plain form has none.
-        deviation: the standard deviation of the initial weights.
+        std: the standard deviation of the initial weights.
     """
 
     width: Count = 64
@@ -81,7 +81,7 @@ class BooleanTransformer(Model):
     encoding: Literal["trained", "fixed", "bag"] = "trained"
     perceptron: tuple[Count, ...] | None = None
     dropout: Annotated[float, Field(gt=0, lt=1)] | None = None
-    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
+    std: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -129,7 +129,7 @@ class BooleanTransformer(Model):
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Draw the parameter arrays."""
-        law = GaussianInit(deviation=self.deviation)
+        law = GaussianInit(std=self.std)
         n, width, heads, size = task.input_size, self.width, self.heads, self.head_width
 
         def normal(number: int, *shape: int) -> np.ndarray:
@@ -271,7 +271,7 @@ class BooleanTransformer(Model):
             return entries
         rate = (np.float32(2**16) * self.dropout).round().astype(np.uint32)
         flat = entries.reshape(len(entries), -1)
-        drawn = random.half_words(key.fold(SITES[site]), np.arange(len(flat), dtype=np.uint32), flat.shape[1])
+        drawn = random.half_bits(key.fold(SITES[site]), np.arange(len(flat), dtype=np.uint32), flat.shape[1])
         kept = (drawn >= rate).astype(np.float32) * (2**16 / (2**16 - rate.astype(np.float32)))
         return (flat * kept).reshape(entries.shape)
 

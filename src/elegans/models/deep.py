@@ -9,7 +9,7 @@ from elegans import random
 from elegans.models.activations import Activation, Power
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, LayerInit, Layers
-from elegans.models.mlp import sums
+from elegans.models.mlp import preactivations
 from elegans.tasks import Task
 
 
@@ -61,5 +61,5 @@ class DeepMLP(Model):
         """Return the outputs, shape (count,)."""
         hidden = x
         for layer in self.layers:
-            hidden = self.activation.value(sums(parameters[layer], hidden))
+            hidden = self.activation.value(preactivations(parameters[layer], hidden))
         return hidden @ parameters["output"]["weight"] + parameters["output"].get("bias", 0)

@@ -15,7 +15,7 @@ from pydantic import Field, SerializeAsAny
 from elegans import random
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, Init, Layers
-from elegans.models.mlp import sums
+from elegans.models.mlp import preactivations
 from elegans.tasks import Task
 
 NEIGHBOURS = 256
@@ -79,7 +79,7 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the outputs, shape (count,)."""
-        z = sums(_frozen(parameters["hidden"]), x)
+        z = preactivations(_frozen(parameters["hidden"]), x)
         return super().apply(parameters, z * (z > 0))
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
@@ -116,7 +116,7 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the outputs, shape (count,)."""
-        z = sums(_frozen(parameters["hidden"]), x)
+        z = preactivations(_frozen(parameters["hidden"]), x)
         return super().apply(parameters, z.__array_namespace__().cos(z) * np.float32(math.sqrt(2 / self.width)))
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
@@ -154,8 +154,8 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the outputs, shape (count,)."""
-        is_open = sums(_frozen(parameters["gates"]), x) > 0
-        return super().apply(parameters, sums(parameters["hidden"], x) * is_open)
+        is_open = preactivations(_frozen(parameters["gates"]), x) > 0
+        return super().apply(parameters, preactivations(parameters["hidden"], x) * is_open)
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
         """Return the radius for every gated input and 1 for the gates themselves, a neuron's after another's."""

@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from elegans import random
-from elegans.component import Component, Later
+from elegans.component import Component
 from elegans.tasks import Task
 
 Layers = dict[str, dict[str, np.ndarray]]
@@ -99,7 +99,7 @@ class BoundedInit(AffineInit):
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
     """
 
-    convention: Annotated[Literal["fan-in", "glorot"], Later] = "fan-in"
+    convention: Literal["fan-in", "glorot"] = "fan-in"
 
     def bound(self, fan_in: int, fan_out: int) -> np.float32:
         """Return c for a layer of these sizes."""
@@ -118,7 +118,7 @@ class DenseInit(BoundedInit, kind="dense"):
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw uniform entries."""
         index, lane = _counters(shape)
-        drawn = random.symmetric(key, index, lane) * self.bound(fan_in, fan_out)
+        drawn = random.uniform_signed(key, index, lane) * self.bound(fan_in, fan_out)
         return np.asarray(drawn, np.float32).reshape(shape)
 
 
@@ -132,13 +132,13 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
         size: c itself in place of a convention's, or None; with 1 every entry is a sign.
     """
 
-    size: Annotated[Size | None, Later] = None
+    size: Size | None = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw signs times c."""
         size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
-        drawn = np.where(random.symmetric(key, index, lane) < 0, np.float32(-1), np.float32(1))
+        drawn = np.where(random.uniform_signed(key, index, lane) < 0, np.float32(-1), np.float32(1))
         return np.asarray(drawn * size, np.float32).reshape(shape)
 
 
@@ -149,19 +149,19 @@ class GaussianInit(AffineInit, kind="gaussian"):
 
     Args:
         convention: ``kaiming`` for a variance of 2 / fan-in, ``glorot`` for 2 / (fan-in + fan-out).
-        deviation: the standard deviation of every entry in place of a convention's, or None.
+        std: the standard deviation of every entry in place of a convention's, or None.
     """
 
     convention: Literal["kaiming", "glorot"] = "kaiming"
-    deviation: Size | None = None
+    std: Size | None = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         """Draw normal entries."""
-        deviation = self.deviation
-        if deviation is None:
-            deviation = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
+        std = self.std
+        if std is None:
+            std = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
         index, lane = _counters(shape)
-        return np.asarray(random.normal(key, index, lane) * np.float32(deviation), np.float32).reshape(shape)
+        return np.asarray(random.normal(key, index, lane) * np.float32(std), np.float32).reshape(shape)
 
 
 class ConstantInit(AffineInit, kind="constant"):
@@ -267,7 +267,7 @@ class SphereInit(Init, kind="sphere"):
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Draw all four parameter arrays; the biases are 0."""
         size = self.radius if self.output is None else self.output
-        positive = random.symmetric(key.fold(2), np.arange(width, dtype=np.uint32), np.uint32(0)) >= 0
+        positive = random.uniform_signed(key.fold(2), np.arange(width, dtype=np.uint32), np.uint32(0)) >= 0
         return {
             "hidden": {
                 "weight": self.weights(key.fold(0), width, task.input_size),

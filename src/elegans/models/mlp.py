@@ -6,7 +6,6 @@ from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
-from elegans.component import Later
 from elegans.models.activations import Activation, Power, ReLU
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, Init, Layers
@@ -25,7 +24,7 @@ class MLP(Model):
         width: the number of hidden neurons, at least 1.
         init: the law of the initial parameters: ``DenseInit()``, ``SparseInit(nonzeros)``, a theorem's own, …
         activation: the function sigma, by name or as a component.
-        second_layer: whether there are output weights and an output bias; else the weights are 1 and the bias 0.
+        readout: whether there are output weights and an output bias; else the weights are 1 and the bias 0.
         hidden_bias: whether there is a bias b.
         output_bias: whether there is a bias c (where there is a second layer).
         scaling: ``standard``, or ``mean-field`` for the mean over neurons in place of their sum, gradients being
@@ -37,24 +36,24 @@ class MLP(Model):
 
     width: Annotated[int, Field(ge=1)]
     init: SerializeAsAny[Init] = DenseInit()
-    activation: Annotated[SerializeAsAny[Activation], Later] = ReLU()
-    second_layer: Annotated[bool, Later] = True
-    hidden_bias: Annotated[bool, Later] = True
-    output_bias: Annotated[bool, Later] = True
-    scaling: Annotated[Literal["standard", "mean-field"], Later] = "standard"
-    output_count: Annotated[Annotated[int, Field(ge=1)] | None, Later] = None
+    activation: SerializeAsAny[Activation] = ReLU()
+    readout: bool = True
+    hidden_bias: bool = True
+    output_bias: bool = True
+    scaling: Literal["standard", "mean-field"] = "standard"
+    output_count: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _mean_has_no_bias(self) -> Self:
-        if self.scaling == "mean-field" and (self.output_bias or not self.second_layer):
-            named = f"second_layer={self.second_layer}, output_bias={self.output_bias}"
+        if self.scaling == "mean-field" and (self.output_bias or not self.readout):
+            named = f"readout={self.readout}, output_bias={self.output_bias}"
             raise ValueError(f"a mean-field network must have a second layer and no output bias: {named}")
         return self
 
     @property
     def is_plain(self) -> bool:
         """Whether this is the network of most theorems: ReLU neurons, a second layer, and both biases."""
-        has_all = self.second_layer and self.hidden_bias and self.output_bias
+        has_all = self.readout and self.hidden_bias and self.output_bias
         return isinstance(self.activation, ReLU) and has_all and self.output_count in (None, 1)
 
     @property
@@ -66,9 +65,9 @@ class MLP(Model):
     def homogeneity(self) -> int | None:
         """The activation's degree, and one more for the second layer; None where there are biases."""
         degree = 1 if isinstance(self.activation, ReLU) else getattr(self.activation, "degree", None)
-        biased = self.hidden_bias or (self.second_layer and self.output_bias)
+        biased = self.hidden_bias or (self.readout and self.output_bias)
         is_power = isinstance(self.activation, ReLU | Power)
-        return int(degree) + self.second_layer if degree and is_power and not biased else None
+        return int(degree) + self.readout if degree and is_power and not biased else None
 
     def outputs(self, task: Task) -> int:
         """Return the number of outputs on each example."""
@@ -78,14 +77,14 @@ class MLP(Model):
         """Return hidden weights, hidden bias and output weights of each neuron, shape (width, weights)."""
         arrays = parameters["hidden"]["weight"].__array_namespace__()
         parts = [*parameters["hidden"].values()]
-        parts += [parameters["output"]["weight"].T] if self.second_layer else []
+        parts += [parameters["output"]["weight"].T] if self.readout else []
         return arrays.concat([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
 
     def check(self, task: Task) -> None:
         """Refuse a width or a task that the initialisation has no law for, and several outputs that nothing makes."""
         self.init.check(self.width, task)
-        if self.outputs(task) > 1 and not (self.second_layer and self.init.has_readout):
-            named = f"init={self.init.kind!r}, second_layer={self.second_layer}"
+        if self.outputs(task) > 1 and not (self.readout and self.init.has_readout):
+            named = f"init={self.init.kind!r}, readout={self.readout}"
             raise ValueError(f"several outputs must have a second layer and an init that draws it: {named}")
 
     def parameter_names(self, task: Task) -> list[str]:
@@ -93,8 +92,8 @@ class MLP(Model):
         there = {
             "hidden.weight": True,
             "hidden.bias": self.hidden_bias,
-            "output.weight": self.second_layer,
-            "output.bias": self.second_layer and self.output_bias,
+            "output.weight": self.readout,
+            "output.bias": self.readout and self.output_bias,
         }
         return [name for name, is_there in there.items() if is_there]
 
@@ -108,14 +107,14 @@ class MLP(Model):
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the outputs, shape (count,), or (count, outputs) of several."""
-        hidden = self.activation.value(sums(parameters["hidden"], x))
-        if not self.second_layer:
+        hidden = self.activation.value(preactivations(parameters["hidden"], x))
+        if not self.readout:
             return hidden.sum(axis=1)
         total = hidden @ parameters["output"]["weight"].T + parameters["output"].get("bias", 0)
         return total / self.width if self.scaling == "mean-field" else total
 
 
-def sums(layer: Any, x: Float32[Any, "count inputs"]) -> Float32[Any, "count outputs"]:
+def preactivations(layer: Any, x: Float32[Any, "count inputs"]) -> Float32[Any, "count outputs"]:
     """Return what a layer's activations are applied to, W x + b: shape (count, outputs).
 
     Args:

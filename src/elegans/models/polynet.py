@@ -9,7 +9,7 @@ from pydantic import Field, SerializeAsAny
 from elegans import random
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, Init, LayerInit, Layers
-from elegans.models.mlp import sums
+from elegans.models.mlp import preactivations
 from elegans.tasks import SparseParity, Task
 
 
@@ -44,7 +44,7 @@ class PolyNet(Model):
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the products, shape (count,)."""
-        return sums(parameters["hidden"], x).prod(axis=1)
+        return preactivations(parameters["hidden"], x).prod(axis=1)
 
 
 class DisjointPolyNet(Model):

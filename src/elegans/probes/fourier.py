@@ -8,7 +8,6 @@ from pydantic import Field
 
 from elegans.boolean.gaps import relaxed_gap, strict_gap
 from elegans.boolean.neurons import LARGEST_ENUMERATED, SineWave, neuron_correlations, sample_correlations
-from elegans.component import Later
 from elegans.models import Activation, Model, PolyNet, Power, Sinusoid
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
@@ -43,7 +42,7 @@ class FourierGap(Probe):
     """
 
     examples: Annotated[int, Field(ge=1)] = 1024
-    estimator: Annotated[Literal["sample", "exact", "closed form"], Later] = "sample"
+    estimator: Literal["sample", "exact", "closed form"] = "sample"
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse trials without a support or hidden neurons, supports that are everything, and what has no estimate."""

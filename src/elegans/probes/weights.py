@@ -6,7 +6,6 @@ import numpy as np
 from pydantic import Field
 
 from elegans import random
-from elegans.component import Later
 from elegans.learners.base import Learner
 from elegans.models import MLP, Model
 from elegans.probes.base import Probe, Snapshot
@@ -29,12 +28,12 @@ class WeightTrajectory(Probe):
     """
 
     neurons: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    outgoing: Annotated[bool, Later] = False
+    outgoing: bool = False
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse models without hidden weights, or output weights where they are asked for, and absent neurons."""
         require_hidden(self, task, model)
-        if self.outgoing and not (isinstance(model, MLP) and model.second_layer):
+        if self.outgoing and not (isinstance(model, MLP) and model.readout):
             raise ValueError(f"outgoing weights must be those of an mlp with a second layer: {model.kind}")
         if self.neurons is None:
             return

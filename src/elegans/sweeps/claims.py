@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, update
 
-from elegans.component import FOR_IDENTITY
 from elegans.errors import StoreError
 from elegans.probes import Probe
 from elegans.sweeps import liveness
@@ -55,7 +54,7 @@ def probe_set(text: str | None) -> frozenset[str]:
 
 def probe_texts(probes: Iterable[Probe]) -> frozenset[str]:
     """Return probes as JSON."""
-    records = [probe.model_dump(mode="json", context=FOR_IDENTITY) for probe in probes]
+    records = [probe.model_dump(mode="json") for probe in probes]
     return frozenset(json.dumps(record, sort_keys=True) for record in records)
 
 

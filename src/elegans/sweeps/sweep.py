@@ -47,7 +47,7 @@ learning_rate = 0.1
 weight_decay = 0.01
 steps = 2000
 
-[trial.training.success]     # solved: a test error of at most 10% on 2000 held-out examples
+[trial.training.stopping]     # solved: a test error of at most 10% on 2000 held-out examples
 error = 0.1
 examples = 2000
 every = 100

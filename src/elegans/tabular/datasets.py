@@ -264,7 +264,7 @@ def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: flo
     x = _normal(seed, rows, features)
     key = random.stream(seed, "task")
     chosen = random.subsets(key, 1, features, k)[0]
-    threshold = random.symmetric(key.fold(1), np.arange(k, dtype=np.uint32), np.uint32(0)) / 2
+    threshold = random.uniform_signed(key.fold(1), np.arange(k, dtype=np.uint32), np.uint32(0)) / 2
     odd = (x[:, chosen] > threshold).sum(axis=1) % 2 == 1
     return _drawn(x, odd ^ _flips(seed, place, noise))
 
@@ -294,7 +294,7 @@ def random_tree(
     key = random.stream(seed, "task")
     asked = random.subsets(key, 1, features, k)[0][random.integers(key.fold(1), nodes, np.uint32(0), np.uint32(k))]
     threshold = random.normal(key.fold(2), nodes, np.uint32(0))
-    coin = random.symmetric(key.fold(3), nodes, np.uint32(0)) < 0
+    coin = random.uniform_signed(key.fold(3), nodes, np.uint32(0)) < 0
     at, above = np.zeros(rows, np.int64), np.zeros(rows, bool)
     for level in range(depth):
         above = x[np.arange(rows), asked[at]] > threshold[at]

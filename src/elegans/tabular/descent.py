@@ -302,7 +302,7 @@ def _chunks(size: int) -> Iterator[slice]:
 
 def _order(seed: int, epoch: int, count: int) -> Int[np.ndarray, " count"]:
     """Return an epoch's random order of {0, …, count-1}: places sorted by 64 random bits each."""
-    first, second = random.words(random.stream(seed, "batches"), np.arange(count, dtype=np.uint32), np.uint32(epoch))
+    first, second = random.bits(random.stream(seed, "batches"), np.arange(count, dtype=np.uint32), np.uint32(epoch))
     return np.argsort(first.astype(np.uint64) << np.uint64(32) | second)
 
 

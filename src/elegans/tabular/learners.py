@@ -10,7 +10,7 @@ from elegans import random
 from elegans.errors import TrialError
 from elegans.learners.base import Course, Learner, Lesson
 from elegans.models import Init, Model, SparseInit
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.tabular.table import Table
 from elegans.tasks import Regime, Sample, Task
 
@@ -41,10 +41,10 @@ class TableLearner(Learner, Model):
                 f"a sample of {task.name} must have from 2 rows to {task.training_rows}, which leaves its validation "
                 f"part alone: size={regime.size}"
             )
-        if self.success.examples != task.held_out_rows:
+        if self.stopping.examples != task.held_out_rows:
             raise ValueError(
-                f"success.examples must be the {task.held_out_rows} held-out rows of {task.name}, for an exact error: "
-                f"success.examples={self.success.examples}"
+                f"stopping.examples must be the {task.held_out_rows} held-out rows of {task.name}, for an exact error: "
+                f"stopping.examples={self.stopping.examples}"
             )
 
     def sample(self, lesson: Lesson) -> tuple[Float32[np.ndarray, "count features"], Bool[np.ndarray, " count"]]:
@@ -61,12 +61,12 @@ class TableLearner(Learner, Model):
         return x, second
 
 
-def exact(task: Table) -> Success:
+def exact(task: Table) -> StoppingRule:
     """Return the rule by which all held-out rows of a table are looked at, once, at the end.
 
     A table is nowhere solved; the 10% that counts as solved elsewhere is kept.
     """
-    return Success(examples=task.held_out_rows)
+    return StoppingRule(examples=task.held_out_rows)
 
 
 class TabularNetwork(TableLearner):
@@ -86,7 +86,7 @@ class TabularNetwork(TableLearner):
         batch_size: rows a step; an epoch's last step takes what is left.
         epochs: passes over the sample.
         steps: None, or fewer rounds than there are epochs.
-        success: when the trial counts as solved; ``exact`` makes it.
+        stopping: when the trial counts as solved; ``exact`` makes it.
     """
 
     hidden: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=16)]
@@ -172,7 +172,7 @@ class Forest(TableLearner):
         max_depth: of each tree; None for no limit.
         max_features: how many features a split looks at: a number, ``sqrt`` or None for all.
         steps: None, or 1.
-        success: when the trial counts as solved; ``exact`` makes it.
+        stopping: when the trial counts as solved; ``exact`` makes it.
     """
 
     shorthand = "n_estimators"

@@ -14,7 +14,7 @@ from .boolean import (
 from .chains import MarkovChains as MarkovChains
 from .digits import DigitParity as DigitParity
 from .groups import GroupComposition as GroupComposition, ModularAddition as ModularAddition
-from .identifying import Identifying as Identifying
+from .identifiable import IdentifiableSample as IdentifiableSample
 from .parity import DisjointParity as DisjointParity, SparseParity as SparseParity
 from .priors import (
     Dirichlet as Dirichlet,

@@ -53,9 +53,9 @@ class BiasedParity(Supported, Task):
         common = 1 - 2 * (first & 1).astype(np.float32)
         on_support = (np.arange(self.n)[:, None] == hidden[None, :]).any(axis=1)
         replaced = (self.aligned(key, index)[:, None] & on_support[None, :]).astype(np.float32)
-        signs = random.signs(key, index, self.n) * (1 - replaced) + common[:, None] * replaced
+        signs = random.rademacher(key, index, self.n) * (1 - replaced) + common[:, None] * replaced
         return signs * np.float32(self.n**-0.5), signs[:, hidden].prod(axis=1)
 
     def _words(self, key: random.Key, index: UInt32[Any, " count"]) -> tuple[Any, Any]:
         """Return the two words of each example's lane beyond its signs."""
-        return random.words(key, index, np.uint32((self.n + 63) // 64))
+        return random.bits(key, index, np.uint32((self.n + 63) // 64))

@@ -79,7 +79,7 @@ class SparseParity(Supported, Task):
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
         """Return signs (count, n) and their products over the support (count,)."""
-        x = random.signs(key, index, self.n)
+        x = random.rademacher(key, index, self.n)
         return x, self.target(hidden, x)
 
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:

@@ -194,7 +194,7 @@ class Symmetric2(Prior):
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count 2 2"]:
         """Return the matrices a, 1 - a; 1 - a, a."""
-        kept = np.float32(0.5) + random.symmetric(key, index, np.uint32(0)) * (np.float32(1) * self.epsilon)
+        kept = np.float32(0.5) + random.uniform_signed(key, index, np.uint32(0)) * (np.float32(1) * self.epsilon)
         xp = kept.__array_namespace__()
         return xp.stack([xp.stack([kept, 1 - kept], axis=-1), xp.stack([1 - kept, kept], axis=-1)], axis=-2)
 

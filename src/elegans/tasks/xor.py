@@ -166,7 +166,7 @@ class XOR(Task, kind="xor"):
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
         """Return inputs (count, n) and their labels (count,)."""
         if self.inputs == "signs":
-            along = random.signs(key, index, self.n)
+            along = random.rademacher(key, index, self.n)
         else:
             along = random.normal(key, index[:, None], np.arange(self.n, dtype=np.uint32)[None, :])
         labels = self.link.value(along[:, : self.link.directions])

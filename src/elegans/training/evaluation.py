@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
 
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 
 Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
 """Returns which of the examples with the given indices each network gets wrong."""
@@ -25,12 +25,12 @@ class HeldOut:
 
     Args:
         trials: how many trials.
-        success: the rule: how many examples, and how many mistakes are allowed.
+        stopping: the rule: how many examples, and how many mistakes are allowed.
     """
 
-    def __init__(self, trials: int, success: Success) -> None:
+    def __init__(self, trials: int, stopping: StoppingRule) -> None:
         """Begin with the examples in their own order."""
-        self.examples, self.allowed, self.consecutive = success.examples, success.allowed, success.consecutive
+        self.examples, self.allowed, self.consecutive = stopping.examples, stopping.allowed, stopping.consecutive
         self.streak = np.zeros(trials, np.int64)
         self.mistakes = np.zeros(trials, np.int64)
         self.unseen: UInt32[np.ndarray, "trials count"] | None = None

@@ -71,11 +71,11 @@ class _Loop:
     ) -> None:
         self.engine, self.probes, self.stopped, self.watch = engine, probes, stopped, watch
         self.keep_parameters = keep_parameters
-        self.steps, self.success = trials[0].steps, trials[0].success
+        self.steps, self.stopping = trials[0].steps, trials[0].stopping
         self.clock = time.perf_counter()
         self.state = engine.init(trials)
         self.running: list[Outcome | None] = [Outcome(trial, "interrupted", engine=engine.name) for trial in trials]
-        self.held_out = HeldOut(len(trials), self.success)
+        self.held_out = HeldOut(len(trials), self.stopping)
         self.step = 0
         self.pace = FIRST_STEPS
         self.laps: list[Lap] = []
@@ -99,7 +99,7 @@ class _Loop:
                 return
             if any(probe.every and self.step % probe.every == 0 for probe in self.probes):
                 self._measure()
-            if self.step % self.success.every == 0 or self.step == self.steps:
+            if self.step % self.stopping.every == 0 or self.step == self.steps:
                 yield from self._check()
             self._drop_ended()
 
@@ -107,14 +107,14 @@ class _Loop:
         """Return the step of the next event, by default of those that the engine does not see to by itself."""
         periods = [probe.every for probe in self.probes if not own or probe not in self.measured]
         if not (own and self.looks):
-            periods.append(self.success.every)
+            periods.append(self.stopping.every)
         return min([self.steps, *((self.step // every + 1) * every for every in periods)])
 
     def _advance_to(self, target: int) -> bool:
         """Advance in stretches that leave room for an interruption; return whether there was none."""
         while self.step < target:
             begun, first = time.perf_counter(), self.step
-            plan = Plan(target - first, self.pace, PACE, self.success, self._undecided(), self.measured)
+            plan = Plan(target - first, self.pace, PACE, self.stopping, self._undecided(), self.measured)
             self.state, stretch = self.engine.stretch(self.state, plan)
             self._take(stretch)
             spent = time.perf_counter() - begun
@@ -138,7 +138,7 @@ class _Loop:
         for lap in stretch.laps:
             self.step += lap.steps
             self.laps.append(lap)
-            if self.looks and self.step % self.success.every == 0:
+            if self.looks and self.step % self.stopping.every == 0:
                 self._record_curve()
                 checks += 1
         if checks > (self.mistakes is not None):
@@ -179,7 +179,9 @@ class _Loop:
         for position, outcome in self._current():
             if solved[position] and outcome.solved_at is None:
                 _set(outcome, solved_at=self.step)
-        ending = [position for position, outcome in self._current() if at_end or (outcome.solved and self.success.stop)]
+        ending = [
+            position for position, outcome in self._current() if at_end or (outcome.solved and self.stopping.stop)
+        ]
         errors = self._final_errors() if ending else None
         self._charge_evaluation(time.perf_counter() - begun)
         if self.watch is not None:
@@ -197,7 +199,7 @@ class _Loop:
     def _decide(self, at_end: bool) -> Bool[np.ndarray, " trials"]:
         """Return which trials are solved now, by what the engine has counted or by counting."""
         undecided = self._undecided()
-        if undecided and self.looks and self.step % self.success.every == 0:
+        if undecided and self.looks and self.step % self.stopping.every == 0:
             return self.held_out.take(self.mistakes)
         if undecided or at_end:  # the final error begins with what this counts
             return self.held_out.decide(self._wrong_on("test"))
@@ -215,7 +217,7 @@ class _Loop:
         sizes = [_sample_size(outcome.trial) if outcome else None for outcome in self.running]
         train: list[float | None] = [None] * count
         for size in {size for size in sizes if size is not None}:
-            looked_at = min(size, self.success.examples)
+            looked_at = min(size, self.stopping.examples)
             errors = error_rate(self._wrong_on("sample"), count, looked_at)
             train = [float(errors[place]) if sizes[place] == size else train[place] for place in range(count)]
         return test, train

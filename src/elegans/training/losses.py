@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from elegans.component import Component, Later
+from elegans.component import Component
 
-Scale = Annotated[float, Field(gt=0, allow_inf_nan=False), Later]
+Scale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Loss(Component, family=True):

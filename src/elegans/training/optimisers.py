@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny
 
-from elegans.component import Component, Later, suggest
+from elegans.component import Component, suggest
 from elegans.models import Model
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
 from elegans.training.penalties import Penalty
@@ -38,11 +38,11 @@ class Training(Component, family=True):
 
     Args:
         steps: the largest number of steps.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     steps: Annotated[int, Field(ge=1, lt=2**32)]
-    success: Success = Success()
+    stopping: StoppingRule = StoppingRule()
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         """Refuse parts that this training does not fit.
@@ -92,15 +92,15 @@ class Descent(Minibatches, Training):
         batch_size: the number of examples in a minibatch.
         loss: the loss, by name or as a component.
         batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     learning_rate: Rate = 0.1
     weight_decay: Rate = 0.0
     schedule: SerializeAsAny[Schedule] = Constant()
     layers: dict[str, LayerRates] = Field(default_factory=dict)
-    penalty: Annotated[SerializeAsAny[Penalty] | None, Later] = None
-    clip: Annotated[Positive | None, Later] = None
+    penalty: SerializeAsAny[Penalty] | None = None
+    clip: Positive | None = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         """Refuse what does not fit: more examples than a regime can count, a loss, a penalty, rates of other layers."""
@@ -171,10 +171,10 @@ class SGD(Descent):
         batch_size: the number of examples in a minibatch.
         loss: the loss, by name or as a component.
         batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
-    decay: Annotated[Literal["gradient", "parameters"], Later] = "gradient"
+    decay: Literal["gradient", "parameters"] = "gradient"
 
     def optimiser(self, factor: Any) -> Any:
         """Return the optax transformation of one step."""

@@ -10,11 +10,11 @@ import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
-from elegans.component import FOR_IDENTITY, Component, Later
+from elegans.component import Component
 from elegans.errors import TrialError
 from elegans.learners.base import Learner
 from elegans.models import Model
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
 from elegans.training.optimisers import Training
 
@@ -50,7 +50,7 @@ class Trial(Component):
     model: SerializeAsAny[Model]
     training: SerializeAsAny[Training] | None = None
     seed: Seed = 0
-    restart: Annotated[int, Field(ge=0, lt=2**31), Later] = 0
+    restart: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Trial":
@@ -79,17 +79,17 @@ class Trial(Component):
         return self.model.rounds(self.task)
 
     @property
-    def success(self) -> Success:
+    def stopping(self) -> StoppingRule:
         """When the trial counts as solved, and whether it then ends."""
         if self.training is not None:
-            return self.training.success
+            return self.training.stopping
         assert isinstance(self.model, Learner)
-        return self.model.success
+        return self.model.stopping
 
     @cached_property
     def cell(self) -> str:
         """The hash of everything but the seed: 64 hexadecimal digits."""
-        record = self.model_dump(mode="json", exclude={"seed"}, context=FOR_IDENTITY)
+        record = self.model_dump(mode="json", exclude={"seed"})
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
     @property

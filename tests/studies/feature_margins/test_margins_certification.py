@@ -22,7 +22,7 @@ def trial(task, width, steps=4000, seed=0, **changes):
         weight_decay=0,
         penalty=el.NormPenalty(strength=1e-4),
         schedule=DOUBLED,
-        success=el.Success(stop=False),
+        stopping=el.StoppingRule(stop=False),
     )
     model = el.MLP(width=width, **SQUARES)
     return el.Trial(task=task, regime="population", model=model, training=training, seed=seed).model_copy(

@@ -342,7 +342,7 @@ REFUSED = [
     (Decomposition(), el.ModularAddition(p=257), network(ADDITION), "at most 256 elements: 257"),
     (Decomposition(), el.SparseParity(n=21, k=2), network(parity(5, 2)), "n must be at most 20: n=21"),
     (NormalisedMargin(), ADDITION, network(ADDITION, hidden_bias=True), f"{TWO_LAYER}: model='mlp'"),
-    (NormalisedMargin(), ADDITION, network(ADDITION, second_layer=False), f"{TWO_LAYER}: model='mlp'"),
+    (NormalisedMargin(), ADDITION, network(ADDITION, readout=False), f"{TWO_LAYER}: model='mlp'"),
     (NormalisedMargin(), ADDITION, network(ADDITION, scaling="mean-field"), "scaling='mean-field'"),
     (NormalisedMargin(), ADDITION, network(ADDITION, output_count=4), "outputs=4, classes=11"),
     (NormalisedMargin(), PARITY, network(PARITY, output_count=1), "outputs=1, classes=2"),

@@ -193,7 +193,7 @@ def test_the_invariants_of_theorem_58_hold_along_a_run():
     block, k, delta = 3, 2, 0.01
     found = theory.theorem58_parameters(block, k, 0.4, delta)
     steps = 20_000
-    x = el.random.signs(el.random.stream(0, "batches"), np.arange(steps, dtype=np.uint32), k * block)
+    x = el.random.rademacher(el.random.stream(0, "batches"), np.arange(steps, dtype=np.uint32), k * block)
     x = x.reshape(steps, k, block).astype(np.float64)
     weights = np.ones((k, block))
     for step in range(steps):

@@ -18,8 +18,8 @@ def trial(training, model=SIGNS, task=TASK):
 
 @pytest.mark.parametrize(("form", "batch_size"), [("corrected", 5), ("printed", 1)])
 def test_a_step_has_the_theorems_rates(form, batch_size):
-    training = el.DisjointDescent(steps=300, batch_size=batch_size, form=form, delta=0.05, success=ONCE)
-    model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(deviation=1))
+    training = el.DisjointDescent(steps=300, batch_size=batch_size, form=form, delta=0.05, stopping=ONCE)
+    model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(std=1))
     one = trial(training, model)
     probe = el.probes.WeightTrajectory(every=1)
     weights = np.array(el.train(one, probes=[probe]).measures["weight-trajectory"]["weight"][:3]).reshape(3, 3, 4)
@@ -53,8 +53,8 @@ def test_no_step_is_lost_to_rounding():
 
 def test_the_population_descends_along_the_flow():
     """Euler's method with steps of 0.001 up to half the time of the explosion: within 1% of the flow."""
-    model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(deviation=1), positive=True)
-    one = trial(el.DisjointFlow(learning_rate=0.001, steps=200, success=ONCE), model)
+    model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(std=1), positive=True)
+    one = trial(el.DisjointFlow(learning_rate=0.001, steps=200, stopping=ONCE), model)
     start = one.model.initialise(one.key("init"), TASK)["hidden"]["weight"]
     after = el.train(one).parameters["hidden"]["weight"]
     assert theory.flow_time(start[:, 0].tolist()) > 0.4
@@ -74,7 +74,7 @@ def test_the_theorem_holds_where_it_can_be_run(form):
     promised = theory.theorem58_parameters(3, 2, 0.1, 0.01, form)
     every = promised.steps // 1000
     one = trial(
-        el.DisjointDescent(steps=promised.steps, form=form, success=ONCE),
+        el.DisjointDescent(steps=promised.steps, form=form, stopping=ONCE),
         el.DisjointPolyNet(degree=2, init=el.BernoulliInit(size=1), positive=True),
         el.DisjointParity(n=6, k=2, support=(0, 3)),
     )

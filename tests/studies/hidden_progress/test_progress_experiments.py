@@ -10,6 +10,7 @@ import pytest
 
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
+from elegans.models import SeededInit
 from elegans.studies.hidden_progress.convergence_scaling import analysis as scaling, findings as scaling_findings
 from elegans.studies.hidden_progress.not_random_search import analysis as luck, findings as luck_findings
 from elegans.studies.hidden_progress.robust_space import LAPTOP, PAPER, analysis as robust, findings as robust_findings
@@ -17,7 +18,6 @@ from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configurati
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.studies.hidden_progress.training_curves_zoo import FIGURES
 from elegans.studies.hidden_progress.width import analysis as widths
-from elegans.models import SeededInit
 from elegans.training.engines import ENGINES
 
 PROGRESS = (
@@ -206,8 +206,8 @@ def test_a_box_of_times_has_no_upper_end_where_few_trials_are_solved():
 
 def test_networks_narrower_than_the_parity_need_only_learn_weakly():
     for one in EXPERIMENTS["width"].scales["laptop"].sweep(1):
-        weak = one.success.error == 0.45 and one.success.consecutive == 10
-        assert weak == (one.model.width < 3) and one.success.examples == 8192
+        weak = one.stopping.error == 0.45 and one.stopping.consecutive == 10
+        assert weak == (one.model.width < 3) and one.stopping.examples == 8192
 
 
 def test_the_zoo_has_the_settings_of_both_figures():

@@ -12,7 +12,7 @@ from elegans.studies.hidden_progress.models import GradientRecovery
 
 
 def recovery(n, k, m, seed=0, **fields):
-    model = GradientRecovery(success=el.Success(every=1, examples=200), **fields)
+    model = GradientRecovery(stopping=el.StoppingRule(every=1, examples=200), **fields)
     return el.Trial(task=el.SparseParity(n=n, k=k), regime=el.Sample(m), model=model, seed=seed)
 
 

@@ -128,7 +128,7 @@ def test_a_batch_of_this_size_keeps_gradients_close():
     exact = np.asarray([[-float(g) for g in theory.sign_neuron_gradient(row.tolist(), range(k))] for row in weight])
     failures = 0
     for seed in range(20):
-        x = el.random.signs(el.random.stream(seed, "sample"), np.arange(batch, dtype=np.uint32), n)
+        x = el.random.rademacher(el.random.stream(seed, "sample"), np.arange(batch, dtype=np.uint32), n)
         estimate = theory.sample_correlations(lambda z: z > 0, weight, 0.0, x, x[:, :k].prod(axis=1))
         failures += np.abs(estimate - exact).max() > tau
     assert failures <= 2

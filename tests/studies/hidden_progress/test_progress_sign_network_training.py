@@ -12,12 +12,12 @@ from elegans.training import FeatureSelection, FreshDescent
 from elegans.training.engines import ENGINES
 from elegans.training.layerwise.correlations import correlations
 
-ONCE = el.Success(stop=False, every=2**31, error=0, examples=4000)
+ONCE = el.StoppingRule(stop=False, every=2**31, error=0, examples=4000)
 TRIAL = el.Trial(
     task=el.SparseParity(n=15, k=2),
     regime="online",
     model=el.MLP(width=32, init=SignNetworkInit()),
-    training=SignNetwork(gradient="population", success=ONCE),
+    training=SignNetwork(gradient="population", stopping=ONCE),
 )
 
 

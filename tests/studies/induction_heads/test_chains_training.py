@@ -7,7 +7,7 @@ import elegans as el
 from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 
-NEVER = el.Success(error=0, examples=128, every=10**6, stop=False)
+NEVER = el.StoppingRule(error=0, examples=128, every=10**6, stop=False)
 
 
 def minimal(steps, seed=0):
@@ -16,7 +16,7 @@ def minimal(steps, seed=0):
         task=el.MarkovChains(k=2, length=50),
         regime=el.Online(),
         model=el.MinimalAttention(),
-        training=el.SGD(learning_rate=4e-3, batch_size=64, steps=steps, loss="cross-entropy", success=NEVER),
+        training=el.SGD(learning_rate=4e-3, batch_size=64, steps=steps, loss="cross-entropy", stopping=NEVER),
         seed=seed,
     )
 
@@ -32,7 +32,7 @@ def transformer(steps, seed=0, **model):
         batch_size=32,
         steps=steps,
         loss="cross-entropy",
-        success=NEVER,
+        stopping=NEVER,
     )
     return el.Trial(
         task=el.MarkovChains(k=2, length=32), regime=el.Online(), model=network, training=training, seed=seed

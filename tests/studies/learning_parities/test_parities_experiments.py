@@ -129,7 +129,7 @@ def test_digit_findings_and_curves_are_a_panel_a_length():
 
 def test_an_epoch_is_counted_in_strips_and_only_linear_predictors_keep_their_readout():
     one = digit_parity.trial(3, digit_parity.MODELS["network"], "digits", 60_000, 20)
-    assert one.training.steps == 20 * 469 and one.training.success.every == 469
+    assert one.training.steps == 20 * 469 and one.training.stopping.every == 469
     gates = digit_parity.trial(3, digit_parity.MODELS["frozen gates (NTK)"], "digits", 60_000, 20)
     assert gates.training.rates("output.weight")[0] == 0 and gates.training.rates("hidden.weight")[0] == 1
 

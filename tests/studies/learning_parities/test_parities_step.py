@@ -17,7 +17,7 @@ ROUNDING = 1e-11
 def neurons(q, n, k, seed=0):
     key = el.random.stream(seed, "init")
     weight = el.random.integers(key.fold(0), np.arange(q)[:, None], np.arange(n)[None, :], 3).astype(int) - 1
-    return weight, el.random.symmetric(key.fold(1), np.arange(q), np.uint32(0)).astype(float) * n / k
+    return weight, el.random.uniform_signed(key.fold(1), np.arange(q), np.uint32(0)).astype(float) * n / k
 
 
 def enumerated(weight, bias, places, mix):
@@ -103,7 +103,7 @@ def test_one_step_of_gradient_descent_with_decay_one_half_is_the_closed_form():
 def test_the_printed_initialisation_has_an_output_that_is_not_zero():
     n, k, q = 101, 3, 128
     weight, output = neurons(q, n, k)
-    x = el.random.signs(el.random.stream(0, "test"), np.arange(200, dtype=np.uint32), n) / math.sqrt(n)
+    x = el.random.rademacher(el.random.stream(0, "test"), np.arange(200, dtype=np.uint32), n) / math.sqrt(n)
     v = x @ weight.T + 1 / (8 * k)
     network = np.clip(v, 0, 6) @ output - np.clip(-v, 0, 6) @ output
     found = theory.biased_antipodal_output(v, output)
@@ -245,7 +245,7 @@ def test_lemma_11_finds_a_neuron_for_every_feature(stepped):
 def test_the_error_of_a_feature_is_its_supremum_over_all_inputs():
     n, places = 9, (0, 3, 4)
     key = el.random.stream(5, "probe")
-    weight = el.random.symmetric(key, np.arange(6)[:, None], np.arange(n)[None, :]).astype(float)
+    weight = el.random.uniform_signed(key, np.arange(6)[:, None], np.arange(n)[None, :]).astype(float)
     bias = np.linspace(-0.1, 0.4, 6)
     x = sign_table(n)
     z = x[:, places].sum(axis=1)
@@ -288,7 +288,7 @@ def test_the_smallest_separator_shrinks_with_the_root_of_the_width(q):
 def test_the_smallest_separator_is_that_of_a_general_solver():
     from scipy.optimize import minimize
 
-    features = el.random.symmetric(el.random.stream(0, "probe"), np.arange(5)[:, None], np.arange(8)[None]).astype(
+    features = el.random.uniform_signed(el.random.stream(0, "probe"), np.arange(5)[:, None], np.arange(8)[None]).astype(
         float
     )
     label = np.array([1, -1, 1, 1, -1])

@@ -164,7 +164,7 @@ def test_lemma_10_holds_far_more_often_than_it_promises():
     means = np.array([theory.over_sparse_gradient(n, range(k), row.tolist()) for row in ones], float)
     for number in range(50):
         index = np.arange(number * sample, (number + 1) * sample, dtype=np.uint32)
-        x = el.random.signs(el.random.stream(0, "sample"), index, n)
+        x = el.random.rademacher(el.random.stream(0, "sample"), index, n)
         seen = (weight @ x.T > 0) @ (x * x[:, :k].prod(axis=1)[:, None]) / sample
         assert np.abs(seen - means).max() <= tau
 
@@ -181,7 +181,7 @@ def test_truncated_training_on_a_sample_keeps_exactly_the_good_neurons(n, k, s, 
     np.put_along_axis(weight, ones, 1, axis=1)
     knots = np.array(theory.over_sparse_biases(k), float)
     bias = knots[np.arange(half) % len(knots)]
-    x = el.random.signs(el.random.stream(seed, "sample"), np.arange(sample, dtype=np.uint32), n).astype(float)
+    x = el.random.rademacher(el.random.stream(seed, "sample"), np.arange(sample, dtype=np.uint32), n).astype(float)
     y = x[:, :k].prod(axis=1)
     gradient = (weight @ x.T + bias[:, None] > 0) @ (x * y[:, None]) / sample
     gradient[np.abs(gradient) <= float(theory.over_sparse_threshold(k, s))] = 0
@@ -198,7 +198,7 @@ def test_truncated_training_on_a_sample_keeps_exactly_the_good_neurons(n, k, s, 
 
     fit = features(x)
     readout = np.linalg.solve(fit.T @ fit + 1e-6 * np.eye(fit.shape[1]), fit.T @ y)
-    fresh = el.random.signs(el.random.stream(seed, "test"), np.arange(4000, dtype=np.uint32), n).astype(float)
+    fresh = el.random.rademacher(el.random.stream(seed, "test"), np.arange(4000, dtype=np.uint32), n).astype(float)
     assert (np.sign(features(fresh) @ readout) == fresh[:, :k].prod(axis=1)).all()
 
 

@@ -94,7 +94,7 @@ def test_exhaustive_search_identifies_the_support_as_often_as_promised():
     """(8, 3), 400 samples of 12: at least 1 - 55/4096 are unambiguous. Binomial bound, fails for one seed in 10^4."""
     n, k, m, repeats = 8, 3, 12, 400
     sets = np.array(list(itertools.combinations(range(n), k)))
-    x = el.random.signs(el.random.stream(0, "sample"), np.arange(m * repeats, dtype=np.uint32), n)
+    x = el.random.rademacher(el.random.stream(0, "sample"), np.arange(m * repeats, dtype=np.uint32), n)
     labels = x.reshape(repeats, m, n)[:, :, sets].prod(axis=-1)
     consistent = (labels == labels[:, :, :1]).all(axis=1).sum(axis=1)
     ambiguous = int((consistent > 1).sum())

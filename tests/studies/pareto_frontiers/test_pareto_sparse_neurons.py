@@ -139,8 +139,8 @@ def test_mirrored_networks_are_zero_and_their_hinge_gradient_is_the_correlation(
     ones = el.random.subsets(el.random.stream(0, "init"), half, n, s)
     np.put_along_axis(rows, ones, np.float32(1), axis=1)
     biases = np.resize([float(b) for b in theory.over_sparse_biases(k)], half).astype(np.float32)
-    u = el.random.signs(el.random.stream(1, "init"), np.zeros(1, np.uint32), half)[0]
-    x = el.random.signs(el.random.stream(0, "sample"), np.arange(count, dtype=np.uint32), n)
+    u = el.random.rademacher(el.random.stream(1, "init"), np.zeros(1, np.uint32), half)[0]
+    x = el.random.rademacher(el.random.stream(0, "sample"), np.arange(count, dtype=np.uint32), n)
     y = x[:, :k].prod(axis=1)
     network = {
         "hidden": {"weight": np.vstack([rows, rows]), "bias": np.tile(biases, 2)},

@@ -124,7 +124,7 @@ def test_a_good_neuron_finds_the_rest_of_the_support_from_enough_examples():
     threshold, found = float(theory.under_sparse_threshold(n, k, s)), 0
     for number in range(40):
         index = np.arange(number * sample, (number + 1) * sample, dtype=np.uint32)
-        x = el.random.signs(el.random.stream(0, "sample"), index, n).astype(float)
+        x = el.random.rademacher(el.random.stream(0, "sample"), index, n).astype(float)
         gradient = ((x @ weight > 0) * x[:, :k].prod(axis=1)) @ x / sample
         found += list(np.flatnonzero(np.abs(gradient) > threshold)) == list(range(s, k))
     assert found >= 34

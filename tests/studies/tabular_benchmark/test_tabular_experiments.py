@@ -74,7 +74,7 @@ def test_a_sweep_leaves_out_what_is_too_small_too_dear_or_there_already():
     sizes = [(cell.regime.size, getattr(cell.model, "hidden", None)) for cell in found.cells]
     assert sizes == [(360, (10, 10)), (360, None), (400, (10, 10)), (400, None)]
     assert weights(network((10, 10), "dense"), 20) == 20 * 10 + 10 + 10 * 10 + 10 + 10 + 1
-    assert all(cell.model.success.examples == 400 for cell in found.cells)
+    assert all(cell.model.stopping.examples == 400 for cell in found.cells)
 
 
 def test_seeds_whose_sample_has_one_class_are_left_out():

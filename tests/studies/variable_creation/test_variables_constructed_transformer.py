@@ -125,7 +125,7 @@ def test_a_trial_begins_at_the_construction_of_its_own_function(encoding):
 
 def test_noise_moves_all_that_is_trained_but_biases():
     task = el.SparseBoolean(n=7, k=3, support=(0, 4, 5), function="and")
-    exact, noisy = (el.ConstructedTransformer(width=12, encoding="fixed", deviation=d) for d in (0.0, 0.1))
+    exact, noisy = (el.ConstructedTransformer(width=12, encoding="fixed", std=d) for d in (0.0, 0.1))
     key = el.random.stream(0, "init")
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), exact.initialise(key, task), noisy.initialise(key, task))
     still = {f"{layer}.{name}" for layer, parts in moved.items() for name, by in parts.items() if by == 0}

@@ -190,7 +190,7 @@ def test_a_flip_changes_less_and_less_at_fixed_norms():
 def test_softmax_truncation_bounds_what_is_lost():
     key = el.random.stream(0, "probe")
     for draw in range(200):
-        drawn = np.asarray(el.random.symmetric(key, np.uint32(draw), np.arange(12)), float)
+        drawn = np.asarray(el.random.uniform_signed(key, np.uint32(draw), np.arange(12)), float)
         gap, s, scores = 3 * abs(drawn[0]), 1 + draw % 10, -np.abs(drawn)
         scores[:s] = gap + np.abs(drawn[:s])
         cut = scores.copy()
@@ -201,7 +201,7 @@ def test_softmax_truncation_bounds_what_is_lost():
 
 @pytest.mark.parametrize("encoding", ["fixed", "bag"])
 def test_dual_vectors_serve_positions_that_are_not_orthogonal(encoding):
-    bits = (np.asarray(el.random.signs(el.random.stream(0, "probe"), np.arange(400), 50)) > 0).astype(int)
+    bits = (np.asarray(el.random.rademacher(el.random.stream(0, "probe"), np.arange(400), 50)) > 0).astype(int)
     for seed in range(5):
         codes = theory.random_codes(50, 1027, seed)
         assert 0.08 < theory.code_coherence(codes.position) < 0.15

@@ -21,7 +21,7 @@ from elegans.studies.variable_creation import (
 )
 from elegans.studies.variable_creation.plots import accuracy_curves, parity_courses, sample_thresholds
 from elegans.sweeps import Sweep, grid
-from elegans.tasks import Identifying
+from elegans.tasks import IdentifiableSample
 from elegans.training import Outcome
 from elegans.training.outcome import Curve
 
@@ -64,7 +64,7 @@ def test_the_network_and_its_training_are_the_published_ones():
     assert (model.width, model.heads, model.head_width, model.sizes, model.dropout) == (64, 16, 4, (256,), 0.1)
     assert (training.learning_rate, training.beta1, training.beta2, training.clip) == (1e-3, 0.9, 0.999, 1.0)
     assert (training.batch_size, training.batches, training.steps) == (60, "epochs", 1000)
-    assert training.success.allowed == 99 and training.success.every == 10
+    assert training.stopping.allowed == 99 and training.stopping.every == 10
     assert training.rates("attention.query")[1] == training.rates("output.weight")[1] == 1e-4
     assert not any(training.rates(name)[1] for name in ("embedding.token", "norm1.scale", "attention.key_bias"))
     assert (settings.parity(15).training.batch_size, settings.parity(15).regime) == (2048, el.Online())
@@ -77,7 +77,7 @@ def test_the_paper_scales_are_the_published_ones():
     assert len(sweep.cells) == 288 and len(sweep) == 11_520
     assert sizes == set(range(50, 201, 10)) and bits == {*range(100, 801, 50), 900, 1000, 1100}
     assert find("and-samples").scales["paper"].rounds + 1 == 5
-    assert all(isinstance(cell.regime, Identifying) for cell in sweep.cells)
+    assert all(isinstance(cell.regime, IdentifiableSample) for cell in sweep.cells)
     restarts = [cell.restart for cell in find("and-curves").scales["paper"].sweep(40).cells]
     assert restarts == 2 * list(range(5))
     assert [cell.task.n for cell in find("parity-transformer").scales["paper"].sweep(10).cells] == [10, 15]
@@ -144,7 +144,7 @@ def test_cells_count_trials_that_some_start_solves(thresholds):
     assert cells.loc[(32, 30), ["solved", "first"]].tolist() == [10, 5]
     assert cells.loc[(32, 30), "low"] == pytest.approx(0.7225, abs=1e-4)
     task = settings.conjunction(32).task
-    rejected = np.mean([Identifying(size=20).rejected(task, seed) for seed in range(10)])
+    rejected = np.mean([IdentifiableSample(size=20).rejected(task, seed) for seed in range(10)])
     assert cells.loc[(32, 20), "rejected"] == pytest.approx(rejected)
 
 
@@ -234,7 +234,7 @@ def test_pictures_on_other_axes_are_refused(thresholds):
 def test_level_and_accuracy_may_be_chosen():
     chosen = find("and-samples").having({"level": "0.5", "accuracy": "0.95"})
     cell = chosen.scales["laptop"].sweep(1).cells[0]
-    assert cell.training.success.allowed == 500
+    assert cell.training.stopping.allowed == 500
     first = samples.thresholds((20,), (20, 30), 100, trials=10)
     table = chosen.analysis(rows_of(first, lambda one: one.seed < 6))
     assert table.loc[table["part"] == "threshold", "threshold"].tolist() == [20]

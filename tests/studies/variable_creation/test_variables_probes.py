@@ -76,7 +76,7 @@ def bound(head, token_norm, m):
 @pytest.mark.slow
 def test_several_heads_are_measured_one_by_one_and_on_average():
     """Weights by hand: scores of tokens alone, in float64."""
-    model = el.BooleanTransformer(width=8, heads=2, deviation=0.5)
+    model = el.BooleanTransformer(width=8, heads=2, std=0.5)
     parameters = model.initialise(el.random.stream(0, "init"), TASK)
     random = np.random.default_rng(0)
     for name in ("query_bias", "key_bias", "value_bias"):
@@ -109,7 +109,7 @@ def test_several_heads_are_measured_one_by_one_and_on_average():
 
 def test_norms_with_biases_as_rows_give_the_scores():
     """On tokens with a 1 at their end the merged matrix makes the model's scores: bounds on it hold for the model."""
-    model = el.BooleanTransformer(width=8, heads=2, deviation=0.5)
+    model = el.BooleanTransformer(width=8, heads=2, std=0.5)
     parameters = model.initialise(el.random.stream(0, "init"), TASK)
     parameters["attention"]["query_bias"] += 1.5
     matrices = _heads(model, parameters)

@@ -16,7 +16,9 @@ def draw(*shape, seed=0):
     """Roughly normal numbers: sums of four uniform ones."""
     key = el.random.stream(seed, "probe")
     count = math.prod(shape)
-    return np.sum(el.random.symmetric(key, np.arange(count)[:, None], np.arange(4)[None, :]), axis=1).reshape(shape)
+    return np.sum(el.random.uniform_signed(key, np.arange(count)[:, None], np.arange(4)[None, :]), axis=1).reshape(
+        shape
+    )
 
 
 def networks(p, d, count, size=0.7):
@@ -81,7 +83,7 @@ def test_balanced_layers_stay_ordered_and_their_gap_grows_slowly():
     weight *= 0.3 / np.linalg.norm(weight, axis=1, keepdims=True)
     output = np.where(np.arange(p) % 2, 1, -1) * np.linalg.norm(weight, axis=1)
     for step in range(60):
-        x = el.random.signs(el.random.stream(0, "batches").fold(step), np.arange(batch, dtype=np.uint32), d)
+        x = el.random.rademacher(el.random.stream(0, "batches").fold(step), np.arange(batch, dtype=np.uint32), d)
         gradient = theory.xor_gradients(weight, output, x)
         bound = theory.xor_layer_bounds(weight, output, rate)
         assert (np.linalg.norm(gradient.weight, axis=1) <= bound.weight).all()
@@ -173,7 +175,7 @@ def test_training_in_a_rotated_basis_is_the_rotated_training():
     weight, output = next(networks(p, d, 1, size=0.1))
     turned, same = weight @ basis.T, output
     for step in range(80):
-        x = el.random.signs(el.random.stream(0, "batches").fold(step), np.arange(64, dtype=np.uint32), d)
+        x = el.random.rademacher(el.random.stream(0, "batches").fold(step), np.arange(64, dtype=np.uint32), d)
         x = x.astype(float)
         first = theory.xor_gradients(weight, output, x)
         second = theory.xor_gradients(turned, same, x @ basis.T, basis=basis)
@@ -206,7 +208,7 @@ def test_the_gaussian_form_at_200_inputs():
     limit = math.sqrt(2) * ratio * norm
     gaussian = noise_sums(np.tile(vector, (4, 1)), limit, "gaussian")
     assert gaussian.within == pytest.approx([math.erf(value) for value in ratio], abs=1e-12)
-    signs = el.random.signs(el.random.stream(0, "test"), np.arange(100_000, dtype=np.uint32), 198)
+    signs = el.random.rademacher(el.random.stream(0, "test"), np.arange(100_000, dtype=np.uint32), 198)
     size = np.abs(signs @ vector.astype(np.float32))[:, None]
     assert (size <= limit).mean(axis=0) == pytest.approx(gaussian.within, abs=0.01)
     assert (size * (size > limit)).mean(axis=0) == pytest.approx(gaussian.beyond, abs=0.01 * norm)
@@ -228,7 +230,7 @@ def test_equation_43_holds_for_small_signals():
 def test_the_gaussian_gradient_is_close_to_drawn_ones():
     d, p = 60, 4
     weight, output = next(networks(p, d, 1))
-    x = el.random.signs(el.random.stream(3, "test"), np.arange(100_000, dtype=np.uint32), d)
+    x = el.random.rademacher(el.random.stream(3, "test"), np.arange(100_000, dtype=np.uint32), d)
     drawn = theory.xor_gradients(weight, output, x, slope="zero")
     closed = theory.xor_surrogate_gradient(weight, output, law="gaussian")
     scale = np.abs(output)[:, None]
@@ -246,7 +248,7 @@ def test_the_surrogate_map_predicts_a_run_of_minibatch_sgd():
     first = theory.xor_sizes(weight, output)
     path = theory.xor_surrogate_trajectory([*first[:3], np.abs(output)], rate, steps)
     for step in range(steps):
-        x = el.random.signs(el.random.stream(5, "batches").fold(step), np.arange(batch, dtype=np.uint32), d)
+        x = el.random.rademacher(el.random.stream(5, "batches").fold(step), np.arange(batch, dtype=np.uint32), d)
         gradient = theory.xor_gradients(weight, output, x)
         weight, output = weight - rate * gradient.weight, output - rate * gradient.output
     last = theory.xor_sizes(weight, output)

@@ -121,7 +121,7 @@ def test_weights_from_the_sphere_are_uniform_and_balanced():
     assert abs(stats.pearsonr(weight[:, 0], output).statistic) < 4 / math.sqrt(4000)
 
 
-@pytest.mark.parametrize(("field", "value"), [("output_bias", True), ("second_layer", False)])
+@pytest.mark.parametrize(("field", "value"), [("output_bias", True), ("readout", False)])
 def test_a_mean_with_a_bias_of_its_own_or_no_second_layer_is_refused(field, value):
     with pytest.raises(el.TrialError, match="a mean-field network must have a second layer and no output bias"):
         network().replace(field, value)
@@ -139,7 +139,7 @@ def test_a_learner_on_the_sphere_takes_as_long_in_every_basis():
     """Times to an error of 1% in the standard and in random bases, 40 trials each, by Mann and Whitney's test at 0.001;
     of normal times, a shift by one standard deviation is found out with probability 82%, by half of one with 11%."""
     success = {"error": 0.01, "examples": 2000, "every": 2}
-    base = trial(network(64), steps=200, batch_size=32, success=success)
+    base = trial(network(64), steps=200, batch_size=32, stopping=success)
     table = el.run(el.grid(base, {"task.basis": ["standard", "random"]}, seeds=40))
     times = [rows["solved_at"].fillna(np.inf) for _, rows in table.groupby("task.basis")]
     assert all(np.isfinite(each).mean() > 0.9 for each in times)

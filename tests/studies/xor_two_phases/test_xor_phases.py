@@ -53,7 +53,7 @@ def test_minibatch_gradients_are_as_close_to_the_population_as_stated():
     whole = theory.xor_gradients(weight, output, sign_table(d))
     bound = theory.xor_gradient_noise(d, batch)
     for seed in range(10):
-        x = el.random.signs(el.random.stream(seed, "batches"), np.arange(batch, dtype=np.uint32), d)
+        x = el.random.rademacher(el.random.stream(seed, "batches"), np.arange(batch, dtype=np.uint32), d)
         part = theory.xor_gradients(weight, output, x)
         away = (part.weight - whole.weight) ** 2 / output[:, None] ** 2
         assert away.sum(axis=1).max() <= bound.weight

@@ -140,7 +140,7 @@ def test_shares_are_of_tasks_with_few_directions():
 
 
 def test_probes_run_along_with_a_training():
-    training = el.SGD(steps=4, loss={"kind": "logistic", "scale": 2}, success={"examples": 100})
+    training = el.SGD(steps=4, loss={"kind": "logistic", "scale": 2}, stopping={"examples": 100})
     one = el.Trial(task=el.XOR(n=N, basis="random"), regime=el.Online(), model=network(), training=training)
     outcome = el.train(one, probes=[probe.replace("every", 2) for probe in ALL])
     assert np.shape(outcome.measures["xor-margins"]["margin"]) == (3, 4)

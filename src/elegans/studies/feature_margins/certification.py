@@ -109,7 +109,7 @@ def _weights(outcome: Outcome, task: Task) -> HomogeneousWeights:
 
 def _known(model: Model, task: Task) -> MLP:
     """Return the model, refusing networks whose largest margin is not known."""
-    plain = isinstance(model, MLP) and model.second_layer and model.homogeneity is not None
+    plain = isinstance(model, MLP) and model.readout and model.homogeneity is not None
     if not (isinstance(model, MLP) and plain and model.scaling == "standard"):
         raise CertificateError(
             f"a network with several outputs must be a standard two-layer mlp without biases: model={model!r}"

@@ -211,7 +211,7 @@ def require_homogeneous(probe: Probe, task: Task, model: Model) -> None:
     if isinstance(task, SparseParity) and task.n > LARGEST_INPUT:
         raise ValueError(f"{probe.kind} goes through all inputs, so n must be at most {LARGEST_INPUT}: n={task.n}")
     rule = f"{probe.kind} must look at a two-layer mlp without biases"
-    if not isinstance(model, MLP) or not model.second_layer or model.hidden_bias or model.output_bias:
+    if not isinstance(model, MLP) or not model.readout or model.hidden_bias or model.output_bias:
         raise ValueError(f"{rule}: model={model.kind!r}")
     if model.scaling != "standard" or model.outputs(task) != (task.classes or 2):
         named = f"scaling={model.scaling!r}, outputs={model.outputs(task)}, classes={task.classes or 2}"

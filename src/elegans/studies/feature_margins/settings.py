@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from elegans.groups import Group, Symmetric
 from elegans.models import MLP, Power
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.feature_margins.theory.groups import group_width
 from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Regime, SparseParity, Task
 from elegans.training import SGD, NormPenalty, Piecewise, Trial
@@ -71,7 +71,7 @@ def network(
             penalty=NormPenalty(penalty),
             schedule=Piecewise(steps=(0, *doubled), values=values) if doubled else "constant",
             steps=steps,
-            success=Success(error=0, examples=1000, every=max(1, steps // CHECKS), stop=False),
+            stopping=StoppingRule(error=0, examples=1000, every=max(1, steps // CHECKS), stop=False),
         ),
     )
 

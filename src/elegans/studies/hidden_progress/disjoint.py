@@ -23,7 +23,7 @@ class DisjointTraining(Minibatches, Training):
         batch_size: the number of examples in a minibatch.
         loss: the correlation loss.
         batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     batch_size: Annotated[int, Field(ge=1)] = 1
@@ -83,7 +83,7 @@ class DisjointDescent(DisjointTraining):
         batch_size: the number of examples in a minibatch.
         loss: the correlation loss.
         batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.01
@@ -112,7 +112,7 @@ class DisjointFlow(DisjointTraining):
         batch_size: the number of examples in a minibatch.
         loss: the correlation loss.
         batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     learning_rate: Rate = 0.001

@@ -19,7 +19,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
 from elegans.plots import figure_of
 from elegans.probes import Probe, WeightTrajectory
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.disjoint import DisjointFlow
 from elegans.studies.hidden_progress.plot_disjoint import disjoint_courses
 from elegans.studies.hidden_progress.tables import finite
@@ -39,8 +39,8 @@ LOOK = 200
 """How many of its steps lie between two looks at the weights."""
 QUARTER = 0.25
 """The error at which the times of runs and flow are compared."""
-NEVER = Success(error=0, examples=256, every=2**31, stop=False)
-ONCE = Success(error=0, examples=1024, every=LOOK)
+NEVER = StoppingRule(error=0, examples=256, every=2**31, stop=False)
+ONCE = StoppingRule(error=0, examples=1024, every=LOOK)
 
 
 def trial(block: int, k: int, init: Init, training: Any) -> Trial:
@@ -71,10 +71,10 @@ def courses(block: int, k: int, rate: float, duration: float, trials: int) -> Sw
         duration: the longest time, in units of the flow.
         trials: how many of each.
     """
-    normal = GaussianInit(deviation=1.0)
-    population = DisjointFlow(learning_rate=SMALL, steps=round(duration / SMALL), success=ONCE)
+    normal = GaussianInit(std=1.0)
+    population = DisjointFlow(learning_rate=SMALL, steps=round(duration / SMALL), stopping=ONCE)
     steps = round(duration / rate)
-    stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, success=ONCE)
+    stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, stopping=ONCE)
     parts = [grid(trial(block, k, normal, training), {}, seeds=trials).parts for training in (population, stochastic)]
     return Sweep((*parts[0], *parts[1]))
 
@@ -90,7 +90,7 @@ def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials:
     """
     parts: list[Any] = []
     for k in degrees:
-        training = DisjointFlow(learning_rate=step / (k - 2), steps=round(2 / step), success=NEVER)
+        training = DisjointFlow(learning_rate=step / (k - 2), steps=round(2 / step), stopping=NEVER)
         for block in blocks:
             parts += grid(trial(block, k, BernoulliInit(size=1.0), training), {}, seeds=trials).parts
     return Sweep(tuple(parts))

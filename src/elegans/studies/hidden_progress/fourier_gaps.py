@@ -18,7 +18,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
 from elegans.plots import figure_of
 from elegans.probes import FourierGap, Probe
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plot_gaps import gap_histograms
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
@@ -42,14 +42,14 @@ def neuron(n: int, k: int, function: str, init: Init) -> Trial:
     return Trial(
         task=SparseParity(n=n, k=k),
         regime=Online(),
-        model=MLP(width=1, init=init, activation=activation, second_layer=False, hidden_bias=False),
-        training=SGD(steps=1, batch_size=1, learning_rate=0.01, success=Success(examples=1, every=1, stop=False)),
+        model=MLP(width=1, init=init, activation=activation, readout=False, hidden_bias=False),
+        training=SGD(steps=1, batch_size=1, learning_rate=0.01, stopping=StoppingRule(examples=1, every=1, stop=False)),
     )
 
 
 def laws(n: int) -> tuple[Init, ...]:
     """Return the laws of a neuron's weights, all of entries of order 1/sqrt(n)."""
-    return DenseInit(), GaussianInit(deviation=1 / math.sqrt(n)), BernoulliInit()
+    return DenseInit(), GaussianInit(std=1 / math.sqrt(n)), BernoulliInit()
 
 
 def gaps(n: int, thresholds: Sequence[int], sines: Sequence[int], training: tuple[int, int], trials: int) -> Sweep:

@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.tables import error_courses, grokking
 from elegans.plots import error_grid, figure_of
 from elegans.probes import Probe, TestError, TrainError
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -41,7 +41,7 @@ def samples(
         every: how many steps lie between two measurements.
     """
     base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
-    base = base.replace("training.success", Success(error=SOLVED, examples=8192, every=every, stop=False))
+    base = base.replace("training.stopping", StoppingRule(error=SOLVED, examples=8192, every=every, stop=False))
     axes = {"training.weight_decay": decays, "regime": [f"sample:{size}" for size in sizes]}
     return grid(base, axes, seeds=trials)
 
@@ -64,7 +64,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever success is checked."""
-    success = one.success
+    success = one.stopping
     return TrainError(every=success.every), TestError(every=success.every, examples=success.examples)
 
 

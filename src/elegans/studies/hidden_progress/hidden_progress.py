@@ -16,7 +16,7 @@ from elegans.analysis.prediction import measured
 from elegans.experiments.base import Experiment, Scale
 from elegans.plots import figure_of
 from elegans.probes import Probe, TestLoss, WeightMovement, WeightTrajectory
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plot_hidden import hidden_progress
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import identified
@@ -52,8 +52,8 @@ def panels(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials
     parts: list[Any] = []
     for name, batch, rate, steps in chosen:
         one = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps * longer)
-        checks = Success(error=0, examples=2048, every=one.steps // 400, stop=False)
-        one = one.replace("training.success", checks)
+        checks = StoppingRule(error=0, examples=2048, every=one.steps // 400, stop=False)
+        one = one.replace("training.stopping", checks)
         parts += grid(one, {"task.noise": [0.0, SILENT]}, seeds=trials).parts
     return Sweep(tuple(parts))
 

@@ -21,7 +21,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import DeepMLP
 from elegans.plots import figure_of
 from elegans.random import stream
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plot_grids import success_grid
 from elegans.studies.hidden_progress.tables import finite, timed
 from elegans.sweeps import Sweep, grid
@@ -47,12 +47,12 @@ def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: b
         output_bias: whether there is one.
         every: how many steps lie between checks.
     """
-    success = Success(error=0, examples=8192, every=every, stop=False)
+    success = StoppingRule(error=0, examples=8192, every=every, stop=False)
     return Trial(
         task=SparseParity(n=n, k=k),
         regime=Online(),
         model=DeepMLP(widths=widths, output_bias=output_bias),
-        training=SGD(learning_rate=0.01, batch_size=32, steps=steps, success=success),
+        training=SGD(learning_rate=0.01, batch_size=32, steps=steps, stopping=success),
     )
 
 

@@ -31,7 +31,7 @@ class GradientRecovery(Learner, Model):
         activation: the function sigma, by name or as a component.
         init: the law of the neuron's weights; by default all are 1.
         steps: None, or 1.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     activation: SerializeAsAny[Activation] = ReLU()

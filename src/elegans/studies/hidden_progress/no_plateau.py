@@ -19,7 +19,7 @@ from elegans.analysis import median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.plots import figure_of
 from elegans.probes import Probe, TestError
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plot_plateaus import plateaus
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import finite
@@ -46,10 +46,10 @@ def networks(
         trials: how many trials a cell.
         every: how many steps lie between checks and measurements.
     """
-    success = Success(error=0.02, examples=4096, every=every)
+    success = StoppingRule(error=0.02, examples=4096, every=every)
     parts = []
     for (identifier, rate), chosen in zip(NETWORKS.values(), (widths, relu_widths), strict=True):
-        base = configuration(identifier, n, 3, learning_rate=rate, steps=50_000).replace("training.success", success)
+        base = configuration(identifier, n, 3, learning_rate=rate, steps=50_000).replace("training.stopping", success)
         axes = {"model.width": chosen, "training.batch_size": batch_sizes}
         parts.append(grid(base, axes, seeds=trials).parts)
     return Sweep(tuple(chain.from_iterable(parts)))
@@ -73,7 +73,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the test error, measured whenever success is checked."""
-    return (TestError(every=one.success.every, examples=one.success.examples),)
+    return (TestError(every=one.stopping.every, examples=one.stopping.examples),)
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:

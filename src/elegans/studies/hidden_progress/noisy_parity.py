@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.plots import figure_of
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plot_power_laws import power_laws
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import finite, fits, timed
 from elegans.sweeps import Sweep, grid
 
-SUCCESS = Success(error=0.01, examples=8192, every=10)
+SUCCESS = StoppingRule(error=0.01, examples=8192, every=10)
 LINE = ("problem", "training.batch_size")
 KEYS = (*LINE, "task.n", "task.k", "task.noise", "inverse_signal")
 
@@ -44,7 +44,7 @@ def noisy(
     for flip in sorted(flips):
         for n, k in problems:
             base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
-            axes = {"task.noise": [flip], "training.batch_size": batches, "training.success": [SUCCESS]}
+            axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [SUCCESS]}
             parts += grid(base, axes, seeds=trials).parts
     return Sweep(tuple(parts))
 

@@ -97,7 +97,7 @@ def _histogram(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
     times = rows["solved_at"].to_numpy(float, na_value=np.nan)
     solved = np.sort(times[np.isfinite(times)])
     middle = quantile(times, 0.5)
-    every = rows["training.success.every"].iloc[0]
+    every = rows["training.stopping.every"].iloc[0]
     width = every * max(1, math.ceil(solved[int(0.999 * (len(solved) - 1))] / (every * BINS)))
     edges = np.arange(0, solved[-1] + width, width)
     problem = dict(zip(KEYS, key, strict=True))

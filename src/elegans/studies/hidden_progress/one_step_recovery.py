@@ -14,7 +14,7 @@ from elegans.analysis import cells
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
 from elegans.plots import figure_of
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
 from elegans.studies.hidden_progress.plot_recovery import recovery_curves
 from elegans.studies.hidden_progress.theory.recovery import recovery_sample
@@ -42,7 +42,7 @@ def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
         parities: each (n, k), n odd and k even.
         trials: how many trials a cell.
     """
-    learner = GradientRecovery(success=Success(error=0, examples=128, every=1))
+    learner = GradientRecovery(stopping=StoppingRule(error=0, examples=128, every=1))
     parts: list[Any] = []
     for n, k in parities:
         bound = batch_bound(n, k)

@@ -29,7 +29,7 @@ from elegans.models import (
     TriangleWave,
     Zigzag,
 )
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Adam, Trial
 from elegans.training.losses import Loss
@@ -46,8 +46,8 @@ def _power(width: int | None) -> Make:
     return lambda k, init: MLP(width=width or k, init=init, activation=Power(k))
 
 
-def _neuron(activation: Callable[..., Activation], second_layer: bool) -> Make:
-    return lambda k, init: MLP(width=1, init=init, activation=activation(k), second_layer=second_layer)
+def _neuron(activation: Callable[..., Activation], readout: bool) -> Make:
+    return lambda k, init: MLP(width=1, init=init, activation=activation(k), readout=readout)
 
 
 def _polynet(k: int, init: Init | str) -> Model:
@@ -120,7 +120,7 @@ def configuration(
         "batch_size": batch_size,
         "loss": loss,
         "steps": steps,
-        "success": Success(error=0, examples=8192, every=10),
+        "success": StoppingRule(error=0, examples=8192, every=10),
     }
     optimiser = Adam if identifier == "*iii" else SGD
     return Trial(task=SparseParity(n=n, k=k), regime=Online(), model=make(k, init), training=optimiser(**training))

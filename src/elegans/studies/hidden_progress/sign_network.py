@@ -45,7 +45,7 @@ class SignNetworkInit(MirroredInit, Init, kind="sign-network"):
 
     def rows(self, key: random.Key, count: int, n: int) -> Float32[np.ndarray, "count n"]:
         """Draw the weights of the first half of the neurons."""
-        signs: Float32[np.ndarray, "count n"] = random.signs(key, np.arange(count, dtype=np.uint32), n)
+        signs: Float32[np.ndarray, "count n"] = random.rademacher(key, np.arange(count, dtype=np.uint32), n)
         return signs
 
 
@@ -67,7 +67,7 @@ class SignNetwork(Layerwise, Training):
         readout: how the output layer is found: ``fresh-descent``, the theorem's; ``last-iterate`` with a given decay,
             ``ridge`` or ``linear-program``, on the sample.
         steps: 1 for the hidden layer and the readout's; by default 4001 with ``fresh-descent``.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     init = SignNetworkInit

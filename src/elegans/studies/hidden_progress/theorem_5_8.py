@@ -23,7 +23,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, BernoulliInit, DisjointPolyNet
 from elegans.plots import figure_of
 from elegans.probes import Probe, RelevantWeights, WeightTrajectory
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.disjoint import DisjointDescent
 from elegans.studies.hidden_progress.plot_theorems import disjoint_descents, feature_steps
 from elegans.studies.hidden_progress.sign_network import SignNetwork, SignNetworkInit
@@ -64,7 +64,7 @@ def feature_trial(n: int, k: int, batch: int | None, steps: int, rate: float | N
             gradient="population" if batch is None else "sample",
             readout=FreshDescent(learning_rate=rate),
             steps=steps,
-            success=Success(error=0, examples=4000, every=AT_END, stop=False),
+            stopping=StoppingRule(error=0, examples=4000, every=AT_END, stop=False),
         ),
     )
 
@@ -190,7 +190,7 @@ def descent_trial(block: int, k: int, form: Form, steps: int | None = None) -> T
         regime=Online(),
         model=DisjointPolyNet(degree=k, init=BernoulliInit(size=1.0), positive=True),
         training=DisjointDescent(
-            steps=total, delta=DELTA, form=form, success=Success(error=0, examples=1024, every=AT_END, stop=False)
+            steps=total, delta=DELTA, form=form, stopping=StoppingRule(error=0, examples=1024, every=AT_END, stop=False)
         ),
     )
 

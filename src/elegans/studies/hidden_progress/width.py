@@ -16,14 +16,14 @@ from elegans.analysis import quantile
 from elegans.boolean.learning import random_search_time
 from elegans.experiments.base import Experiment, Scale
 from elegans.plots import figure_of
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plot_boxes import boxes
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import finite, timed
 from elegans.sweeps import Sweep, grid
 
 NARROW = (*range(1, 11), 30, 100, 300)
-WEAK = Success(error=0.45, examples=8192, every=10, consecutive=10)
+WEAK = StoppingRule(error=0.45, examples=8192, every=10, consecutive=10)
 """What counts where a network has fewer neurons than the parity has signs."""
 KEYS = ("task.n", "task.k", "model.width")
 
@@ -42,7 +42,7 @@ def widths(sizes: Sequence[int], chosen: Sequence[int], trials: int, steps: int 
         base = configuration("ii", n, 3, batch_size=128, learning_rate=0.1, steps=steps)
         for width in chosen:
             cell = base.replace("model.width", width)
-            cell = cell.replace("training.success", WEAK) if width < 3 else cell
+            cell = cell.replace("training.stopping", WEAK) if width < 3 else cell
             parts += grid(cell, {}, seeds=trials).parts
     return Sweep(tuple(parts))
 

@@ -10,7 +10,6 @@ from jaxtyping import Float32, Int32
 from pydantic import Field
 
 from elegans import random
-from elegans.component import Later
 from elegans.models.attention import by_blocks
 from elegans.models.base import Model
 from elegans.tasks import Task
@@ -37,7 +36,7 @@ class MinimalAttention(Model):
 
     pair: Finite = 0.0
     position: Finite = 0.02
-    diagonal: Annotated[Finite, Later] = 0.0
+    diagonal: Finite = 0.0
 
     def outputs(self, task: Task) -> int:
         """Return the number of symbols: a logit for each."""

@@ -12,12 +12,12 @@ induction heads: in-context learning Markov chains" (NeurIPS 2024).
 from typing import Any
 
 from elegans.models import AttentionOnly
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Adam, Trial
 
-NEVER = Success(error=0, examples=128, every=10**6, stop=False)
+NEVER = StoppingRule(error=0, examples=128, every=10**6, stop=False)
 """No error ends a training: predictions of a random token are never all right."""
 
 
@@ -51,7 +51,7 @@ def transformer(
         batch_size=batch_size,
         steps=steps,
         loss="cross-entropy",
-        success=NEVER,
+        stopping=NEVER,
     )
     task = MarkovChains(k=k, length=length, prior=prior)
     return Trial(task=task, regime=Online(), model=network, training=training)
@@ -69,6 +69,8 @@ def minimal(
         steps: how many steps it is trained for.
         learning_rate: that of SGD.
     """
-    training = SGD(learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", success=NEVER)
+    training = SGD(
+        learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", stopping=NEVER
+    )
     task = MarkovChains(k=k, length=length)
     return Trial(task=task, regime=Online(), model=MinimalAttention(), training=training)

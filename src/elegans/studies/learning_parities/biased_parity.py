@@ -20,7 +20,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
 from elegans.plots import figure_of
 from elegans.probes import Probe
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.plot_predictors import predictors
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.theory.parity import LARGEST_SHARE, biased_fourier_bound, biased_linear_bound
@@ -39,7 +39,7 @@ Arm = Callable[[BiasedParity, int, int], Trial]
 
 def _settings(steps: int) -> dict[str, Any]:
     """Return what all trainings share; they go on when they are solved."""
-    success = Success(error=0.01, every=steps // MEASUREMENTS, stop=False)
+    success = StoppingRule(error=0.01, every=steps // MEASUREMENTS, stop=False)
     return {"steps": steps, "batch_size": 256, "success": success}
 
 
@@ -129,7 +129,7 @@ def paper(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses on both parts of the mixture, and the size of a linear predictor."""
     assert one.training is not None
-    every = one.training.success.every
+    every = one.training.stopping.every
     losses = ComponentLosses(every=every, examples=20_000)
     return (losses, PredictorSize(every=every)) if isinstance(one.model, LinearPredictor) else (losses,)
 

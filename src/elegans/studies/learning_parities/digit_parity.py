@@ -20,7 +20,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
 from elegans.plots import figure_of
 from elegans.probes import Probe, TestError, TrainError
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.plot_digits import digit_curves
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import DigitParity, Online
@@ -56,7 +56,7 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
         batch_size=BATCH,
         loss="logistic",
         layers=FIXED if isinstance(model, GatedLinear) else {},
-        success=Success(error=0.25, examples=10_000, every=epoch, stop=False),
+        stopping=StoppingRule(error=0.25, examples=10_000, every=epoch, stop=False),
     )
     return Trial(task=DigitParity(k=k, images=images), regime=Online(), model=model, training=training)
 
@@ -88,7 +88,7 @@ def paper(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured once an epoch."""
     assert one.training is not None
-    every = one.training.success.every
+    every = one.training.stopping.every
     return TrainError(every=every), TestError(every=every)
 
 
@@ -106,7 +106,7 @@ def _course(outcome: Any) -> pd.DataFrame:
             "k": one.task.k,
             "model": next(name for name, model in MODELS.items() if model == one.model),
             "seed": one.seed,
-            "epoch": [round(step / one.training.success.every, 2) for step in test["step"]],
+            "epoch": [round(step / one.training.stopping.every, 2) for step in test["step"]],
             "train_accuracy": [1 - error for error in train["error"]],
             "test_accuracy": [1 - error for error in test["error"]],
             "seconds": outcome.seconds,

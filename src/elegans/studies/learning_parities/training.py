@@ -69,7 +69,7 @@ class MirroredSigns(Init, kind="mirrored-signs"):
         assert isinstance(task, BiasedParity)
         bias = np.full(width // 2, 1 / (8 * task.k), np.float32)
         row = np.arange(width // 2, dtype=np.uint32)
-        output = random.symmetric(key.fold(1), row, np.uint32(0)) * np.float32(task.n / task.k)
+        output = random.uniform_signed(key.fold(1), row, np.uint32(0)) * np.float32(task.n / task.k)
         biases = [bias, bias if self.form == "mirror" else -bias]
         return {
             "hidden": {"weight": self.weights(key.fold(0), width, task.n), "bias": np.concatenate(biases)},

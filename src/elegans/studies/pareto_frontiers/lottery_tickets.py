@@ -79,7 +79,7 @@ def further(sweep: Sweep, trials: pd.DataFrame, count: int) -> Sweep:
         for ticket in _tickets(parent, outcome.measures["strongest-neurons"]).values()
     ]
     base = sweep.cells[0]
-    small = base.replace("model.width", base.task.columns()["k"]).replace("training.success.stop", False)
+    small = base.replace("model.width", base.task.columns()["k"]).replace("training.stopping.stop", False)
     parts.append(grid(small, {}, seeds=range(FIRST_SEED, FIRST_SEED + count * RETRAINED)))
     return sum(parts[1:], start=parts[0])
 

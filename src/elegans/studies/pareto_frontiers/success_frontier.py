@@ -21,7 +21,7 @@ from elegans.analysis import cells
 from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, SparseInit
 from elegans.plots import figure_of, success_frontier
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Trial
@@ -43,7 +43,7 @@ def trial(n: int, k: int, steps: int, every: int = 200) -> Trial:
             batch_size=32,
             steps=steps,
             loss="hinge",
-            success=Success(error=0.1, examples=10_000, every=every),
+            stopping=StoppingRule(error=0.1, examples=10_000, every=every),
         ),
     )
 

@@ -32,7 +32,7 @@ CELLS = (
 
 def boxes(base: Trial, cells: tuple[tuple[str, int, int], ...], trials: int) -> Sweep:
     """Return the trials of each panel; none stops when it is solved."""
-    base = base.replace("training.success.stop", False)
+    base = base.replace("training.stopping.stop", False)
     parts = [
         grid(base, {"model.init": [init], "model.width": [width], "regime": [f"sample:{size}"]}, seeds=trials)
         for init, width, size in cells
@@ -58,7 +58,7 @@ def paper(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever success is checked."""
     assert one.training is not None
-    every = one.training.success.every
+    every = one.training.stopping.every
     return TrainError(every=every), TestError(every=every)
 
 

@@ -84,7 +84,7 @@ class UnderSparse(Layerwise, Training):
         gradient: ``sample``, or ``population`` for its exact expectation (Lemmas 18 and 19).
         readout: how the output layer is found: ``last-iterate``, ``ridge``, ``linear-program`` or ``constructed``.
         steps: 1 for the hidden weights and the readout's; by default 4001 with ``last-iterate`` and 2 otherwise.
-        success: when the trial counts as solved, and whether it then ends.
+        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     init = UnderSparseInit

@@ -124,7 +124,7 @@ def _seeds(task: Table, size: int, trials: int) -> Sequence[int]:
 
 @lru_cache(maxsize=2**14)
 def _has_both(task: Table, size: int, seed: int) -> bool:
-    trial = Trial(task=task, regime=Sample(size), model=Forest(success=exact(task)), seed=seed)
+    trial = Trial(task=task, regime=Sample(size), model=Forest(stopping=exact(task)), seed=seed)
     second = task.data.y[task.draw(trial.key("task"))["rows"][:size]]
     return bool(second.any() and not second.all())
 

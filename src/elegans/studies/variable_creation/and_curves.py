@@ -57,7 +57,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the looks at held-out and training accuracy, as often as success is checked."""
-    return TestError(every=one.success.every), TrainError(every=one.success.every)
+    return TestError(every=one.stopping.every), TrainError(every=one.stopping.every)
 
 
 def analysis(trials: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from elegans.studies.variable_creation.plots import sample_thresholds
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
 from elegans.sweeps import Sweep, grid
-from elegans.tasks import Identifying, SparseBoolean
+from elegans.tasks import IdentifiableSample, SparseBoolean
 from elegans.training.outcome import FINISHED
 
 LEVEL = 0.8
@@ -114,7 +114,7 @@ def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
     solved = starts["solved_at"].count() > 0
     count, hits = len(solved), int(solved.sum())
     low, high = wilson(hits, count)
-    task, regime = conjunction(n, size).task, Identifying(size=size)
+    task, regime = conjunction(n, size).task, IdentifiableSample(size=size)
     return {
         "n": n,
         "m": size,
@@ -241,7 +241,7 @@ def with_accuracy(experiment: Experiment, value: Any) -> Experiment:
 
     def trained(scale: Scale, trials: int) -> Sweep:
         parts = scale.sweep(trials).parts
-        return Sweep(tuple((cell.replace("training.success.error", error), seeds) for cell, seeds in parts))
+        return Sweep(tuple((cell.replace("training.stopping.error", error), seeds) for cell, seeds in parts))
 
     scales = {name: replace(scale, sweep=partial(trained, scale)) for name, scale in experiment.scales.items()}
     return replace(experiment, scales=scales)

@@ -24,7 +24,7 @@ class ConstructedTransformer(BooleanTransformer):
 
     Args:
         target: ``scalar``, ``vector``, or None for the scalar one where it serves, as in ``theory.construct``.
-        deviation: the standard deviation of normal noise on weights and trained embeddings, spare entries too; 0 for
+        std: the standard deviation of normal noise on weights and trained embeddings, spare entries too; 0 for
             none.
         width: at least n + 3; of trained positions 4, or k + 3 with the vector target.
         heads: at least 1, or k with the vector target and positions.
@@ -39,7 +39,7 @@ class ConstructedTransformer(BooleanTransformer):
     heads: Annotated[int, Field(ge=1)] = 1
     form: Literal["plain"] = "plain"
     target: Target | None = None
-    deviation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    std: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     def check(self, task: Task) -> None:
         """Refuse tasks without a support of their own, and sizes that do not hold the construction."""
@@ -49,7 +49,7 @@ class ConstructedTransformer(BooleanTransformer):
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Return the constructed parameters, with noise where there is some."""
         made = self._constructed(task).parameters_of(self)
-        if not self.deviation:
+        if not self.std:
             return made
         noise = super().initialise(key, task)
         if self.encoding != "trained":

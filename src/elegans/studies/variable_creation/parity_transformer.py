@@ -72,7 +72,7 @@ def _course(row: Mapping[Any, Any]) -> pd.DataFrame:
     settled = np.append(0, step[:-1]) >= SETTLED
     close = np.abs(loss - CHANCE) <= CLOSE
     plateau = int(step[close].max()) if close.any() else 0
-    checks = (row["training.success.consecutive"] - 1) * row["training.success.every"]
+    checks = (row["training.stopping.consecutive"] - 1) * row["training.stopping.every"]
     above = math.nan if pd.isna(row["solved_at"]) else float(row["solved_at"]) - checks
     columns = {
         "n": int(row["task.n"]),

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from elegans.models import BooleanTransformer
-from elegans.stopping import Success
-from elegans.tasks import And, Identifying, Online, SparseBoolean
+from elegans.stopping import StoppingRule
+from elegans.tasks import And, IdentifiableSample, Online, SparseBoolean
 from elegans.training import Adam, Trial
 
 K = 3
@@ -50,8 +50,10 @@ def conjunction(
         model: what else the network is, as of ``BooleanTransformer``.
     """
     task = SparseBoolean(n=n, k=K, support=support, function="and", p=And().balancing_bias(K))
-    success = Success(error=error, every=every, stop=stop)
-    return _trial(task, Identifying(size=size), model, batch_size=size, batches="epochs", steps=steps, success=success)
+    success = StoppingRule(error=error, every=every, stop=stop)
+    return _trial(
+        task, IdentifiableSample(size=size), model, batch_size=size, batches="epochs", steps=steps, stopping=success
+    )
 
 
 def parity(
@@ -75,9 +77,9 @@ def parity(
         error: the largest error that counts as solved.
         model: what else the network is, as of ``BooleanTransformer``.
     """
-    success = Success(error=error, every=every, consecutive=consecutive)
+    success = StoppingRule(error=error, every=every, consecutive=consecutive)
     task = SparseBoolean(n=n, k=K, function="parity")
-    return _trial(task, Online(), model, batch_size=batch_size, steps=steps, success=success)
+    return _trial(task, Online(), model, batch_size=batch_size, steps=steps, stopping=success)
 
 
 def _trial(task: SparseBoolean, regime: Any, model: dict[str, Any], **training: Any) -> Trial:

@@ -42,7 +42,7 @@ class XORProbe(Probe):
             link = f" with link={task.link.label()!r}" if isinstance(task, XOR) else ""
             raise ValueError(f"{self.kind} must look at the xor of two directions: task={task.kind!r}{link}")
         biased = isinstance(model, MLP) and (model.hidden_bias or model.output_bias)
-        if not isinstance(model, MLP) or not isinstance(model.activation, ReLU) or not model.second_layer or biased:
+        if not isinstance(model, MLP) or not isinstance(model.activation, ReLU) or not model.readout or biased:
             raise ValueError(f"{self.kind} must look at a two-layer relu mlp without biases: model={model.kind!r}")
 
 

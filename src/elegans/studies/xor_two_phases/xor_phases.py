@@ -18,7 +18,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.models import MLP, SphereInit
 from elegans.plots import figure_of
 from elegans.probes import Probe
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.plots import xor_phases
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
@@ -50,8 +50,8 @@ def trial(task: XOR, *, width: int, batch_size: int, steps: int, every: int, sto
         stop: whether training ends where the trial is solved.
     """
     model = MLP(width=width, init=SphereInit(THETA), hidden_bias=False, output_bias=False, scaling="mean-field")
-    success = Success(error=0.01, examples=4000, every=every, stop=stop)
-    training = SGD(learning_rate=RATE, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, success=success)
+    success = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)
+    training = SGD(learning_rate=RATE, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, stopping=success)
     return Trial(task=task, regime=Online(), model=model, training=training)
 
 
@@ -80,7 +80,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return every probe of the XOR, measured whenever success is checked."""
-    every = one.success.every
+    every = one.stopping.every
     return XORParts(every=every), XORMargins(every=every), SignalHeavy(every=every), SubspaceShare(every=every)
 
 

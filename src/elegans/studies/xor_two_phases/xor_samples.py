@@ -19,7 +19,7 @@ from elegans.analysis import bootstrap_interval, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
 from elegans.learners.kernel import KernelRidge
 from elegans.plots import figure_of
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.plots import xor_samples
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.studies.xor_two_phases.xor_phases import RATE, trial
@@ -45,7 +45,7 @@ def network(n: int, batch: float) -> Trial:
 
 def regression(n: int, kernel: str) -> Trial:
     """Return a kernel regression on the XOR of n dimensions."""
-    success = Success(error=0.01, examples=4000, every=1)
+    success = StoppingRule(error=0.01, examples=4000, every=1)
     model = KernelRidge.parse({"kind": "kernel-ridge", "kernel": kernel, "examples": n * n // BLOCKS, "steps": LARGEST})
     return Trial(task=XOR(n=n, basis="random"), regime=Online(), model=model.replace("success", success))
 

@@ -64,7 +64,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return error and features, measured whenever success is checked."""
-    success = one.success
+    success = one.stopping
     return TestError(every=success.every, examples=success.examples), SubspaceShare(every=success.every)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, UInt32
 
 from elegans.probes import Probe
-from elegans.stopping import Success
+from elegans.stopping import StoppingRule
 from elegans.training.trial import Trial
 
 
@@ -36,7 +36,7 @@ class Plan:
         steps: how many steps at the most.
         pace: how many of them are believed to take no longer than ``seconds``.
         seconds: how long a stretch may last.
-        success: when the checks on the way are due and what they ask for.
+        stopping: when the checks on the way are due and what they ask for.
         looking: whether a check may still be a success; else there is nothing to look for.
         measured: the probes that the engine measures by itself.
     """
@@ -44,7 +44,7 @@ class Plan:
     steps: int
     pace: int
     seconds: float
-    success: Success
+    stopping: StoppingRule
     looking: bool
     measured: Sequence[Probe] = ()
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, UInt8, UInt32
 
 from elegans.models import BooleanTransformer
 from elegans.models.inits import Layers
-from elegans.tasks import Identifying, Online, Population, Regime, Sample
+from elegans.tasks import IdentifiableSample, Online, Population, Regime, Sample
 from elegans.training.engines.drawn import DRAWN, Drawn
 from elegans.training.engines.single import NativeEngine, Single
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square, wrong
@@ -61,7 +61,7 @@ class BitsEngine(NativeEngine):
         """Return the first part of the trial that is not built into the native code, or None."""
         parts = {
             "model": (trial.model, (BooleanTransformer,)),
-            "regime": (trial.regime, (Identifying, Online, Population, Sample)),
+            "regime": (trial.regime, (IdentifiableSample, Online, Population, Sample)),
             "training": (trial.training, (SGD, Adam)),
             "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
             "penalty": (getattr(trial.training, "penalty", None), (type(None),)),

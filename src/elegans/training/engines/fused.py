@@ -133,16 +133,16 @@ class _Network(NativeNetwork):
         )
 
     def stretch(self, plan: Plan) -> Stretch:
-        native, success, first = self.native, plan.success, self.native.step
+        native, stopping, first = self.native, plan.stopping, self.native.step
         every = plan.measured[0].every if plan.measured else 0
         if first == 0 and every:
             native.begin_recording()
         found = native.stretch(
             self.training.factors(first, min(plan.steps, LONGEST_STRETCH)),
             key=self.keys["test"],
-            every=success.every,
-            examples=success.examples if plan.looking else 0,
-            allowed=success.allowed,
+            every=stopping.every,
+            examples=stopping.examples if plan.looking else 0,
+            allowed=stopping.allowed,
             record_every=every,
             seconds=plan.seconds,
         )

@@ -69,7 +69,7 @@ class MirroredInit(Component):
         place = np.arange(width // 2, dtype=np.uint32)
         values = np.array([float(value) for value in self.biases(task)], np.float32)
         chosen = values[random.integers(key.fold(1), place, np.uint32(0), np.uint32(len(values)))]
-        sign = random.signs(key.fold(2), place, 1)[:, 0]
+        sign = random.rademacher(key.fold(2), place, 1)[:, 0]
         return {
             "hidden": {"weight": self.weights(key.fold(0), width, task.n), "bias": np.tile(chosen, 2)},
             "output": {"weight": np.concatenate([sign, -sign]), "bias": np.zeros((), np.float32)},

@@ -56,7 +56,7 @@ def dense_gradients(
     if examples is None:
         x = sign_table(n).astype(np.float32)
     else:
-        x = random.signs(random.stream(seed, "probe"), np.arange(examples, dtype=np.uint32), n)
+        x = random.rademacher(random.stream(seed, "probe"), np.arange(examples, dtype=np.uint32), n)
     places = sorted(relevant)
     size = max(1, _ENTRIES // len(x))
     parts = []

@@ -137,7 +137,7 @@ def _note(seen: dict[str, float], name: str, values: np.ndarray) -> None:
 
 def _batch(n: int, support: np.ndarray, size: int, seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     index = np.arange(step * size, (step + 1) * size, dtype=np.uint32)
-    x = random.signs(random.stream(seed, "sample"), index, n).astype(np.float64)
+    x = random.rademacher(random.stream(seed, "sample"), index, n).astype(np.float64)
     return x, x[:, support].prod(axis=1)
 
 
@@ -148,9 +148,9 @@ class _Network:
         self.shape = (width, n)
         self.parameters = width * (n + 1) + 1
         key, index, lane = random.stream(seed, "init"), np.arange(width, dtype=np.uint32), np.arange(n + 1)
-        drawn = random.symmetric(key.fold(0), index[:, None], lane[None, :].astype(np.uint32)) / np.sqrt(n)
+        drawn = random.uniform_signed(key.fold(0), index[:, None], lane[None, :].astype(np.uint32)) / np.sqrt(n)
         self.start = np.append(drawn.astype(np.float64).ravel(), 0.0)
-        self.signs = random.signs(key.fold(1), np.zeros(1, np.uint32), width)[0].astype(np.float64)
+        self.signs = random.rademacher(key.fold(1), np.zeros(1, np.uint32), width)[0].astype(np.float64)
 
     def _hidden(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         rows = theta[:-1].reshape(self.shape[0], self.shape[1] + 1)

@@ -70,7 +70,7 @@ def random_codes(T: int, d: int, seed: int = 0) -> Codes:
     """
     require(T >= 1, "T must be at least 1", T=T)
     require(d >= 4, "d must be at least 4: three dimensions are those of tokens and class token", d=d)
-    signs = random.signs(random.stream(seed, "init"), np.arange(T, dtype=np.uint32), d - 3).astype(np.float64)
+    signs = random.rademacher(random.stream(seed, "init"), np.arange(T, dtype=np.uint32), d - 3).astype(np.float64)
     return _coded(np.pad(signs / np.sqrt(d - 3), ((0, 0), (0, 3))))
 
 

@@ -426,7 +426,7 @@ def _error_of_weights(selection: Selection, places: list[int], target: Target) -
 def _warn(selection: Selection, places: list[int], gamma: float, delta: float, target: Target) -> None:
     bits = None
     if selection.encoding == "bag":
-        signs = random.signs(random.stream(0, "probe"), np.arange(256, dtype=np.uint32), selection.codes.T)
+        signs = random.rademacher(random.stream(0, "probe"), np.arange(256, dtype=np.uint32), selection.codes.T)
         bits = (signs > 0).astype(int)
     error = selection_error(selection, places, bits, target=target, form="printed")
     warnings.warn(

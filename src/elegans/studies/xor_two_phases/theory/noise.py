@@ -80,7 +80,7 @@ def half_signs(size: int) -> np.ndarray:
 
 def drawn_signs(size: int, seed: int) -> np.ndarray:
     """Return random sign vectors, float64 of shape (2^14, size)."""
-    return np.asarray(random.signs(random.stream(seed, "probe"), np.arange(DRAWN, dtype=np.uint32), size), float)
+    return np.asarray(random.rademacher(random.stream(seed, "probe"), np.arange(DRAWN, dtype=np.uint32), size), float)
 
 
 def within_half(size: np.ndarray, limit: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 import elegans as el
 from elegans.errors import TrialError
-from elegans.tasks import And, Identifying, Sample, SparseBoolean, identifying
+from elegans.tasks import And, IdentifiableSample, Sample, SparseBoolean, identifiable
 
 TASK = SparseBoolean(n=10, k=3, function="and", p=And().balancing_bias(3))
 SIZE = 14
@@ -15,7 +15,7 @@ SIZE = 14
 
 def trial(seed, size=SIZE, **fields):
     training = el.SGD(steps=5, batch_size=size, batches="epochs", loss="logistic")
-    given = {"task": TASK, "regime": Identifying(size), "model": el.MLP(width=4), "training": training}
+    given = {"task": TASK, "regime": IdentifiableSample(size), "model": el.MLP(width=4), "training": training}
     return el.Trial(**{**given, **fields}, seed=seed)
 
 
@@ -41,7 +41,7 @@ def test_a_sample_leaves_the_hidden_support_alone():
         hidden, x, y = sample(trial(seed))
         assert by_brute_force(x, y) == [tuple(hidden)]
         plain = sample(trial(seed, regime=Sample(SIZE)))
-        rejected = Identifying(SIZE).rejected(TASK, seed)
+        rejected = IdentifiableSample(SIZE).rejected(TASK, seed)
         assert (len(by_brute_force(*plain[1:])) > 1) == (rejected > 0)
         assert np.array_equal(plain[1], x) == (rejected == 0)
         assert np.array_equal(plain[0], hidden)
@@ -50,9 +50,9 @@ def test_a_sample_leaves_the_hidden_support_alone():
 
 
 def test_draws_before_the_one_that_counts_leave_several():
-    seed = next(seed for seed in range(40) if Identifying(SIZE).rejected(TASK, seed) > 1)
+    seed = next(seed for seed in range(40) if IdentifiableSample(SIZE).rejected(TASK, seed) > 1)
     hidden, stream = TASK.draw(el.random.stream(seed, "task")), el.random.stream(seed, "sample")
-    for draw in range(1, Identifying(SIZE).rejected(TASK, seed)):
+    for draw in range(1, IdentifiableSample(SIZE).rejected(TASK, seed)):
         drawn = TASK.examples(hidden, stream.fold(draw), np.arange(SIZE, dtype=np.uint32))
         assert len(by_brute_force(*drawn)) > 1
 
@@ -61,7 +61,7 @@ def test_draws_before_the_one_that_counts_leave_several():
 @pytest.mark.parametrize("restart", [0, 2])
 def test_engines_train_on_the_sample_that_was_drawn_anew(restart):
     """A full batch: the first loss is that of this start's initial network on that very sample."""
-    seed = next(seed for seed in range(40) if Identifying(SIZE).rejected(TASK, seed))
+    seed = next(seed for seed in range(40) if IdentifiableSample(SIZE).rejected(TASK, seed))
     one = trial(seed).replace("restart", restart)
     engine = el.training.engines.choose(one)
     state = engine.advance(engine.init([one]), 1)
@@ -83,9 +83,9 @@ def test_noise_and_other_tasks_are_refused():
 
 def test_a_sample_that_identifies_nothing_is_an_error(monkeypatch):
     """Bits that are always 1: all supports have the same labels."""
-    monkeypatch.setattr(identifying, "MOST_DRAWS", 20)
+    monkeypatch.setattr(identifiable, "MOST_DRAWS", 20)
     with pytest.raises(TrialError, match="within 20 draws: size=2, n=10, k=3, seed=0"):
-        Identifying(2).rejected(TASK.replace("p", 1.0), 0)
+        IdentifiableSample(2).rejected(TASK.replace("p", 1.0), 0)
 
 
 def test_a_restart_has_the_same_problem_and_another_learner():

@@ -13,7 +13,7 @@ MOST_DRAWS = 10_000
 """After how many samples in vain there is believed to be none."""
 
 
-class Identifying(Sample):
+class IdentifiableSample(Sample):
     """A fixed sample with which the task's function has all labels on one support alone.
 
     A sample that leaves several is drawn anew, all of it, until one does not: the first is the one that ``Sample`` has,
@@ -30,9 +30,9 @@ class Identifying(Sample):
         """Refuse tasks without supports that a sample could identify."""
         super().check(task, steps, batch_size)
         if not isinstance(task, SparseBoolean):
-            raise ValueError(f"an identifying sample must have a sparse Boolean function: task={task.kind!r}")
+            raise ValueError(f"an identifiable sample must have a sparse Boolean function: task={task.kind!r}")
         if task.noise != 0:
-            raise ValueError(f"an identifying sample must have no noise in its labels: noise={task.noise}")
+            raise ValueError(f"an identifiable sample must have no noise in its labels: noise={task.noise}")
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
         """Return the key of the first sample that is not drawn anew."""
