@@ -23,7 +23,7 @@ NETWORK = el.Trial(
 
 
 def search(n, k, m, seed=0, **fields):
-    model = SubsetSearch(**{"success": TO_THE_END, **fields})
+    model = SubsetSearch(**{"stopping": TO_THE_END, **fields})
     return el.Trial(task=el.SparseParity(n=n, k=k), regime=el.Sample(m), model=model, seed=seed)
 
 
@@ -108,7 +108,7 @@ def test_a_random_search_of_everything_always_finds_the_support():
 
 
 def test_a_search_stops_where_it_is_first_solved():
-    fields = {"success": el.StoppingRule(every=1, examples=200), "order": "random"}
+    fields = {"stopping": el.StoppingRule(every=1, examples=200), "order": "random"}
     outcome = el.train(search(12, 2, 60, **fields))
     assert outcome.solved_at == outcome.steps < 66
     assert outcome.curve.loss[-1] > 0  # the mean over rounds before the one that found it

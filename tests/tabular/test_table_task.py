@@ -26,7 +26,7 @@ def everything(task, hidden):
 
 def trial(size=100, task=TASK, seed=0, learner=Forest, **fields):
     given = {"hidden": (20, 10), "epochs": 5} if learner is TabularNetwork else {"n_estimators": 5}
-    model = learner(**{**given, **fields, "success": exact(task)})
+    model = learner(**{**given, **fields, "stopping": exact(task)})
     return el.Trial(task=task, regime=el.Sample(size), model=model, seed=seed)
 
 
@@ -173,7 +173,7 @@ REFUSED = [
     (TASK, el.Sample(3201), {}, "a sample of random-tree must have from 2 rows to 3200, which leaves its validation"),
     (TASK, el.Sample(1), {}, "a sample of random-tree must have from 2 rows to 3200"),
     (TASK, el.Online(), {}, "forest must have a sample: regime='online'"),
-    (TASK, el.Sample(9), {"success": {"examples": 100}}, "success.examples must be the 400 held-out rows"),
+    (TASK, el.Sample(9), {"stopping": {"examples": 100}}, "stopping.examples must be the 400 held-out rows"),
     (TASK, el.Sample(9), {"max_features": 21}, "max_features must be at most the number of features: max_features=21"),
     (OTHER, el.Sample(9), {}, "forest must learn a table: task='sparse-parity'"),
 ]
@@ -182,7 +182,7 @@ REFUSED = [
 @pytest.mark.parametrize(("task", "regime", "fields", "message"), REFUSED)
 def test_what_does_not_fit_is_refused_before_anything_runs(task, regime, fields, message):
     with pytest.raises(TrialError, match=message):
-        el.Trial(task=task, regime=regime, model=Forest(**{"success": exact(TASK), **fields}))
+        el.Trial(task=task, regime=regime, model=Forest(**{"stopping": exact(TASK), **fields}))
 
 
 def test_more_non_zeros_than_features_are_refused():

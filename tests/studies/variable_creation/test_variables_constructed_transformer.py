@@ -103,7 +103,7 @@ def trial(task, model, **training):
         "steps": 200,
         "batch_size": 64,
         "loss": "square",
-        "success": {"error": 0, "every": 50, "stop": False},
+        "stopping": {"error": 0, "every": 50, "stop": False},
         **training,
     }
     return el.Trial(task=task, regime="online", model=model, training=el.Adam(learning_rate=1e-3, **fields), seed=1)

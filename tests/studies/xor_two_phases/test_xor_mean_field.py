@@ -29,7 +29,7 @@ def network(width=32, *, init="sphere:0.1", scaling="mean-field", **fields):
 
 def trial(model, *, n=16, steps=1, batch_size=64, task=None, loss=None, regime=None, learning_rate=0.1, **fields):
     loss = loss or {"kind": "logistic", "scale": 2}
-    fields = {"success": {"examples": 256}, **fields}
+    fields = {"stopping": {"examples": 256}, **fields}
     training = el.SGD(steps=steps, batch_size=batch_size, learning_rate=learning_rate, loss=loss, **fields)
     return el.Trial(task=task or el.XOR(n=n), regime=regime or el.Online(), model=model, training=training)
 

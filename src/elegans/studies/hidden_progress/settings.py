@@ -120,7 +120,7 @@ def configuration(
         "batch_size": batch_size,
         "loss": loss,
         "steps": steps,
-        "success": StoppingRule(error=0, examples=8192, every=10),
+        "stopping": StoppingRule(error=0, examples=8192, every=10),
     }
     optimiser = Adam if identifier == "*iii" else SGD
     return Trial(task=SparseParity(n=n, k=k), regime=Online(), model=make(k, init), training=optimiser(**training))

@@ -79,7 +79,7 @@ def one_step(
         batch_size: how many sequences a step takes.
         training: what else it is, as of ``SGD``: another number of ``steps``, ….
     """
-    settings = {"steps": 1, "loss": "margin:linear", "success": NEVER, **training}
+    settings = {"steps": 1, "loss": "margin:linear", "stopping": NEVER, **training}
     return Trial(
         task=MarkovChains(k=2, length=length, prior=prior),
         regime=Online(),

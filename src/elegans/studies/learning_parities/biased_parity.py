@@ -40,7 +40,7 @@ Arm = Callable[[BiasedParity, int, int], Trial]
 def _settings(steps: int) -> dict[str, Any]:
     """Return what all trainings share; they go on when they are solved."""
     success = StoppingRule(error=0.01, every=steps // MEASUREMENTS, stop=False)
-    return {"steps": steps, "batch_size": 256, "success": success}
+    return {"steps": steps, "batch_size": 256, "stopping": success}
 
 
 def _adam(steps: int, **fields: Any) -> Training:

@@ -98,7 +98,7 @@ def _tickets(parent: Trial, measured: dict[str, list[Any]]) -> dict[str, Trial]:
 def _ticket(parent: Trial, neurons: tuple[int, ...]) -> Trial:
     support = tuple(int(place) for place in parent.task.draw(parent.key("task")))
     assert isinstance(parent.model, MLP) and parent.training is not None
-    training = parent.training.replace("success.stop", False)
+    training = parent.training.replace("stopping.stop", False)
     init = Ticket(of=parent.model, seed=parent.seed, neurons=tuple(sorted(neurons)))
     model = MLP(width=len(neurons), init=init)
     return Trial(task=parent.task.replace("support", support), regime=parent.regime, model=model, training=training)

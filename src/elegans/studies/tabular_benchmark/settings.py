@@ -107,7 +107,7 @@ def sweep(
 
 
 def _trial(task: Table, size: int, model: TableLearner) -> Trial:
-    return Trial(task=task, regime=Sample(size), model=model.replace("success", exact(task)))
+    return Trial(task=task, regime=Sample(size), model=model.replace("stopping", exact(task)))
 
 
 def _is_affordable(model: TableLearner, task: Table, size: int, cost: float | None) -> bool:

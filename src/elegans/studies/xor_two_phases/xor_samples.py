@@ -47,7 +47,7 @@ def regression(n: int, kernel: str) -> Trial:
     """Return a kernel regression on the XOR of n dimensions."""
     success = StoppingRule(error=0.01, examples=4000, every=1)
     model = KernelRidge.parse({"kind": "kernel-ridge", "kernel": kernel, "examples": n * n // BLOCKS, "steps": LARGEST})
-    return Trial(task=XOR(n=n, basis="random"), regime=Online(), model=model.replace("success", success))
+    return Trial(task=XOR(n=n, basis="random"), regime=Online(), model=model.replace("stopping", success))
 
 
 def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sweep:
