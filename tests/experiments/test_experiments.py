@@ -73,7 +73,7 @@ def test_failed_trials_are_trained_again_only_when_asked(tmp_path, monkeypatch):
 
 def test_the_figure_has_a_panel_for_each_initialisation(smoke):
     result, _ = smoke
-    figure = result.experiment.plot(result.table)
+    figure = result.experiment.plot(result.tables["table"])
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[:2] == ["dense initialisation", "sparse initialisation (2 non-zeros)"]
 
@@ -96,7 +96,7 @@ def test_running_again_trains_nothing(smoke):
 def test_seeds_sets_the_trials_of_a_cell(smoke):
     _, out = smoke
     result = run_experiment("success-frontier", "smoke", out=out, seeds=2)
-    assert (result.table["trials"] == 2).all()
+    assert (result.tables["table"]["trials"] == 2).all()
 
 
 def test_the_registry_goes_by_the_experiments_names():

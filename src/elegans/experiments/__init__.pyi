@@ -1,3 +1,4 @@
-from .base import Experiment as Experiment, Result as Result, Scale as Scale
+from .base import Experiment as Experiment, Option as Option, Result as Result, Scale as Scale
 from .registry import EXPERIMENTS as EXPERIMENTS, find as find
+from .results import Results as Results, Tables as Tables
 from .run import draw_experiment as draw_experiment, run_experiment as run_experiment

@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import Contour, cells, trace_frontier
 from elegans.analysis.trace import added
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
+from elegans.experiments.results import Results, Tables, stored
 from elegans.plots import figure_of, traced_frontier
 from elegans.sweeps import Progress, Store, Sweep
 from elegans.tasks import Sample
@@ -22,7 +22,7 @@ LEVEL = 0.5
 
 def trace(
     experiment: Experiment, sweep: Sweep, count: int, store: Store, settings: Mapping[str, Any]
-) -> tuple[Experiment, Sweep, pd.DataFrame]:
+) -> tuple[Experiment, Results]:
     """Trace the success frontier of a sweep over sample sizes and widths, in place of training all of it.
 
     Args:
@@ -34,8 +34,8 @@ def trace(
         settings: ``workers``, ``engine`` and ``watch``, as in ``elegans.run``.
 
     Returns:
-        The experiment with the traced figure and with findings (``steps`` used, and the crossings of each panel), the
-        sweep that was trained, and its trials, a row each.
+        The experiment with the traced figure and with findings (``steps`` used, and the crossings of each panel), and
+        the results of the sweep that was trained.
 
     Raises:
         ExperimentError: the experiment's sweep is no grid of sample sizes and widths.
@@ -52,10 +52,12 @@ def trace(
         )
         before = view.last
     trained = Sweep(tuple(part for contour in contours for part in contour.sweep.parts))
-    traced = replace(
-        experiment, analysis=cells, plot=partial(_plot, contours), findings=partial(_findings, contours), outcomes=False
-    )
-    return traced, trained, store.table(trained)
+    traced = replace(experiment, analyse=_cells, plot=partial(_plot, contours), findings=partial(_findings, contours))
+    return traced, stored(store, trained)
+
+
+def _cells(results: Results) -> Tables:
+    return {"table": cells(results.trials)}
 
 
 class _Sum:
@@ -84,11 +86,11 @@ def _grid(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int],
     return list({panel.cell: panel for panel in panels}.values()), sizes, widths
 
 
-def _plot(contours: Sequence[Contour], table: pd.DataFrame) -> Figure:
+def _plot(contours: Sequence[Contour], tables: Tables) -> Figure:
     return figure_of(traced_frontier(contours))
 
 
-def _findings(contours: Sequence[Contour], table: pd.DataFrame) -> dict[str, Any]:
+def _findings(contours: Sequence[Contour], tables: Tables) -> dict[str, Any]:
     """Return what was traced with how many steps, for ``record.json``."""
     test = contours[0].test
     return {

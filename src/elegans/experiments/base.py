@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from elegans.component import suggest
 from elegans.errors import ExperimentError
 from elegans.experiments.record import write_json
+from elegans.experiments.results import Results, Tables
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -60,31 +61,32 @@ class Experiment:
         shows: what it shows, in one line.
         source: the work and the figure or table.
         scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published).
-        analysis: from a row a trial to the table behind the figure.
-        plot: from that table to the figure.
-        findings: from that table to what it says about the claim, for ``record.json``: numbers, with intervals.
+        analyse: from the trials' results to the tables behind the figure, by name.
+        plot: from these tables to the figure.
+        findings: from these tables to what they say about the claim, for ``record.json``: numbers, with intervals.
         probes: makes the measures that a cell's trials are taken, given one of them.
         outcomes: whether the rows given to ``analysis`` have a column ``outcome``: curve and measures of each trial.
         partial: whether a part of the trials makes a picture too, though it takes their outcomes or others follow.
         further: makes the sweep of the trials that follow from those so far, given them, a row for each, and the
             number of trials a cell; an empty one where none does.
         options: by name, what may be chosen of it besides its scale.
-        extras: by file name, what writes another file from the table, as a film is: given the table and the path.
+        extras: by file name, what writes another file, such as an animation: given the tables and the path.
     """
 
     name: str
     shows: str
     source: str
     scales: Mapping[str, Scale]
-    analysis: Callable[[pd.DataFrame], pd.DataFrame]
-    plot: Callable[[pd.DataFrame], Figure]
-    findings: Callable[[pd.DataFrame], dict[str, Any]] | None = None
+    plot: Callable[[Any], Figure]
+    analyse: Callable[[Results], Tables] | None = None
+    analysis: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    findings: Callable[[Any], dict[str, Any]] | None = None
     probes: Callable[[Trial], Sequence[Probe]] | None = None
     outcomes: bool = False
     partial: bool = False
-    further: Callable[[Sweep, pd.DataFrame, int], Sweep] | None = None
+    further: Callable[[Sweep, Any, int], Sweep] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
-    extras: Mapping[str, Callable[[pd.DataFrame, Path], None]] = field(default_factory=dict)
+    extras: Mapping[str, Callable[[Any, Path], None]] = field(default_factory=dict)
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with options chosen, by name.
@@ -114,13 +116,13 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment came to, and where it is written.
+    """What an experiment resulted in, and where it is written.
 
     Args:
         experiment: which.
         scale: at which scale.
-        trials: a row a trial.
-        table: the table behind the figure, a row a cell.
+        trials: one row per trial.
+        tables: the tables behind the figure, by name.
         record: how it was made, as in ``record.json``.
         folder: where the files lie.
     """
@@ -128,14 +130,15 @@ class Result:
     experiment: Experiment
     scale: str
     trials: pd.DataFrame
-    table: pd.DataFrame
+    tables: Tables
     record: Mapping[str, Any]
     folder: Path
 
     @property
     def files(self) -> dict[str, Path]:
-        """The written files: ``figure``, ``print``, ``table`` and ``record``, and extras by their own names."""
-        names = {"figure": "figure.png", "print": "figure.pdf", "table": "table.csv", "record": "record.json"}
+        """The written files: ``figure``, ``print`` and ``record``, tables and extras by their own names."""
+        names = {"figure": "figure.png", "print": "figure.pdf", "record": "record.json"}
+        names |= {name: f"{name}.csv" for name in self.tables}
         names |= {name: name for name in self.experiment.extras}
         return {what: self.folder / name for what, name in names.items()}
 
@@ -150,19 +153,21 @@ class Result:
         return int(self.record["interrupted"])
 
     def write(self) -> "Result":
-        """Write figure, table, record and extras.
+        """Write figure, tables, record and extras.
 
         Raises:
             ExperimentError: a file cannot be written.
         """
-        figure = self.experiment.plot(self.table)
+        given = self.tables if self.experiment.analyse else self.tables["table"]
+        figure = self.experiment.plot(given)
         try:
-            self.table.to_csv(self.files["table"], index=False)
+            for name, table in self.tables.items():
+                table.to_csv(self.files[name], index=False)
             figure.savefig(self.files["figure"], dpi=200)
             figure.savefig(self.files["print"], metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
             for name, write in self.experiment.extras.items():
-                write(self.table, self.files[name])
+                write(given, self.files[name])
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self

@@ -98,6 +98,12 @@ def find(name: str) -> Experiment:
     return experiment
 
 
+def cited(experiment: Experiment) -> str:
+    """Return an experiment's source with the title of its work."""
+    entry = entries().get(experiment.name)
+    return f"{discovery.studies()[entry.study].title()} {experiment.source}" if entry else experiment.source
+
+
 class _Experiments(Mapping[str, Experiment]):
     def __getitem__(self, name: str) -> Experiment:
         if name not in entries():

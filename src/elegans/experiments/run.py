@@ -3,18 +3,19 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result
 from elegans.experiments.outcomes import those_kept, with_outcomes
 from elegans.experiments.record import record_of
-from elegans.experiments.registry import find
+from elegans.experiments.registry import cited, find
+from elegans.experiments.results import Results, stored
 from elegans.probes import Probe
 from elegans.sweeps import Store, Sweep, run
 from elegans.training.engines import choose
@@ -42,7 +43,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     Args:
         name: the experiment's name.
         scale: ``smoke``, ``laptop`` or ``paper``.
-        out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, ``table.csv`` (a row a cell),
+        out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each table,
             ``record.json`` and the experiment's own extras.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many threads train; as many as there are cores by default.
@@ -80,14 +81,16 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         "watch": watch,
         "name": experiment.name,
     }
+    made = {"command": command or _call(name, scale, seeds, adaptive, options), "date": date, "begun": begun}
     with _opened(store or folder / "runs.db") as kept:
         _make(folder)
         if adaptive:
-            experiment, sweep, trials = trace(experiment, sweep, count, kept, settings)
+            experiment, results = trace(experiment, sweep, count, kept, settings)
         else:
-            sweep, trials = _train(experiment, sweep, count, chosen.rounds, kept, settings)
-    made = {"command": command or _call(name, scale, seeds, adaptive, options), "date": date, "begun": begun}
-    return _written(experiment, scale, sweep, trials, folder, made)
+            _train(experiment, sweep, kept, settings)
+            take = partial(_trained, experiment, kept, settings)
+            results = _followed(experiment, _taken(experiment, kept, sweep), count, chosen.rounds, take)
+        return _written(experiment, scale, results, folder, made)
 
 
 def draw_experiment(
@@ -119,42 +122,43 @@ def draw_experiment(
     """
     experiment = find(name).having(options)
     chosen = experiment.scale(scale)
-    if (experiment.further or experiment.outcomes) and not experiment.partial:
+    if (
+        experiment.further or experiment.outcomes or (experiment.analyse and experiment.probes)
+    ) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
     folder = Path(out) / experiment.name
     begun, date = time.perf_counter(), datetime.now(UTC)
     sweep = chosen.sweep(chosen.trials)
-    with Store(store or folder / "runs.db", create=False) as kept:
-        if experiment.outcomes:
-            sweep = those_kept(kept, sweep)
-        trials = kept.table(sweep)
-        if experiment.outcomes:
-            trials = with_outcomes(trials, kept, sweep)
-        sweep, trials = _followed(experiment, sweep, trials, chosen.trials, chosen.rounds, kept.table)
-    if trials.empty:
-        raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
     call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
     made = {"command": command or call, "date": date, "begun": begun}
-    return _written(experiment, scale, sweep, trials, _make(folder), made)
+    with Store(store or folder / "runs.db", create=False) as kept:
+        take = partial(_taken, experiment, kept)
+        results = _followed(experiment, take(those_kept(kept, sweep)), chosen.trials, chosen.rounds, take)
+        if results.trials.empty:
+            raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
+        return _written(experiment, scale, results, _make(folder), made)
 
 
-def _written(
-    experiment: Experiment, scale: str, sweep: Sweep, trials: pd.DataFrame, folder: Path, made: Mapping[str, Any]
-) -> Result:
-    """Make an experiment's table and record of its trials, and write them with the figure."""
-    table = experiment.analysis(trials)
+def _written(experiment: Experiment, scale: str, results: Results, folder: Path, made: Mapping[str, Any]) -> Result:
+    """Make an experiment's tables and the record of its trials, and write them with the figure."""
+    if experiment.analyse:
+        tables = experiment.analyse(results)
+    else:
+        assert experiment.analysis is not None
+        tables = {"table": experiment.analysis(results.trials)}
+    given: Any = tables if experiment.analyse else tables["table"]
     record = {
         "experiment": experiment.name,
-        "source": experiment.source,
+        "source": cited(experiment),
         "scale": scale,
         "command": made["command"],
         "date": made["date"].isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - made["begun"], 3),
-        "cells": len(sweep.cells),
-        **record_of(trials),
-        **({"findings": experiment.findings(table)} if experiment.findings else {}),
+        "cells": len(results.sweep.cells),
+        **record_of(results.trials),
+        **({"findings": experiment.findings(given)} if experiment.findings else {}),
     }
-    return Result(experiment, scale, trials, table, record, folder).write()
+    return Result(experiment, scale, results.trials, tables, record, folder).write()
 
 
 @contextmanager
@@ -167,42 +171,40 @@ def _opened(store: Any) -> Iterator[Store]:
         yield opened
 
 
-def _train(
-    experiment: Experiment, sweep: Sweep, count: int, rounds: int, store: Store, settings: Mapping[str, Any]
-) -> tuple[Sweep, pd.DataFrame]:
-    """Train an experiment's trials, and those that follow from them; return all of them and a row for each."""
+def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping[str, Any]) -> None:
+    """Train the trials of a sweep, those with the same probes together."""
     groups: dict[tuple[Probe, ...], list[Any]] = {}
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
     for probes, parts in groups.items():
         run(Sweep(tuple(parts)), store, probes=probes, **settings)
-    trials = store.table(sweep)
+
+
+def _trained(experiment: Experiment, store: Store, settings: Mapping[str, Any], sweep: Sweep) -> Results:
+    """Train trials that follow from others, without probes, and return all results."""
+    run(sweep, store, **settings)
+    return _taken(experiment, store, sweep)
+
+
+def _taken(experiment: Experiment, store: Store, sweep: Sweep) -> Results:
+    results = stored(store, sweep)
     if experiment.outcomes:
-        trials = with_outcomes(trials, store, sweep)
-
-    def take(more: Sweep) -> pd.DataFrame:
-        trials = run(more, store, **settings)
-        return with_outcomes(trials, store, more) if experiment.outcomes else trials
-
-    return _followed(experiment, sweep, trials, count, rounds, take)
+        return replace(results, trials=with_outcomes(results.trials, store, sweep))
+    return results
 
 
 def _followed(
-    experiment: Experiment,
-    sweep: Sweep,
-    trials: pd.DataFrame,
-    count: int,
-    rounds: int,
-    take: Callable[[Sweep], pd.DataFrame],
-) -> tuple[Sweep, pd.DataFrame]:
-    """Return a sweep with the trials that follow from its own, round by round, and a row for each, as taken."""
+    experiment: Experiment, results: Results, count: int, rounds: int, take: Callable[[Sweep], Results]
+) -> Results:
+    """Return the results of a sweep and of the trials that follow from them, round by round."""
     for _ in range(rounds if experiment.further else 0):
         assert experiment.further is not None
-        more = sweep + experiment.further(sweep, trials, count)
-        if len(more) == len(sweep):
+        given: Any = results if experiment.analyse else results.trials
+        more = results.sweep + experiment.further(results.sweep, given, count)
+        if len(more) == len(results.sweep):
             break
-        sweep, trials = more, take(more)
-    return sweep, trials
+        results = take(more)
+    return results
 
 
 def _make(folder: Path) -> Path:

@@ -111,7 +111,7 @@ def test_a_run_writes_figure_table_and_findings(name, added, composed):
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.table) > 0
+    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
 
 
 def test_mod_7_reaches_the_largest_margin_with_single_frequencies(added):

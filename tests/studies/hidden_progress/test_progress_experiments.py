@@ -47,7 +47,7 @@ def test_each_runs_by_name_and_writes_figure_table_and_record_with_findings(name
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.table) > 0
+    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRESS if name != "robust-space"])

@@ -27,7 +27,7 @@ def run(name, out, **options):
 @native
 def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
     result = run("hidden-progress", tmp_path, seeds=2)
-    table, findings = result.table, result.record["findings"]
+    table, findings = result.tables["table"], result.record["findings"]
     assert set(table["part"]) == {"course", "weight", "trial"}
     assert len(findings) == 2 and all(found["solved"] == 2 for found in findings.values())
     weights = table[table["part"] == "weight"]
@@ -54,18 +54,20 @@ def test_predictors_are_correlated_with_the_remaining_time_at_every_moment(tmp_p
 @native
 def test_gaps_of_random_neurons_are_beside_those_of_one_that_learns(tmp_path):
     result = run("fourier-gaps", tmp_path, seeds=4)
-    random = result.table[result.table["part"] == gaps.RANDOM]
+    random = result.tables["table"][result.tables["table"]["part"] == gaps.RANDOM]
     signs = random[(random["law"] == "bernoulli") & (random["function"] == gaps.THRESHOLD)]
     np.testing.assert_allclose(signs["relaxed"], signs["majority"], rtol=1e-6)
-    assert (result.table[result.table["part"] == gaps.TRAINED].groupby("seed")["step"].min() == 0).all()
-    assert len(result.experiment.plot(result.table).axes) == 3
+    assert (
+        result.tables["table"][result.tables["table"]["part"] == gaps.TRAINED].groupby("seed")["step"].min() == 0
+    ).all()
+    assert len(result.experiment.plot(result.tables["table"]).axes) == 3
 
 
 def test_recovery_is_drawn_beside_its_bound(tmp_path):
     result = run("one-step-recovery", tmp_path, seeds=3)
-    assert result.table["share"].max() == 1
+    assert result.tables["table"]["share"].max() == 1
     assert result.record["findings"]["(15, 2)"]["bound"] == 5476
-    whole = result.table[result.table["share"] == 1]
+    whole = result.tables["table"][result.tables["table"]["share"] == 1]
     assert (whole["solved"] == whole["trials"]).all()
 
 

@@ -88,8 +88,10 @@ def test_theorem_55_runs_and_says_what_it_found(tmp_path):
 def test_experiments_run_at_smoke_scale(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
     assert (result.failed, result.interrupted) == (0, 0)
-    assert len(result.table) and result.record["findings"]
-    assert len(result.experiment.plot(result.table).axes) == {"disjoint-polynet": 4, "theorem-5.8": 3}.get(name, 2)
+    assert len(result.tables["table"]) and result.record["findings"]
+    assert len(result.experiment.plot(result.tables["table"]).axes) == {"disjoint-polynet": 4, "theorem-5.8": 3}.get(
+        name, 2
+    )
     assert EXPERIMENTS[name].scales["paper"].sweep(1).cells
 
 

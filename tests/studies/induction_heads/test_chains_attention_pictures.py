@@ -26,7 +26,7 @@ def test_a_run_writes_its_film_and_its_page_beside_the_figure(smoke):
     names = {"figure.png", "figure.pdf", "table.csv", "record.json", "attention.gif", "attention.html"}
     assert {path.name for path in smoke.files.values()} == names
     assert all(0 < path.stat().st_size < 2_000_000 for path in smoke.files.values())
-    assert len(pd.read_csv(smoke.files["table"])) == len(smoke.table) == 5
+    assert len(pd.read_csv(smoke.files["table"])) == len(smoke.tables["table"]) == 5
 
 
 def test_the_page_shows_the_tables_maps(smoke):
@@ -35,7 +35,7 @@ def test_the_page_shows_the_tables_maps(smoke):
     assert (network["name"], network["steps"]) == ("k = 2", [0, 10, 20, 30, 40])
     assert network["letters"] == list("bbabbbaabbabbbba")
     for layer, found in enumerate(network["layers"], 1):
-        assert np.allclose(np.array(found)[:, 0], smoke.table[f"layer{layer}"].to_list(), atol=0.006)
+        assert np.allclose(np.array(found)[:, 0], smoke.tables["table"][f"layer{layer}"].to_list(), atol=0.006)
 
 
 def test_the_record_says_what_was_found(smoke):
@@ -47,15 +47,15 @@ def test_the_record_says_what_was_found(smoke):
 
 
 def test_attention_is_uniform_before_training(smoke):
-    first = smoke.table.iloc[0]
+    first = smoke.tables["table"].iloc[0]
     assert first["previous"] == pytest.approx(first["uniform_previous"], rel=0.01)
     assert first["induction"] == pytest.approx(first["uniform_induction"], rel=0.01)
 
 
 def test_grafts_of_the_end_are_the_network_itself(smoke):
-    last = smoke.table.iloc[-1]
+    last = smoke.tables["table"].iloc[-1]
     assert all(last[graft] == pytest.approx(last["ungrafted"], rel=1e-5) for graft in GRAFTS)
-    assert len({round(smoke.table[graft].iloc[0], 5) for graft in GRAFTS}) == len(GRAFTS)
+    assert len({round(smoke.tables["table"][graft].iloc[0], 5) for graft in GRAFTS}) == len(GRAFTS)
 
 
 def with_extras(result, extras, folder):
@@ -105,7 +105,7 @@ def test_a_graft_is_as_good_as_the_layer_that_was_missing():
 
 def test_the_loss_of_an_ungrafted_network_is_that_of_the_probe(smoke):
     """On the first 128 of the probe's 1000 sequences: the standard error is about 0.02, the seed is fixed."""
-    looked = smoke.table.dropna(subset="ungrafted")
+    looked = smoke.tables["table"].dropna(subset="ungrafted")
     assert EXAMPLES == 128 and len(looked) == 3
     assert (looked["ungrafted"] - looked["loss"]).abs().max() < 0.05
 

@@ -148,7 +148,7 @@ def test_each_writes_figure_table_and_record_with_its_findings(name, tmp_path):
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.table) > 0
+    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
     assert len(EXPERIMENTS[name].scales["smoke"].sweep(1)) == len(result.trials)
 
 

@@ -50,7 +50,7 @@ def test_each_writes_figure_table_and_record_with_its_findings(results, name):
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.table) > 0
+    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
 
 
 @needs_fused
@@ -58,7 +58,7 @@ def test_running_a_study_with_probes_or_tickets_again_trains_nothing(results):
     for name in ("training-curves", "lottery-tickets"):
         result = results(name)
         again = run_experiment(name, "smoke", out=result.folder.parent, seeds=2)
-        pd.testing.assert_frame_equal(again.table, result.table)
+        pd.testing.assert_frame_equal(again.table, result.tables["table"])
         assert again.record["training_seconds"] == result.record["training_seconds"]
 
 
@@ -69,7 +69,7 @@ def test_what_a_cut_short_run_of_the_paper_scale_has_can_be_drawn(tmp_path):
     parts = tuple((one, range(1)) for one in some[:3] + some[-3:])
     el.run(el.Sweep(parts), tmp_path / "runs.db")
     result = draw_experiment("success-frontier", "paper", out=tmp_path, store=tmp_path / "runs.db")
-    assert len(result.table) == 6 and result.files["figure"].stat().st_size > 0
+    assert len(result.tables["table"]) == 6 and result.files["figure"].stat().st_size > 0
     with pytest.raises(ExperimentError, match="trials=0"):
         draw_experiment("success-frontier", "laptop", out=tmp_path, store=tmp_path / "runs.db")
     with pytest.raises(ExperimentError, match="must be run to be drawn"):

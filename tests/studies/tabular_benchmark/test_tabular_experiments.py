@@ -187,8 +187,12 @@ def test_runs_write_their_files_and_what_they_found(results):
         assert all(path.stat().st_size > 0 for path in result.files.values())
         assert result.failed == 0
     frontier = found["tabular-frontier"]
-    assert set(frontier.table["table"]) == {"noisy-parity", "random-tree"}
-    assert frontier.table[["test_error", "validation_error"]].apply(lambda errors: errors.between(0, 1).all()).all()
+    assert set(frontier.tables["table"]["table"]) == {"noisy-parity", "random-tree"}
+    assert (
+        frontier.tables["table"][["test_error", "validation_error"]]
+        .apply(lambda errors: errors.between(0, 1).all())
+        .all()
+    )
     said = frontier.record["findings"]["claims"]
     assert set(said) == {claim.name for claim in CLAIMS}
     assert said["2T: wider is better"] == {}  # widths of 30 and 100 are no pair of the published grid
@@ -196,7 +200,7 @@ def test_runs_write_their_files_and_what_they_found(results):
 
 
 def test_the_table_has_both_rules_beside_each_other(results):
-    table = results[0]["tabular-table"].table
+    table = results[0]["tabular-table"].tables["table"]
     assert set(table["part"]) == {"full", "10%"} and len(table) == 2 * 2 * 2
     assert (table["error"] <= table["honest_error"] + 1e-9).all()
     assert table["published"].isna().all()
@@ -206,7 +210,7 @@ def test_the_table_has_both_rules_beside_each_other(results):
 def test_forests_beat_networks_of_a_few_epochs_on_a_tree(results):
     """On 1080 rows of a drawn tree, forests err by 27% and the best network of 20 epochs by 33%, over two trials each;
     none of eleven other pairs of seeds turned the order round."""
-    best = selected(results[0]["tabular-frontier"].table, "test_error")
+    best = selected(results[0]["tabular-frontier"].tables["table"], "test_error")
     rows = best[(best["table"] == "random-tree") & (best["rows"] == 1080)].set_index("learner")["error"]
     assert rows["forest"] < rows["network"]
 
@@ -214,19 +218,19 @@ def test_forests_beat_networks_of_a_few_epochs_on_a_tree(results):
 def test_what_a_cut_short_run_has_can_be_drawn(results):
     _, out = results
     drawn = draw_experiment("tabular-frontier", "smoke", out=out / "again", store=out / "runs.db")
-    assert len(drawn.table) == len(results[0]["tabular-frontier"].table)
+    assert len(drawn.tables["table"]) == len(results[0]["tabular-frontier"].tables["table"])
 
 
 def test_figures_have_a_panel_a_table_or_part(results):
     frontier, table = (results[0][name] for name in ("tabular-frontier", "tabular-table"))
-    best = selected(frontier.table, "test_error")
-    axes = tabular_frontier(frontier.table, best, {"random-tree": (10.0, 5.0)})
+    best = selected(frontier.tables["table"], "test_error")
+    axes = tabular_frontier(frontier.tables["table"], best, {"random-tree": (10.0, 5.0)})
     assert [ax.get_title(loc="left") for ax in axes] == ["noisy-parity", "random-tree"]
     assert [line.get_linestyle() for line in axes[1].get_lines()].count(":") == 2
-    assert len(tabular_errors(table.table)) == 2
+    assert len(tabular_errors(table.tables["table"])) == 2
     with pytest.raises(ExperimentError, match="axes must be one a table"):
-        tabular_frontier(frontier.table, best, {}, axes[:1])
+        tabular_frontier(frontier.tables["table"], best, {}, axes[:1])
     with pytest.raises(ExperimentError, match="axes must be one a part"):
-        tabular_errors(table.table, axes[:1])
+        tabular_errors(table.tables["table"], axes[:1])
     with pytest.raises(ExperimentError, match="must have a column 'init'"):
-        tabular_frontier(frontier.table.drop(columns="init"), best, {})
+        tabular_frontier(frontier.tables["table"].drop(columns="init"), best, {})

@@ -253,7 +253,7 @@ def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
     drawn = draw_experiment(name, "smoke", out=tmp_path)
-    pd.testing.assert_frame_equal(drawn.table, result.table)
+    pd.testing.assert_frame_equal(drawn.tables["table"], result.tables["table"])
     assert len(drawn.trials) == len(result.trials) >= EXPERIMENTS[name].scales["smoke"].trials
 
 

@@ -72,7 +72,7 @@ def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.table) > 0
+    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
 
 
 @pytest.mark.slow

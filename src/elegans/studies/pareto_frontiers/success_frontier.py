@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import cells
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Tables, one_table
 from elegans.models import MLP, SparseInit
 from elegans.plots import figure_of, success_frontier
 from elegans.stopping import StoppingRule
@@ -85,9 +85,9 @@ def paper(trials: int) -> Sweep:
     return reduce(add, parts)
 
 
-def plot(table: pd.DataFrame) -> Figure:
+def plot(tables: Tables) -> Figure:
     """Draw the success frontier and return its figure."""
-    return figure_of(success_frontier(table))
+    return figure_of(success_frontier(tables["table"]))
 
 
 EXPERIMENT = Experiment(
@@ -103,6 +103,6 @@ EXPERIMENT = Experiment(
             time="(50, 3) up to width 3000 comes first: about 40 minutes on 2 cores with AVX-512; all of it: months",
         ),
     },
-    analysis=cells,
+    analyse=one_table(cells),
     plot=plot,
 )
