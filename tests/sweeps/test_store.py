@@ -238,24 +238,48 @@ def test_a_trajectory_takes_little_more_than_its_numbers(tmp_path):
     assert size < 21_000
 
 
-def test_a_store_of_version_1_keeps_all_that_it_has(tmp_path):
-    """There measures are JSON texts. Reading changes nothing; writing makes the store one of version 2."""
-    path, (trial, another) = tmp_path / "runs.db", list(SWEEP)[:2]
-    old = {"test-error": {"step": [0, 2], "error": [0.5, 1 / 3]}}
-    with Store(path) as store:
-        fill(store, [outcome(trial, measures=old)], probes=[el.probes.TestError()])
-    text = json.dumps(old).replace("'", "''")
-    foreign(path, f"UPDATE details SET measures = '{text}'", "UPDATE meta SET value = '1' WHERE key = 'version'")
-    before = path.read_bytes()
-    with Store(path, create=False) as store:
-        assert store.outcome(trial).measures == old
-    assert path.read_bytes() == before
-    new = {"train-error": {"step": [0], "error": [0.25]}}
-    with Store(path) as store:
-        fill(store, [outcome(trial, measures=new), outcome(another, measures=new)], probes=[el.probes.TrainError()])
-    with Store(path, create=False) as store:
-        assert store.outcome(trial).measures == old | new
-        assert store.outcome(another).measures == new
+def measured(trial):
+    """Two steps of a number, of an array and of one that only even seeds have; none for the last seed."""
+    if trial.seed == 2:
+        return {}
+    value = trial.model.width + trial.seed
+    rows = [np.full(3, value, np.float32), np.full(3, value + 0.5, np.float32)]
+    mine = {"step": [0, 5], "number": [value, value + 0.5], "array": rows, "ragged": [np.arange(1), np.arange(2)]}
+    return {"mine": mine | ({"even": [1.0, 2.0]} if trial.seed % 2 == 0 else {}), "other": {"step": [9], "x": [1]}}
+
+
+def test_measures_are_one_row_per_trial_and_step_in_the_order_of_the_table():
+    sweep = el.grid(TRIAL, {"model.width": [20, 10]}, seeds=[2, 1, 0])
+    with Store() as store:
+        recorded = [trial for trial in sweep if (trial.model.width, trial.seed) != (20, 1)]
+        fill(store, [outcome(trial, measures=measured(trial)) for trial in recorded[::-1]])
+        trials, mine = store.table(sweep), store.measures(sweep, "mine")
+        with pytest.raises(StoreError, match="measures must be of a probe that was recorded: 'mien'; did you mean"):
+            store.measures(sweep, "mien")
+        assert store.recorded(sweep) == el.sweeps.Sweep((
+            (sweep.cells[0], (2, 0)), (sweep.cells[1], (2, 1, 0)),
+        ))  # fmt: skip
+        assert len(store.recorded(el.grid(TRIAL, {"model.width": [30]}))) == 0
+    assert list(mine) == ["trial", "seed", "step", "number", "array", "ragged", "even"]
+    assert mine.trial.tolist() == [1, 1, 3, 3, 4, 4]
+    assert mine.step.tolist() == [0, 5] * 3
+    assert mine.seed.tolist() == trials.seed[mine.trial].tolist()
+    values = (trials["model.width"] + trials.seed)[mine.trial].to_numpy() + mine.step.to_numpy() / 10
+    np.testing.assert_array_equal(mine.number, values)
+    np.testing.assert_array_equal(np.stack(mine.array), np.repeat(values[:, None], 3, axis=1))
+    assert [len(each) for each in mine.ragged] == [1, 2] * 3 and isinstance(mine.ragged[0], np.ndarray)
+    np.testing.assert_array_equal(mine.even, [1, 2, np.nan, np.nan, 1, 2])
+
+
+def test_curves_are_one_row_per_trial_and_point():
+    with Store() as store:
+        assert list(store.curves(SWEEP)) == ["trial", "seed", "step", "loss", "error"]
+        kept = [trial for trial in SWEEP if trial.seed != 1]
+        fill(store, [outcome(t, curve=Curve([4, 8], [t.seed, 0.5], [t.model.width, 0.25])) for t in kept])
+        trials, curves = store.table(SWEEP), store.curves(SWEEP)
+    assert curves.trial.tolist() == [0, 0, 1, 1, 2, 2, 3, 3] and curves.step.tolist() == [4, 8] * 4
+    np.testing.assert_array_equal(curves.loss[::2], trials.seed)
+    np.testing.assert_array_equal(curves.error[::2], trials["model.width"])
 
 
 def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused():
@@ -288,9 +312,17 @@ def other_meta(path):
     foreign(path, "CREATE TABLE meta (key, value)", "INSERT INTO meta VALUES ('format', 'something')")
 
 
-def newer(path):
-    Store(path).close()
-    foreign(path, "UPDATE meta SET value = '3' WHERE key = 'version'")
+def of_version(version):
+    def make(path):
+        Store(path).close()
+        foreign(path, f"UPDATE meta SET value = '{version}' WHERE key = 'version'")
+
+    return make
+
+
+OTHER_VERSION = (
+    "a store must be of format version 3, the one that this version of elegans reads: {path} is of format version "
+)
 
 
 @pytest.mark.parametrize(
@@ -299,8 +331,8 @@ def newer(path):
         (no_sqlite, True, "a store must be an SQLite file: {path} (file is not a database)"),
         (other_tables, True, "a store must be made by elegans: {path} holds other tables (sales)"),
         (other_meta, True, "a store must be made by elegans: {path} holds other tables (meta)"),
-        (newer, True, "a store must be of version 2: {path} is of version 3, of a newer elegans"),
-        (newer, False, "a store must be of version 2: {path} is of version 3, of a newer elegans"),
+        (of_version(2), True, OTHER_VERSION + "2"),
+        (of_version(4), False, OTHER_VERSION + "4"),
         (lambda path: path.mkdir(), True, "a store must be a file, not a folder: {path}"),
         (lambda path: None, False, "a store must exist to be read: {path}"),
         (lambda path: path.touch(), False, "a store must hold a table of outcomes: {path} is empty"),

@@ -16,7 +16,7 @@ from elegans.probes import Probe
 from elegans.sweeps import liveness
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
-from elegans.sweeps.reading import MEASURES, Survey, cell_numbers, signed, survey
+from elegans.sweeps.reading import Survey, cell_numbers, signed, survey
 from elegans.sweeps.schema import CELLS, DETAILS, RUNS, TRIALS
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import FINISHED, Outcome
@@ -246,7 +246,7 @@ def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str
     before = connection.scalar(select(TRIALS.c.probes).where(there))
     if not before:
         return
-    measures = {**read_measures(connection.scalar(select(MEASURES).where(here))), **outcome.measures}
+    measures = {**read_measures(connection.scalar(select(DETAILS.c.measures).where(here))), **outcome.measures}
     detail["measures"] = pack_measures(measures)
     probes = {probe["kind"]: probe for probe in (*json.loads(before), *json.loads(row["probes"]))}
     row["probes"] = json.dumps([probes[kind] for kind in sorted(probes)], sort_keys=True)

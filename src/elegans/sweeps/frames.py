@@ -86,6 +86,14 @@ def numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array(values, np.float64)
 
 
+def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
+    """Return the values of one quantity, listed for each trial, as one column; arrays are objects in it."""
+    values = [value for listed in taken for value in listed]
+    if not any(isinstance(value, list | np.ndarray) for value in values):
+        return pd.Series(values, dtype=None if values else float)
+    return pd.Series([np.asarray(value) if isinstance(value, list) else value for value in values], dtype=object)
+
+
 class Labels:
     """Turns a column of few distinct texts into small codes and back."""
 

@@ -37,13 +37,10 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
     """Return measures: by probe kind and name a list of values, or for arrays one array with a row a measurement.
 
     Args:
-        packed: what ``pack_measures`` returned, or JSON in UTF-8, as stores of version 1 have it; None for nothing.
+        packed: what ``pack_measures`` returned; None for nothing.
     """
     if not packed:
         return {}
-    if packed.startswith(b"{"):
-        found: dict[str, dict[str, Any]] = json.loads(packed)
-        return found
     content = zlib.decompress(packed)
     (length,) = _LENGTH.unpack_from(content)
     place = _LENGTH.size + length

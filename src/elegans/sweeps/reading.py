@@ -2,15 +2,25 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, LargeBinary, RowMapping, Select, String, case, cast, func, select
+from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
 
 from elegans.component import suggest
 from elegans.errors import StoreError
-from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, median, numbers, read_columns, whole_numbers
+from elegans.sweeps.frames import (
+    Filter,
+    Labels,
+    cell_frame,
+    matches,
+    median,
+    numbers,
+    quantity,
+    read_columns,
+    whole_numbers,
+)
 from elegans.sweeps.measures import read_measures
 from elegans.sweeps.places import Places
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
@@ -28,9 +38,6 @@ RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds"
 
 STATES: tuple[State, ...] = (*FINISHED, "failed", "interrupted")
 """Every state of an outcome."""
-
-MEASURES = cast(DETAILS.c.measures, LargeBinary)
-"""Packed measures: what a store of version 1 has as a text is bytes, too."""
 
 Settles = Callable[[str | None, str | None], bool]
 """Whether a trial's state and probes are all that is asked for."""
@@ -136,35 +143,96 @@ def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
 
 
 def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> pd.DataFrame:
-    """Return a row for each trial that came to something; see ``Store.table``."""
+    """Return a row for each trial that has an outcome; see ``Store.table``."""
     cells = _cells(connection, sweep, where)
     state, engine = Labels(), Labels()
-    readers: list[_Reader] = [
-        whole_numbers,
-        _seeds,
-        state,
-        numbers,
-        numbers,
-        numbers,
-        whole_numbers,
-        numbers,
-        numbers,
-        engine,
-    ]
-    query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in RESULTS)).where(
-        TRIALS.c.state.is_not(None)
-    )
-    fetched = [fetch(connection, part, readers) for part in _of_cells(connection, query, cells.numbers)]
-    rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
-    order = _order(rows[0], rows[1], sweep, cells.by_hash)
-    cell, seed, *results = (column[order] for column in rows)
+    readers: list[_Reader] = [state, numbers, numbers, numbers, whole_numbers, numbers, numbers, engine]
+    query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in RESULTS))
+    cell, seed, *results = _recorded(connection, sweep, cells, query, readers)
     table = cell_frame(cells.columns, cells.positions(cell))
-    fits = not len(seed) or seed.max() < 2**63
-    table["seed"] = seed.astype(np.int64) if fits else seed
+    table["seed"] = seed
     for name, column in zip(RESULTS, results, strict=True):
         labels = {"state": state, "engine": engine}.get(name)
         table[name] = column if labels is None else labels.series(column)
     return table
+
+
+def _recorded(
+    connection: Connection, sweep: Sweep | None, cells: _Cells, query: Select[Any], readers: Sequence[_Reader]
+) -> list[np.ndarray]:
+    """Return cell, seed and further columns of the trials that have an outcome, in the order of the table."""
+    readers = [whole_numbers, _seeds, *readers]
+    recorded = query.where(TRIALS.c.state.is_not(None))
+    fetched = [fetch(connection, part, readers) for part in _of_cells(connection, recorded, cells.numbers)]
+    rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
+    order = _order(rows[0], rows[1], sweep, cells.by_hash)
+    cell, seed, *others = (column[order] for column in rows)
+    fits = not len(seed) or seed.max() < 2**63
+    return [cell, seed.astype(np.int64) if fits else seed, *others]
+
+
+def recorded_part(connection: Connection, sweep: Sweep) -> Sweep:
+    """Return the part of a sweep that has outcomes; see ``Store.recorded``."""
+    cells = _cells(connection, sweep, None)
+    cell, seed = _recorded(connection, sweep, cells, select(TRIALS.c.cell, TRIALS.c.seed), [])
+    ends = np.flatnonzero(np.diff(cell)) + 1
+    by_cell = {
+        own[0]: tuple(seeds.tolist())
+        for own, seeds in zip(np.split(cell, ends), np.split(seed, ends), strict=True)
+        if len(own)
+    }
+    numbers_of = ((template, cells.by_hash.get(template.cell)) for template, _ in sweep.parts)
+    return Sweep(tuple((template, by_cell[number]) for template, number in numbers_of if number in by_cell))
+
+
+def measures_table(connection: Connection, sweep: Sweep, kind: str) -> pd.DataFrame:
+    """Return a row for each trial and measured step; see ``Store.measures``."""
+    found = list(_details(connection, sweep, DETAILS.c.measures, read_measures))
+    known = dict.fromkeys(name for _, _, measures in found for name in measures)
+    if known and kind not in known:
+        raise StoreError(f"measures must be of a probe that was recorded: {kind!r}{suggest(kind, known)}")
+    return _long([(trial, seed, measures[kind]) for trial, seed, measures in found if kind in measures], ["step"])
+
+
+def curves_table(connection: Connection, sweep: Sweep) -> pd.DataFrame:
+    """Return a row for each trial and point of its curve; see ``Store.curves``."""
+    return _long(
+        [
+            (trial, seed, vars(curve))
+            for trial, seed, curve in _details(connection, sweep, DETAILS.c.curve, Curve.from_bytes)
+        ],
+        ["step", "loss", "error"],
+    )
+
+
+_T = TypeVar("_T")
+
+
+def _details(
+    connection: Connection, sweep: Sweep, column: Column[Any], read: Callable[[bytes], _T]
+) -> Iterator[tuple[int, int, _T]]:
+    """Yield each trial's place in the table, its seed and its details, for trials that have some."""
+    same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
+    query = select(TRIALS.c.cell, TRIALS.c.seed, column).join(DETAILS, same, isouter=True)
+    _, seed, packed = _recorded(connection, sweep, _cells(connection, sweep, None), query, [_objects])
+    return ((place, seed[place], read(packed[place])) for place in range(len(seed)) if packed[place])
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    return np.array([*values, None], object)[:-1]
+
+
+def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each trial and step: its place in the table, its seed, and its quantities."""
+    names = list(dict.fromkeys([*names, *(name for *_, taken in found for name in taken)]))
+    counts = [len(taken["step"]) for *_, taken in found]
+    columns: dict[str, Any] = {
+        "trial": np.repeat([trial for trial, *_ in found], counts).astype(np.int64),
+        "seed": np.repeat(np.array([seed for _, seed, _ in found] or np.zeros(0, np.int64)), counts),
+    }
+    for name in names:
+        columns[name] = quantity([taken.get(name, [None] * n) for (*_, taken), n in zip(found, counts, strict=True)])
+    return pd.DataFrame(columns)
 
 
 def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: Mapping[str, int]) -> np.ndarray:
@@ -263,7 +331,7 @@ def outcome_rows(number: int) -> Select[Any]:
     """Return the query for the outcomes of one cell, with their details."""
     same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
     return (
-        select(TRIALS, DETAILS.c.curve, MEASURES.label("measures"), DETAILS.c.error)
+        select(TRIALS, DETAILS.c.curve, DETAILS.c.measures, DETAILS.c.error)
         .join(DETAILS, same, isouter=True)
         .where(TRIALS.c.cell == number, TRIALS.c.state.is_not(None))
     )

@@ -29,14 +29,13 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
-    update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from elegans.errors import StoreError
 
-FORMAT, VERSION, TEXTUAL = "elegans-store", "2", "1"
-"""The format, its version, and the version before, whose measures are texts. An SQLite column holds both."""
+FORMAT, VERSION = "elegans-store", "3"
+"""The format's name and its version: no other version is read."""
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one before it gives up."""
 
@@ -124,7 +123,7 @@ def open_engine(url: str | Path | None, read_only: bool) -> Engine:
         read_only: whether nothing may be created or changed.
 
     Raises:
-        StoreError: the database cannot be reached, is no store, or is one of a newer version.
+        StoreError: the database cannot be reached, is not a store, or is a store of another version.
     """
     address = _address(url)
     path = _file(address)
@@ -227,29 +226,26 @@ def _on_begin(connection: Connection) -> None:
 
 
 def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
-    """Make sure that the database is a store of this version; make it one where it is empty or of the one before."""
+    """Make sure that the database is a store of this version; make it one where it is empty."""
     place = str(path or engine.url)
     with engine.connect() as connection:
-        version = _version(connection, place)
-        if version == VERSION or (version and read_only):
+        if _is_store(connection, place):
             return
     if read_only:
         raise StoreError(f"a store must hold a table of outcomes: {place} is empty")
-    if path is not None and version is None:
+    if path is not None:
         _use_write_ahead_log(engine)
     with engine.connect().execution_options(writing=True) as connection, connection.begin():
-        if _version(connection, place) is None:
+        if not _is_store(connection, place):  # another process may have made it one meanwhile
             _TABLES.create_all(connection)
             connection.execute(insert(META), [{"key": "format", "value": FORMAT}, {"key": "version", "value": VERSION}])
-        else:
-            connection.execute(update(META).where(META.c.key == "version").values(value=VERSION))
 
 
-def _version(connection: Connection, place: str) -> str | None:
-    """Return a store's version, None where the database is empty; refuse one that is something else."""
+def _is_store(connection: Connection, place: str) -> bool:
+    """Return whether the database is a store, False where it is empty; refuse one that is something else."""
     tables = inspect(connection).get_table_names()
     if not tables:
-        return None
+        return False
     found: dict[str, str] = {}
     if META.name in tables and {"key", "value"} <= {
         column["name"] for column in inspect(connection).get_columns(META.name)
@@ -259,12 +255,12 @@ def _version(connection: Connection, place: str) -> str | None:
         raise StoreError(
             f"a store must be made by elegans: {place} holds other tables ({', '.join(sorted(tables)[:3])})"
         )
-    version = found.get("version")
-    if version == TEXTUAL and connection.dialect.name != "sqlite":
-        raise StoreError(f"a store of version {TEXTUAL} must be an SQLite database: {place}")
-    if version not in (TEXTUAL, VERSION):
-        raise StoreError(f"a store must be of version {VERSION}: {place} is of version {version}, of a newer elegans")
-    return version
+    if found.get("version") != VERSION:
+        raise StoreError(
+            f"a store must be of format version {VERSION}, the one that this version of elegans reads: "
+            f"{place} is of format version {found.get('version')}"
+        )
+    return True
 
 
 def _use_write_ahead_log(engine: Engine) -> None:

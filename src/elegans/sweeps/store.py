@@ -35,7 +35,7 @@ class Store:
             changed either: the store is opened for reading only.
 
     Raises:
-        StoreError: the database cannot be opened, is no store, or is one of a newer version.
+        StoreError: the database cannot be opened, is not a store, or is a store of another version.
     """
 
     def __init__(self, url: str | Path | None = None, *, create: bool = True) -> None:
@@ -210,6 +210,41 @@ class Store:
         """
         with self._reading() as connection:
             return reading.trial_table(connection, sweep, where)
+
+    def recorded(self, sweep: Sweep) -> Sweep:
+        """Return the part of a sweep that has outcomes now: a snapshot, while others may be writing.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._reading() as connection:
+            return reading.recorded_part(connection, sweep)
+
+    def measures(self, sweep: Sweep, kind: str) -> pd.DataFrame:
+        """Return what probes of one kind measured: one row per trial and measured step.
+
+        Returns:
+            ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, and one column per quantity,
+            missing where a trial lacks it. A quantity that is an array is a NumPy array in each row.
+
+        Raises:
+            StoreError: the store cannot be read, or the sweep has only measures of other probes.
+        """
+        with self._reading() as connection:
+            return reading.measures_table(connection, sweep, kind)
+
+    def curves(self, sweep: Sweep) -> pd.DataFrame:
+        """Return the training curves: one row per trial and point.
+
+        Returns:
+            ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, ``loss`` and ``error``,
+            as in ``Curve``.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._reading() as connection:
+            return reading.curves_table(connection, sweep)
 
     def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> pd.DataFrame:
         """Return a row for each cell, summed up by the database: fast where there are a million trials.
