@@ -1,10 +1,8 @@
 """What a benchmark found, and where, when and with what: one JSON file a benchmark."""
 
 import datetime
-import importlib.metadata
 import json
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-VERSIONED = ("elegans", "numpy", "jax", "jaxlib", "torch", "sqlalchemy", "pandas")
+from elegans.machine import cores as cores, machine, versions
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def write(result: Result, folder: Path, name: str, *, quick: bool, seconds: floa
         "seconds": round(seconds, 1),
         "load_before": round(load, 2),
         "machine": machine(),
-        "versions": versions(),
+        "versions": versions("torch"),
         "settings": result.settings,
         "summary": result.summary,
         "targets": [{**asdict(target), "met": target.met} for target in result.targets],
@@ -98,50 +96,7 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def machine() -> dict[str, Any]:
-    """Return the class of this machine: processor, cores in use, instruction set, memory."""
-    import psutil
-
-    from elegans import _native
-
-    return {
-        "processor": _processor(),
-        "architecture": platform.machine(),
-        "cores": cores(),
-        "instruction_set": _native.instruction_set(),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        "system": platform.system(),
-    }
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def restrict(count: int) -> None:
     """Keep this process and its children on so many cores, where the system can do that."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
-
-
-def _processor() -> str:
-    """Return the processor's name; clouds hide the model in it, so family and model are added."""
-    information = Path("/proc/cpuinfo")
-    if not information.exists():
-        return platform.processor() or platform.machine()
-    pairs = (line.partition(":") for line in information.read_text().split("\n\n")[0].splitlines())
-    facts = {name.strip(): value.strip() for name, _, value in pairs}
-    name = facts.get("model name", platform.machine())
-    return f"{name} (family {facts['cpu family']}, model {facts['model']})" if "cpu family" in facts else name
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that the figures depend on."""
-    found = {"python": platform.python_version()}
-    for name in VERSIONED:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

@@ -50,7 +50,7 @@ def test_the_record_says_how_it_was_made(smoke):
     record = json.loads(result.files["record"].read_text())
     assert (record["experiment"], record["scale"], record["command"]) == ("success-frontier", "smoke", "elegans run …")
     assert {"python", "numpy", "jax", "elegans"} <= set(record["versions"])
-    assert set(record["machine"]) == {"processor", "cores", "instruction_set", "system"}
+    assert set(record["machine"]) == {"processor", "cores", "instruction_set", "memory_gib", "system"}
     assert record["trials"] == len(result.trials) == sum(record["states"].values()) == sum(record["engines"].values())
     assert (record["failed"], record["interrupted"]) == (result.failed, result.interrupted) == (0, 0)
     assert 0 < record["evaluation_share"] < 1

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from elegans.cli.doctor import cores, instruction_sets
+from elegans.machine import cores, instruction_sets
 from elegans.models import MLP
 from elegans.stopping import StoppingRule
 from elegans.tasks import Sample, SparseParity

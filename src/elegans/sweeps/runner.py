@@ -1,6 +1,5 @@
 """Running a sweep: only what is missing, beside others, and so that it can be cut short at any moment."""
 
-import os
 import signal
 import threading
 import time
@@ -14,6 +13,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from elegans.errors import StoreError, SweepError, TrialError
+from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.crew import Crew
@@ -98,20 +98,12 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     opened = store if isinstance(store, Store) else Store(sweep.store if store is None else store)
     try:
         begun, found = opened.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
-        crew = Crew(workers or usable_cores(), probes)
+        crew = Crew(workers or cores(), probes)
         _Conductor(sweep, opened, begun, found, engines, crew, watch).conduct()
         return opened.table(sweep) if table == "trials" else opened.cells_table(sweep)
     finally:
         if opened is not store:
             opened.close()
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:
@@ -154,7 +146,7 @@ class _Conductor:
     def conduct(self) -> None:
         """Go on until nothing is missing or a signal comes; leave the store in order in every case."""
         stop = self.crew.stop
-        threads = max(1, usable_cores() // self.crew.workers)  # of BLAS: more than there are cores wait for each other
+        threads = max(1, cores() // self.crew.workers)  # of BLAS: more than there are cores wait for each other
         try:
             with _stopped_by_signals(stop), threadpool_limits(threads, user_api="blas"):
                 self._work()

@@ -1,6 +1,5 @@
 """One epoch of minibatch descent of one network, and members shared out among threads."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
 
 from elegans import random
+from elegans.machine import cores
 
 try:
     from elegans import _native
@@ -348,8 +348,7 @@ def share_out(work: Callable[[Item], Found], items: Sequence[Item], stop: Stop |
 def _threads() -> int:
     """Return how many threads matrix products may use now: what was set in the environment or by a limit counts."""
     pools = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(max(1, min([cores, *pools])))
+    return int(max(1, min([cores(), *pools])))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,85 @@
+"""What this machine is and what is installed on it: read once here, for records, for the command line, for caches."""
+
+import os
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    "elegans",
+    "numpy",
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "pandas",
+    "matplotlib",
+    "pydantic",
+    "sqlalchemy",
+    "statsmodels",
+)
+"""The distributions that results depend on."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of Python, of ``PACKAGES`` and of more distributions, as far as they are installed."""
+    found = {"python": platform.python_version()}
+    for package in (*PACKAGES, *more):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def instruction_sets() -> tuple[str | None, list[str]]:
+    """Return the instruction set that the native engines use, and all that they could use here."""
+    try:
+        from elegans import _native
+    except ImportError:
+        return None, []
+    return str(_native.instruction_set()), list(_native.instruction_sets())
+
+
+def machine() -> dict[str, Any]:
+    """Return the class of this machine: processor, usable cores, instruction set, memory in GiB, system."""
+    import psutil
+
+    return {
+        "processor": processor(),
+        "cores": cores(),
+        "instruction_set": instruction_sets()[0],
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def processor() -> str:
+    """Return the processor's name; a cloud may hide the model in it, so family and model are added."""
+    facts = _cpuinfo()
+    name = facts.get("model name") or platform.processor() or platform.machine()
+    return f"{name} (family {facts['cpu family']}, model {facts['model']})" if "cpu family" in facts else name
+
+
+def features() -> str:
+    """Return what decides which machine code runs here: architecture, processor and its instruction flags."""
+    flags = _cpuinfo().get("flags") or _cpuinfo().get("Features", "")
+    return " ".join([platform.system(), platform.machine(), processor(), *sorted(flags.split())])
+
+
+@cache
+def _cpuinfo() -> dict[str, str]:
+    """Return the facts about the first core that Linux tells; elsewhere none."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
