@@ -11,9 +11,8 @@ from matplotlib.patheffects import Normal, Stroke
 from elegans.analysis import Contour, cells
 from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
-from elegans.plots.figures import figure_of
 from elegans.plots.frontier import Grid, checked, layout, matches, success_frontier
-from elegans.plots.style import COLOURS, GREY, SMALL
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_of
 
 AXES = ("regime.size", "model.width")
 LINE = COLOURS[1]

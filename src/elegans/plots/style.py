@@ -1,9 +1,11 @@
 """How all figures look: sizes of type, colours that every reader can tell apart, how numbers are written."""
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's palette, in an order whose neighbours differ in lightness too."""
@@ -12,6 +14,27 @@ SMALL, MEDIUM, LARGE = 6.5, 7.5, 8.5
 """Sizes of type in points, for figures printed at 7 inches."""
 
 RATES = matplotlib.colormaps["viridis"]
+
+
+def panels(
+    rows: int, columns: int, *, height: float = 2.1, width: float = 7.0, **subplots: Any
+) -> tuple[Figure, np.ndarray]:
+    """Return a new figure and its axes, an array of shape (rows, columns); sizes in inches.
+
+    Args:
+        rows: of panels.
+        columns: of panels.
+        height: of each row.
+        width: of the whole figure.
+        subplots: more for ``Figure.subplots``, such as ``sharex=True``.
+    """
+    figure = Figure(figsize=(width, height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
+
+
+def figure_of(axes: Any) -> Figure:
+    """Return the whole figure of some axes: of one, or of an array of them."""
+    return cast(Figure, np.atleast_1d(np.asarray(axes, object)).ravel()[0].get_figure(root=True))
 
 
 def short(number: float) -> str:

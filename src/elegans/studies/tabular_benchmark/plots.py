@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
-from elegans.plots.figures import figure_of
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet, shades, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, figure_of, quiet, shades, short
 
 NEEDED = ("table", "rows", "learner", "optimiser", "width", "depth", "init", "weight_decay", "test_error")
 NEEDED_ERRORS = ("table", "reduced", "part", "learner", "error", "low", "high", "honest_error", "published")
