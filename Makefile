@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-all test-native check format bench docs clean
+.PHONY: help venv demo test test-slow test-native check format bench docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,14 +36,15 @@ $(VENV)/.installed: pyproject.toml $(NATIVE) | $(BIN)/python
 demo: venv ## the success frontier at laptop scale: figure, table and record under results/
 	$(BIN)/elegans run success-frontier --scale laptop
 
-# One process a core, up to four (each takes a few GiB); the tests of a file stay in one of them, so that what they compile is compiled once.
-PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+# One process per core, up to four (each takes a few GiB). Each starts with its own part of the files, since tests of one
+# file share what they compile and train; a process that runs out takes over tests that another has not reached yet.
+PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 test: check ## the checks and all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
-test-all: check test-native ## the checks and all tests
-	$(PYTEST)
+test-slow: venv ## the slow tests: phenomena that need long trainings
+	$(PYTEST) -m slow
 
 # Leaks are not looked for: Python itself does not give everything back. The sanitizer's library has to
 # come first in the process, and libstdc++ with it, so that it sees exceptions.

@@ -1,7 +1,21 @@
 """What every test shares."""
 
+import signal
+
+import pytest
 from hypothesis import settings
 
 # The same examples on every machine and in every run, and no deadline: a busy machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.fixture
+def interruptible():
+    """Handle SIGINT as in the foreground of a terminal, here and in commands started from here.
+
+    A shell starts what it runs in the background with SIGINT ignored, and children inherit that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 import tomllib
+from importlib import import_module
 
 import pandas as pd
 import pytest
 
-from elegans.cli import app, bench, main
+from elegans.cli import app, main
 from elegans.sweeps.sweep import EXAMPLE
 
+BENCH = import_module("elegans.cli.bench")  # in elegans.cli the command has the same name
 COMMANDS = ["list", "run", "train", "sweep", "status", "export", "doctor", "bench", "theory"]
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
 
@@ -197,8 +199,7 @@ def test_results_that_cannot_be_written_are_refused(elegans, tmp_path):
 def test_list_tells_source_and_scales(elegans):
     code, out, _ = elegans("list")
     assert code == 0
-    assert out.startswith("success-frontier\n")
-    for word in ("Pareto", "figure", "smoke", "laptop", "paper"):
+    for word in ("success-frontier\n", "Pareto", "figure", "smoke", "laptop", "paper"):
         assert word in out
 
 
@@ -333,8 +334,8 @@ def test_doctor_tells_versions_machine_and_engines(elegans):
 
 
 def test_bench_prints_one_json_object(elegans, monkeypatch):
-    monkeypatch.setattr(bench, "WIDTHS", (10, 100))
-    monkeypatch.setattr(bench, "SECONDS", 0.05)
+    monkeypatch.setattr(BENCH, "WIDTHS", (10, 100))
+    monkeypatch.setattr(BENCH, "SECONDS", 0.05)
     code, out, _ = elegans("bench", "--json")
     assert code == 0
     assert out.count("\n") == 1
@@ -344,8 +345,8 @@ def test_bench_prints_one_json_object(elegans, monkeypatch):
 
 
 def test_bench_prints_a_row_a_measurement_and_the_peak(elegans, monkeypatch):
-    monkeypatch.setattr(bench, "WIDTHS", (10,))
-    monkeypatch.setattr(bench, "SECONDS", 0.05)
+    monkeypatch.setattr(BENCH, "WIDTHS", (10,))
+    monkeypatch.setattr(BENCH, "SECONDS", 0.05)
     code, out, _ = elegans("bench")
     assert code == 0
     assert "GFLOP/s" in out.splitlines()[1]
@@ -365,7 +366,7 @@ LONG = EXAMPLE.replace("seeds = 5", "seeds = 100000").replace("width = 100", "wi
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_ctrl_c_ends_soon_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_ends_soon_and_says_how_to_go_on(tmp_path, interruptible):
     (tmp_path / "long.toml").write_text(LONG)
     command = [sys.executable, "-m", "elegans", "sweep", "long.toml", "--workers", "1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

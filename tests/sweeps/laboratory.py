@@ -1,6 +1,7 @@
 """What the tests of sweeps share: a toy engine whose outcomes are known, and processes that run sweeps."""
 
 import multiprocessing
+import signal
 import time
 from typing import ClassVar
 
@@ -88,7 +89,11 @@ def process(target, *arguments):
 
 
 def run_toy(path, seeds, seconds, begun, report=None, together=None):
-    """Run a toy sweep in a process of its own; sets ``begun`` at the first progress, and reports how it ended."""
+    """Run a toy sweep in a process of its own; sets ``begun`` at the first progress, and reports how it ended.
+
+    The process can be interrupted even where the tests run in the background of a shell, which ignores SIGINT.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if together is not None:
         together.wait()
     ENGINES["toy"] = ToyEngine(seconds)

@@ -119,7 +119,7 @@ def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_
     )
     el_sweep = 'import = ["mine.py"]\nseeds = 6\n[trial.model]\nkind = "moody"\nwidth = 5\n'
     rest = "[trial]\ntask = {kind = 'sparse-parity', n = 5, k = 1}\nregime = 'online'\n"
-    rest += "training = {kind = 'sgd', steps = 3, success = {examples = 10}}\n"
+    rest += "training = {kind = 'sgd', steps = 3, stopping = {examples = 10}}\n"
     (tmp_path / "mine.toml").write_text(el_sweep.replace("[trial.model]", rest + "[trial.model]"))
     sweep = el.Sweep.from_toml(tmp_path / "mine.toml")
     with Store() as store:
@@ -351,7 +351,7 @@ class StuckEngine(ToyEngine):
         return state
 
 
-def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monkeypatch, tmp_path):
+def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monkeypatch, tmp_path, interruptible):
     engine = StuckEngine()
     monkeypatch.setitem(ENGINES, "toy", engine)
     timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
