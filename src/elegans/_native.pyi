@@ -252,7 +252,7 @@ class PairNetwork:
         output: NDArray[np.float32],
         table: NDArray[np.int32],
         *,
-        activation: Literal["relu", "power"] = "power",
+        activation: str = "power",
         degree: int = 2,
         population: bool,
         batch_size: int,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.training.engines import ENGINES
+from elegans.training.engines import ENGINES, Plan
 
 TASK = el.BiasedParity(n=8, k=3)
 KEY = el.random.stream(5, "init")
@@ -72,7 +72,7 @@ def test_only_the_readout_learns(model):
     training = el.AdaDelta(steps=20, loss="logistic")
     trial, engine = el.Trial(task=TASK, regime=el.Online(), model=model, training=training), ENGINES["jax"]
     before = model.initialise(trial.key("init"), TASK)
-    after = engine.parameters(engine.advance(engine.init([trial]), 20))[0]
+    after = engine.parameters(engine.advance(engine.init([trial]), Plan.of(20))[0])[0]
     learns = {"hidden", "output"} if model.kind == "gated-linear" else {"output"}
     for layer, arrays in before.items():
         for name, array in arrays.items():

@@ -9,7 +9,7 @@ import numpy as np
 
 import elegans as el
 from elegans.stopping import StoppingRule
-from elegans.training.engines import ENGINES, Engine, Progress
+from elegans.training.engines import ENGINES, Chunk, Engine, Interval
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["elegans.sweeps"])
@@ -26,7 +26,7 @@ TIMES = ["seconds", "evaluation_seconds"]
 class ToyEngine(Engine):
     """Takes any trial and trains nothing: how a trial ends follows from its seed, and each step takes a while."""
 
-    name: ClassVar[str] = "toy"
+    name = "toy"
     side_by_side: ClassVar[int] = 1
 
     def __init__(self, seconds=0.0, side_by_side=1, broken=()):
@@ -49,14 +49,11 @@ class ToyEngine(Engine):
                 raise RuntimeError(f"seed {trial.seed} is broken")
         return list(trials)
 
-    def advance(self, state, steps):
+    def advance(self, state, plan):
+        steps, ones = min(plan.steps(), plan.pace), np.ones(len(state))
         time.sleep(self.seconds * steps)
-        return state
-
-    def progress(self, state):
-        ones = np.ones(len(state))
         diverged = [0 if trial.seed % 7 == 5 else -1 for trial in state]
-        return Progress(ones, ones / 2, np.array(diverged))
+        return state, Chunk([Interval(steps, ones, ones / 2)], np.array(diverged))
 
     def wrong(self, state, stream, index):
         level = np.array([trial.seed % 3 for trial in state])

@@ -345,10 +345,10 @@ class StuckEngine(ToyEngine):
         super().__init__()
         self.let_go, self.came_back = threading.Event(), threading.Event()
 
-    def advance(self, state, steps):
+    def advance(self, state, plan):
         self.let_go.wait(60)
         self.came_back.set()
-        return state
+        return super().advance(state, plan)
 
 
 def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monkeypatch, tmp_path, interruptible):

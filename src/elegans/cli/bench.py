@@ -12,7 +12,7 @@ from elegans.models import MLP
 from elegans.stopping import StoppingRule
 from elegans.tasks import Sample, SparseParity
 from elegans.training import SGD, Trial
-from elegans.training.engines import ENGINES, Engine
+from elegans.training.engines import ENGINES, Engine, Plan
 
 WIDTHS = (10, 100, 1000, 10_000)
 INPUTS, SUPPORT, SAMPLE, BATCH = 50, 3, 1000, 32
@@ -73,11 +73,11 @@ def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) ->
         trials: trials that it can train side by side.
         seconds: how long to measure, after a first call that is not counted.
     """
-    state = engine.advance(engine.init(trials), 16)
+    state, _ = engine.advance(engine.init(trials), Plan.of(16))
     stride, taken, spent = 1, 0, 0.0
     while spent < seconds:
         begun = time.perf_counter()
-        state = engine.advance(state, stride)
+        state, _ = engine.advance(state, Plan.of(stride))
         last = time.perf_counter() - begun
         taken, spent = taken + stride, spent + last
         if last < seconds / 16:

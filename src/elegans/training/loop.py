@@ -11,15 +11,15 @@ from jaxtyping import Bool, Float
 from elegans.errors import TrialError
 from elegans.probes import Probe, Snapshot
 from elegans.tasks import Sample
-from elegans.training.engines.base import Engine, Lap, Plan, Stretch
+from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
 from elegans.training.evaluation import HeldOut, error_rate
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
 PACE = 0.2
-"""Seconds after which the loop looks up from an ``advance``: the longest wait for an interruption."""
+"""How many seconds a chunk may last: the longest wait for an interruption."""
 FIRST_STEPS = 8
-"""Steps taken before the first look at the clock."""
+"""How many steps the first chunk has."""
 
 Watch = Callable[[Outcome], None]
 
@@ -78,75 +78,59 @@ class _Loop:
         self.held_out = HeldOut(len(trials), self.stopping)
         self.step = 0
         self.pace = FIRST_STEPS
-        self.laps: list[Lap] = []
-        # an engine that goes past checks by itself would leave a watcher without them
-        self.looks = watch is None and engine.looks(self.state)
-        kinds = [probe.kind for probe in probes if self.looks and engine.measures(trials[0], probe)]
-        self.measured = [probe for probe in probes if kinds.count(probe.kind) == 1]
-        self.diverged_at: Sequence[int] | np.ndarray = []
-        self.mistakes: int | None = None
+        self.periods = [self.stopping.every, *(probe.every for probe in probes)]
+        self.intervals: list[Interval] = []
+        self.chunk = Chunk([], [])
         self.memories: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Iterator[Outcome]:
         """Advance from event to event (a check, a measurement, the end) until no trial is left."""
         self._measure()
         while any(self.running):
-            if not self._advance_to(self._next_event()):
+            self._advance()
+            if self.stopped():
                 yield from self._end_all()
                 return
+            if self.step < self.steps and all(self.step % every for every in self.periods):
+                continue
             yield from self._end_diverged()
             if not any(self.running):
                 return
-            if any(probe.every and self.step % probe.every == 0 for probe in self.probes):
-                self._measure()
+            self._measure()
             if self.step % self.stopping.every == 0 or self.step == self.steps:
                 yield from self._check()
             self._drop_ended()
 
-    def _next_event(self, *, own: bool = True) -> int:
-        """Return the step of the next event, by default of those that the engine does not see to by itself."""
-        periods = [probe.every for probe in self.probes if not own or probe not in self.measured]
-        if not (own and self.looks):
-            periods.append(self.stopping.every)
-        return min([self.steps, *((self.step // every + 1) * every for every in periods)])
+    def _advance(self) -> None:
+        """Advance by a chunk that leaves room for an interruption."""
+        begun, first = time.perf_counter(), self.step
+        watched = self.watch is not None
+        plan = Plan(first, self.steps, self.pace, PACE, self.stopping, self.probes, self._undecided(), watched)
+        self.state, self.chunk = self.engine.advance(self.state, plan)
+        self._take(self.chunk)
+        spent = time.perf_counter() - begun
+        if spent < PACE / 2:
+            self.pace = min(self.pace * 2, 2**30)
+        elif spent > PACE:
+            self.pace = max(1, int((self.step - first) * PACE / spent))
+        if len(self.running) == 1 and self.chunk.diverged_at[0] >= 0:  # no step moves it any more
+            self.step = next_event(int(self.chunk.diverged_at[0]), self.steps, self.periods)
 
-    def _advance_to(self, target: int) -> bool:
-        """Advance in stretches that leave room for an interruption; return whether there was none."""
-        while self.step < target:
-            begun, first = time.perf_counter(), self.step
-            plan = Plan(target - first, self.pace, PACE, self.stopping, self._undecided(), self.measured)
-            self.state, stretch = self.engine.stretch(self.state, plan)
-            self._take(stretch)
-            spent = time.perf_counter() - begun
-            if spent < PACE / 2:
-                self.pace = min(self.pace * 2, 2**30)
-            elif spent > PACE:
-                self.pace = max(1, int((self.step - first) * PACE / spent))
-            if self.stopped():
-                return False
-            if len(self.running) == 1 and self.diverged_at[0] >= 0:  # no step moves it any more
-                self.step = self._next_event(own=False) if self.looks else target
-                break
-            if self.mistakes is not None:
-                break
-        return True
-
-    def _take(self, stretch: Stretch) -> None:
-        """Take in what came of a stretch: the curve and the measures, and that checks on the way were failed."""
-        self.diverged_at, self.mistakes = stretch.diverged_at, stretch.mistakes
+    def _take(self, chunk: Chunk) -> None:
+        """Record a chunk's curve and measures, and that checks on the way failed."""
         checks = 0
-        for lap in stretch.laps:
-            self.step += lap.steps
-            self.laps.append(lap)
-            if self.looks and self.step % self.stopping.every == 0:
+        for interval in chunk.intervals:
+            self.step += interval.steps
+            self.intervals.append(interval)
+            if chunk.checked and self.step % self.stopping.every == 0:
                 self._record_curve()
                 checks += 1
-        if checks > (self.mistakes is not None):
+        if checks > (chunk.mistakes is not None):
             self.held_out.take(None)
-        if stretch.evaluation_seconds:
-            self._charge_evaluation(stretch.evaluation_seconds)
+        if chunk.evaluation_seconds:
+            self._charge_evaluation(chunk.evaluation_seconds)
         for _, outcome in self._current():
-            for kind, columns in stretch.measures.items():
+            for kind, columns in chunk.measures.items():
                 for name, values in columns.items():
                     outcome.measures[kind][name].extend(values)
 
@@ -163,8 +147,8 @@ class _Loop:
 
     def _end_diverged(self) -> Iterator[Outcome]:
         for position, _ in list(self._current()):
-            if self.diverged_at[position] >= 0:
-                yield self._end(position, "diverged", steps=int(self.diverged_at[position]))
+            if self.chunk.diverged_at[position] >= 0:
+                yield self._end(position, "diverged", steps=int(self.chunk.diverged_at[position]))
 
     def _end_all(self) -> Iterator[Outcome]:
         for position, _ in list(self._current()):
@@ -197,10 +181,10 @@ class _Loop:
         return any(not outcome.solved for _, outcome in self._current())
 
     def _decide(self, at_end: bool) -> Bool[np.ndarray, " trials"]:
-        """Return which trials are solved now, by what the engine has counted or by counting."""
+        """Return which trials are solved now, by the engine's check or by counting."""
         undecided = self._undecided()
-        if undecided and self.looks and self.step % self.stopping.every == 0:
-            return self.held_out.take(self.mistakes)
+        if undecided and self.chunk.checked and self.step % self.stopping.every == 0:
+            return self.held_out.take(self.chunk.mistakes)
         if undecided or at_end:  # the final error begins with what this counts
             return self.held_out.decide(self._wrong_on("test"))
         return np.zeros(len(self.running), bool)
@@ -244,15 +228,15 @@ class _Loop:
         return outcome
 
     def _record_curve(self) -> None:
-        laps, self.laps = self.laps, []
-        if not laps:
+        intervals, self.intervals = self.intervals, []
+        if not intervals:
             return
-        lap = laps[0] if len(laps) == 1 else _united(laps)
+        whole = intervals[0] if len(intervals) == 1 else _united(intervals)
         for position, outcome in self._current():
-            outcome.curve.add(self.step, float(lap.loss[position]), float(lap.error[position]))
+            outcome.curve.add(self.step, float(whole.loss[position]), float(whole.error[position]))
 
     def _measure(self, only: int | None = None) -> None:
-        """Let every probe that is due look at every network, or at one that ends."""
+        """Take the measurements that are due of every network, or all of one that ends."""
         due = [probe for probe in self.probes if only is not None or self.step % probe.every == 0]
         if not due:
             return
@@ -308,20 +292,21 @@ class _Loop:
         if left and 2 * len(left) <= len(self.running):
             self.state = self.engine.select(self.state, left)
             self.held_out.select(left)
-            self.laps = [_some(lap, left) for lap in self.laps]
+            self.intervals = [_some(interval, left) for interval in self.intervals]
             self.running = [self.running[position] for position in left]
 
 
-def _united(laps: Sequence[Lap]) -> Lap:
-    """Return several laps as one: the means over all of their steps."""
-    strides = np.array([lap.steps for lap in laps], float)
-    steps = strides.sum()
-    loss = strides @ np.array([lap.loss for lap in laps]) / steps
-    return Lap(int(steps), loss, strides @ np.array([lap.error for lap in laps]) / steps)
+def _united(intervals: Sequence[Interval]) -> Interval:
+    """Return consecutive intervals as one: the means over all of their steps."""
+    lengths = np.array([interval.steps for interval in intervals], float)
+    steps = lengths.sum()
+    loss = lengths @ np.array([interval.loss for interval in intervals]) / steps
+    return Interval(int(steps), loss, lengths @ np.array([interval.error for interval in intervals]) / steps)
 
 
-def _some(lap: Lap, positions: list[int]) -> Lap:
-    return Lap(lap.steps, [lap.loss[place] for place in positions], [lap.error[place] for place in positions])
+def _some(interval: Interval, positions: list[int]) -> Interval:
+    steps, loss, error = interval
+    return Interval(steps, [loss[place] for place in positions], [error[place] for place in positions])
 
 
 def _set(outcome: Outcome, **values: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.studies.learning_parities.training import theorem_schedule
-from elegans.training.engines import ENGINES
+from elegans.training.engines import ENGINES, Plan
 
 TASK = el.BiasedParity(n=11, k=3, support=(1, 4, 6))
 KEY = el.random.stream(0, "init")
@@ -115,7 +115,7 @@ def test_a_training_by_theorem_3_drifts_no_further_than_lemma_15_allows(decay):
     state = engine.init([trial])
     first = engine.parameters(state)[0]
     for step in range(20, 201, 20):
-        state = engine.advance(state, 20)
+        state, _ = engine.advance(state, Plan.of(20))
         now = engine.parameters(state)[0]
         bound = theory.biased_drift(101, 3, training.learning_rate, step, decay)
         assert np.abs(now["output"]["weight"]).max() <= bound.output

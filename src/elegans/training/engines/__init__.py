@@ -3,48 +3,21 @@
 ``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``pairs`` (native) two-layer networks
 without biases on modular addition and finite groups, ``attention`` (native) attention-only transformers on sequences of
 tokens, ``bits`` (native) transformers on bits that are read at a class token, ``jax`` every training by minibatches,
-``layerwise`` the algorithms that train one layer after the other, ``learner`` what is no network.
+``layerwise`` the algorithms that train one layer after the other, ``learner`` what is not a network.
 """
 
 from elegans.component import suggest
 from elegans.errors import EngineError
-from elegans.training.engines.attention import AttentionEngine
-from elegans.training.engines.base import Engine, Progress
-from elegans.training.engines.bits import BitsEngine
-from elegans.training.engines.fused import FusedEngine
+from elegans.training.engines import attention, bits, fused, layerwise, learner, pairs
+from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.engines.jax import JaxEngine
-from elegans.training.engines.layerwise import LayerwiseEngine
-from elegans.training.engines.learner import LearnerEngine
-from elegans.training.engines.pairs import PairsEngine
 from elegans.training.trial import Trial
 
-ENGINES: dict[str, Engine] = {
-    engine.name: engine
-    for engine in (
-        FusedEngine(),
-        PairsEngine(),
-        AttentionEngine(),
-        BitsEngine(),
-        LayerwiseEngine(),
-        LearnerEngine(),
-        JaxEngine(),
-    )
-}
+_ONE_BY_ONE = (fused, pairs, attention, bits, layerwise, learner)
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (*(each.ENGINE for each in _ONE_BY_ONE), JaxEngine())}
 """Every engine by name, the one that ``auto`` prefers first."""
 
-__all__ = [
-    "ENGINES",
-    "AttentionEngine",
-    "BitsEngine",
-    "Engine",
-    "FusedEngine",
-    "JaxEngine",
-    "LayerwiseEngine",
-    "LearnerEngine",
-    "PairsEngine",
-    "Progress",
-    "choose",
-]
+__all__ = ["ENGINES", "Chunk", "Engine", "Interval", "Plan", "choose"]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:

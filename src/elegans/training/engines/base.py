@@ -1,7 +1,8 @@
 """The contract between the loop and whatever advances networks."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,48 +15,57 @@ from elegans.training.trial import Trial
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What an engine saw during its last ``advance``, one entry a trial.
-
-    Args:
-        loss: the mean minibatch loss over the steps taken.
-        error: the mean share of minibatch examples that were wrong before each step.
-        diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1.
-    """
-
-    loss: Float[np.ndarray, " trials"]
-    error: Float[np.ndarray, " trials"]
-    diverged_at: Int[np.ndarray, " trials"]
-
-
-@dataclass(frozen=True)
 class Plan:
-    """How an engine may go on before the loop looks up.
+    """What an engine is asked to do before it returns to the loop.
 
     Args:
-        steps: how many steps at the most.
-        pace: how many of them are believed to take no longer than ``seconds``.
-        seconds: how long a stretch may last.
-        stopping: when the checks on the way are due and what they ask for.
-        looking: whether a check may still be a success; else there is nothing to look for.
-        measured: the probes that the engine measures by itself.
+        step: how many steps have been taken.
+        last: how many there are in all.
+        pace: how many of them are expected to take no longer than ``seconds``.
+        seconds: how long a chunk may last.
+        stopping: when checks are due and what they ask for.
+        probes: the probes of the trials.
+        undecided: whether a check may still decide something.
+        watched: whether the loop has to see every check itself.
     """
 
-    steps: int
+    step: int
+    last: int
     pace: int
     seconds: float
     stopping: StoppingRule
-    looking: bool
-    measured: Sequence[Probe] = ()
+    probes: Sequence[Probe] = ()
+    undecided: bool = True
+    watched: bool = False
+
+    @classmethod
+    def of(cls, steps: int) -> "Plan":
+        """Return the plan of exactly so many steps without checks."""
+        return cls(0, steps, steps, math.inf, StoppingRule(every=steps), watched=True)
+
+    def steps(self, *, checks: bool = True, measured: Sequence[Probe] = ()) -> int:
+        """Return how many steps remain until the loop has to act.
+
+        Args:
+            checks: whether the loop evaluates the checks, instead of the engine.
+            measured: the probes that the engine measures itself.
+        """
+        periods = [probe.every for probe in self.probes if probe not in measured]
+        return next_event(self.step, self.last, [*periods, *[self.stopping.every] * checks]) - self.step
 
 
-class Lap(NamedTuple):
-    """Some steps of a stretch.
+def next_event(step: int, last: int, periods: Iterable[int]) -> int:
+    """Return the first step after ``step`` at which something is due, ``last`` at the latest."""
+    return min([last, *((step // every + 1) * every for every in periods)])
+
+
+class Interval(NamedTuple):
+    """Some consecutive steps.
 
     Args:
         steps: how many.
-        loss: the mean minibatch loss over them, one entry a trial.
-        error: the mean share of minibatch examples that were wrong before each of them, one entry a trial.
+        loss: the mean minibatch loss over them, one entry per trial.
+        error: the mean share of minibatch examples that were wrong before each of them, one entry per trial.
     """
 
     steps: int
@@ -64,37 +74,36 @@ class Lap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """What came of a stretch of steps.
+class Chunk:
+    """The results of some steps.
 
     Args:
-        laps: the steps taken; where the engine looks at checks by itself, a lap ends at each of them.
-        diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1; one entry a trial.
-        mistakes: the number of mistakes on the held-out examples, exact, at the check that ended the stretch because
-            they are few enough; None where every check on the way had too many.
-        evaluation_seconds: how long the engine looked at checks.
-        measures: of each probe that the engine measures by itself, by kind: ``step`` and one list for each name.
+        intervals: the steps taken; where the engine evaluates checks itself, an interval ends at each of them.
+        diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1; one entry per trial.
+        checked: whether the engine evaluated the checks on the way and at the end.
+        mistakes: the exact number of mistakes on the held-out examples at the check that ended the chunk because they
+            are few enough; None where every check on the way had too many.
+        evaluation_seconds: how long the engine evaluated checks.
+        measures: the measurements of each probe that the engine took itself, by kind: ``step`` and one list per name.
     """
 
-    laps: Sequence[Lap]
+    intervals: Sequence[Interval]
     diverged_at: Sequence[int] | Int[np.ndarray, " trials"]
+    checked: bool = False
     mistakes: int | None = None
     evaluation_seconds: float = 0.0
     measures: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
 
 
 class Engine(ABC):
-    """Advances the networks of trials that share a signature; knows nothing of stopping or measuring.
-
-    What it may take off the loop's hands is to look at checks on the way, as long as none can be a success, and to
-    take some probes' measurements; what follows from them stays with the loop.
+    """Advances the networks of trials that share a signature; knows nothing of stopping.
 
     States are the engine's own. A state may be changed in place: use only the one returned last.
     """
 
-    name: ClassVar[str]
+    name: str
     side_by_side: ClassVar[int]
-    """How many trials it trains at once at the most."""
+    """How many trials it trains at once at most."""
 
     @abstractmethod
     def unavailable(self) -> str | None:
@@ -110,35 +119,15 @@ class Engine(ABC):
 
     @abstractmethod
     def init(self, trials: Sequence[Trial]) -> Any:
-        """Return the state of these trials' networks before their first step."""
+        """Return the state of the networks of at most ``side_by_side`` trials before their first step."""
 
     @abstractmethod
-    def advance(self, state: Any, steps: int) -> Any:
-        """Return the state after so many further steps of every network that has not diverged."""
+    def advance(self, state: Any, plan: Plan) -> tuple[Any, Chunk]:
+        """Return the state after some steps of every network that has not diverged, and their results.
 
-    @abstractmethod
-    def progress(self, state: Any) -> Progress:
-        """Return what the last ``advance`` saw."""
-
-    def looks(self, state: Any) -> bool:
-        """Return whether ``stretch`` goes past checks that are certainly no success, instead of ending at them."""
-        return False
-
-    def measures(self, trial: Trial, probe: Probe) -> bool:
-        """Return whether ``stretch`` takes a probe's measurements on the way, where it looks at checks by itself."""
-        return False
-
-    def stretch(self, state: Any, plan: Plan) -> tuple[Any, Stretch]:
-        """Return the state after a part of the planned steps, and what came of them.
-
-        This one takes as many steps as are believed to fit into the time, in one lap, and looks at nothing. An engine
-        that ``looks`` takes one network further: until the steps are done or the time is over, the network diverges,
-        or a check counts no more mistakes than are allowed.
+        An engine takes ``min(plan.steps(), plan.pace)`` steps. One that evaluates checks or takes measurements itself
+        may pass them, for as long as a check counts more mistakes than are allowed and nobody watches.
         """
-        steps = min(plan.steps, plan.pace)
-        state = self.advance(state, steps)
-        seen = self.progress(state)
-        return state, Stretch([Lap(steps, seen.loss, seen.error)], seen.diverged_at)
 
     @abstractmethod
     def wrong(
@@ -154,7 +143,7 @@ class Engine(ABC):
 
     @abstractmethod
     def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count ..."]:
-        """Return each network's outputs on the same inputs; of several outputs, with an axis more."""
+        """Return each network's outputs on the same inputs; of several outputs, with another axis."""
 
     @abstractmethod
     def parameters(self, state: Any) -> list[Any]:

@@ -1,5 +1,6 @@
-"""The examples of a task as its own program draws them, for engines whose native code does not know the task."""
+"""Native networks that know nothing of tasks: a compiled program of the task's own draws their examples."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -8,7 +9,10 @@ import numpy as np
 from jaxtyping import Shaped, UInt32
 
 from elegans import random
-from elegans.tasks import Population, Task
+from elegans.models.inits import Layers
+from elegans.tasks import Population, Sample, Task
+from elegans.training.engines.single import NativeNetwork
+from elegans.training.optimisers import Adam
 from elegans.training.trial import Trial
 
 DRAWN = 1024
@@ -62,3 +66,103 @@ def _program(task: Task, members: bool) -> Callable[..., tuple[Any, Any]]:
     if members:
         return jax.jit(lambda hidden, high, low, index: task.member(hidden, index))
     return jax.jit(lambda hidden, high, low, index: task.examples(hidden, random.Key(high, low), index))
+
+
+class DrawnNetwork(NativeNetwork):
+    """A native transformer: it is handed its examples, and its parameters are one row."""
+
+    def __init__(self, trial: Trial, native: Callable[..., Any], **options: Any) -> None:
+        training: Any = trial.training
+        self.drawn, self.regime, self.training = Drawn(trial), trial.regime, training
+        self.initial: Layers = trial.model.initialise(trial.key("init"), trial.task)
+        arrays = {f"{layer}.{name}": array for layer, own in self.initial.items() for name, array in own.items()}
+        sizes = [array.size for array in arrays.values()]
+        numbers = self.arrange(_nested(np.arange(sum(sizes)), self.initial))
+        # where each entry of the native row is among the model's parameters
+        places = np.concatenate([np.ravel(array) for array in numbers])
+        self.order = np.argsort(places)
+        flat = np.concatenate([np.ravel(array) for array in arrays.values()])
+        rates = np.repeat(np.array([training.rates(name) for name in arrays], np.float32), sizes, axis=0)
+        adam = isinstance(training, Adam)
+        self.native = native(
+            *(np.ascontiguousarray(row[places], np.float32) for row in (flat, *rates.T)),
+            batch_size=training.batch_size,
+            optimiser="adam" if adam else "sgd",
+            decay_in_gradient=adam or training.decay == "gradient",
+            **{name: getattr(training, name) for name in ("beta1", "beta2", "epsilon") if adam},
+            **options,
+        )
+        self.ahead_at, self.ahead = 0, self.as_read(np.zeros((0, trial.task.input_size)), np.zeros(0))
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Return why the native module or JAX could not be loaded, or None."""
+        try:
+            import jax
+
+            jax.devices()
+        except (ImportError, RuntimeError) as error:
+            return f"JAX does not load: {error}"
+        return super().unavailable()
+
+    @abstractmethod
+    def arrange(self, parameters: Layers) -> Iterator[np.ndarray]:
+        """Yield the arrays of all parameters as the native code has them, in its order."""
+
+    @abstractmethod
+    def as_read(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Return inputs and labels as the native code reads them."""
+
+    @abstractmethod
+    def minibatches(self, most: int) -> tuple[Any, ...]:
+        """Return what the native code reads of at least one further step; the last array has one row per step."""
+
+    def take(self, steps: int) -> tuple[float, float]:
+        """Take some steps, as many at a time as there are examples for."""
+        loss = error = 0.0
+        done = 0
+        while done < steps and self.diverged_at < 0:
+            arrays = self.minibatches(steps - done)
+            got = self.native.advance(*arrays, self.training.factors(self.native.step, len(arrays[-1])))
+            if got:
+                loss, error, done = loss + got * self.native.loss, error + got * self.native.error, done + got
+        return (loss / done, error / done) if done else (np.nan, np.nan)
+
+    def drawn_ahead(self) -> tuple[tuple[Any, Any], int]:
+        """Return examples that contain the next step's, and where these are among them, in steps."""
+        step, size = self.native.step, self.training.batch_size
+        if not self.ahead_at <= step < self.ahead_at + len(self.ahead[0]) // size:
+            index = self.indices(step, max(1, DRAWN // size)).ravel()
+            self.ahead_at, self.ahead = step, self.as_read(*self.drawn.training(index))
+        return self.ahead, step - self.ahead_at
+
+    def indices(self, step: int, steps: int) -> UInt32[np.ndarray, "steps batch"]:
+        """Return the indices of the examples in the minibatches of some steps."""
+        from elegans import _native
+
+        key, size, order = self.drawn.keys["batches"], self.training.batch_size, self.training.batches
+        if isinstance(self.regime, Sample):
+            whole = self.regime.size
+            return np.asarray(_native.minibatches(key, step, steps, batch_size=size, sample_size=whole, order=order))
+        return np.array([self.regime.batch(key, np.uint32(at), size, order) for at in range(step, step + steps)])
+
+    def examples(self, stream: str, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
+        """Return the examples of a stream as the native code reads them."""
+        return self.as_read(*self.drawn.examples(stream, index))
+
+    @property
+    def parameters(self) -> Layers:
+        """The parameters in the model's own nesting."""
+        return _nested(self.native.parameters()[self.order], self.initial)
+
+
+def _nested(flat: Shaped[np.ndarray, " size"], like: Layers) -> Layers:
+    """Return consecutive entries in the nesting and the shapes of other arrays."""
+    found: Layers = {}
+    used = 0
+    for layer, arrays in like.items():
+        found[layer] = {}
+        for name, array in arrays.items():
+            found[layer][name] = flat[used : used + array.size].reshape(array.shape)
+            used += array.size
+    return found

@@ -1,6 +1,6 @@
 """The native engine: two-layer networks and PolyNets on parities of signs, one network at a time, very fast."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float32, UInt32
@@ -19,20 +19,12 @@ from elegans.models.activations import (
 )
 from elegans.probes import Probe, WeightMovement
 from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Sample, SignedParity, SparseParity, Task
-from elegans.training.engines.base import Lap, Plan, Stretch
-from elegans.training.engines.single import NativeEngine, NativeNetwork, Single
-from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
+from elegans.training.engines.base import Chunk, Interval, Plan
+from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, loss_of
 from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
 
-LOSSES: dict[type[Loss], Literal["hinge", "square", "logistic", "correlation"]] = {
-    Hinge: "hinge",
-    Square: "square",
-    Logistic: "logistic",
-    Correlation: "correlation",
-}
-Named = Literal["relu", "relu6", "power", "zigzag", "triangle-wave", "polynomial", "sinusoid"]
-ACTIVATIONS: dict[type[Activation], Named] = {
+ACTIVATIONS: dict[type[Activation], str] = {
     ReLU: "relu",
     ReLU6: "relu6",
     Power: "power",
@@ -41,52 +33,9 @@ ACTIVATIONS: dict[type[Activation], Named] = {
     OscillatingPolynomial: "polynomial",
     Sinusoid: "sinusoid",
 }
-LONGEST_STRETCH = 2**14
-"""Steps of a stretch at the most: the schedule's factors for all of them are in memory."""
+LONGEST_CHUNK = 2**14
+"""Steps of a chunk at most: the schedule's factors for all of them are in memory."""
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
-
-
-class FusedEngine(NativeEngine):
-    """Advances each network in C++ (see ``native/``); releases the interpreter while it works."""
-
-    name: ClassVar[str] = "fused"
-
-    def refusal(self, trial: Trial) -> str | None:
-        """Return the first part of the trial that is not built into the native code, or None."""
-        parts = {
-            "task": (trial.task, (SparseParity, DisjointParity, BiasedParity, XOR)),
-            "link": (getattr(trial.task, "link", SignedParity()), (SignedParity,)),
-            "regime": (trial.regime, (Online, Sample)),
-            "model": (trial.model, (MLP, PolyNet)),
-            "activation": (getattr(trial.model, "activation", ReLU()), tuple(ACTIVATIONS)),
-            "training": (trial.training, (SGD,)),
-            "loss": (getattr(trial.training, "loss", None), tuple(LOSSES)),
-            "penalty": (getattr(trial.training, "penalty", None), (type(None),)),
-            "clip": (getattr(trial.training, "clip", None), (type(None),)),
-        }
-        if (reason := self.first_refused(parts)) is not None:
-            return reason
-        if isinstance(trial.task, XOR) and not trial.task.on_cube:
-            return "the fused engine takes an xor of signs in the standard basis only"
-        return None
-
-    def begin(self, trial: Trial) -> Single:
-        """Return a trial's native network."""
-        return _Network(trial)
-
-    def looks(self, state: Any) -> bool:
-        """Return whether there is one network, which can go its own way."""
-        return len(state) == 1
-
-    def measures(self, trial: Trial, probe: Probe) -> bool:
-        """Return whether the native code takes a probe's measurements."""
-        return type(probe) is WeightMovement and isinstance(trial.task, SparseParity)
-
-    def stretch(self, state: Any, plan: Plan) -> tuple[Any, Stretch]:
-        """Advance one network from check to check, in place; several are advanced side by side."""
-        if len(state) > 1:
-            return super().stretch(state, plan)
-        return state, state[0].stretch(plan)
 
 
 class _Network(NativeNetwork):
@@ -96,6 +45,24 @@ class _Network(NativeNetwork):
     native parameter is ``unit`` times the model's, and the gradient by it the model's over ``unit``: with rates times
     the square of ``unit`` it takes the same steps.
     """
+
+    engine: ClassVar[str] = "fused"
+    takes: ClassVar[dict[str, tuple[type, ...]]] = {
+        "task": (SparseParity, DisjointParity, BiasedParity, XOR),
+        "task.link": (SignedParity,),
+        "regime": (Online, Sample),
+        "model": (MLP, PolyNet),
+        "model.activation": tuple(ACTIVATIONS),
+        "training": (SGD,),
+        "training.loss": tuple(LOSSES),
+        "training.penalty": (type(None),),
+        "training.clip": (type(None),),
+    }
+
+    @classmethod
+    def limits(cls, trial: Trial) -> str | None:
+        beyond = isinstance(trial.task, XOR) and not trial.task.on_cube
+        return "an xor of signs in the standard basis only" if beyond else None
 
     def __init__(self, trial: Trial) -> None:
         from elegans import _native
@@ -122,8 +89,7 @@ class _Network(NativeNetwork):
             sample_size=trial.regime.size if isinstance(trial.regime, Sample) else 0,
             order=training.batches,
             batch_size=training.batch_size,
-            loss=LOSSES[type(training.loss)],
-            loss_scale=getattr(training.loss, "scale", 1.0),
+            **loss_of(training),
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
             decay_in_gradient=training.decay == "gradient",
@@ -132,29 +98,40 @@ class _Network(NativeNetwork):
             noise_key=self.keys["noise"],
         )
 
-    def stretch(self, plan: Plan) -> Stretch:
-        native, stopping, first = self.native, plan.stopping, self.native.step
-        every = plan.measured[0].every if plan.measured else 0
+    def advance(self, plan: Plan) -> Chunk:
+        """Advance from check to check, and past those with too many mistakes."""
+        if plan.watched:
+            return super().advance(plan)
+        measured = self._measured(plan)
+        every, first = measured[0].every if measured else 0, self.native.step
         if first == 0 and every:
-            native.begin_recording()
-        found = native.stretch(
-            self.training.factors(first, min(plan.steps, LONGEST_STRETCH)),
+            self.native.begin_recording()
+        found = self.native.stretch(
+            self.training.factors(first, min(plan.steps(checks=False, measured=measured), LONGEST_CHUNK)),
             key=self.keys["test"],
-            every=stopping.every,
-            examples=stopping.examples if plan.looking else 0,
-            allowed=stopping.allowed,
+            every=plan.stopping.every,
+            examples=plan.stopping.examples if plan.undecided else 0,
+            allowed=plan.stopping.allowed,
             record_every=every,
             seconds=plan.seconds,
         )
         ends = found.ends
-        laps = zip([first, *ends][: len(ends)], ends, found.loss, found.error, strict=True)
-        return Stretch(
-            laps=[Lap(end - begin, (loss,), (error,)) for begin, end, loss, error in laps],
-            diverged_at=(native.diverged_at,),
+        intervals = zip([first, *ends][: len(ends)], ends, found.loss, found.error, strict=True)
+        return Chunk(
+            intervals=[Interval(end - begin, (loss,), (error,)) for begin, end, loss, error in intervals],
+            diverged_at=(self.diverged_at,),
+            checked=True,
             mistakes=found.mistakes if found.mistakes >= 0 else None,
             evaluation_seconds=found.checking_seconds,
-            measures={probe.kind: self._movement(first, every, found) for probe in plan.measured},
+            measures={probe.kind: self._movement(first, every, found) for probe in measured},
         )
+
+    def _measured(self, plan: Plan) -> list[Probe]:
+        """Return the probe whose measurements the native code takes, if there is one."""
+        if not isinstance(self.task, SparseParity):
+            return []
+        found: list[Probe] = [probe for probe in plan.probes if type(probe) is WeightMovement]
+        return found if len(found) == 1 else []
 
     def _movement(self, first: int, every: int, found: Any) -> dict[str, list[Any]]:
         """Return what ``WeightMovement`` would have measured."""
@@ -223,3 +200,6 @@ def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
         "scale": getattr(activation, "scale", 1.0),
         "coefficients": [float(coefficient) for coefficient in coefficients],
     }
+
+
+ENGINE = OneByOne(_Network)

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float32, UInt32
+from jaxtyping import Bool, Float32, Int, UInt32
 
 from elegans import random
-from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.losses import wrong
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial
@@ -33,13 +33,13 @@ class _State:
     optimiser: Any
     inputs: dict[str, Any]
     step: int
-    progress: Progress
+    diverged_at: Int[np.ndarray, " trials"]
 
 
 class JaxEngine(Engine):
     """Advances networks that train by minibatches side by side in one XLA program, on the CPU or on a CUDA device."""
 
-    name: ClassVar[str] = "jax"
+    name = "jax"
     side_by_side: ClassVar[int] = 64
 
     def unavailable(self) -> str | None:
@@ -83,37 +83,31 @@ class JaxEngine(Engine):
             "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test", "dropout")},
         }
         optimiser = jax.vmap(lambda tree: _training(template).optimiser(1.0).init(tree))(parameters)
-        count = len(trials)
-        progress = Progress(np.zeros(count), np.zeros(count), np.full(count, -1))
-        return _State(template, parameters, static, optimiser, inputs, 0, progress)
+        return _State(template, parameters, static, optimiser, inputs, 0, np.full(len(trials), -1))
 
-    def advance(self, state: Any, steps: int) -> Any:
-        """Run one compiled loop of ``steps`` steps for the whole batch."""
+    def advance(self, state: Any, plan: Plan) -> tuple[Any, Chunk]:
+        """Run the compiled loop for the whole batch."""
         loss: Any = 0.0
         error: Any = 0.0
+        steps = min(plan.steps(), plan.pace)
         for first in range(state.step, state.step + steps, STRIDE):
             stride = min(STRIDE, state.step + steps - first)
             state, stride_loss, stride_error = self._stride(state, first, stride)
             loss, error = loss + stride_loss, error + stride_error
-        progress = Progress(loss / steps, error / steps, state.progress.diverged_at)
-        return replace(state, step=state.step + steps, progress=progress)
+        state = replace(state, step=state.step + steps)
+        return state, Chunk([Interval(steps, loss / steps, error / steps)], state.diverged_at)
 
     def _stride(self, state: Any, first: int, count: int) -> tuple[Any, Any, Any]:
         """Run the compiled loop once; return the state and the sums of minibatch loss and error."""
         factors = np.zeros(STRIDE, np.float32)
         factors[:count] = _training(state.template).factors(first, count)
-        diverged_at = state.progress.diverged_at.astype(np.int32)
+        diverged_at = state.diverged_at.astype(np.int32)
         parameters, optimiser, loss, error, diverged_at = _programs_of(state).advance(
             state.parameters, state.optimiser, state.inputs, factors, np.uint32(first), np.int32(count), diverged_at
         )
-        progress = replace(state.progress, diverged_at=np.asarray(diverged_at, np.int64))
-        state = replace(state, parameters=parameters, optimiser=optimiser, progress=progress)
+        diverged_at = np.asarray(diverged_at, np.int64)
+        state = replace(state, parameters=parameters, optimiser=optimiser, diverged_at=diverged_at)
         return state, np.asarray(loss, np.float64), np.asarray(error, np.float64)
-
-    def progress(self, state: Any) -> Progress:
-        """Return what the last ``advance`` saw."""
-        progress: Progress = state.progress
-        return progress
 
     def wrong(
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
@@ -138,7 +132,7 @@ class JaxEngine(Engine):
         import jax
 
         host = jax.tree.map(np.asarray, state.parameters)
-        count = len(state.progress.loss)
+        count = len(state.diverged_at)
         return [eqx.combine(jax.tree.map(lambda leaf, i=i: leaf[i], host), state.static) for i in range(count)]
 
     def select(self, state: Any, positions: Sequence[int]) -> Any:
@@ -149,9 +143,8 @@ class JaxEngine(Engine):
         parameters, optimiser, inputs = jax.tree.map(
             lambda leaf: leaf[kept], (state.parameters, state.optimiser, state.inputs)
         )
-        old = state.progress
-        progress = Progress(old.loss[kept], old.error[kept], old.diverged_at[kept])
-        return replace(state, parameters=parameters, optimiser=optimiser, inputs=inputs, progress=progress)
+        diverged_at = state.diverged_at[kept]
+        return replace(state, parameters=parameters, optimiser=optimiser, inputs=inputs, diverged_at=diverged_at)
 
 
 def _signature(trial: Trial) -> str:

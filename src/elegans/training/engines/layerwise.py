@@ -22,26 +22,17 @@ HELD = 2**22
 """Pre-activations or features held at once, about."""
 
 
-class LayerwiseEngine(OneByOne):
-    """Advances ``OverSparse``, ``UnderSparse`` and ``SignNetwork`` in NumPy, in memory that no sample exceeds."""
-
-    name: ClassVar[str] = "layerwise"
-
-    def refusal(self, trial: Trial) -> str | None:
-        """Return None for a layerwise training, which has checked everything else when the trial was made."""
-        if isinstance(trial.training, Layerwise):
-            return None
-        if trial.training is None:
-            return f"the layerwise engine takes no model {trial.model.kind!r}"
-        return f"the layerwise engine takes no training {trial.training.kind!r}"
-
-    def begin(self, trial: Trial) -> Single:
-        """Return a trial's network before its first step."""
-        return _Network(trial)
-
-
 class _Network(Single):
     """One network; its hidden layer in float64 from float32 draws, its output layer in float64."""
+
+    engine: ClassVar[str] = "layerwise"
+
+    @classmethod
+    def refusal(cls, trial: Trial) -> str | None:
+        if isinstance(trial.training, Layerwise):  # which has checked everything else when the trial was made
+            return None
+        part, name = ("model", trial.model) if trial.training is None else ("training", trial.training)
+        return f"the layerwise engine takes no {part} {name.kind!r}"
 
     def __init__(self, trial: Trial) -> None:
         assert isinstance(trial.model, MLP) and isinstance(trial.task, SparseParity)
@@ -55,13 +46,12 @@ class _Network(Single):
         self.constant = 0.0
         self.half = len(self.bias) // 2
         self.sample = trial.regime.size if isinstance(trial.regime, Sample) else None
-        self.step, self.diverged_at = 0, -1
-        self.loss = self.error = 1.0
+        self.step = 0
         self.readout: _Readout | _FreshReadout | None = None
 
-    def advance(self, steps: int) -> None:
-        seen = [self._one_step() for _ in range(steps)]
-        self.loss, self.error = (float(mean) for mean in np.mean(seen, axis=0))
+    def take(self, steps: int) -> tuple[float, float]:
+        loss, error = np.mean([self._one_step() for _ in range(steps)], axis=0)
+        return float(loss), float(error)
 
     def _one_step(self) -> tuple[float, float]:
         if self.step == 0:
@@ -245,3 +235,6 @@ class _FreshReadout:
         self.output = self.output - self.rate * gradient
         network.answer_with(0.0, self.output)
         return loss, error
+
+
+ENGINE = OneByOne(_Network)

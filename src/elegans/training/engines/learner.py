@@ -10,38 +10,23 @@ from elegans.training.engines.single import OneByOne, Single
 from elegans.training.trial import Trial
 
 
-class LearnerEngine(OneByOne):
-    """Advances learners that have no training, as ``SubsetSearch``; a step is one of their rounds."""
-
-    name: ClassVar[str] = "learner"
-
-    def refusal(self, trial: Trial) -> str | None:
-        """Return None for a learner, and for a network that it needs another engine."""
-        return None if isinstance(trial.model, Learner) else f"the learner engine takes no network {trial.model.kind!r}"
-
-    def begin(self, trial: Trial) -> Single:
-        """Return a trial's learner before its first round."""
-        return _Pupil(trial)
-
-
 class _Pupil(Single):
-    """One learner, and the streams that it is evaluated on."""
+    """One learner, and the streams that it is evaluated on; a step is one of its rounds."""
+
+    engine: ClassVar[str] = "learner"
+
+    @classmethod
+    def refusal(cls, trial: Trial) -> str | None:
+        return None if isinstance(trial.model, Learner) else f"the learner engine takes no network {trial.model.kind!r}"
 
     def __init__(self, trial: Trial) -> None:
         self.model = cast(Any, trial.model)
         self.lesson = Lesson(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
         self.course: Course = self.model.begin(self.lesson)
 
-    def advance(self, steps: int) -> None:
+    def take(self, steps: int) -> tuple[float, float]:
         self.course.advance(steps)
-
-    @property
-    def loss(self) -> float:  # type: ignore[override]
-        return self.course.loss
-
-    @property
-    def error(self) -> float:  # type: ignore[override]
-        return self.course.error
+        return self.course.loss, self.course.error
 
     def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, " count"]:
         return np.asarray(self.model.apply(self.parameters, x))
@@ -57,3 +42,6 @@ class _Pupil(Single):
             hidden = self.lesson.task.held_out(self.lesson.hidden)
             x, y = self.lesson.task.examples(hidden, self.lesson.key(stream), index)
         return np.asarray(~(y * self.model.apply(self.course.parameters, x) > 0))
+
+
+ENGINE = OneByOne(_Pupil)

@@ -1,6 +1,6 @@
 """The native engine of one-hot pairs: two-layer networks without biases that learn a group, one at a time."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, UInt32
@@ -9,55 +9,45 @@ from elegans import random
 from elegans.models import MLP
 from elegans.models.activations import Activation, Power, ReLU
 from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Task
-from elegans.training.engines.single import NativeEngine, NativeNetwork, Single
+from elegans.training.engines.single import NativeNetwork, OneByOne
 from elegans.training.losses import CrossEntropy
 from elegans.training.optimisers import SGD
 from elegans.training.penalties import NormPenalty
 from elegans.training.trial import Trial
 
-ACTIVATIONS: dict[type[Activation], Literal["relu", "power"]] = {ReLU: "relu", Power: "power"}
+ACTIVATIONS: dict[type[Activation], str] = {ReLU: "relu", Power: "power"}
 LARGEST_ORDER = 2**12
 """The largest number of elements: the table of their products is in memory."""
 LARGEST_BATCH = 2**24
 
 
-class PairsEngine(NativeEngine):
-    """Advances each network in C++ (see ``native/``); releases the interpreter while it works."""
+class _Network(NativeNetwork):
+    """One native network and the streams that it is evaluated on."""
 
-    name: ClassVar[str] = "pairs"
+    engine: ClassVar[str] = "pairs"
+    takes: ClassVar[dict[str, tuple[type, ...]]] = {
+        "task": (ModularAddition, GroupComposition),
+        "regime": (Online, Population),
+        "model": (MLP,),
+        "model.activation": tuple(ACTIVATIONS),
+        "training": (SGD,),
+        "training.loss": (CrossEntropy,),
+        "training.penalty": (type(None), NormPenalty),
+        "training.clip": (type(None),),
+    }
 
-    def refusal(self, trial: Trial) -> str | None:
-        """Return the first part of the trial that is not built into the native code, or None."""
-        parts = {
-            "task": (trial.task, (ModularAddition, GroupComposition)),
-            "regime": (trial.regime, (Online, Population)),
-            "model": (trial.model, (MLP,)),
-            "activation": (getattr(trial.model, "activation", None), tuple(ACTIVATIONS)),
-            "training": (trial.training, (SGD,)),
-            "loss": (getattr(trial.training, "loss", None), (CrossEntropy,)),
-            "penalty": (getattr(trial.training, "penalty", None), (type(None), NormPenalty)),
-            "clip": (getattr(trial.training, "clip", None), (type(None),)),
-        }
-        if (reason := self.first_refused(parts)) is not None:
-            return reason
+    @classmethod
+    def limits(cls, trial: Trial) -> str | None:
         assert isinstance(trial.model, MLP) and isinstance(trial.training, SGD)
         model, penalty = trial.model, trial.training.penalty
         if model.hidden_bias or model.output_bias or model.scaling != "standard":
-            return "the pairs engine takes no network with biases or a mean-field one"
+            return "no network with biases or a mean-field one"
         if isinstance(penalty, NormPenalty) and penalty.inner != 2:
-            return f"the pairs engine takes no norm penalty with inner={penalty.inner}"
+            return f"no norm penalty with inner={penalty.inner}"
         if (trial.task.classes or 0) > LARGEST_ORDER or trial.training.batch_size > LARGEST_BATCH:
             largest = f"more than {LARGEST_ORDER} classes or a batch of more than {LARGEST_BATCH} pairs"
-            return f"the pairs engine takes not {largest}: {trial.task.classes}, {trial.training.batch_size}"
+            return f"not {largest}: {trial.task.classes}, {trial.training.batch_size}"
         return None
-
-    def begin(self, trial: Trial) -> Single:
-        """Return a trial's native network."""
-        return _Network(trial)
-
-
-class _Network(NativeNetwork):
-    """One native network and the streams that it is evaluated on."""
 
     def __init__(self, trial: Trial) -> None:
         from elegans import _native
@@ -112,3 +102,6 @@ def _penalty(training: SGD, model: MLP) -> tuple[float, float, float]:
     if not isinstance(training.penalty, NormPenalty):
         return 0.0, 2.0, 2.0
     return training.penalty.strength, *training.penalty.exponents(model)
+
+
+ENGINE = OneByOne(_Network)

@@ -1,32 +1,52 @@
-"""What engines share that advance one network at a time: a state is the list of them."""
+"""Engines that train one network at a time: several train side by side in threads of the runner."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, UInt32
 
-from elegans.training.engines.base import Engine, Progress
+from elegans.training.engines.base import Chunk, Engine, Interval, Plan
+from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
 from elegans.training.trial import Trial
+
+LOSSES: dict[type[Loss], str] = {Hinge: "hinge", Square: "square", Logistic: "logistic", Correlation: "correlation"}
 
 
 class Single(ABC):
-    """One network, or one learner, on its way.
+    """One network, or one learner, in training; made of a trial, and advanced in place.
 
     Args:
-        loss: the mean loss over the steps of the last ``advance``.
-        error: the mean share of examples that were wrong before each of them.
         diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1.
     """
 
-    loss: float
-    error: float
+    engine: ClassVar[str]
+    """The name of the engine that trains it."""
     diverged_at: int = -1
 
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Return why such networks cannot be trained on this machine, or None where they can."""
+        return None
+
+    @classmethod
     @abstractmethod
-    def advance(self, steps: int) -> None:
-        """Go on for so many steps, in place."""
+    def refusal(cls, trial: Trial) -> str | None:
+        """Return why a trial's network is not one of these, or None where it is."""
+
+    @abstractmethod
+    def __init__(self, trial: Trial) -> None: ...
+
+    @abstractmethod
+    def take(self, steps: int) -> tuple[float, float]:
+        """Take some steps; return the mean loss, and the mean share of examples that were wrong before each."""
+
+    def advance(self, plan: Plan) -> Chunk:
+        """Advance by what is planned, in one interval."""
+        steps = min(plan.steps(), plan.pace)
+        loss, error = self.take(steps)
+        return Chunk([Interval(steps, (loss,), (error,))], (self.diverged_at,))
 
     @abstractmethod
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
@@ -43,81 +63,49 @@ class Single(ABC):
 
 
 class OneByOne(Engine):
-    """Advances ``Single`` networks one after the other; several train side by side in threads of the runner."""
+    """Trains one network of a class at a time; the state is that network."""
 
     side_by_side: ClassVar[int] = 1
 
-    @abstractmethod
-    def begin(self, trial: Trial) -> Single:
-        """Return a trial's network before its first step."""
+    def __init__(self, network: type[Single]) -> None:
+        self.network, self.name = network, network.engine
 
     def unavailable(self) -> str | None:
-        """Return None: what has no needs works everywhere."""
-        return None
+        """Return what the network's class does."""
+        return self.network.unavailable()
+
+    def refusal(self, trial: Trial) -> str | None:
+        """Return what the network's class does."""
+        return self.network.refusal(trial)
 
     def signature(self, trial: Trial) -> str:
-        """Return the trial's identity: networks train one at a time."""
+        """Return the trial's identity: nothing trains beside it."""
         return trial.identity
 
-    def init(self, trials: Sequence[Trial]) -> Any:
-        """Return each trial's network before its first step."""
-        return [self.begin(trial) for trial in trials]
+    def init(self, trials: Sequence[Trial]) -> Single:
+        """Return the one trial's network."""
+        (trial,) = trials
+        return self.network(trial)
 
-    def advance(self, state: Any, steps: int) -> Any:
-        """Advance each network in place."""
-        for single in state:
-            single.advance(steps)
+    def advance(self, state: Single, plan: Plan) -> tuple[Single, Chunk]:
+        """Advance the network in place."""
+        return state, state.advance(plan)
+
+    def wrong(self, state: Single, stream: str, index: UInt32[np.ndarray, "1 count"]) -> Bool[np.ndarray, "1 count"]:
+        """Return which examples the network gets wrong."""
+        return state.wrong(stream, index[0])[None]
+
+    def predict(self, state: Single, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "1 count ..."]:
+        """Return the network's outputs."""
+        return np.asarray(state.outputs(x), np.float32)[None]
+
+    def parameters(self, state: Single) -> list[Any]:
+        """Return the network's parameters."""
+        return [state.parameters]
+
+    def select(self, state: Single, positions: Sequence[int]) -> Single:
+        """Return the only network."""
         return state
-
-    def progress(self, state: Any) -> Progress:
-        """Return what the last ``advance`` saw."""
-        return Progress(
-            loss=np.array([single.loss for single in state]),
-            error=np.array([single.error for single in state]),
-            diverged_at=np.array([single.diverged_at for single in state]),
-        )
-
-    def wrong(
-        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
-    ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong."""
-        rows = [single.wrong(stream, row) for single, row in zip(state, index, strict=True)]
-        return rows[0][None] if len(rows) == 1 else np.stack(rows)
-
-    def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count ..."]:
-        """Return each network's outputs on the same inputs; of several outputs, with an axis more."""
-        return np.stack([np.asarray(single.outputs(x), np.float32) for single in state])
-
-    def parameters(self, state: Any) -> list[Any]:
-        """Return each network's parameters."""
-        return [single.parameters for single in state]
-
-    def select(self, state: Any, positions: Sequence[int]) -> Any:
-        """Keep some of the networks."""
-        return [state[position] for position in positions]
-
-
-class NativeEngine(OneByOne):
-    """An engine whose networks are in the native module."""
-
-    def unavailable(self) -> str | None:
-        """Return why the native module could not be loaded, or None."""
-        try:
-            from elegans import _native  # noqa: F401 (whether it loads)
-        except ImportError as error:
-            return f"its native module does not load: {error}"
-        return None
-
-    def first_refused(self, parts: Mapping[str, tuple[Any, Sequence[Any]]]) -> str | None:
-        """Return why the first part that is not built in is refused, or None.
-
-        Args:
-            parts: by name, each part of a trial and the classes of those that are built in.
-        """
-        for name, (part, taken) in parts.items():
-            if type(part) not in taken:
-                return f"the {self.name} engine takes no {name} {getattr(part, 'kind', None)!r}"
-        return None
 
 
 class NativeNetwork(Single):
@@ -125,27 +113,53 @@ class NativeNetwork(Single):
 
     Args:
         native: that object.
-        training: what gives the schedule's factors.
+        training: the source of the schedule's factors.
     """
 
+    takes: ClassVar[dict[str, tuple[type, ...]]]
+    """For some parts of a trial, by path, the classes that are built into the native code."""
     native: Any
     training: Any
 
-    def advance(self, steps: int) -> None:
-        """Go on for so many steps, in place; the interpreter is released meanwhile."""
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Return why the native module could not be loaded, or None."""
+        try:
+            from elegans import _native  # noqa: F401
+        except ImportError as error:
+            return f"its native module does not load: {error}"
+        return None
+
+    @classmethod
+    def refusal(cls, trial: Trial) -> str | None:
+        """Return the first part of the trial that is not built into the native code, or None."""
+        for path, classes in cls.takes.items():
+            *owners, name = path.split(".")
+            owner: Any = trial
+            for step in owners:
+                owner = getattr(owner, step)
+            part = getattr(owner, name, None)
+            if hasattr(owner, name) and type(part) not in classes:
+                return f"the {cls.engine} engine takes no {name} {getattr(part, 'kind', None)!r}"
+        reason = cls.limits(trial)
+        return reason and f"the {cls.engine} engine takes {reason}"
+
+    @classmethod
+    def limits(cls, trial: Trial) -> str | None:
+        """Return what the native code does not take of a trial whose parts are all built in, or None."""
+        return None
+
+    def take(self, steps: int) -> tuple[float, float]:
+        """Take some steps with the interpreter released."""
         self.native.advance(self.training.factors(self.native.step, steps))
-
-    @property
-    def loss(self) -> float:  # type: ignore[override]
-        """The mean loss over the steps of the last ``advance``."""
-        return float(self.native.loss)
-
-    @property
-    def error(self) -> float:  # type: ignore[override]
-        """The mean share of examples that were wrong before each of them."""
-        return float(self.native.error)
+        return self.native.loss, self.native.error
 
     @property
     def diverged_at(self) -> int:  # type: ignore[override]
         """The first step whose outputs were not all finite, or -1."""
         return int(self.native.diverged_at)
+
+
+def loss_of(training: Any) -> dict[str, Any]:
+    """Return the native name and the factor of a training's loss."""
+    return {"loss": LOSSES[type(training.loss)], "loss_scale": getattr(training.loss, "scale", 1.0)}

@@ -1,4 +1,4 @@
-"""An engine that goes from check to check by itself leaves the outcomes as they were."""
+"""An engine that evaluates checks by itself leaves the outcomes as they were."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,11 @@ import elegans as el
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.training import SGD, Piecewise
-from elegans.training.engines import Engine, FusedEngine
+from elegans.training.engines import ENGINES
+from elegans.training.engines.single import OneByOne, Single
 from elegans.training.loop import train_together
 
+NETWORK = ENGINES["fused"].network
 HIDDEN_PROGRESS = configuration("ii", 30, 3, steps=1000)
 SAMPLED = el.Trial(
     task=el.SparseParity(n=12, k=2, noise=0.05),
@@ -19,10 +21,10 @@ SAMPLED = el.Trial(
 )
 
 
-class Attended(FusedEngine):
-    """The same engine, held to the loop's own checks and measurements."""
+class Attended(NETWORK):
+    """The same network, held to the loop's own checks and measurements."""
 
-    looks, stretch = Engine.looks, Engine.stretch
+    advance = Single.advance
 
 
 def outcomes_of(engine, trial, seeds, probes, **options):
@@ -79,10 +81,10 @@ TRIALS = {
 
 @pytest.mark.parametrize("name", TRIALS)
 @pytest.mark.parametrize("probed", [False, True], ids=["plain", "probed"])
-def test_outcomes_are_those_of_a_loop_that_looks_at_every_check(name, probed):
+def test_outcomes_are_those_of_a_loop_that_evaluates_every_check(name, probed):
     trial, seeds = TRIALS[name]
     probes = [el.probes.WeightMovement(every=13), el.probes.TestError(every=170, examples=50)] if probed else []
-    alone, attended = (outcomes_of(engine, trial, seeds, probes) for engine in (FusedEngine(), Attended()))
+    alone, attended = (outcomes_of(engine, trial, seeds, probes) for engine in (ENGINES["fused"], OneByOne(Attended)))
     for one, other in zip(alone, attended, strict=True):
         assert_same(one, other)
     if name == "no mistake is allowed":
@@ -94,7 +96,7 @@ def test_outcomes_are_those_of_a_loop_that_looks_at_every_check(name, probed):
 def test_the_movement_of_weights_is_recorded_in_the_engine_and_not_read_from_copies(monkeypatch):
     copies = []
     monkeypatch.setattr(
-        FusedEngine, "parameters", lambda self, state: copies.append(state[0].native.step) or [state[0].parameters]
+        OneByOne, "parameters", lambda self, state: copies.append(state.native.step) or [state.parameters]
     )
     outcome = el.train(HIDDEN_PROGRESS, probes=[el.probes.WeightMovement(every=10)])
     assert outcome.measures["weight-movement"]["step"] == list(range(0, outcome.steps + 1, 10))
@@ -107,11 +109,11 @@ def test_two_probes_of_one_kind_are_both_measured():
     assert outcome.measures["weight-movement"]["step"] == [0, 20, 30, 40, 60]
 
 
-def test_long_stretches_end_from_time_to_time():
+def test_long_chunks_end_from_time_to_time():
     asked = []
     slow = configuration("ii", 30, 8, steps=10**6).replace("model.width", 1000)
     stopped = lambda: bool(asked.append(None)) or len(asked) > 2  # noqa: E731
-    outcome = next(iter(train_together([slow], FusedEngine(), stopped=stopped)))
+    outcome = next(iter(train_together([slow], ENGINES["fused"], stopped=stopped)))
     assert outcome.state == "interrupted"
     assert 0 < outcome.steps < 10**6
 
