@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import elegans as el
-from elegans.analysis import cells, median, wilson
+from elegans.analysis import bootstrap_interval, cells, median, median_interval, quantile, wilson
 from elegans.errors import ExperimentError
 
 
@@ -116,6 +116,34 @@ def test_cells_agree_with_counting_one_by_one(drawn):
         assert (row["trials"], row["failed"]) == (len(times), len(mine) - len(times))
         assert row["solved"] == np.isfinite(times).sum()
         assert row["median_steps"] == pytest.approx(median(times), nan_ok=True)
+
+
+def test_medians_have_the_intervals_and_quantiles_that_are_asked_for():
+    times, nothing = [200, 300, 400, 600, 800, math.nan], [math.nan]
+    table = pd.concat([trials(times=times), trials(width=30, times=nothing, states=["failed"])])
+    shares = {"tenth": 0.1, "most": 0.9}
+    order, resampled = (cells(table, intervals=kind, quantiles=shares) for kind in ("order", "bootstrap"))
+    ends = bootstrap_interval(np.array(times), generator=np.random.default_rng(0))
+    for found, expected, without in ((order, median_interval(np.array(times)), 0), (resampled, ends, math.nan)):
+        first, second = found.iloc[0], found.iloc[1]
+        assert (first.median_low, first.median_high) == expected
+        np.testing.assert_equal([second.median_low, second.median_high], [without, math.inf])
+        assert (first.tenth, math.isnan(first.most)) == (quantile(np.array(times), 0.1), True)
+        assert np.isnan([second.tenth, second.most]).all()
+
+
+def test_cells_may_be_made_by_some_columns_and_then_keep_the_order_of_trials():
+    table = pd.concat([trials(width=width, size=size) for width in (100, 30) for size in (None, 600.0)])
+    found = cells(table, by=["model.width", "training.layers"])
+    assert list(found)[:2] == ["model.width", "training.layers"]
+    assert found["model.width"].tolist() == [100, 30] and found["trials"].tolist() == [2, 2]
+    with pytest.raises(ExperimentError, match=r"must have a column 'model.widht'"):
+        cells(table, by=["model.widht"])
+
+
+def test_a_table_of_cells_has_no_intervals_of_times():
+    with pytest.raises(ExperimentError, match="must have a column 'state'"):
+        cells(cells(trials()), intervals="order")
 
 
 def test_a_store_s_sums_give_the_same_cells_as_its_trials(tmp_path):

@@ -2,10 +2,11 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 import elegans as el
-from elegans.analysis import grokking_delay, grokking_delays, kaplan_meier
+from elegans.analysis import error_courses, grokking_delay, grokking_delays, grokking_summary, kaplan_meier
 
 
 def outcome(train, test, seed=0):
@@ -46,6 +47,37 @@ def test_delays_of_many_trials_go_into_a_survival_estimate():
     )
     assert found["known"].tolist() == ["exactly", "exactly", "at least"]
     assert kaplan_meier(found["delay"].where(found["known"] == "exactly"), found["delay"]).median == 200
+
+
+FITTED, NEVER = [0.5, 0.01, 0.0, 0.0], [0.5, 0.4, 0.3, 0.02]
+LEARNED, LATE, UNLEARNED = [0.5, 0.5, 0.1, 0.0], [0.5, 0.5, 0.5, 0.1], [0.5] * 4
+
+
+def test_long_tables_of_errors_give_the_same_delays_and_their_summary():
+    courses = [(FITTED, LEARNED), (FITTED, LATE), (FITTED, UNLEARNED), (NEVER, LEARNED)]
+    outcomes = [outcome(train, test, seed) for seed, (train, test) in enumerate(courses)]
+    trials = pd.DataFrame({"seed": range(4), "width": 4}, index=range(4))
+    measures = {
+        kind: pd.concat(
+            [pd.DataFrame({"trial": one.trial.seed, "seed": one.trial.seed, **one.measures[kind]}) for one in outcomes]
+        )
+        for kind in ("train-error", "test-error")
+    }
+    found = error_courses(trials, measures, ["width", "seed"])
+    kept = ["step", "train_error", "test_error", "width", "seed", "train_at", "test_at", "delay", "known"]
+    assert list(found) == kept and len(found) == 16
+    assert found["test_error"].tolist() == [error for _, test in courses for error in test]
+    delays = grokking_delays(outcomes)
+    last = found.groupby("seed").last()
+    for name in ("train_at", "test_at", "delay"):
+        assert last[name].tolist() == pytest.approx(delays[name].astype(float).tolist(), nan_ok=True)
+    assert last["known"].tolist() == delays["known"].tolist()
+    stated = grokking_summary(found)
+    assert stated == {
+        "trials": 4, "fitted": 3, "solved": 3, "fitted_at": 100.0, "solved_at": 300.0, "test_error_when_fitted": 0.5,
+        "delay": 200.0, "delay_interval": [0.0, None], "censored": 1,
+    }  # fmt: skip
+    assert grokking_summary(found[found["seed"] == 3]) == {"trials": 1, "fitted": 0, "solved": 1}
 
 
 def test_a_real_trial_has_a_delay():

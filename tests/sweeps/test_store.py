@@ -13,7 +13,6 @@ from sqlalchemy import event, insert, select, update
 import elegans as el
 from elegans.errors import StoreError
 from elegans.sweeps import Store
-from elegans.sweeps.frames import median
 from elegans.sweeps.schema import RUNS, TRIALS
 from elegans.training import Curve, Outcome
 
@@ -126,13 +125,6 @@ def test_cells_are_summed_up_as_their_trials_say(states, data):
         assert all(cell[state] == (own.state == state).sum() for state in STATES)
         assert cell["seconds"] == own.seconds.sum()
         assert cell["median_steps"] == middle or (np.isinf(middle) and np.isnan(cell["median_steps"]))
-
-
-@given(st.lists(st.integers(1, 9)), st.integers(0, 9))
-def test_the_median_counts_unsolved_trials_as_infinite(times, unsolved):
-    expected = np.median([*times, *[np.inf] * unsolved]) if times or unsolved else np.inf
-    found = median(np.array(times, float), len(times) + unsolved)
-    assert found == expected or (np.isnan(found) and not np.isfinite(expected))
 
 
 def test_a_trial_is_claimed_by_one_run_at_a_time():

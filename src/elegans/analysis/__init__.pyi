@@ -1,6 +1,12 @@
 from .aggregation import cells as cells
 from .contours import crossings as crossings
-from .grokking import Grokking as Grokking, grokking_delay as grokking_delay, grokking_delays as grokking_delays
+from .grokking import (
+    Grokking as Grokking,
+    error_courses as error_courses,
+    grokking_delay as grokking_delay,
+    grokking_delays as grokking_delays,
+    grokking_summary as grokking_summary,
+)
 from .intervals import (
     bootstrap_interval as bootstrap_interval,
     median as median,
@@ -12,6 +18,7 @@ from .intervals import (
 )
 from .monotone import monotonicity as monotonicity
 from .prediction import predictions as predictions
+from .reporting import finite as finite, share as share, significant as significant, spread as spread
 from .scaling import (
     Elbow as Elbow,
     Scaling as Scaling,
@@ -22,5 +29,4 @@ from .scaling import (
 from .sequential import SequentialTest as SequentialTest
 from .survival import Survival as Survival, kaplan_meier as kaplan_meier
 from .thresholds import Growth as Growth, growth as growth, threshold as threshold, threshold_draws as threshold_draws
-from .trace import Contour as Contour, trace_frontier as trace_frontier
 from .variance import Components as Components, components as components

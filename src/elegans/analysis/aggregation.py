@@ -1,11 +1,12 @@
-"""From a row a trial to a row a cell: the trials that differ only in their seed."""
+"""From one row per trial to one row per cell: the trials that differ only in their seed."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from elegans.analysis.intervals import wilson
+from elegans.analysis.intervals import bootstrap_interval, median, median_interval, quantile, wilson
 from elegans.errors import ExperimentError
 from elegans.training.outcome import FINISHED
 
@@ -15,69 +16,100 @@ BASICS = ("task", "task.n", "task.k", "regime", "regime.size", "model", "model.i
 STATISTICS = ("trials", "solved", "rate", "low", "high", "median_steps", "failed")
 
 
-def cells(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Sum up a table of trials: how often and how fast each cell was solved.
+def cells(
+    table: pd.DataFrame,
+    confidence: float = 0.95,
+    *,
+    by: Sequence[str] | None = None,
+    intervals: Literal["order", "bootstrap"] | None = None,
+    quantiles: Mapping[str, float] = {},
+) -> pd.DataFrame:
+    """Summarise a table of trials: how often and how fast each cell was solved.
 
-    Trials that failed or were interrupted came to no answer: they are not unsolved, and are counted in
+    Trials that failed or were interrupted have no result: they are not unsolved, and are counted in
     ``failed`` alone. Diverged trials count as unsolved, unless they had been solved before.
 
     Args:
-        table: a row a trial, as ``elegans.run`` returns it; or a row a cell, as ``Store.cells_table`` does,
-            which is much faster where there are a million trials.
-        confidence: of the Wilson intervals.
+        table: one row per trial, as ``elegans.run`` returns it; or one row per cell, as ``Store.cells_table``
+            does, which is much faster where there are a million trials.
+        confidence: of all intervals.
+        by: the columns whose values make the cells, which then keep the order of the trials; by default all
+            parameters of the trial.
+        intervals: whether to add the interval of each median time to solve, ``median_low`` to ``median_high``: by
+            ``order`` statistics or by ``bootstrap`` (of a fixed seed). Unsolved trials have an infinite time, so
+            the upper end may be infinite.
+        quantiles: further quantiles of the time to solve, from 0 to 1, by the name of their column.
 
     Returns:
-        A row a cell, ordered by its parameters, online after every sample size. The parameters that vary,
-        beside task, regime, model and their sizes, and then: ``trials`` (that came to an answer), ``solved``
+        One row per cell, ordered by its parameters, online after every sample size. The parameters that vary,
+        beside task, regime, model and their sizes, or those of ``by``; then ``trials`` (that finished), ``solved``
         and their ``rate`` (NaN without trials) with its Wilson interval ``low`` to ``high``; ``median_steps``,
-        the median time to solve with unsolved trials counted as infinite (NaN where that is not finite); and
-        ``failed``.
+        the median time to solve with unsolved trials counted as infinite (NaN where that is not finite);
+        ``failed``; and the further columns asked for.
 
     Raises:
         ExperimentError: a column that is needed is missing.
     """
-    needed = ("regime", "model", *(("median_steps",) if "median_steps" in table else ("state", "solved_at")))
-    for name in needed:
+    summed = "median_steps" in table
+    times_needed = intervals is not None or bool(quantiles)
+    counted = ("median_steps",) if summed and not times_needed else ("state", "solved_at")
+    for name in (*(("regime", "model") if by is None else by), *counted):
         if name not in table:
             raise ExperimentError(f"a table of trials must have a column {name!r}: {', '.join(map(str, table))}")
-    rows, counts = _counted_already(table) if "median_steps" in table else _count(table)
-    found = rows[_parameters(rows)].reset_index(drop=True)
+    rows, counts = _counted_already(table) if counted == ("median_steps",) else _count(table, by)
+    times = counts.pop("times", [])
+    names = _parameters(rows) if by is None else list(by)
+    found = rows[names].reset_index(drop=True)
     low, high = wilson(counts["solved"], counts["trials"], confidence)
     with np.errstate(invalid="ignore"):
         rate = counts["solved"] / counts["trials"]
     statistics = {**counts, "rate": rate, "low": low, "high": high}
     for name in STATISTICS:
         found[name] = statistics[name]
-    return _ordered(found)
+    if intervals is not None:
+        ends = np.array([_interval(own, intervals, confidence) for own in times]).reshape(-1, 2)
+        found["median_low"], found["median_high"] = ends.T
+    for name, share in quantiles.items():
+        found[name] = [quantile(own, share) if len(own) else np.nan for own in times]
+    return found if by is not None else _ordered(found, names)
 
 
-def _count(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
-    """Return a row of each cell of a table of trials, and what its trials came to."""
-    codes, first = _group(table)
+def _interval(times: np.ndarray, kind: Literal["order", "bootstrap"], confidence: float) -> tuple[float, float]:
+    if kind == "order":
+        return median_interval(times, confidence)
+    if not len(times):
+        return np.nan, np.inf
+    return bootstrap_interval(times, generator=np.random.default_rng(0), confidence=confidence)
+
+
+def _count(table: pd.DataFrame, by: Sequence[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the first row of each cell of a table of trials, its statistics and its trials' times to solve."""
+    codes, first = _group(table, [name for name in table if _is_parameter(name)] if by is None else by)
     counted = table["state"].isin(FINISHED).to_numpy()
-    times = table["solved_at"].to_numpy(float, na_value=np.nan)
+    every = table["solved_at"].to_numpy(float, na_value=np.nan)
+    order = np.argsort(codes[counted], kind="stable")
+    trials = np.bincount(codes[counted], minlength=len(first))
+    times = np.split(every[counted][order], np.cumsum(trials)[:-1]) if len(first) else []
     return table.iloc[first], {
-        "trials": np.bincount(codes[counted], minlength=len(first)),
-        "solved": np.bincount(codes[counted & np.isfinite(times)], minlength=len(first)),
-        "median_steps": _medians(codes[counted], times[counted], len(first)),
+        "trials": trials,
+        "solved": np.bincount(codes[counted & np.isfinite(every)], minlength=len(first)),
+        "median_steps": np.array([median(own) for own in times], float),
         "failed": np.bincount(codes[~counted], minlength=len(first)),
+        "times": times,
     }
 
 
-def _counted_already(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
-    """Return the rows of a table of cells, and what their trials came to."""
+def _counted_already(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the rows of a table of cells, and their statistics."""
     counts = {name: table[name].to_numpy() for name in ("trials", "solved", "median_steps")}
     return table, {**counts, "failed": (table["failed"] + table["interrupted"]).to_numpy()}
 
 
-def _group(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's cell number, and the first row of each cell."""
+def _group(table: pd.DataFrame, names: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row's cell number, in the order of first appearance, and the first row of each cell."""
     codes = np.zeros(len(table), np.int64)
-    for name in table:
-        if not _is_parameter(name):
-            continue
-        column = table[name]
-        own, values = pd.factorize(_hashable(column), use_na_sentinel=False)
+    for name in names:
+        own, values = pd.factorize(_hashable(table[name]), use_na_sentinel=False)
         if len(values) > 1:
             codes = pd.factorize(codes * len(values) + own)[0]
     return codes, np.unique(codes, return_index=True)[1] if len(codes) else np.zeros(0, np.int64)
@@ -119,22 +151,10 @@ def _settled(rows: pd.DataFrame, name: str) -> bool:
     return len(np.unique(labels * (own.max(initial=0) + 1) + own)) == len(np.unique(labels))
 
 
-def _medians(codes: np.ndarray, times: np.ndarray, count: int) -> np.ndarray:
-    """Return the median time of each cell, unsolved trials being infinite and an infinite median NaN."""
-    times = np.where(np.isfinite(times), times, np.inf)
-    order = np.lexsort((times, codes))
-    times = np.append(times[order], np.nan)
-    sizes = np.bincount(codes, minlength=count)
-    begin = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int) if count else sizes
-    lower, upper = begin + np.maximum(sizes - 1, 0) // 2, begin + sizes // 2
-    middle = (times[lower] + times[np.minimum(upper, len(times) - 1)]) / 2
-    return np.where((sizes > 0) & np.isfinite(middle), middle, np.nan)
-
-
-def _ordered(found: pd.DataFrame) -> pd.DataFrame:
+def _ordered(found: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
     """Order by task, other parameters, width, and sample size with online last."""
-    last = [name for name in ("model.width", "regime.size") if name in found]
-    keys = [str(name) for name in found if name not in (*last, "regime", *STATISTICS)]
+    last = [name for name in ("model.width", "regime.size") if name in parameters]
+    keys = [name for name in parameters if name not in (*last, "regime")]
     by = [*keys, *last]
     if not by:
         return found

@@ -1,12 +1,15 @@
 """Grokking: how long a network that fits its sample takes until it is right elsewhere."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
+from elegans.analysis.intervals import median, median_interval
+from elegans.analysis.reporting import finite
 from elegans.training.outcome import Outcome
 
 TRAIN, TEST = "train-error", "test-error"
@@ -50,12 +53,19 @@ def grokking_delay(outcome: Outcome, *, train: float = 0.01, test: float = 0.1) 
 
     Source: Pareto frontiers, section 5 (grokking); Power et al., "Grokking" (2022).
     """
+    return _delay(_measured(outcome, TRAIN), _measured(outcome, TEST), train, test)
+
+
+_Errors = tuple[Sequence[int], Sequence[float]]
+"""Measured steps, and the error at each of them."""
+
+
+def _delay(train_errors: _Errors, test_errors: _Errors, train: float, test: float) -> Grokking:
     for name, value in (("train", train), ("test", test)):
         if not 0 <= value <= 1:
             raise ValueError(f"a threshold must lie from 0 to 1: {name}={value}")
-    train_at, train_last = _first(outcome, TRAIN, train)
-    test_at, test_last = _first(outcome, TEST, test)
-    last = max(train_last, test_last)
+    train_at, test_at = _first(train_errors, train), _first(test_errors, test)
+    last = int(max(train_errors[0][-1], test_errors[0][-1]))
     if train_at is not None and test_at is not None:
         return Grokking(float(test_at - train_at), "exactly", train_at, test_at, last)
     if train_at is not None:
@@ -78,11 +88,75 @@ def grokking_delays(outcomes: Iterable[Outcome], *, train: float = 0.01, test: f
     return pd.DataFrame(rows, columns=list(names)).astype({"train_at": "Int64", "test_at": "Int64"})
 
 
-def _first(outcome: Outcome, probe: str, threshold: float) -> tuple[int | None, int]:
-    """Return the first measured step at which an error is small enough, and the last measured step."""
+def error_courses(
+    trials: pd.DataFrame,
+    measures: Mapping[str, pd.DataFrame],
+    names: Sequence[str],
+    *,
+    train: float = 0.01,
+    test: float = 0.1,
+) -> pd.DataFrame:
+    """Return one row per trial and measured step: both errors, and the trial's grokking delay.
+
+    Args:
+        trials: one row per trial.
+        measures: by kind of probe the measures of ``TrainError`` and ``TestError``, as ``Store.measures`` returns them.
+        names: the columns of ``trials`` that are kept.
+        train: as in ``grokking_delay``.
+        test: as in ``grokking_delay``.
+
+    Returns:
+        ``step``, ``train_error`` and ``test_error``, the kept columns, and, the same in all rows of a trial,
+        ``train_at`` and ``test_at`` (NaN where not reached), ``delay`` and how it is ``known``.
+    """
+    both = measures[TRAIN].merge(measures[TEST], on=["trial", "step"], suffixes=("", "_of_test"))
+    both = both.rename(columns={"error": "train_error", "error_of_test": "test_error"})
+    delays = {
+        trial: asdict(_delay((own["step"], own["train_error"]), (own["step"], own["test_error"]), train, test))
+        for trial, own in ((trial, own.to_dict("list")) for trial, own in both.groupby("trial"))
+    }
+    columns = ["train_at", "test_at", "delay", "known"]
+    known = pd.DataFrame.from_dict(delays, orient="index", columns=columns)
+    known = known.astype(dict.fromkeys(columns[:3], float))
+    found = both[["trial", "step", "train_error", "test_error"]]
+    return found.join(trials[list(names)], on="trial").join(known, on="trial").drop(columns="trial")
+
+
+def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return when a cell's networks fitted their sample and when they generalised, for an experiment's findings.
+
+    Medians, with order-statistic intervals, over the trials that fitted their sample: the delay of one that had not
+    generalised at the end of its training is censored, and counts as infinite. ``test_error_when_fitted`` is the
+    median test error when the sample is fitted.
+
+    Args:
+        rows: of one cell, as ``error_courses`` returns them.
+    """
+    last = rows.groupby("seed").last()
+    fitted = last[last["train_at"].notna()]
+    stated = {"trials": len(last), "fitted": len(fitted), "solved": int(last["test_at"].notna().sum())}
+    if fitted.empty:
+        return stated
+    delays = fitted["delay"].where(fitted["known"] == "exactly").to_numpy()
+    at_fit = rows[rows["step"] == rows["train_at"]]["test_error"]
+    return stated | {
+        "fitted_at": float(fitted["train_at"].median()),
+        "solved_at": finite(median(fitted["test_at"].to_numpy())),
+        "test_error_when_fitted": round(float(at_fit.median()), 4),
+        "delay": finite(median(delays)),
+        "delay_interval": [finite(end) for end in median_interval(delays)],
+        "censored": int(np.isnan(delays).sum()),
+    }
+
+
+def _measured(outcome: Outcome, probe: str) -> _Errors:
     taken = outcome.measures.get(probe)
     if not taken or not taken.get("step"):
         have = ", ".join(outcome.measures) or "none"
         raise ValueError(f"a grokking delay needs the measures of the probe {probe!r}: measures={have}")
-    reached = (step for step, error in zip(taken["step"], taken["error"], strict=True) if error <= threshold)
-    return next(reached, None), int(taken["step"][-1])
+    return taken["step"], taken["error"]
+
+
+def _first(errors: _Errors, threshold: float) -> int | None:
+    """Return the first measured step at which an error is small enough."""
+    return next((int(step) for step, error in zip(*errors, strict=True) if error <= threshold), None)

@@ -7,13 +7,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from elegans.analysis import Contour, cells, trace_frontier
-from elegans.analysis.trace import added
+from elegans.analysis import cells
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
 from elegans.experiments.results import Results, Tables, stored
 from elegans.plots import figure_of, traced_frontier
-from elegans.sweeps import Progress, Store, Sweep
+from elegans.sweeps import Contour, Progress, Store, Sweep, trace_frontier
+from elegans.sweeps.trace import added
 from elegans.tasks import Sample
 from elegans.training import Trial
 

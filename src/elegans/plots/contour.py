@@ -8,11 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 
-from elegans.analysis import Contour, cells
+from elegans.analysis import cells
 from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
 from elegans.plots.frontier import Grid, checked, layout, matches, success_frontier
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_of
+from elegans.sweeps import Contour
 
 AXES = ("regime.size", "model.width")
 LINE = COLOURS[1]

@@ -3,3 +3,4 @@ from .runner import Interrupted as Interrupted, run as run
 from .status import RunStatus as RunStatus, Status as Status
 from .store import Store as Store
 from .sweep import EXAMPLE as EXAMPLE, Sweep as Sweep, grid as grid
+from .trace import Contour as Contour, trace_frontier as trace_frontier

@@ -111,17 +111,3 @@ class Labels:
         """Return codes as the texts that they stand for."""
         texts = pd.Series(list(self.known), dtype="str")
         return texts.take(codes).reset_index(drop=True)
-
-
-def median(times: np.ndarray, trials: int) -> float:
-    """Return the median time to solve, unsolved trials having an infinite one; NaN where it is not finite.
-
-    Args:
-        times: the times of the solved trials, in any order.
-        trials: how many trials there were, solved or not.
-    """
-    lower, upper = (trials - 1) // 2, trials // 2
-    if trials == 0 or upper >= len(times):
-        return float("nan")
-    ordered = np.partition(times, (lower, upper))
-    return float((ordered[lower] + ordered[upper]) / 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
 
+from elegans.analysis.intervals import median
 from elegans.component import suggest
 from elegans.errors import StoreError
 from elegans.sweeps.frames import (
@@ -15,7 +16,6 @@ from elegans.sweeps.frames import (
     Labels,
     cell_frame,
     matches,
-    median,
     numbers,
     quantity,
     read_columns,
@@ -261,7 +261,8 @@ def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
             trials = solved + unsolved + diverged
             solved_at = np.fromstring(times, sep=",") if times else np.zeros(0)
             counts = trials, len(solved_at), unsolved, diverged, failed, interrupted
-            found[position[number]] = *counts, median(solved_at, trials), seconds
+            every = np.pad(solved_at, (0, trials - len(solved_at)), constant_values=np.inf)
+            found[position[number]] = *counts, median(every), seconds
     return _with_counts(cell_frame(cells.columns), found)
 
 

@@ -14,8 +14,10 @@ from elegans.analysis.intervals import wilson
 from elegans.analysis.planning import carried, next_places
 from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
 from elegans.errors import SweepError
-from elegans.sweeps import Progress, Store, Sweep, grid, run
-from elegans.sweeps.runner import Watch
+from elegans.sweeps.progress import Progress
+from elegans.sweeps.runner import Watch, run
+from elegans.sweeps.store import Store
+from elegans.sweeps.sweep import Sweep, grid
 from elegans.training import Trial
 from elegans.training.outcome import FINISHED
 

@@ -10,8 +10,8 @@ import elegans as el
 from elegans.analysis import SequentialTest, crossings
 from elegans.analysis.contours import Segment, segments
 from elegans.analysis.planning import next_places
-from elegans.analysis.trace import Search
 from elegans.errors import SweepError, TrialError
+from elegans.sweeps.trace import Search
 
 ROWS, COLUMNS, LONGEST, SHORT = 5, 17, 20_000, 3000
 TEST = SequentialTest()

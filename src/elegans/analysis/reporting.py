@@ -1,0 +1,63 @@
+"""Numbers as an experiment states them in its findings: as JSON has them, rounded, with their intervals."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis.intervals import median, median_interval, wilson
+
+SPREAD_CONFIDENCE = 0.9
+"""Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
+
+
+def finite(number: float, digits: int | None = None) -> float | None:
+    """Return a number, rounded to so many decimals if given; None where it is not finite."""
+    if not np.isfinite(number):
+        return None
+    return float(number) if digits is None else round(float(number), digits)
+
+
+def significant(number: float, digits: int = 4) -> float | None:
+    """Return a number rounded to so many significant digits; None where it is not finite."""
+    return float(f"{number:.{digits}g}") if np.isfinite(number) else None
+
+
+def spread(values: Any, digits: int = 4) -> dict[str, Any]:
+    """Return how a quantity is distributed over trials; where it is NaN or infinite, it was not reached.
+
+    Returns:
+        ``median`` (values that were not reached being infinite) with its order-statistic ``interval`` of at least
+        90%, None where an end is infinite or there are fewer than five trials; the ``range`` of those reached; and
+        how many were ``reached``. Numbers have so many significant digits.
+    """
+    numbers = np.asarray(values, float)
+    low, high = median_interval(numbers, SPREAD_CONFIDENCE)
+    reached = numbers[np.isfinite(numbers)]
+    interval = [significant(end, digits) for end in (low, high)]
+    return {
+        "median": significant(median(numbers), digits),
+        "interval": interval if np.isfinite([low, high]).all() else None,
+        "range": [significant(end, digits) for end in (reached.min(), reached.max())] if len(reached) else None,
+        "reached": f"{len(reached)} of {len(numbers)}",
+    }
+
+
+def share(holds: "pd.Series[bool]") -> dict[str, Any]:
+    """Return how many trials something holds for, with the Wilson 95% interval of their share.
+
+    Args:
+        holds: one value per trial; the index are seeds.
+
+    Returns:
+        ``count``, ``of``, ``interval``, and the seeds that are ``exceptions``.
+    """
+    kept = holds.astype(bool)
+    low, high = wilson(int(kept.sum()), len(kept))
+    exceptions = [int(seed) for seed in kept.index[~kept]]
+    return {
+        "count": int(kept.sum()),
+        "of": len(kept),
+        "interval": [round(low, 4), round(high, 4)],
+        "exceptions": exceptions,
+    }
