@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elegans.tabular import Settings, Stop, start
-from elegans.tabular.descent import Data, _epoch_by_numpy, _gemm, _native_epoch
+from elegans.tabular.descent import Data, _gemm, epoch, forward, link
 
 ROWS, FEATURES = 75, 5
 HEADS = {"logistic": 1, "softmax": 3, "square": 2}
@@ -15,10 +15,37 @@ HEADS = {"logistic": 1, "softmax": 3, "square": 2}
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
 
 
-@pytest.fixture(autouse=True)
-def built(native):
-    if not hasattr(native, "dense_epoch"):
-        pytest.skip("this extension was built before there was dense_epoch")
+def epoch_by_numpy(settings, weights, moments, data, order, scale, step, stop):
+    """Take an epoch's steps as their formulas say."""
+    total, rate, decay = 0.0, settings.learning_rate, 1 - settings.learning_rate * settings.weight_decay
+    for begin in range(0, len(order), settings.batch_size):
+        step, index = step + 1, order[begin : begin + settings.batch_size]
+        below = [data.inputs[index]]
+        for weight in weights[:-1]:
+            fired = np.maximum(below[-1] @ weight.T, 0)
+            below.append(np.concatenate([fired, np.ones((len(index), 1), fired.dtype)], axis=1))
+        outputs = forward(weights, data.inputs[index])
+        own = np.ones(len(index)) if data.weights is None else data.weights[index] * scale
+        total += float((data.losses(outputs, index) * own).sum())
+        slope = (link(outputs, settings.head) - data.targets[index]) * own[:, None] / len(index)
+        gradients = []
+        for weight, fired in zip(weights[::-1], below[::-1], strict=True):
+            gradients.insert(0, slope.T @ fired)
+            slope = (slope @ weight[:, :-1]) * (fired[:, :-1] > 0)
+        for layer, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
+            move = gradient
+            if moments:
+                first, second = moments[layer]
+                first[:] = 0.9 * first + 0.1 * gradient
+                second[:] = 0.999 * second + 0.001 * gradient**2
+                move = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+            weight[:] = weight * decay - rate * move
+    return total, len(order), step
+
+
+def arrays(networks, member):
+    moments = [(first[member], second[member]) for first, second in networks.moments]
+    return [layer[member] for layer in networks.layers], moments
 
 
 def trained(epoch, settings, weighted=False, epochs=6, stop=None):
@@ -32,7 +59,8 @@ def trained(epoch, settings, weighted=False, epochs=6, stop=None):
     losses = []
     for number in range(epochs):
         order = np.random.default_rng(number).permutation(ROWS)
-        total, seen = epoch(networks, 1, data, order, scale, Stop() if stop is None else stop)
+        step, ended = int(networks.steps[1]), Stop() if stop is None else stop
+        total, seen, networks.steps[1] = epoch(settings, *arrays(networks, 1), data, order, scale, step, ended)
         losses.append(total)
     return networks, losses, seen
 
@@ -43,12 +71,12 @@ def trained(epoch, settings, weighted=False, epochs=6, stop=None):
     ("head", "hidden", "weighted"),
     [("logistic", (40,), True), ("softmax", (17, 6), False), ("square", (4, 3, 33), True)],
 )
-def test_steps_are_those_of_numpy(native, head, hidden, weighted, optimiser, dtype):
+def test_steps_are_those_of_numpy(head, hidden, weighted, optimiser, dtype):
     settings = Settings(
         hidden=hidden, head=head, optimiser=optimiser, dtype=dtype, batch_size=16, weight_decay=0.1, learning_rate=0.02
     )
-    ours, losses, seen = trained(_native_epoch, settings, weighted)
-    theirs, wanted, _ = trained(_epoch_by_numpy, settings, weighted)
+    ours, losses, seen = trained(epoch, settings, weighted)
+    theirs, wanted, _ = trained(epoch_by_numpy, settings, weighted)
     tolerance = TOLERANCE[dtype]
     np.testing.assert_allclose(losses, wanted, rtol=tolerance, atol=tolerance)
     for mine, other in zip(ours._arrays(), theirs._arrays(), strict=True):
@@ -59,7 +87,7 @@ def test_steps_are_those_of_numpy(native, head, hidden, weighted, optimiser, dty
 
 
 def test_a_network_that_diverges_has_a_loss_that_is_no_number():
-    losses = trained(_native_epoch, Settings(hidden=(8,), head="square", optimiser="sgd", learning_rate=1e6))[1]
+    losses = trained(epoch, Settings(hidden=(8,), head="square", optimiser="sgd", learning_rate=1e6))[1]
     assert not np.isfinite(losses[-1])
 
 
@@ -67,7 +95,7 @@ def test_a_set_stop_and_one_whose_time_is_over_end_an_epoch_before_its_next_step
     for stop in (Stop(), Stop(seconds=-1.0)):
         if stop.until is None:
             stop.set()
-        networks, losses, seen = trained(_native_epoch, Settings(hidden=(8,)), epochs=1, stop=stop)
+        networks, losses, seen = trained(epoch, Settings(hidden=(8,)), epochs=1, stop=stop)
         assert (seen, losses, networks.steps.tolist()) == (0, [0.0], [0, 0])
 
 
@@ -77,7 +105,7 @@ def test_a_stop_from_another_thread_ends_an_epoch_that_is_under_way():
     data = Data.of(np.ones((1_000_000, FEATURES)), np.zeros(1_000_000), settings, 1)
     stop, found = Stop(), []
     worker = threading.Thread(
-        target=lambda: found.append(_native_epoch(networks, 0, data, np.arange(1_000_000), 1.0, stop))
+        target=lambda: found.append(epoch(settings, *arrays(networks, 0), data, np.arange(1_000_000), 1.0, 0, stop))
     )
     before = networks.layers[-1].copy()
     worker.start()
@@ -85,7 +113,8 @@ def test_a_stop_from_another_thread_ends_an_epoch_that_is_under_way():
         time.sleep(0.01)
     stop.set()
     worker.join()
-    assert 0 < found[0][1] == networks.steps[0] < 1_000_000
+    _, seen, steps = found[0]
+    assert 0 < seen == steps < 1_000_000
 
 
 @pytest.mark.parametrize(

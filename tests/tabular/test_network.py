@@ -1,5 +1,6 @@
 """Networks for tables: gradients, optimisers, draws, and members side by side."""
 
+import dataclasses
 import pickle
 import re
 
@@ -9,7 +10,7 @@ import pytest
 from elegans import MLP, SparseParity
 from elegans.random import stream
 from elegans.tabular import Best, Settings, Stop, fit, start
-from elegans.tabular.descent import Data, _Descent, _order
+from elegans.tabular.descent import random_order
 
 HEADS = {"logistic": 1, "softmax": 3, "square": 2}
 
@@ -33,11 +34,8 @@ def test_a_step_of_descent_follows_the_finite_differences_of_the_weighted_loss(h
     weights = np.random.default_rng(1).uniform(0, 2, len(X))
     weights /= weights.mean()
     networks = start(settings(head=head, hidden=hidden, init="dense"), [3], X.shape[1], HEADS[head])
-    data = Data.of(X, y, networks.settings, networks.heads, weights)
-    descent = _Descent(networks, 0, len(X))
-    every = np.arange(len(X))
+    gradients = gradients_of(networks, X, y, weights)
     before = [layer.copy() for layer in networks.layers]
-    descent.backward(data.slopes(descent.forward(data.inputs, every), every) * weights[:, None] / len(X))
     for depth, layer in enumerate(before):
         for place in [(0, 0, 0), (0, layer.shape[1] - 1, 1), (0, 0, layer.shape[2] - 1)]:
             losses = []
@@ -45,8 +43,7 @@ def test_a_step_of_descent_follows_the_finite_differences_of_the_weighted_loss(h
                 networks.layers[:] = [each.copy() for each in before]
                 networks.layers[depth][place] += change
                 losses.append(networks.mean_loss(X, y, weights)[0])
-            # the gradient array still holds what the update was made of
-            assert descent.gradients[depth][place[1:]] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7)
+            assert gradients[depth][place[1:]] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7)
 
 
 def test_plain_descent_is_the_textbook_rule_with_decay_in_the_gradient():
@@ -54,8 +51,7 @@ def test_plain_descent_is_the_textbook_rule_with_decay_in_the_gradient():
     before = start(settings(optimiser="sgd"), [3], X.shape[1])
     after = start(settings(optimiser="sgd", learning_rate=0.3, weight_decay=0.2, batch_size=len(X)), [3], X.shape[1])
     after.train(X, y, epochs=1)
-    descent = steps_of(before, X, y)
-    for layer, gradient, new in zip(before.layers, descent.gradients, after.layers, strict=True):
+    for layer, gradient, new in zip(before.layers, gradients_of(before, X, y), after.layers, strict=True):
         np.testing.assert_allclose(new[0], layer[0] - 0.3 * (gradient + 0.2 * layer[0]), rtol=1e-12, atol=1e-14)
 
 
@@ -66,7 +62,7 @@ def test_adamw_is_the_published_rule():
     expected = [layer[0].copy() for layer in networks.layers]
     first, second = ([np.zeros_like(each) for each in expected] for _ in range(2))
     for step in range(1, 4):
-        gradients = steps_of(networks.select([0]), X, y).gradients
+        gradients = gradients_of(networks, X, y)
         for layer, gradient in enumerate(gradients):
             first[layer] = 0.9 * first[layer] + 0.1 * gradient
             second[layer] = 0.999 * second[layer] + 0.001 * gradient**2
@@ -77,15 +73,13 @@ def test_adamw_is_the_published_rule():
             np.testing.assert_allclose(layer[0], weights, rtol=1e-9, atol=1e-12)
 
 
-def steps_of(networks, X, y):
-    """The descent of one network after it computed the gradients of a step on all rows (and took it elsewhere)."""
+def gradients_of(networks, X, y, weights=None):
+    """Return the first network's gradients: its displacement by one step on all rows at a learning rate of 1."""
+    plain = {"optimiser": "sgd", "learning_rate": 1.0, "weight_decay": 0.0, "batch_size": len(X)}
     copy = networks.select([0])
-    data = Data.of(X, y, copy.settings, copy.heads)
-    every = np.arange(len(X))
-    descent = _Descent(copy, 0, len(X))
-    descent._update = lambda layer: None
-    descent.backward(data.slopes(descent.forward(data.inputs, every), every) / len(X))
-    return descent
+    copy.settings, copy.moments = dataclasses.replace(networks.settings, **plain), []
+    copy.train(X, y, weights=weights, epochs=1)
+    return [before[0] - after[0] for before, after in zip(networks.layers, copy.layers, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -108,11 +102,11 @@ def test_seeds_repeat_a_training_to_the_bit_and_differ_from_each_other():
 
 
 def test_every_epoch_has_an_order_of_its_own_that_takes_each_row_once():
-    orders = [_order(3, epoch, 100) for epoch in range(5)]
+    orders = [random_order(3, epoch, 100) for epoch in range(5)]
     assert all(sorted(order.tolist()) == list(range(100)) for order in orders)
     assert len({tuple(order.tolist()) for order in orders}) == 5
-    assert (_order(3, 1, 100) == orders[1]).all()
-    assert (_order(4, 1, 100) != orders[1]).any()
+    assert (random_order(3, 1, 100) == orders[1]).all()
+    assert (random_order(4, 1, 100) != orders[1]).any()
 
 
 @pytest.mark.parametrize(("init_layers", "sparse"), [("first", [True, False, False]), ("all", [True, True, False])])

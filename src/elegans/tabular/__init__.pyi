@@ -11,7 +11,8 @@ from .estimators import (
     SparseMLPRegressor as SparseMLPRegressor,
 )
 from .learners import Forest as Forest, TabularNetwork as TabularNetwork
-from .network import Epoch as Epoch, Networks as Networks, Settings as Settings, fit as fit, start as start
+from .network import Epoch as Epoch, Networks as Networks, fit as fit, start as start
 from .probes import ValidationError as ValidationError
+from .settings import Settings as Settings
 from .stopping import Best as Best
 from .table import Table as Table

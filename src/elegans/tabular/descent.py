@@ -1,31 +1,21 @@
-"""One epoch of minibatch descent of one network, and members shared out among threads."""
+"""One epoch of minibatch descent of one network, and networks shared out among threads."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
 
-from elegans import random
+from elegans import _native, random
 from elegans.machine import cores
+from elegans.tabular.settings import Settings
 
-try:
-    from elegans import _native
-except ImportError:  # no native engine on this machine: `elegans doctor` says why
-    _native = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    from elegans.tabular.network import Networks, Settings
-
-FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
-_CHUNK = 16384
-"""Parameters that an update passes over at once, so that its passes stay in the first caches."""
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
@@ -71,14 +61,12 @@ class Data:
     head: str
 
     @classmethod
-    def of(cls, X: Any, y: Any, settings: "Settings", heads: int, weights: Any = None) -> "Data":
+    def of(cls, X: Any, y: Any, settings: Settings, heads: int, weights: Any = None) -> "Data":
         """Check rows, targets and weights and return them in the form in which networks are trained.
 
         Raises:
             ValueError: with the rule and the value.
         """
-        from elegans.tabular.network import with_ones
-
         if np.ndim(X) != 2:
             raise ValueError(f"X must have two dimensions: {np.ndim(X)}")
         if len(y) != len(X) or len(X) == 0:
@@ -110,9 +98,13 @@ class Data:
         shifted = outputs - outputs.max(axis=1, keepdims=True)
         return np.asarray(np.log(np.exp(shifted).sum(axis=1)) - (shifted * targets).sum(axis=1))
 
-    def slopes(self, outputs: Float[np.ndarray, "count heads"], index: Any) -> Float[np.ndarray, "count heads"]:
-        """Return the derivative of each row's loss by its outputs."""
-        return np.asarray(link(outputs, self.head) - self.targets[index])
+
+def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "rows features1"]:
+    """Return rows with a last column of ones, which the biases multiply."""
+    X = np.asarray(X)
+    joined = np.ones((X.shape[0], X.shape[1] + 1), dtype)
+    joined[:, :-1] = X
+    return joined
 
 
 def link(outputs: Float[np.ndarray, "*rows heads"], head: str) -> Float[np.ndarray, "*rows heads"]:
@@ -130,32 +122,42 @@ def forward(weights: Sequence[np.ndarray], inputs: Float[np.ndarray, "rows n1"])
     hidden = inputs
     for weight in weights[:-1]:
         ones = np.ones((len(inputs), len(weight) + 1), inputs.dtype)
-        _activate(hidden, weight, ones[:, :-1])
+        np.matmul(hidden, weight.T, out=ones[:, :-1])
+        np.maximum(ones[:, :-1], 0, out=ones[:, :-1])
         hidden = ones
     return np.asarray(hidden @ weights[-1].T)
 
 
-def train_epoch(networks: "Networks", member: int, data: Data, rows: Int[np.ndarray, " count"], stop: Stop) -> float:
-    """Train one member for an epoch in a new random order, and return its mean loss (of what it did until a stop)."""
-    order = rows[_order(networks.seeds[member], int(networks.epochs[member]), len(rows))]
-    mean = 1.0 if data.weights is None else float(data.weights[rows].mean())
-    scale = 1 / mean if mean > 0 else 1.0
-    epoch = _epoch_by_numpy if _gemm(networks.settings.dtype) is None else _native_epoch
-    total, seen = epoch(networks, member, data, order, scale, stop)
-    networks.epochs[member] += seen == len(order)
-    return total / seen if seen else float("nan")
+def epoch(
+    settings: Settings,
+    weights: Sequence[np.ndarray],
+    moments: Sequence[tuple[np.ndarray, np.ndarray]],
+    data: Data,
+    order: Int[np.ndarray, " count"],
+    scale: float,
+    step: int,
+    stop: Stop,
+) -> tuple[float, int, int]:
+    """Take an epoch's steps of one network in place, in C++ with SciPy's BLAS.
 
+    Args:
+        settings: the network's description.
+        weights: one array per layer.
+        moments: AdamW's, two arrays per layer, or none.
+        data: what it is trained on.
+        order: the rows, in the order in which they are taken.
+        scale: what row weights are multiplied by.
+        step: the steps taken so far.
+        stop: ends the epoch between two steps.
 
-def _native_epoch(
-    networks: "Networks", member: int, data: Data, order: Int[np.ndarray, " count"], scale: float, stop: Stop
-) -> tuple[float, int]:
-    """Take an epoch's steps in C++, with SciPy's BLAS; return the sum of losses and how many rows were seen."""
-    settings = networks.settings
-    total, seen, networks.steps[member] = _native.dense_epoch(
+    Returns:
+        The sum of the rows' losses, how many rows were taken, and the steps taken after the epoch.
+    """
+    return _native.dense_epoch(
         _gemm(settings.dtype),
-        [layer[member] for layer in networks.layers],
-        [first[member] for first, _ in networks.moments],
-        [second[member] for _, second in networks.moments],
+        list(weights),
+        [first for first, _ in moments],
+        [second for _, second in moments],
         inputs=data.inputs,
         targets=data.targets,
         row_weights=data.weights,
@@ -165,148 +167,33 @@ def _native_epoch(
         head=settings.head,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
-        step=int(networks.steps[member]),
+        step=step,
         stop=stop.flag,
         seconds=stop.seconds,
     )
-    return total, seen
-
-
-def _epoch_by_numpy(
-    networks: "Networks", member: int, data: Data, order: Int[np.ndarray, " count"], scale: float, stop: Stop
-) -> tuple[float, int]:
-    """Take the same steps where there is no native engine."""
-    size = networks.settings.batch_size
-    descent = _Descent(networks, member, min(size, len(order)))
-    total, seen = 0.0, 0
-    for begin in range(0, len(order), size):
-        if stop:
-            break
-        index = order[begin : begin + size]
-        outputs = descent.forward(data.inputs, index)
-        losses, slopes = data.losses(outputs, index), data.slopes(outputs, index)
-        if data.weights is not None:
-            weights = data.weights[index] * scale
-            losses, slopes = losses * weights, slopes * weights[:, None]
-        total, seen = total + float(losses.sum()), seen + len(index)
-        descent.backward((slopes / len(index)).astype(outputs.dtype, copy=False))
-    return total, seen
 
 
 @lru_cache(maxsize=2)
 def _gemm(dtype: str) -> Any:
-    """Return the address of SciPy's matrix product for C++, or None where there is none of the form expected."""
+    """Return the address of SciPy's matrix product for C++.
+
+    Raises:
+        ImportError: SciPy's product has other arguments, such as 64-bit sizes.
+    """
     name = {"float32": "sgemm", "float64": "dgemm"}[dtype]
     capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
-    fits = capsule is not None and "(char *, char *, int *, int *, int *, " in repr(capsule)
-    return capsule if fits and hasattr(_native, "dense_epoch") else None
+    if "(char *, char *, int *, int *, int *, " not in repr(capsule):
+        raise ImportError(f"SciPy must offer {name} with 32-bit sizes to train networks for tables: {capsule!r}")
+    return capsule
 
 
-class _Descent:
-    """One member's weights and the arrays in which its steps are computed."""
-
-    def __init__(self, networks: "Networks", member: int, batch: int) -> None:
-        self.settings, self.steps, self.member = networks.settings, networks.steps, member
-        self.weights = [layer[member] for layer in networks.layers]
-        self.moments = [(first[member], second[member]) for first, second in networks.moments]
-        dtype = self.settings.dtype
-        self.hidden = [np.ones((batch, weight.shape[1]), dtype) for weight in self.weights]
-        self.slopes = [np.empty((batch, weight.shape[1] - 1), dtype) for weight in self.weights[1:]]
-        self.firing = [np.empty(slope.shape, bool) for slope in self.slopes]
-        self.gradients = [np.empty_like(weight) for weight in self.weights]
-        self.scratch = np.empty(_CHUNK, dtype)
-
-    def forward(self, inputs: Float[np.ndarray, "rows n1"], index: Int[np.ndarray, " count"]) -> np.ndarray:
-        count = self.count = len(index)
-        inputs.take(index, axis=0, out=self.hidden[0][:count], mode="clip")
-        for weight, below, above in zip(self.weights[:-1], self.hidden[:-1], self.hidden[1:], strict=True):
-            _activate(below[:count], weight, above[:count, :-1])
-        return np.asarray(self.hidden[-1][:count] @ self.weights[-1].T)
-
-    def backward(self, slope: Float[np.ndarray, "count heads"]) -> None:
-        """Take a step, given the derivative of the loss by the outputs."""
-        self.steps[self.member] += 1
-        for layer in reversed(range(len(self.weights))):
-            below = self.hidden[layer][: self.count]
-            np.matmul(slope.T, below, out=self.gradients[layer])
-            if layer:
-                further = self.slopes[layer - 1][: self.count]
-                np.matmul(slope, self.weights[layer][:, :-1], out=further)
-                firing = self.firing[layer - 1][: self.count]
-                np.greater(below[:, :-1], 0, out=firing)
-                slope = np.multiply(further, firing, out=further)
-            self._update(layer)
-
-    def _update(self, layer: int) -> None:
-        weights, gradients = self.weights[layer].reshape(-1), self.gradients[layer].reshape(-1)
-        settings = self.settings
-        rate, decay = settings.learning_rate, 1 - settings.learning_rate * settings.weight_decay
-        if settings.optimiser == "sgd":
-            for part in _chunks(len(weights)):
-                gradients[part] *= rate
-                weights[part] *= decay
-                weights[part] -= gradients[part]
-            return
-        first, second = (moment.reshape(-1) for moment in self.moments[layer])
-        step = int(self.steps[self.member])
-        largest = rate / (1 - FIRST_DECAY**step)
-        scale = (1 - SECOND_DECAY**step) ** 0.5
-        for part in _chunks(len(weights)):
-            _adamw(
-                weights[part],
-                gradients[part],
-                first[part],
-                second[part],
-                self.scratch,
-                largest * scale,
-                EPSILON * scale,
-                decay,
-            )
-
-
-def _adamw(
-    weight: np.ndarray,
-    gradient: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    scratch: np.ndarray,
-    rate: float,
-    epsilon: float,
-    decay: float,
-) -> None:
-    """Update weights and moments in place; the gradient is used up."""
-    part = scratch[: len(weight)]
-    np.multiply(gradient, 1 - FIRST_DECAY, out=part)
-    first *= FIRST_DECAY
-    first += part
-    np.multiply(gradient, gradient, out=part)
-    part *= 1 - SECOND_DECAY
-    second *= SECOND_DECAY
-    second += part
-    np.sqrt(second, out=part)
-    part += epsilon
-    np.divide(first, part, out=part)
-    part *= rate
-    weight *= decay
-    weight -= part
-
-
-def _activate(inputs: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
-    np.matmul(inputs, weight.T, out=out)
-    np.maximum(out, 0, out=out)
-
-
-def _chunks(size: int) -> Iterator[slice]:
-    return (slice(begin, begin + _CHUNK) for begin in range(0, size, _CHUNK))
-
-
-def _order(seed: int, epoch: int, count: int) -> Int[np.ndarray, " count"]:
+def random_order(seed: int, epoch: int, count: int) -> Int[np.ndarray, " count"]:
     """Return an epoch's random order of {0, …, count-1}: places sorted by 64 random bits each."""
     first, second = random.bits(random.stream(seed, "batches"), np.arange(count, dtype=np.uint32), np.uint32(epoch))
     return np.argsort(first.astype(np.uint64) << np.uint64(32) | second)
 
 
-def _targets(y: Any, settings: "Settings", heads: int) -> Float[np.ndarray, "rows heads"]:
+def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows heads"]:
     y = np.asarray(y)
     if settings.head == "square":
         targets = y.reshape(len(y), -1).astype(settings.dtype)

@@ -21,7 +21,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 from elegans import random
 from elegans.models.inits import Init
 from elegans.tabular.descent import Stop, link
-from elegans.tabular.network import Epoch, Settings, start
+from elegans.tabular.network import Epoch, start
+from elegans.tabular.settings import Settings
 from elegans.tabular.stopping import Best
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")

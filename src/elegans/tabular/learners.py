@@ -15,7 +15,8 @@ from elegans.tabular.table import Table
 from elegans.tasks import Regime, Sample, Task
 
 if TYPE_CHECKING:  # loaded when first used: trials of other tasks have no use for it
-    from elegans.tabular.network import Networks, Settings
+    from elegans.tabular.network import Networks
+    from elegans.tabular.settings import Settings
 
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -100,7 +101,7 @@ class TabularNetwork(TableLearner):
     @property
     def settings(self) -> "Settings":
         """The same description as fits without trials take it."""
-        from elegans.tabular.network import Settings
+        from elegans.tabular.settings import Settings
 
         names = ("hidden", "init", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
         return Settings(**{name: getattr(self, name) for name in names})
@@ -126,8 +127,7 @@ class TabularNetwork(TableLearner):
 
     def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
         """Return the log-odds of the second class, shape (count,)."""
-        from elegans.tabular.descent import forward
-        from elegans.tabular.network import with_ones
+        from elegans.tabular.descent import forward, with_ones
 
         layers = parameters["layers"]
         return forward(layers, with_ones(x, str(layers[0].dtype)))[:, 0]

@@ -8,75 +8,18 @@ orders of its epochs follow (``elegans.random``): it is the same network alone o
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from elegans import random
 from elegans.models.inits import DenseInit, Init, SparseInit
-from elegans.tabular.descent import Data, Stop, forward, share_out, train_epoch
+from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, share_out, with_ones
+from elegans.tabular.settings import Settings
 
-HEADS = ("logistic", "softmax", "square")
-OPTIMISERS = ("sgd", "adamw")
-INIT_LAYERS = ("first", "all")
-DTYPES = ("float32", "float64")
 _BLOCK = 2**22
 """Numbers in the widest layer's array when outputs are computed."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What networks are and how they are trained.
-
-    Args:
-        hidden: the numbers of neurons of the hidden layers, the first layer's first; see ``layers``.
-        head: ``logistic`` (one output, classes 0 and 1), ``softmax`` (one output a class) or ``square`` (half the
-            squared error, summed over targets).
-        init: the law of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
-            weights are uniform on plus or minus 1/sqrt(fan-in).
-        init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
-        optimiser: ``sgd``, its decay a part of the gradient, or ``adamw``, its decay apart (Loshchilov and Hutter,
-            2019).
-        learning_rate: above 0.
-        weight_decay: of all weights and biases, at least 0.
-        batch_size: rows a step, at least 1; an epoch's last step takes what is left.
-        epochs: passes over the rows, at least 0.
-        dtype: of all arithmetic, ``float32`` or ``float64``.
-
-    Raises:
-        ValueError: a setting breaks its rule.
-    """
-
-    hidden: tuple[int, ...] = (300, 300)
-    head: Literal["logistic", "softmax", "square"] = "logistic"
-    init: Init | str = "sparse:2"
-    init_layers: Literal["first", "all"] = "first"
-    optimiser: Literal["sgd", "adamw"] = "adamw"
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    batch_size: int = 256
-    epochs: int = 100
-    dtype: Literal["float32", "float64"] = "float32"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
-        object.__setattr__(self, "init", Init.parse(self.init))
-        choices = {"head": HEADS, "init_layers": INIT_LAYERS, "optimiser": OPTIMISERS, "dtype": DTYPES}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={getattr(self, name)!r}")
-        rules = {
-            "hidden must be one or more widths of at least 1": bool(self.hidden) and min(self.hidden) >= 1,
-            "learning_rate must be above 0 and finite": 0 < self.learning_rate < np.inf,
-            "weight_decay must be at least 0 and finite": 0 <= self.weight_decay < np.inf,
-            "batch_size must be at least 1": self.batch_size >= 1,
-            "epochs must be at least 0": self.epochs >= 0,
-        }
-        for rule, kept in rules.items():
-            name = rule.split()[0]
-            if not kept:
-                raise ValueError(f"{rule}: {name}={getattr(self, name)!r}")
 
 
 @dataclass(frozen=True)
@@ -193,7 +136,7 @@ class Networks:
         span = 1 if callback is not None else left
 
         def work(member: int) -> list[float]:
-            return [train_epoch(self, member, data, shares[member], stop) for _ in range(span) if not stop]
+            return [self._train_epoch(member, data, shares[member], stop) for _ in range(span) if not stop]
 
         while left > 0 and going.any() and not stop:
             members = np.flatnonzero(going)
@@ -209,6 +152,23 @@ class Networks:
                 told = callback(Epoch(len(losses), done[0], self))
                 going &= ~np.asarray(False if told is None else told, bool)
         return np.array(losses).reshape(len(losses), len(self))
+
+    def _train_epoch(self, member: int, data: Data, rows: Int[np.ndarray, " count"], stop: Stop) -> float:
+        """Train one member for an epoch in a new random order, and return its mean loss (of its steps until a stop)."""
+        order = rows[random_order(self.seeds[member], int(self.epochs[member]), len(rows))]
+        mean = 1.0 if data.weights is None else float(data.weights[rows].mean())
+        total, taken, self.steps[member] = epoch(
+            self.settings,
+            [layer[member] for layer in self.layers],
+            [(first[member], second[member]) for first, second in self.moments],
+            data,
+            order,
+            1 / mean if mean > 0 else 1.0,
+            int(self.steps[member]),
+            stop,
+        )
+        self.epochs[member] += taken == len(order)
+        return total / taken if taken else float("nan")
 
     def select(self, members: Sequence[int]) -> "Networks":
         """Return copies of some of the networks."""
@@ -278,14 +238,6 @@ def fit(
     networks = start(settings, seeds, np.shape(X)[1], heads)
     networks.train(X, y, weights=weights, rows=rows, callback=callback, stop=stop)
     return networks
-
-
-def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "rows features1"]:
-    """Return rows with a last column of ones, which the biases multiply."""
-    X = np.asarray(X)
-    joined = np.ones((X.shape[0], X.shape[1] + 1), dtype)
-    joined[:, :-1] = X
-    return joined
 
 
 def _draw(settings: Settings, seed: int, sizes: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

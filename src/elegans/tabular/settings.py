@@ -1,0 +1,67 @@
+"""What networks for tables are, and how they are trained."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from elegans.models.inits import Init
+
+HEADS = ("logistic", "softmax", "square")
+OPTIMISERS = ("sgd", "adamw")
+INIT_LAYERS = ("first", "all")
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What networks are and how they are trained.
+
+    Args:
+        hidden: the numbers of neurons of the hidden layers, the first layer's first; see ``layers``.
+        head: ``logistic`` (one output, classes 0 and 1), ``softmax`` (one output a class) or ``square`` (half the
+            squared error, summed over targets).
+        init: the law of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
+            weights are uniform on plus or minus 1/sqrt(fan-in).
+        init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
+        optimiser: ``sgd``, its decay a part of the gradient, or ``adamw``, its decay apart (Loshchilov and Hutter,
+            2019).
+        learning_rate: above 0.
+        weight_decay: of all weights and biases, at least 0.
+        batch_size: rows a step, at least 1; an epoch's last step takes what is left.
+        epochs: passes over the rows, at least 0.
+        dtype: of all arithmetic, ``float32`` or ``float64``.
+
+    Raises:
+        ValueError: a setting breaks its rule.
+    """
+
+    hidden: tuple[int, ...] = (300, 300)
+    head: Literal["logistic", "softmax", "square"] = "logistic"
+    init: Init | str = "sparse:2"
+    init_layers: Literal["first", "all"] = "first"
+    optimiser: Literal["sgd", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_size: int = 256
+    epochs: int = 100
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
+        object.__setattr__(self, "init", Init.parse(self.init))
+        choices = {"head": HEADS, "init_layers": INIT_LAYERS, "optimiser": OPTIMISERS, "dtype": DTYPES}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={getattr(self, name)!r}")
+        rules = {
+            "hidden must be one or more widths of at least 1": bool(self.hidden) and min(self.hidden) >= 1,
+            "learning_rate must be above 0 and finite": 0 < self.learning_rate < np.inf,
+            "weight_decay must be at least 0 and finite": 0 <= self.weight_decay < np.inf,
+            "batch_size must be at least 1": self.batch_size >= 1,
+            "epochs must be at least 0": self.epochs >= 0,
+        }
+        for rule, kept in rules.items():
+            name = rule.split()[0]
+            if not kept:
+                raise ValueError(f"{rule}: {name}={getattr(self, name)!r}")
