@@ -10,59 +10,24 @@ Source of the notation: thesis, chapter 7 and appendix D; Serre, "Linear Represe
 import re
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64, Num
+from jaxtyping import Int32, Int64, Num
 
 from elegans.component import Component
 from elegans.errors import GroupError, TrialError
-
-LARGEST_ORDER = 5040
-"""The order, 7!, up to which elements, tables and matrices are made; characters of S_n go further."""
-TOLERANCE = 1e-10
-"""How far matrices may be from a homomorphism and from unitary, entry by entry, and characters from whole numbers."""
+from elegans.groups.decomposition import decompose
+from elegans.groups.irreps import Irrep, frozen
+from elegans.groups.multiplication import LARGEST_ORDER, read
 
 _Member = TypeVar("_Member", bound="Group")
 _Value = TypeVar("_Value")
 
 _NAMES = {"S": "symmetric", "A": "alternating", "D": "dihedral", "Z": "cyclic"}
 _FILES = (".csv", ".json", ".npy")
-
-
-@dataclass(frozen=True, eq=False)
-class Irrep:
-    """An irreducible representation R of a finite group, by orthogonal or unitary matrices.
-
-    Args:
-        name: what it is called among the irreps of its group.
-        dimension: d, the size of its matrices.
-        character: tr R on each conjugacy class, shape (classes,): float64 where it is real, complex128 otherwise.
-        indicator: Frobenius and Schur's, the mean of tr R(g^2): 1 where R can be written by real matrices, 0 where its
-            character is not real, -1 where its character is real but its matrices cannot be.
-        build: makes the matrices, when they are first asked for.
-    """
-
-    name: str
-    dimension: int
-    character: Num[np.ndarray, " classes"]
-    indicator: int
-    build: Callable[[], Num[np.ndarray, "order d d"]]
-
-    @cached_property
-    def matrices(self) -> Num[np.ndarray, "order d d"]:
-        """R(g) for every element g, shape (order, d, d), with R(ab) = R(a) R(b).
-
-        Real orthogonal (float64) where the indicator is 1, complex unitary otherwise.
-
-        Raises:
-            GroupError: the group has more than 5040 elements.
-        """
-        matrices: Num[np.ndarray, "order d d"] = frozen(self.build())
-        return matrices
 
 
 class Group(Component, family=True):
@@ -126,8 +91,6 @@ class Group(Component, family=True):
         Raises:
             GroupError: the file cannot be read, or holds no group's table.
         """
-        from elegans.groups.tables import read
-
         return cls.from_table(**read(Path(path)))
 
     @classmethod
@@ -178,8 +141,6 @@ class Group(Component, family=True):
 
     def make_irreps(self) -> tuple[Irrep, ...]:
         """Compute ``irreps``; by default by a numerical decomposition of the regular representation."""
-        from elegans.groups.decomposition import decompose
-
         return decompose(self)
 
     @property
@@ -269,21 +230,6 @@ def _once(compute: Callable[[_Member], _Value], group: _Member) -> _Value:
     return cast(_Value, _remembered(cast(Callable[[Group], Any], compute), group))
 
 
-def frozen(value: Any) -> Any:
-    """Return a value whose array, if it is one, can no longer be written to: it is shared by all who ask."""
-    if isinstance(value, np.ndarray):
-        value.setflags(write=False)
-    return value
-
-
-def whole(values: Any) -> Any:
-    """Return an array with real and imaginary parts within 1e-10 of whole numbers made these; no zero is negative."""
-    if np.iscomplexobj(values):
-        return whole(values.real) + 1j * whole(values.imag)
-    nearest = np.rint(values)
-    return np.asarray(np.where(np.abs(values - nearest) < TOLERANCE, nearest, values) + 0.0)
-
-
 def _inverses(group: Group) -> Int64[np.ndarray, " order"]:
     return np.asarray(np.argmin(group.table, axis=1))
 
@@ -306,12 +252,6 @@ def conjugacy_classes(
         if class_of[element] < 0:
             class_of[table[table[:, element], inverses]] = class_of.max() + 1
     return class_of
-
-
-def indicators(group: Group, characters: Num[np.ndarray, "irreps classes"]) -> Float64[np.ndarray, " irreps"]:
-    """Return the Frobenius-Schur indicator (1 / |G|) sum_g chi(g^2) of each character, before rounding."""
-    squares = group.class_of[np.diagonal(group.table)]
-    return np.asarray(characters[:, squares].mean(axis=1).real)
 
 
 def _named(part: str, text: str) -> list[dict[str, Any]]:

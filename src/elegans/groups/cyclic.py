@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Float64, Int32, Num
 from pydantic import Field
 
-from elegans.groups.base import LARGEST_ORDER, Group, Irrep, whole
+from elegans.groups.base import Group
+from elegans.groups.irreps import Irrep, whole
+from elegans.groups.multiplication import LARGEST_ORDER
 
 
 class Cyclic(Group):

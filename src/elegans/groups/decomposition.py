@@ -16,8 +16,8 @@ from jaxtyping import Float64, Num
 
 from elegans import random
 from elegans.errors import GroupError
-from elegans.groups.base import TOLERANCE, Group, Irrep, indicators, whole
-from elegans.groups.tables import generators
+from elegans.groups.irreps import TOLERANCE, Finite, Irrep, indicators, whole
+from elegans.groups.multiplication import generators
 
 _ATTEMPTS = 5
 _KEY = random.stream(0, "task")
@@ -31,7 +31,7 @@ class _Part(NamedTuple):
     character: Num[np.ndarray, " classes"]
 
 
-def decompose(group: Group) -> tuple[Irrep, ...]:
+def decompose(group: Finite) -> tuple[Irrep, ...]:
     """Return the irreps of a group: the trivial one, then by dimension, then by decreasing characters.
 
     Matrices are checked to be unitary homomorphisms to 1e-10. Values of characters within 1e-10 of whole numbers are
@@ -47,7 +47,7 @@ def decompose(group: Group) -> tuple[Irrep, ...]:
     raise GroupError(f"the regular representation must split into irreps to {TOLERANCE}: group={group.name}")
 
 
-def _real_parts(group: Group, attempt: int) -> list[_Part]:
+def _real_parts(group: Finite, attempt: int) -> list[_Part]:
     """Return one representation for each isomorphism class of the real irreducible ones."""
     found: list[_Part] = []
     first = [members[0] for members in group.classes]
@@ -60,7 +60,7 @@ def _real_parts(group: Group, attempt: int) -> list[_Part]:
     return found
 
 
-def _symmetric_intertwiner(group: Group, attempt: int) -> Float64[np.ndarray, "order order"]:
+def _symmetric_intertwiner(group: Finite, attempt: int) -> Float64[np.ndarray, "order order"]:
     """Return a random symmetric matrix M with M[ga, gb] = M[a, b]."""
     weights = random.normal(_KEY, np.arange(group.order), attempt).astype(float)
     return np.asarray((weights + weights[group.inverses])[group.table[group.inverses]])
@@ -72,7 +72,7 @@ def _eigenspaces(matrix: Num[np.ndarray, "n n"]) -> list[Num[np.ndarray, "n size
     return np.split(vectors, cuts, axis=1)
 
 
-def _split(group: Group, space: _Part, attempt: int) -> list[_Part]:
+def _split(group: Finite, space: _Part, attempt: int) -> list[_Part]:
     """Return the complex irreps in a real irreducible space: itself, a conjugate pair, or one of two copies."""
     norm = round(float(group.class_sizes @ space.character**2) / group.order)
     if norm == 1:
@@ -109,7 +109,7 @@ def _normal(size: int, number: int) -> Float64[np.ndarray, "size size"]:
     return np.asarray(random.normal(_KEY.fold(number), place, 0), dtype=float)
 
 
-def _is_complete(group: Group, parts: list[_Part]) -> bool:
+def _is_complete(group: Finite, parts: list[_Part]) -> bool:
     """Return whether parts are unitary homomorphisms, irreducible, inequivalent and all there are."""
     if len(parts) != len(group.class_sizes) or sum(part.matrices.shape[1] ** 2 for part in parts) != group.order:
         return False
@@ -120,7 +120,7 @@ def _is_complete(group: Group, parts: list[_Part]) -> bool:
     )
 
 
-def is_unitary_homomorphism(group: Group, matrices: Num[np.ndarray, "order d d"]) -> bool:
+def is_unitary_homomorphism(group: Finite, matrices: Num[np.ndarray, "order d d"]) -> bool:
     """Return whether R(ab) = R(a) R(b) for all elements a and generators b, and R(a) is unitary, to 1e-10."""
     unitary = matrices @ matrices.conj().transpose(0, 2, 1)
     return np.allclose(unitary, np.eye(matrices.shape[1]), rtol=0, atol=TOLERANCE) and all(
@@ -136,7 +136,7 @@ def _order(part: _Part) -> Any:
     return (dimension, tuple((-round(value.real, 6), -round(value.imag, 6)) for value in part.character + 0j))
 
 
-def _named(group: Group, parts: list[_Part]) -> tuple[Irrep, ...]:
+def _named(group: Finite, parts: list[_Part]) -> tuple[Irrep, ...]:
     characters = np.stack([whole(part.character) for part in parts])
     types = np.rint(indicators(group, characters)).astype(int)
     count = Counter(part.matrices.shape[1] for part in parts[1:])

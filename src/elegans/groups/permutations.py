@@ -9,7 +9,8 @@ from jaxtyping import Int32, Int64
 from pydantic import Field
 
 from elegans.groups import young
-from elegans.groups.base import Group, Irrep
+from elegans.groups.base import Group
+from elegans.groups.irreps import Irrep
 from elegans.groups.young import Partition
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Int32, Int64
 from pydantic import Field, SerializeAsAny, model_validator
 
-from elegans.groups.base import LARGEST_ORDER, Group, Irrep, whole
+from elegans.groups.base import Group
 from elegans.groups.decomposition import real_form
+from elegans.groups.irreps import Irrep, whole
+from elegans.groups.multiplication import LARGEST_ORDER
 
 
 class DirectProduct(Group):
