@@ -4,6 +4,8 @@ import pytest
 
 from elegans import theory
 from elegans.cli import main
+from elegans.cli.calculators import title
+from elegans.discovery import studies
 
 
 @pytest.fixture
@@ -17,28 +19,34 @@ def elegans(capsys):
     return call
 
 
-def test_every_calculator_is_listed_with_formula_and_source(elegans):
+def test_every_calculator_is_listed_below_its_study_with_formula_and_source(elegans):
     code, out, _ = elegans("theory")
     assert code == 0
-    lines = out.splitlines()
-    catalogue = theory.catalogue()
-    assert len(lines) == 4 * len(catalogue)
-    for place, entry in enumerate(catalogue):
+    listed, heading = {}, None
+    for block in out.strip().split("\n\n"):
+        if "\n" in block:
+            listed.setdefault(heading, []).append(block.split("\n"))
+        else:
+            heading = block
+    expected = {}
+    for entry in theory.catalogue():
         titles = [f"  summary  {entry.summary}", f"  formula  {entry.formula}", f"  source   {entry.source}"]
-        assert lines[4 * place : 4 * place + 4] == [f"{entry.name}{entry.signature}", *titles]
+        expected.setdefault(entry.study, []).append([f"{entry.name}{entry.signature}", *titles])
+    assert list(listed) == [title(study) for study in ("boolean", *studies()) if study in expected]
+    assert listed == {title(study): blocks for study, blocks in expected.items()}
 
 
 def test_a_part_of_a_name_filters(elegans):
     code, out, _ = elegans("theory", "capacity")
     assert code == 0
-    named = [line.partition("(")[0] for line in out.splitlines() if not line.startswith(" ")]
-    assert named == sorted(entry.name for entry in theory.catalogue() if "capacity" in entry.name)
+    named = [line.partition("(")[0] for line in out.splitlines() if "(" in line and line[0].islower()]
+    assert sorted(named) == sorted(entry.name for entry in theory.catalogue() if "capacity" in entry.name)
     assert "head_capacity" in named
 
 
 def test_one_calculator_says_how_it_is_called(elegans):
     _, out, _ = elegans("theory", "information_bits")
-    assert out.splitlines()[-1] == "  call     elegans theory information_bits n=… k=…"
+    assert out.rstrip().splitlines()[-1] == "  call     elegans theory information_bits n=… k=…"
     _, out, _ = elegans("theory", "depth_capacity")
     assert "from Python alone: blocks must be more than a number or a text" in out
     assert out.count("source") == 1  # depth_capacity_simplified is not shown: the name is one in full

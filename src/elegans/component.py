@@ -91,7 +91,7 @@ class Component(BaseModel):
     @classmethod
     def kinds(cls) -> list[str]:
         """Return the kinds of this family, without importing the files that define them."""
-        return sorted({_kind_of(one) for one in discovery.below(cls.__name__)}.union(cls._members))
+        return sorted({kind_of(one) for one in discovery.below(cls.__name__)}.union(cls._members))
 
     @classmethod
     def of_kind(cls, kind: Any) -> type[Self]:
@@ -102,7 +102,7 @@ class Component(BaseModel):
         """
         if kind not in cls._members:
             for one in discovery.below(cls.__name__):
-                if _kind_of(one) == kind:
+                if kind_of(one) == kind:
                     import_module(one.module)
         if kind in cls._members:
             return cls._members[kind]
@@ -253,7 +253,8 @@ def _is_float(annotation: Any) -> bool:
     return annotation is float
 
 
-def _kind_of(defined: discovery.Defined) -> str:
+def kind_of(defined: discovery.Defined) -> str:
+    """Return the kind of a class that is known from its statement."""
     return defined.kind or kebab(defined.name)
 
 

@@ -14,6 +14,7 @@ from elegans import theory
 from elegans.calculators.catalogue import Calculator
 from elegans.cli.options import literal
 from elegans.component import suggest
+from elegans.discovery import studies
 from elegans.errors import TheoryError
 
 _PLAIN = (int, float, str, bool, Fraction)
@@ -21,12 +22,12 @@ _PLAIN = (int, float, str, bool, Fraction)
 
 
 def matching(part: str | None) -> list[Calculator]:
-    """Return the calculators whose name contains a text, all without one; the one alone whose name it is.
+    """Return the calculators whose name contains a text, study by study; the one alone whose name it is.
 
     Raises:
         TheoryError: there is none; the nearest is suggested.
     """
-    known = theory.catalogue()
+    known = sorted(theory.catalogue(), key=lambda entry: (entry.study in studies(), entry.study, entry.name))
     found = [entry for entry in known if part is None or part in entry.name]
     exact = [entry for entry in found if entry.name == part]
     if not found:
@@ -34,6 +35,11 @@ def matching(part: str | None) -> list[Calculator]:
         hint = f"did you mean {near[0]!r}?" if near else "`elegans theory` lists all"
         raise TheoryError(f"unknown calculator {part!r}; {hint}")
     return exact or found
+
+
+def title(study: str) -> str:
+    """Return the heading of the calculators of a study, or of those that several studies use."""
+    return studies()[study].title() if study in studies() else "Boolean functions"
 
 
 def described(entry: Calculator) -> list[str]:

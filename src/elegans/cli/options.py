@@ -6,6 +6,7 @@ from typing import Any
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError, TrialError
+from elegans.experiments.registry import Entry
 
 
 def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[str], options: Sequence[str]) -> Any:
@@ -38,11 +39,11 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
     return Trial.parse(record)
 
 
-def own_options(experiment: Any, extra: Sequence[str], options: Sequence[str]) -> dict[str, Any]:
+def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str]) -> dict[str, Any]:
     """Return the values of an experiment's own options by name.
 
     Args:
-        experiment: the experiment.
+        experiment: what its file says of it.
         extra: what is left of the command line.
         options: the names of the command's own options, to suggest one for a misspelt one.
 

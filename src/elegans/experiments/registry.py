@@ -3,12 +3,14 @@
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from elegans import discovery
 from elegans.component import suggest
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment
+
+if TYPE_CHECKING:
+    from elegans.experiments.base import Experiment
 
 
 class Entry(NamedTuple):
@@ -85,27 +87,39 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
     return {keyword.arg: keyword.value for keyword in node.keywords}
 
 
-def find(name: str) -> Experiment:
+def find_entry(name: str, scale: str | None = None) -> Entry:
+    """Return the entry of an experiment, and make sure that it has a scale where one is named.
+
+    Raises:
+        ExperimentError: there is no such experiment or no such scale; the nearest is suggested.
+    """
+    if name not in entries():
+        raise ExperimentError(f"unknown experiment {name!r}{suggest(name, list(entries()))}")
+    entry = entries()[name]
+    if scale is not None and scale not in entry.times:
+        raise ExperimentError(f"{name} has no scale {scale!r}{suggest(scale, list(entry.times))}")
+    return entry
+
+
+def find(name: str) -> "Experiment":
     """Return an experiment by its name.
 
     Raises:
         ExperimentError: there is no such experiment; the nearest is suggested.
     """
-    if name not in entries():
-        raise ExperimentError(f"unknown experiment {name!r}{suggest(name, list(entries()))}")
-    entry = entries()[name]
+    entry = find_entry(name)
     experiment: Experiment = discovery.load(entry.module, entry.attribute)
     return experiment
 
 
-def cited(experiment: Experiment) -> str:
+def cited(experiment: "Experiment") -> str:
     """Return an experiment's source with the title of its work."""
     entry = entries().get(experiment.name)
     return f"{discovery.studies()[entry.study].title()} {experiment.source}" if entry else experiment.source
 
 
-class _Experiments(Mapping[str, Experiment]):
-    def __getitem__(self, name: str) -> Experiment:
+class _Experiments(Mapping[str, "Experiment"]):
+    def __getitem__(self, name: str) -> "Experiment":
         if name not in entries():
             raise KeyError(name)
         return find(name)
@@ -117,5 +131,5 @@ class _Experiments(Mapping[str, Experiment]):
         return len(entries())
 
 
-EXPERIMENTS: Mapping[str, Experiment] = _Experiments()
+EXPERIMENTS: Mapping[str, "Experiment"] = _Experiments()
 """Every experiment by its name; each is imported when it is looked up."""

@@ -72,9 +72,9 @@ def test_extras_are_written_with_the_other_files_and_listed_by_the_command(smoke
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in result.files.values()}
     assert result.files["note.txt"].read_text() == "5 rows"
 
-    from elegans.cli import _say_where
+    from elegans.cli.commands.experiments import say_where
 
-    _say_where(result)
+    say_where(result)
     assert "note.txt" in capsys.readouterr().out.replace("\n", "")
 
 

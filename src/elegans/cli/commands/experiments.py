@@ -1,0 +1,127 @@
+"""``elegans list`` and ``elegans run``."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elegans.cli import completion
+from elegans.cli.common import (
+    EngineName,
+    Exit,
+    Imports,
+    RetryFailed,
+    Workers,
+    console,
+    count,
+    ended,
+    interrupted,
+    load,
+    named,
+    say,
+    typed,
+)
+
+if TYPE_CHECKING:
+    from elegans.experiments import Result
+
+
+def list_experiments() -> None:
+    """List every experiment, study by study.
+
+    What each shows, its source, its scales with the time to expect, and its own options.
+
+    Example: elegans list
+    """
+    from elegans.discovery import studies
+    from elegans.experiments.registry import entries
+
+    for study, found in groupby(entries().values(), key=lambda entry: entry.study):
+        say(f"{studies()[study].title()}\n")
+        for entry in found:
+            say(entry.name)
+            say(f"  shows   {entry.shows}")
+            say(f"  source  {entry.source}")
+            for scale, time in entry.times.items():
+                say(f"  {scale:7} {time}")
+            for option, chooses in entry.options.items():
+                say(f"  --{option} {chooses}")
+            say()
+
+
+def run(
+    context: typer.Context,
+    experiment: Annotated[
+        str, typer.Argument(autocompletion=completion.experiments, help="An experiment's name; see `elegans list`.")
+    ],
+    scale: Annotated[
+        str,
+        typer.Option(metavar="smoke|laptop|paper", autocompletion=completion.scales, help="How much of it to run."),
+    ] = "laptop",
+    out: Annotated[Path, typer.Option(help="Where the folder with figure, table and record goes.")] = Path("results"),
+    store: Annotated[str | None, typer.Option(metavar="URL", help="Where outcomes are kept.")] = None,
+    workers: Workers = None,
+    seeds: Annotated[
+        int | None, typer.Option(parser=count, metavar="N", help="Trials per cell.", show_default="the scale's own")
+    ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Trace the success frontier: train only the cells that decide it.")
+    ] = False,
+    draw_only: Annotated[
+        bool, typer.Option("--draw-only", help="Train nothing: draw what the store has, at this scale, already.")
+    ] = False,
+    engine: EngineName = "auto",
+    retry_failed: RetryFailed = False,
+    imports: Imports = None,
+) -> int:
+    """Run an experiment and draw its figure. Run it again to go on where it was left.
+
+    The further options of an experiment, as `elegans list` names them, are options too: --group S4 for group-margins.
+
+    Example: elegans run success-frontier --scale laptop --out results --workers 2
+    """
+    from elegans.cli.options import own_options
+    from elegans.experiments.registry import find_entry
+
+    entry = find_entry(experiment, scale)
+    options = own_options(entry, context.args, named(context))
+    load(imports)
+    from elegans.cli.progress import SweepView
+    from elegans.experiments import draw_experiment, run_experiment
+
+    command = typed(context)
+    if draw_only:
+        say_where(draw_experiment(experiment, scale, out=out, store=store, options=options, command=command))
+        return Exit.WELL
+    view = SweepView(console())
+    try:
+        with view:
+            result = run_experiment(
+                experiment,
+                scale,
+                out=out,
+                store=store,
+                workers=workers,
+                seeds=seeds,
+                adaptive=adaptive,
+                engine=engine,
+                retry_failed=retry_failed,
+                options=options,
+                watch=view,
+                command=command,
+            )
+    except KeyboardInterrupt:
+        return interrupted(view.last, store or str(out / experiment / "runs.db"), command)
+    say_where(result)
+    assert view.last is not None
+    return ended(view.last)
+
+
+def say_where(result: "Result") -> None:
+    """Say where an experiment's files lie."""
+    say(f"figure  {result.files['figure']}, {result.files['print']}")
+    say(f"table   {', '.join(str(result.files[name]) for name in result.tables)}")
+    say(f"record  {result.files['record']}")
+    for name in result.experiment.extras:
+        say(f"extra   {result.files[name]}")

@@ -1,0 +1,45 @@
+"""``elegans doctor`` and ``elegans bench``."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from elegans.cli.common import Exit, say
+
+
+def doctor() -> int:
+    """Say what this machine has.
+
+    Versions, cores, the instruction set chosen, which engines work here and why others do not, and the cache of
+    compiled programs.
+
+    Example: elegans doctor
+    """
+    from elegans.cli.doctor import examine
+
+    for section, facts in examine().items():
+        say(section)
+        for name, fact in facts.items():
+            say(f"  {name:16} {fact}")
+    return Exit.WELL
+
+
+def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
+    """Measure how fast this machine trains.
+
+    Trials per second and GFLOP/s beside the measured multiply-add peak; under a minute.
+
+    Example: elegans bench --json
+    """
+    from elegans.cli.bench import heading, report, row
+
+    if as_json:
+        say(json.dumps(report()))
+        return Exit.WELL
+    say(heading())
+    measured = report(seen=lambda rate: say(row(rate)))
+    if measured["peak_gflops"]:
+        say(f"multiply-add peak, {measured['cores']} cores at once: {measured['peak_gflops']:.0f} GFLOP/s")
+        say("(a step counts as 4 x batch x n x width operations; the fused engine adds up signs with fewer)")
+    return Exit.WELL

@@ -1,0 +1,51 @@
+"""What a shell may complete: names with one-line descriptions, read without importing what they name."""
+
+from collections.abc import Callable
+
+import typer
+
+Words = list[tuple[str, str]]
+"""Names and what they stand for."""
+
+
+def experiments() -> Words:
+    """Return every experiment and its finding."""
+    from elegans.experiments.registry import entries
+
+    return [(entry.name, entry.shows) for entry in entries().values()]
+
+
+def scales(context: typer.Context) -> Words:
+    """Return the scales of the experiment on the command line, or of all, and how long each takes."""
+    from elegans.experiments.registry import entries
+
+    entry = entries().get(context.params.get("experiment") or "")
+    if entry is not None:
+        return list(entry.times.items())
+    return [(name, "") for name in dict.fromkeys(name for one in entries().values() for name in one.times)]
+
+
+def calculators() -> Words:
+    """Return every calculator and what it computes."""
+    from elegans.calculators.catalogue import catalogue
+
+    return [(entry.name, entry.summary) for entry in catalogue()]
+
+
+def engines() -> Words:
+    """Return ``auto`` and every engine."""
+    from elegans.training.engines import ENGINES
+
+    return [("auto", "the first engine that takes the trial"), *((name, "") for name in ENGINES)]
+
+
+def kinds(family: str) -> Callable[[], Words]:
+    """Return what completes the kinds of a family of components, given the name of its base class."""
+
+    def complete() -> Words:
+        from elegans.component import kind_of
+        from elegans.discovery import below
+
+        return sorted((kind_of(one), one.module) for one in below(family))
+
+    return complete
