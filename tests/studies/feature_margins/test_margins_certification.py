@@ -1,4 +1,4 @@
-"""Trained networks with an output for each class, held against the largest margin of their task."""
+"""Trained networks with an output for each class, compared with the largest margin of their task."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_constructions_are_certified_as_outcomes_and_as_weights():
         assert found.ratio == pytest.approx(1, abs=1e-5)
 
 
-def test_a_parity_is_held_against_the_support_that_it_is_given():
+def test_a_parity_is_compared_with_the_support_that_it_is_given():
     network, task = theory.parity_construction(6, (0, 2, 3)), el.SparseParity(n=6, k=3, support=(0, 2, 3))
     assert certify(network, task).complete
     assert certify(outcome_of(network, task, activation="power:3", output_count=2)).complete
@@ -84,14 +84,14 @@ def test_a_parity_is_held_against_the_support_that_it_is_given():
     assert str(other).startswith("wrong somewhere")
 
 
-def test_one_output_is_certified_as_before():
+def test_one_output_is_certified_by_the_lab():
     weight = np.zeros((1, 3), np.float32)
     parameters = {
         "hidden": {"weight": weight, "bias": np.ones(1, np.float32)},
         "output": {"weight": np.ones(1, np.float32), "bias": np.zeros((), np.float32)},
     }
     made = el.Trial(task=el.SparseParity(n=3, k=1), regime="online", model=el.MLP(width=1), training=el.SGD(steps=1))
-    assert certify(el.Outcome(made, "unsolved", parameters=parameters)).refuted
+    assert el.certify(el.Outcome(made, "unsolved", parameters=parameters)).refuted
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,13 @@ import elegans as el
 from elegans import theory
 from elegans.errors import ElegansError
 from elegans.probes import Snapshot
-from elegans.studies.feature_margins.feature_probes import FrequencyPower, IrrepPower, ParityNeurons
-from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin
+from elegans.studies.feature_margins.probes import (
+    Decomposition,
+    FrequencyPower,
+    IrrepPower,
+    NormalisedMargin,
+    ParityNeurons,
+)
 
 SUPPORT = (1, 2, 4, 6)
 ADDITION, COMPOSITION, PARITY = el.ModularAddition(p=11), el.GroupComposition(group="S4"), el.SparseParity(n=7, k=4)
@@ -329,8 +334,8 @@ def test_networks_that_are_0_or_not_finite_have_nan_of_the_usual_shapes(probe, t
     assert all(np.asarray(found[name]).dtype == np.asarray(usual[name]).dtype for name in usual)
 
 
-PAIRS = "must look at addition mod p, composition in a group, or a sparse parity"
-TWO_LAYER = "must look at a two-layer mlp without biases"
+PAIRS = "needs addition mod p, composition in a group, or a sparse parity"
+TWO_LAYER = "needs a two-layer mlp without biases"
 REFUSED = [
     (NormalisedMargin(), el.XOR(n=4), network(ADDITION), f"{PAIRS}: task='xor'"),
     (FrequencyPower(), COMPOSITION, network(COMPOSITION), "addition mod p: task='group-composition:S4'"),
@@ -339,8 +344,8 @@ REFUSED = [
     (IrrepPower(), group("Z5"), network(group("Z5")), "the irrep 'frequency 1' of Z5"),
     (ParityNeurons(), ADDITION, network(ADDITION), "a sparse parity: task='modular-addition:11'"),
     (ParityNeurons(), PARITY, network(PARITY, activation=el.Power(3)), "degree=3, k=4"),
-    (Decomposition(), el.ModularAddition(p=257), network(ADDITION), "at most 256 elements: 257"),
-    (Decomposition(), el.SparseParity(n=21, k=2), network(parity(5, 2)), "n must be at most 20: n=21"),
+    (Decomposition(), el.ModularAddition(p=257), network(ADDITION), "must be at most 256: 257"),
+    (Decomposition(), el.SparseParity(n=21, k=2), network(parity(5, 2)), "must be at most 20: 21"),
     (NormalisedMargin(), ADDITION, network(ADDITION, hidden_bias=True), f"{TWO_LAYER}: model='mlp'"),
     (NormalisedMargin(), ADDITION, network(ADDITION, readout=False), f"{TWO_LAYER}: model='mlp'"),
     (NormalisedMargin(), ADDITION, network(ADDITION, scaling="mean-field"), "scaling='mean-field'"),

@@ -150,7 +150,7 @@ def test_dropout_is_off_where_attention_is_looked_at():
 @pytest.mark.parametrize(
     ("task", "model", "message"),
     [
-        (TASK, el.MLP(width=4), "must look at a transformer with a class token: mlp"),
+        (TASK, el.MLP(width=4), "needs a transformer with a class token: mlp"),
         (
             el.BiasedParity(n=5, k=3),
             el.ParityTransformer(width=8, heads=1, head_size=4),

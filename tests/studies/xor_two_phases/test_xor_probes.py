@@ -118,9 +118,9 @@ def test_measures_are_the_same_in_every_basis_and_scaling(probe):
 
 
 REFUSED = [
-    (el.SparseParity(n=4, k=2), network(), "must look at the xor of two directions: task='sparse-parity'"),
+    (el.SparseParity(n=4, k=2), network(), "needs the xor of two directions: task='sparse-parity'"),
     (el.XOR(n=4, link="signed-parity:3"), network(), "task='xor' with link='signed-parity:3'"),
-    (el.XOR(n=4), el.MLP(width=3), "must look at a two-layer relu mlp without biases: model='mlp'"),
+    (el.XOR(n=4), el.MLP(width=3), "needs a two-layer relu mlp without biases: model='mlp'"),
     (el.XOR(n=4), network().replace("activation", "relu6"), "without biases: model='mlp'"),
     (el.XOR(n=4), el.LinearPredictor(), "without biases: model='linear-predictor'"),
 ]
@@ -129,7 +129,7 @@ REFUSED = [
 @pytest.mark.parametrize("probe", ALL[:3], ids=lambda probe: probe.kind)
 @pytest.mark.parametrize(("task", "model", "message"), REFUSED)
 def test_other_tasks_and_networks_are_refused(probe, task, model, message):
-    with pytest.raises(ValueError, match=f"{probe.kind} must look at.*{message.removeprefix('must look at')}"):
+    with pytest.raises(ValueError, match=f"{probe.kind} needs.*{message.removeprefix('needs')}"):
         probe.check(task, model)
 
 

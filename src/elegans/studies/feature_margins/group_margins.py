@@ -11,43 +11,48 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.groups import Group
 from elegans.models import MLP
-from elegans.plots import figure_of
+from elegans.plots.style import SMALL
 from elegans.probes import Probe
-from elegans.studies.feature_margins.feature_probes import IrrepPower
-from elegans.studies.feature_margins.plots import group_margins
-from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin
+from elegans.studies.feature_margins.plots import (
+    feature_counts,
+    feature_shares,
+    margin_curves,
+    power_histogram,
+    stacked,
+    titled,
+)
+from elegans.studies.feature_margins.probes import Decomposition, IrrepPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, composition
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
-    course,
+    by_network,
     features,
+    margins,
+    networks,
     neurons,
-    outcomes_of,
     present,
+    pure,
     reached,
-    share,
     spread,
-    summarised,
     summary,
 )
 from elegans.studies.feature_margins.theory.game import margin_game
 from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
 SMOKE_STEPS = 20_000
 """How long networks on a group of one's own are trained at the smallest scale."""
 SMALLEST, LARGEST = 3, 120
 """The orders that are trained: below there is one non-trivial irrep and nothing to see, above a step takes too long."""
-SINGLE = 0.99
-"""The share of power from which on a neuron is taken for a single irrep."""
+POWER, NETWORK = "irrep-power", ("group", "order", "width")
 SUMMARY = (
     "power.mean",
     "power.least",
@@ -104,66 +109,83 @@ def with_group(experiment: Experiment, value: Any) -> Experiment:
     return replace(experiment, scales=scales)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of four ``part``s, each with the ``group``, its ``order``, ``width`` and ``seed``.
+def analyse(results: Results) -> Tables:
+    """Return the tables ``margins``, ``neurons``, ``features`` and ``summary``, see ``tables``.
 
-    ``course``: a row a measured step (see ``tables.course``). ``neuron``: a row a neuron. ``feature``: a row an irrep
-    but the trivial one, with its ``dimension``. ``summary``: a row a quantity.
+    Each has the ``group``, its ``order``, ``width`` and ``seed``; ``features`` are the irreps but the trivial one, with
+    their ``dimension``.
     """
-    return pd.concat([_rows(one) for one in outcomes_of(trials)], ignore_index=True)
+    ended = networks(results, _describe)
+    found = features(results, ended, POWER, _irreps)
+    return {
+        "margins": margins(results, ended),
+        "neurons": neurons(results, ended, POWER),
+        "features": found[~found["trivial"]].drop(columns="trivial"),
+        "summary": summary(results, ended, {POWER: SUMMARY, "decomposition": ["residual"]}),
+    }
 
 
-def _rows(outcome: Outcome) -> pd.DataFrame:
-    one = outcome.trial
+def _describe(one: Trial) -> dict[str, Any]:
     assert isinstance(one.task, GroupComposition) and isinstance(one.model, MLP)
-    group = one.task.group
-    parts = [course(outcome)]
-    if outcome.state != "diverged":
-        irreps = group.irreps
-        names = [irrep.name for irrep in irreps]
-        found = features(outcome, "irrep-power", names, margin_game(group).shares)
-        parts += [
-            neurons(outcome, "irrep-power"),
-            found.assign(dimension=[irrep.dimension for irrep in irreps])[1:],
-            summary(outcome, "irrep-power", SUMMARY),
-            summary(outcome, "decomposition", ["residual"]),
-        ]
-    return pd.concat(parts, ignore_index=True).assign(group=group.name, order=group.order, width=one.model.width)
+    return {"group": one.task.group.name, "order": one.task.group.order, "width": one.model.width}
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw, a column a group: the course of the margin, neurons and shares by irrep, and histograms of powers."""
-    return figure_of(group_margins(table))
+def _irreps(one: Trial) -> dict[str, Any]:
+    assert isinstance(one.task, GroupComposition)
+    irreps = one.task.group.irreps
+    return {
+        "feature": [irrep.name for irrep in irreps],
+        "dimension": [irrep.dimension for irrep in irreps],
+        "trivial": [place == 0 for place in range(len(irreps))],
+        "limit": margin_game(one.task.group).shares,
+    }
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each group, how near networks came to theory: medians over trials with intervals, shares of trials.
+def plot(tables: Tables) -> Figure:
+    """Draw margins, neurons and shares by irrep, and histograms of powers, one column per group."""
+    groups = list(tables["margins"]["group"].unique())
+    figure, (part,) = stacked((8.0,), width=max(3.6, 2.4 * len(groups)))
+    drawn = part.subplots(4, len(groups), squeeze=False)
+    for column, name in zip(drawn.T, groups, strict=True):
+        own = {kind: table[table["group"] == name].assign(series=name) for kind, table in tables.items()}
+        margin_curves(own["margins"], column[0])
+        titled(column[0], f"{name}, {own['margins']['width'].iloc[0]} neurons")
+        irreps = own["features"]
+        names = irreps["feature"].astype(str).str.replace("⊗", "\n⊗ ")
+        irreps = irreps.assign(feature=names + "\n(" + irreps["dimension"].astype(str) + ")")
+        feature_counts(irreps, column[1])
+        feature_shares(irreps, column[2])
+        power_histogram(own["neurons"], column[3])
+        column[3].legend(fontsize=SMALL, frameon=False, loc="upper left")
+    for ax in drawn[:, 1:].ravel():
+        ax.set_ylabel("")
+    return figure
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each group, how near networks are to theory: medians over trials with intervals, shares of trials.
 
     ``single``: trials all of whose neurons, but for those given up, have at least 99% of their power in one irrep;
     ``wanted``: the irreps that the exact optimum at the penalty has; ``all_wanted``: trials in which all of them have a
     neuron; ``shares``: of sum ||omega||^3 by irrep, beside the optimum's and those at gamma*.
     """
-    return {str(group): _stated(rows) for group, rows in table.groupby("group", sort=False)}
+    return {str(group): _stated(own) for (group, *_), own in by_network(tables, NETWORK)}
 
 
-def _stated(rows: pd.DataFrame) -> dict[str, Any]:
-    own = rows[rows["part"] == "feature"]
-    powers = rows[(rows["part"] == "neuron") & rows["kept"].eq(True)]
-    by_irrep = own.groupby("feature", sort=False)
-    wanted = [str(name) for name, found in by_irrep if found["theory"].iloc[0] > 0]
-    started = rows[rows["part"] == "neuron"].groupby("seed")["initial_power"].mean()
+def _stated(tables: Tables) -> dict[str, Any]:
+    found = tables["features"]
+    by_irrep = {str(name): rows for name, rows in found.groupby("feature", sort=False)}
+    wanted = [name for name, rows in by_irrep.items() if rows["theory"].iloc[0] > 0]
     return {
-        **reached(rows),
-        "initial_power.mean": spread(started),
-        **summarised(rows),
-        "single": share(powers.groupby("seed")["power"].min() >= SINGLE),
+        **reached(tables, [*SUMMARY, "residual"]),
+        **pure(tables),
         "wanted": wanted,
-        "all_wanted": present(rows[rows["feature"].isin(wanted) | (rows["part"] != "feature")], len(wanted)),
-        "neurons": {str(name): spread(found["neurons"]) for name, found in by_irrep},
+        "all_wanted": present(found[found["feature"].isin(wanted)], len(wanted)),
+        "neurons": {name: spread(rows["neurons"]) for name, rows in by_irrep.items()},
         "shares": {
-            str(name): spread(found["share"])
-            | {"optimum": round(found["theory"].iloc[0], 6), "limit": round(found["limit"].iloc[0], 6)}
-            for name, found in by_irrep
+            name: spread(rows["share"])
+            | {"optimum": round(rows["theory"].iloc[0], 6), "limit": round(rows["limit"].iloc[0], 6)}
+            for name, rows in by_irrep.items()
         },
     }
 
@@ -177,12 +199,10 @@ EXPERIMENT = Experiment(
         "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5, time="about a minute on 2 cores"),
         "paper": Scale(partial(whole, ("S5",)), trials=1, time="about an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
     options={"group": Option("GROUP  another group: S4, D5, Z2^3, S3xZ2, …, or a file of its table", with_group)},
 )
-"""Figures 7.6, D.2 and D.3."""

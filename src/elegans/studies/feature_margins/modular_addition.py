@@ -11,31 +11,42 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
 from elegans.probes import Probe, WeightTrajectory
-from elegans.studies.feature_margins.feature_probes import FrequencyPower
-from elegans.studies.feature_margins.plots import modular_addition
-from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin
+from elegans.studies.feature_margins.plots import (
+    feature_counts,
+    feature_shares,
+    lines,
+    margin_curves,
+    power_histogram,
+    stacked,
+    titled,
+)
+from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, addition
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
-    course,
+    by_network,
     features,
+    margins,
+    measured,
+    networks,
     neurons,
-    outcomes_of,
     present,
+    pure,
     reached,
-    share,
-    spread,
-    summarised,
     summary,
 )
 from elegans.sweeps import Sweep
-from elegans.training import Outcome, Trial
+from elegans.training import SGD, Trial
 
 SETTINGS = {11: (80, 40_000, 1000), 23: (160, 20_000, 500), 31: (200, 12_000, 500)}
 """By p: width, steps, and how many steps lie between two doublings of the learning rate."""
@@ -43,11 +54,13 @@ WIDTHS = (10, 20, 30, 36, 40, 60)
 CAPPED = 7
 """Doublings in trials of the width: up to a rate of 6.4, beyond which narrow networks diverge."""
 QUADRATIC, RELU = "quadratic", "ReLU"
-LOOKED_AT = 24
-"""Of so many neurons the weights are kept."""
+RECORDED = 24
+"""Of so many neurons the weights are recorded."""
 DRAWN = 3
-SINGLE = 0.99
-"""The share of power from which on a neuron is taken for a single frequency."""
+"""So many of them are drawn."""
+FINE = 20
+"""Points of an interpolation from one weight to the next."""
+POWER, NETWORK = "frequency-power", ("p", "activation", "width", "rate")
 SUMMARY = (
     "power.mean",
     "power.least",
@@ -92,7 +105,7 @@ def paper(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the margin along the way; powers, phases and some weights at the beginning and the end."""
     assert isinstance(one.model, MLP)
-    shown = tuple(range(min(LOOKED_AT, one.model.width)))
+    shown = tuple(range(min(RECORDED, one.model.width)))
     once = one.steps
     return (
         NormalisedMargin(every=once // MEASUREMENTS),
@@ -102,84 +115,167 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     )
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of five ``part``s, each with ``p``, ``activation``, ``width``, ``seed`` and the largest ``rate``.
+def analyse(results: Results) -> Tables:
+    """Return the tables ``margins``, ``neurons``, ``features`` and ``summary`` (see ``tables``), and ``weights``.
 
-    ``course``: a row a measured step (see ``tables.course``). ``neuron``: a row a neuron. ``feature``: a row a
-    frequency. ``summary``: a row a quantity. ``weight``: of the first trial, a row a weight of each drawn neuron.
+    Each has ``p``, ``activation``, ``width``, the largest learning ``rate`` and ``seed``. ``weights`` has one row per
+    weight of the drawn neurons, in trials of the smallest seed.
     """
-    found = outcomes_of(trials)
-    first = min((one.trial.seed for one in found), default=0)
-    return pd.concat([_rows(one, one.trial.seed == first) for one in found], ignore_index=True)
+    ended = networks(results, _describe)
+    found = neurons(results, ended, POWER, "frequency")
+    return {
+        "margins": margins(results, ended),
+        "neurons": found,
+        "features": features(results, ended, POWER, _frequencies),
+        "summary": summary(results, ended, {POWER: SUMMARY, "decomposition": ["residual"]}),
+        "weights": _weights(results, ended[ended["seed"] == ended["seed"].min()]),
+    }
 
 
-def _rows(outcome: Outcome, drawn: bool) -> pd.DataFrame:
-    one = outcome.trial
-    p, model = one.task.classes, one.model
-    assert p is not None and isinstance(model, MLP)
-    parts = [course(outcome)]
-    if outcome.state != "diverged":
-        count = p // 2
-        limit = np.nan if isinstance(model.activation, ReLU) else 1 / count
-        parts += [
-            neurons(outcome, "frequency-power").assign(frequency=outcome.measures["frequency-power"]["frequency"][-1]),
-            features(outcome, "frequency-power", range(1, count + 1), limit),
-            summary(outcome, "frequency-power", SUMMARY),
-            summary(outcome, "decomposition", ["residual"]),
-        ]
-        parts += [_weights(outcome, parts[1])] if drawn else []
-    return pd.concat(parts, ignore_index=True).assign(
-        p=p,
-        activation=RELU if isinstance(model.activation, ReLU) else QUADRATIC,
-        width=model.width,
-        rate=_largest_rate(one),
-    )
+def _describe(one: Trial) -> dict[str, Any]:
+    model, training = one.model, one.training
+    assert isinstance(model, MLP) and isinstance(training, SGD)
+    rate = float(training.learning_rate * training.factors(one.steps - 1, 1)[0])
+    activation = RELU if isinstance(model.activation, ReLU) else QUADRATIC
+    return {"p": one.task.classes, "activation": activation, "width": model.width, "rate": rate}
 
 
-def _largest_rate(one: Trial) -> float:
-    """Return the largest learning rate of a trial."""
-    training: Any = one.training
-    return float(training.learning_rate * training.factors(one.steps - 1, 1)[0])
+def _frequencies(one: Trial) -> dict[str, Any]:
+    own = _describe(one)
+    count = own["p"] // 2
+    limit = np.nan if own["activation"] == RELU else 1 / count
+    return {"feature": range(1, count + 1), "limit": np.full(count, limit)}
 
 
-def _weights(outcome: Outcome, found: pd.DataFrame) -> pd.DataFrame:
-    """Return the embedding weights of the first neurons that count, each of another frequency."""
-    weight = np.asarray(outcome.measures["weight-trajectory"]["weight"][-1])
-    count = weight.shape[1] // 2
-    near = found[found["kept"] & (found["neuron"] < len(weight))]
-    near = near.drop_duplicates("frequency").head(DRAWN)
-    frames = [
-        pd.DataFrame({"neuron": place, "place": np.arange(count), "value": weight[place, :count]})
-        for place in near["neuron"]
-    ]
-    return pd.concat(frames, ignore_index=True).assign(seed=outcome.trial.seed, part="weight")
+def _weights(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
+    """Return the embedding weights of the first recorded neurons that are kept, each of another frequency."""
+    found = neurons(results, ended, POWER, "frequency")
+    near = found[found["kept"] & (found["neuron"] < RECORDED)].drop_duplicates([*NETWORK, "seed", "frequency"])
+    near = near.groupby([*NETWORK, "seed"], sort=False).head(DRAWN)
+    taken = ended.join(measured(results, ended, "weight-trajectory")[["weight"]], how="inner")
+    rows = near.merge(taken, on=[*NETWORK, "seed"])
+    values = [weight[neuron, :p] for weight, neuron, p in zip(rows["weight"], rows["neuron"], rows["p"], strict=True)]
+    places = [np.arange(p) for p in rows["p"]]
+    rows = rows[[*NETWORK, "seed", "neuron"]].assign(place=pd.Series(places), value=pd.Series(values))
+    return rows.explode(["place", "value"], ignore_index=True).infer_objects()
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw neurons, courses of margins, widths, histograms of powers, and neurons and shares by frequency."""
-    return figure_of(modular_addition(table))
+def plot(tables: Tables) -> Figure:
+    """Draw neurons of the largest p, margins, the margin by width, powers, and neurons and shares by frequency."""
+    named = {kind: table.assign(series="p = " + table["p"].astype(str)) for kind, table in tables.items()}
+    curves = named["margins"]
+    narrow = curves["rate"] < curves.groupby("p")["rate"].transform("max")
+    main, widths = curves[~narrow], curves[narrow]
+    p = main["p"].max()
+    rate = main.loc[main["p"] == p, "rate"].max()
+    largest = {kind: table[(table["p"] == p) & (table["rate"] == rate)] for kind, table in named.items()}
+    kinds = list(dict.fromkeys(largest["margins"]["activation"]))
+    figure, parts = stacked((3.0, 2.2, 1.9, 1.9))
+    for side, kind in zip(parts[0].subfigures(1, 2), kinds[::-1], strict=False):
+        weights = largest["weights"]
+        _neurons(side, weights[weights["activation"] == kind])
+        side.suptitle(f"{kind}, p = {p}: weights and power by frequency", fontsize=MEDIUM)
+    axes = parts[1].subplots(1, len(kinds) + (len(widths) > 0), squeeze=False)[0]
+    for ax, kind in zip(axes, kinds, strict=False):
+        own = main[main["activation"] == kind]
+        (_plain_curves if own["ratio"].isna().all() else margin_curves)(own, ax)
+        titled(ax, kind)
+    if len(widths):
+        _widths(widths, axes[-1])
+    powers = largest["neurons"]
+    axes = parts[2].subplots(1, 1 + len(kinds), squeeze=False)[0]
+    for place, (ax, kind) in enumerate(zip(axes, [kinds[-1], *kinds[::-1]], strict=True)):
+        power_histogram(powers[powers["activation"] == kind], ax, start=place == 0, end=place > 0)
+        titled(ax, f"{kind}: {'end' if place else 'beginning'}")
+    _features(parts[3].subplots(1, 2), largest["features"])
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each network, how near it came to theory: medians over trials with intervals, and shares of trials.
+def _features(axes: Any, table: pd.DataFrame) -> None:
+    named = table.assign(series=table["activation"])
+    for ax, draw in zip(axes, (feature_counts, feature_shares), strict=True):
+        draw(named, ax)
+        ax.set_xlabel("frequency", fontsize=MEDIUM)
+    axes[0].set_ylim(top=1.3 * axes[0].get_ylim()[1])
+    axes[0].legend(fontsize=SMALL, frameon=False, ncols=2, loc="upper left")
+
+
+def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
+    """Draw the normalised margin itself, for networks whose largest margin no theorem gives."""
+    lines(table, "normalised", ax)
+    ax.set_ylim(0, 1.15 * table["normalised"].max())
+    ax.set_ylabel("normalised margin", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
+
+
+def _neurons(side: Any, table: pd.DataFrame) -> None:
+    """Draw one neuron per row: embedding weights as dots with their interpolation, and their power by frequency."""
+    found = [rows.sort_values("place")["value"].to_numpy(float) for _, rows in table.groupby("neuron", sort=False)]
+    drawn = side.subplots(len(found), 2, squeeze=False, sharex="col")
+    for (left, right), values in zip(drawn, found, strict=True):
+        p = len(values)
+        places, smooth = interpolation(values)
+        left.plot(places, smooth, color=COLOURS[5], linewidth=1)
+        left.plot(np.arange(p), values, ".", color=COLOURS[1], markersize=2.5)
+        left.set_ylim(-1.15 * np.abs(smooth).max(), 1.15 * np.abs(smooth).max())
+        left.set_yticks([0])
+        power = np.abs(np.fft.rfft(values)) ** 2
+        right.bar(np.arange(1, len(power)), power[1:] / power.sum(), color=COLOURS[0], width=0.8)
+        right.set_ylim(0, 1.08)
+        right.set_yticks([0, 1])
+        for ax in (left, right):
+            quiet(ax)
+            ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+            ax.tick_params(labelbottom=ax in drawn[-1])
+    drawn[-1, 0].set_xlabel("a", fontsize=MEDIUM)
+    drawn[-1, 1].set_xlabel("frequency", fontsize=MEDIUM)
+
+
+def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+    """Return the real function of the lowest frequencies through p values at 0, …, p - 1, p odd: places and values."""
+    p = len(values)
+    coefficients = np.fft.rfft(values) / p
+    places = np.linspace(0, p - 1, FINE * (p - 1) + 1)
+    waves = np.exp(2j * np.pi / p * np.outer(places, np.arange(1, len(coefficients))))
+    return places, coefficients[0].real + 2 * (waves @ coefficients[1:]).real
+
+
+def _widths(curves: pd.DataFrame, ax: Axes) -> None:
+    """Draw the final margin of every trial against the width, beside the width that the theorem asks for."""
+    last = curves.groupby(["width", "seed"]).last().reset_index()
+    diverged = last["state"] == "diverged"
+    ended, lost = last[~diverged], last[diverged]
+    ax.plot(ended["width"], ended["ratio"], "o", color=COLOURS[0], markersize=3, alpha=0.6, markeredgewidth=0)
+    middle = ended.groupby("width")["ratio"].median()
+    ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1)
+    if len(lost):
+        bottom, label = np.full(len(lost), 0.03), f"{len(lost)} diverged"
+        ax.plot(lost["width"], bottom, "x", color=COLOURS[1], markersize=4, label=label)
+        ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    p = int(last["p"].iloc[0])
+    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":")
+    ax.text(4 * (p - 1), 0.3, " 4(p - 1)", fontsize=SMALL, color=GREY)
+    ax.axhline(1, color="black", linewidth=0.9)
+    ax.set_ylim(0, 1.08)
+    ax.set_xlabel("width", fontsize=MEDIUM)
+    titled(ax, f"quadratic, p = {p}, by width")
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each network, how near it is to theory: medians over trials with intervals, and shares of trials.
 
     ``single``: trials all of whose neurons, but for those given up, have at least 99% of their power in one frequency;
-    ``all_frequencies``: trials in which every frequency has a neuron; ``narrow``: by width, at the smaller rate.
+    ``all_frequencies``: trials in which every frequency has a neuron.
     """
-    found: dict[str, Any] = {}
-    for (p, activation, width, rate), rows in table.groupby(["p", "activation", "width", "rate"], sort=False):
-        frequencies = int(rows["p"].iloc[0]) // 2
-        name = f"p = {p}, {activation}, width {width}, rates up to {rate:g}"
-        powers = rows[(rows["part"] == "neuron") & rows["kept"].eq(True)]
-        started = rows[rows["part"] == "neuron"].groupby("seed")["initial_power"].mean()
-        found[name] = {
-            **reached(rows),
-            "initial_power.mean": spread(started),
-            **summarised(rows),
-            "single": share(powers.groupby("seed")["power"].min() >= SINGLE),
-            "all_frequencies": present(rows, frequencies),
+    return {
+        f"p = {p}, {activation}, width {width}, rates up to {rate:g}": {
+            **reached(own, [*SUMMARY, "residual"]),
+            **pure(own),
+            "all_frequencies": present(own["features"], int(p) // 2),
         }
-    return found
+        for (p, activation, width, rate), own in by_network(tables, NETWORK)
+    }
 
 
 EXPERIMENT = Experiment(
@@ -191,11 +287,9 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores"),
         "paper": Scale(paper, trials=1, time="about 10 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
-"""Figures 7.1, 7.4 and D.1."""

@@ -7,32 +7,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.models import MLP
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, ink, quiet
 from elegans.probes import Probe, WeightTrajectory
-from elegans.studies.feature_margins.feature_probes import ParityNeurons
-from elegans.studies.feature_margins.plots import parity_margin
-from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin
+from elegans.studies.feature_margins.plots import margin_curves, stacked, titled
+from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
 from elegans.studies.feature_margins.settings import PRINTED, parity
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
-    course,
-    outcomes_of,
+    by_network,
+    described,
+    margins,
+    measured,
+    networks,
     reached,
     share,
-    summarised,
     summary,
 )
 from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
 COUNTS = 0.5
 """The share of the largest norm from which on a neuron counts: high powers keep those of no use for long."""
 DRAWN = 8
 """So many of the strongest neurons are drawn."""
+NETWORK = ("n", "k", "width")
 SUMMARY = (
     "neurons",
     "outside.largest",
@@ -41,6 +46,7 @@ SUMMARY = (
     "alignment.least",
     "sign.share",
 )
+QUANTITIES = {"parity-neurons": SUMMARY, "decomposition": ("residual",)}
 
 
 def smoke(trials: int) -> Sweep:
@@ -70,35 +76,37 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     )
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of four ``part``s, each with ``n``, ``k``, ``width`` and ``seed``.
+def analyse(results: Results) -> Tables:
+    """Return the tables ``margins`` and ``summary`` (see ``tables``), ``ratios`` and ``weights``.
 
-    ``course``: a row a measured step (see ``tables.course``). ``summary``: a row a quantity. ``neuron``: of neurons
-    that count, the ratio of each |u_j| to ||w||, ``inside`` the support or not. ``weight``: of the first trial, a row a
-    weight of the strongest neurons, over the neuron's norm.
+    Each has ``n``, ``k``, ``width`` and ``seed``. ``ratios``: of neurons that count, the ratio of each |u_j| to ||w||,
+    ``inside`` the support or not. ``weights``: of the smallest seed, one row per weight of the strongest neurons,
+    divided by the neuron's norm.
     """
-    found = outcomes_of(trials)
-    first = min((one.trial.seed for one in found), default=0)
-    return pd.concat([_rows(one, one.trial.seed == first) for one in found], ignore_index=True)
+    ended = networks(results, _describe)
+    taken = measured(results, ended, "weight-trajectory")
+    sizes = measured(results, ended, "parity-neurons")["size"]
+    different, ratios, strongest = [], list[pd.DataFrame](), list[pd.DataFrame]()
+    columns = (taken["weight"], taken["outgoing"], sizes)
+    for place, weight, outgoing, size in zip(taken.index.tolist(), *columns, strict=True):
+        one = results.trial(place)
+        support, kept = one.task.draw(one.key("task")), np.asarray(size) > COUNTS
+        u, w = np.asarray(weight, float), np.asarray(outgoing, float)
+        different.append(patterns(u[kept][:, support]))
+        ratios.append(_ratios(u[kept], w[kept], support).assign(trial=place))
+        if one.seed == ended["seed"].min():
+            strongest.append(_strongest(u, w).assign(trial=place))
+    rows = {"ratios": ratios, "weights": strongest}
+    return {
+        "margins": margins(results, ended),
+        "summary": summary(results, ended, QUANTITIES).assign(patterns=different),
+        **{name: described(ended, pd.concat(parts).set_index("trial")) for name, parts in rows.items()},
+    }
 
 
-def _rows(outcome: Outcome, drawn: bool) -> pd.DataFrame:
-    one = outcome.trial
-    assert isinstance(one.task, SparseParity)
-    parts = [course(outcome)]
-    if outcome.state != "diverged":
-        u, w = (np.asarray(outcome.measures["weight-trajectory"][name][-1], float) for name in ("weight", "outgoing"))
-        kept = np.asarray(outcome.measures["parity-neurons"]["size"][-1]) > COUNTS
-        support = one.task.draw(one.key("task"))
-        parts += [
-            summary(outcome, "parity-neurons", SUMMARY),
-            summary(outcome, "decomposition", ["residual"]),
-            pd.DataFrame({"part": ["summary"], "quantity": "patterns", "value": patterns(u[kept][:, support])}),
-            _ratios(u[kept], w[kept], support),
-        ]
-        parts += [_strongest(u, w)] if drawn else []
-    width = getattr(one.model, "width", 0)
-    return pd.concat(parts, ignore_index=True).assign(n=one.task.n, k=one.task.k, width=width, seed=one.seed)
+def _describe(one: Trial) -> dict[str, Any]:
+    assert isinstance(one.task, SparseParity) and isinstance(one.model, MLP)
+    return {"n": one.task.n, "k": one.task.k, "width": one.model.width}
 
 
 def patterns(weights: np.ndarray) -> int:
@@ -111,7 +119,7 @@ def _ratios(u: np.ndarray, w: np.ndarray, support: Any) -> pd.DataFrame:
     """Return the ratio of |u_j| to ||w|| of each neuron and input j, and whether j is in the support."""
     ratios = np.abs(u) / np.linalg.norm(w, axis=1)[:, None]
     inside = np.broadcast_to(np.isin(np.arange(u.shape[1]), support), u.shape)
-    return pd.DataFrame({"part": "neuron", "inside": inside.ravel(), "value": ratios.ravel()})
+    return pd.DataFrame({"inside": inside.ravel(), "value": ratios.ravel()})
 
 
 def _strongest(u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
@@ -123,26 +131,67 @@ def _strongest(u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
     frames = [
         pd.DataFrame({"neuron": neuron, "weight": names, "value": weights[neuron] / norms[neuron]}) for neuron in chosen
     ]
-    return pd.concat(frames, ignore_index=True).assign(part="weight")
+    return pd.concat(frames, ignore_index=True)
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the strongest neurons, the courses of margins, and the weights on the support and off it."""
-    return figure_of(parity_margin(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the strongest neurons of the largest k, margins, and the ratios |u_j| / ||w||, in theory 1 or 0."""
+    named = {
+        kind: table.assign(series="n = " + table["n"].astype(str) + ", k = " + table["k"].astype(str))
+        for kind, table in tables.items()
+    }
+    largest = {kind: table[table["k"] == table["k"].max()] for kind, table in named.items()}
+    series = largest["margins"]["series"].iloc[0]
+    figure, (upper, lower) = stacked((2.5, 2.5))
+    top = upper.subplots(1, 1)
+    _draw_strongest(largest["weights"], top)
+    titled(top, f"strongest neurons, {series}; each row over its norm")
+    left, right = lower.subplots(1, 2)
+    margin_curves(named["margins"], left)
+    own = largest["ratios"]
+    bins = (np.arange(-0.5, 46) / 30).tolist()  # 0 and 1 are the middles of two
+    for inside, label, colour in ((True, "on the support", COLOURS[0]), (False, "off it", "0.65")):
+        values = own.loc[own["inside"].eq(inside), "value"]
+        weights = np.full(len(values), 100 / max(1, len(values)))
+        right.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
+    right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
+    right.set_ylabel("weights (%)", fontsize=MEDIUM)
+    right.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.37, 1))
+    titled(right, f"neurons that count, {series}")
+    quiet(right)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each parity, how near networks came to theory and neurons to its conditions, over trials.
+def _draw_strongest(table: pd.DataFrame, ax: Axes) -> None:
+    """Draw the weights of neurons, one row per neuron, each divided by its neuron's norm."""
+    grid = table.pivot(index="neuron", columns="weight", values="value")
+    grid = grid.loc[list(table["neuron"].drop_duplicates()), list(table["weight"].drop_duplicates())]
+    values = grid.to_numpy(float)
+    image = ax.imshow(values, cmap="RdBu", vmin=-0.6, vmax=0.6, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        colour = ink(image.cmap(image.norm(value)))
+        ax.text(
+            column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=SMALL - 1.5, color=colour
+        )
+    ax.set_xticks(range(len(grid.columns)), [str(name) for name in grid.columns])
+    ax.set_yticks([])
+    ax.tick_params(labelsize=SMALL, length=0)
+    ax.spines[:].set_visible(False)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each parity, how near networks are to theory and neurons to its conditions, over trials.
 
     ``all_patterns``: trials in which every one of the 2^(k - 1) vectors of signs, up to a common one, has a neuron that
     counts.
     """
-    found: dict[str, Any] = {}
-    for (n, k, width), rows in table.groupby(["n", "k", "width"], sort=False):
-        different = rows[rows["quantity"] == "patterns"].set_index("seed")["value"]
-        own = {"all_patterns": share(different == 2 ** (rows["k"].iloc[0] - 1))}
-        found[f"n = {n}, k = {k}, width {width}"] = {**reached(rows), **summarised(rows), **own}
-    return found
+    return {
+        f"n = {n}, k = {k}, width {width}": {
+            **reached(own, [*SUMMARY, "residual", "patterns"]),
+            "all_patterns": share(own["summary"]["patterns"] == 2 ** (k - 1)),
+        }
+        for (n, k, width), own in by_network(tables, NETWORK)
+    }
 
 
 EXPERIMENT = Experiment(
@@ -154,11 +203,9 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=5, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=20, time="about 3 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
-"""Figure 7.5."""

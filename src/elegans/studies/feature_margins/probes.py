@@ -1,31 +1,54 @@
-"""Normalised margins along the way, and how near a network is to the form of those of the largest margin.
+"""How near a network is to those of the largest margin: its normalised margin, its logits, and its neurons.
 
 Networks are homogeneous, one hidden layer deep, with an output for each class: on one-hot pairs (addition mod p,
 composition in a finite group) f(a, b)[c] = sum_i sigma(u_i(a) + v_i(b)) w_i(c), sigma the square or relu, and on signs
-f(x) = sum_i (u_i . x)^d w_i with two outputs. Everything is taken over the whole population, in float64.
+f(x) = sum_i (u_i . x)^d w_i with two outputs. Everything is evaluated on the whole population, in float64.
 
-Source of all here: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin
-maximization: case studies in algebraic tasks" (ICLR 2024).
+Training all but gives up some neurons. Those of a norm below a share of the largest are *negligible*: they are left out
+of counts and summaries, each of which is there a second time, under a name that ends in ``.all``, with all neurons in
+it; a neuron that is 0 is in neither. Where the degree is high, useless neurons shrink slowly, and stay above that share
+for long: names that end in ``.weighted`` are means over neurons with the weights ||omega||^nu.
+
+Source: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin maximization: case
+studies in algebraic tasks" (ICLR 2024).
 """
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Float
 from pydantic import Field
 
-from elegans.models import MLP, Model, Power, ReLU
+from elegans.models import MLP, Model, ReLU
 from elegans.probes.base import Probe, Snapshot
-from elegans.studies.feature_margins.theory.cyclic import cyclic_maximum_margin
-from elegans.studies.feature_margins.theory.diagnostics import margin_decomposition
+from elegans.studies.feature_margins.families import (
+    NAMED,
+    Labels,
+    activation_degree,
+    family_of,
+    homogeneous_weights,
+    largest_margin,
+)
+from elegans.studies.feature_margins.theory.certificate import NEGLIGIBLE
+from elegans.studies.feature_margins.theory.diagnostics import (
+    MainHarmonics,
+    amplitude_spread,
+    cyclic_main_frequencies,
+    cyclic_powers,
+    group_main_irreps,
+    margin_decomposition,
+    mass_shares,
+    parity_neurons,
+    phase_residuals,
+    rank_one_residuals,
+    vector_alignment,
+)
 from elegans.studies.feature_margins.theory.game import margin_game
-from elegans.studies.feature_margins.theory.parity import parity_labels, parity_maximum_margin
-from elegans.studies.feature_margins.theory.problems import LARGEST_ORDER
+from elegans.studies.feature_margins.theory.harmonics import group_powers
 from elegans.studies.feature_margins.theory.weights import (
-    LARGEST_INPUT,
     HomogeneousWeights,
     PairWeights,
     ParityWeights,
@@ -34,10 +57,11 @@ from elegans.studies.feature_margins.theory.weights import (
 from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
 
 Exponent = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+Found = dict[str, float | np.ndarray]
 
 
 class MarginProbe(Probe):
-    """What looks at a homogeneous network on all of a population: on one-hot pairs, or on signs.
+    """A measure of a homogeneous network on the whole population of one-hot pairs or signs.
 
     Of a network that is 0, or has weights that are not finite, every quantity is nan.
 
@@ -47,20 +71,20 @@ class MarginProbe(Probe):
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse other tasks, populations that are too large, and other networks."""
-        require_homogeneous(self, task, model)
+        _require_homogeneous(self, task, model)
 
-    def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
-        """Return what ``look`` returns of a network whose weights are finite and not all 0."""
+    def measure(self, snapshot: Snapshot) -> Found:
+        """Return what ``evaluate`` returns of a network whose weights are finite and not all 0."""
         layers = {name: np.asarray(layer["weight"], float) for name, layer in snapshot.parameters.items()}
         usable = all(np.isfinite(weight).all() for weight in layers.values()) and any(map(np.any, layers.values()))
-        # what cannot be looked at has the names and shapes of what can
+        # unusable networks have quantities of the same names and shapes
         given = {name: {"weight": weight if usable else np.ones(weight.shape)} for name, weight in layers.items()}
         assert isinstance(snapshot.model, MLP)
-        found = self.look(homogeneous_weights(snapshot.task, snapshot.model, given), snapshot)
+        found = self.evaluate(homogeneous_weights(snapshot.task, snapshot.model, given), snapshot)
         return found if usable else {name: math.nan * value for name, value in found.items()}
 
     @abstractmethod
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+    def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return the named quantities of a network, as numbers or arrays of floating-point numbers."""
 
 
@@ -74,7 +98,6 @@ class NormalisedMargin(MarginProbe):
     Source: thesis, section 7.2, and Theorems 7.7 to 7.9 for the largest margin gamma*.
 
     Args:
-        every: how many steps lie between two measurements.
         inner: a.
         outer: b; None for the degree nu.
     """
@@ -82,7 +105,7 @@ class NormalisedMargin(MarginProbe):
     inner: Exponent = 2.0
     outer: Exponent | None = None
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+    def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return numbers.
 
         They are ``normalised``, ``margin`` (the smallest), ``norm`` (sum ||omega||_a^b), ``accuracy`` (the share of the
@@ -92,11 +115,11 @@ class NormalisedMargin(MarginProbe):
         """
         degree = weights.degree
         outer = degree if self.outer is None else self.outer
-        margins = pointwise_margins(weights, known_labels(snapshot))
-        norm = float(((np.abs(neurons_of(weights)) ** self.inner).sum(axis=1) ** (outer / self.inner)).sum())
+        margins = pointwise_margins(weights, _labels(snapshot))
+        norm = float(((np.abs(_neurons_of(weights)) ** self.inner).sum(axis=1) ** (outer / self.inner)).sum())
         least = float(margins.min())
         normalised = least / norm ** (degree / outer)
-        found: dict[str, float | np.ndarray] = {
+        found: Found = {
             "normalised": normalised,
             "margin": least,
             "norm": norm,
@@ -116,107 +139,265 @@ class Decomposition(MarginProbe):
     logits F(a, b) + gamma 1[c = ab]; F and gamma are fitted by least squares, in closed form.
 
     Source: thesis, appendix D.6.3 and D.9.1.
-
-    Args:
-        every: how many steps lie between two measurements.
     """
 
-    def look(self, weights: HomogeneousWeights, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
+    def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return ``gamma``, ``normalised`` and ``residual``.
 
         ``normalised`` is gamma at L_{2,nu} norm 1, gamma* at the largest margin; ``residual`` the root of the share of
         the logits' variation over outputs that the fit leaves, from 0 to 1.
         """
-        found = margin_decomposition(weights.logits(), known_labels(snapshot))
+        found = margin_decomposition(weights.logits(), _labels(snapshot))
         return {"gamma": found.gamma, "normalised": found.gamma / weights.mass, "residual": found.residual}
 
 
-def largest_margin(task: Task, model: Model) -> float | None:
-    """Return gamma*, the largest normalised margin under L_{2,nu} of the networks that a model stands for.
+class NeuronProbe(MarginProbe):
+    """Measures of single neurons.
 
     Args:
-        task: what is learned.
-        model: a network that a ``MarginProbe`` looks at.
-
-    Returns:
-        None where theory has none: for relu, and for powers other than z^k on a k-sparse parity.
+        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
     """
-    degree = model.activation.degree if isinstance(model, MLP) and isinstance(model.activation, Power) else None
-    if isinstance(task, SparseParity):
-        return parity_maximum_margin(task.k) if degree == task.k else None
-    if degree != 2:
-        return None
-    if isinstance(task, ModularAddition):
-        return cyclic_maximum_margin(task.p)
-    return margin_game(task.group).value if isinstance(task, GroupComposition) else None
+
+    negligible: Annotated[float, Field(ge=0, lt=1)] = NEGLIGIBLE
+
+    def chosen(self, weights: HomogeneousWeights) -> Iterator[tuple[str, Bool[np.ndarray, " neurons"]]]:
+        """Yield which neurons a quantity is taken over, with what its name ends in: those that count, then all."""
+        yield "", weights.norms > self.negligible * weights.norms.max()
+        yield ".all", weights.norms > 0
+
+    def summary(self, weights: HomogeneousWeights, name: str, values: Any, **of: Callable[..., Any]) -> Found:
+        """Return ``name.least``, … of one value a neuron: what each function makes of those that are not nan."""
+        known = ~np.isnan(values)
+        return {
+            f"{name}.{how}{ending}": float(summarise(values[which & known])) if (which & known).any() else np.nan
+            for ending, which in self.chosen(weights)
+            for how, summarise in of.items()
+        }
+
+    def weighted(self, weights: HomogeneousWeights, **values: np.ndarray) -> Found:
+        """Return ``name.weighted``, … of values a neuron: means with the weights ||omega||^nu, without nan."""
+        mass = weights.norms**weights.degree
+        return {
+            f"{name}.weighted": float(np.average(column[known], weights=mass[known])) if mass[known].any() else np.nan
+            for name, column in values.items()
+            for known in [~np.isnan(column)]
+        }
 
 
-def homogeneous_weights(task: Task, model: MLP, parameters: Mapping[str, Any]) -> HomogeneousWeights:
-    """Return a network's weights by neuron: u, v and w on pairs, u and w on signs.
+class HarmonicProbe(NeuronProbe):
+    """Neurons of a network on pairs, sorted by the harmonic (frequency or irrep) that most of u lies in."""
 
-    Args:
-        task: what is learned.
-        model: a network that a ``MarginProbe`` looks at.
-        parameters: its parameters, finite.
+    def harmonics(
+        self,
+        weights: PairWeights,
+        main: MainHarmonics,
+        joint: Float[np.ndarray, " neurons"],
+        shares: Float[np.ndarray, " harmonics"],
+        first: int = 0,
+    ) -> Found:
+        """Return what both kinds of harmonics have.
+
+        Args:
+            weights: the network.
+            main: the harmonic of each neuron and its share of the power of u.
+            joint: the largest share that one harmonic has of the power of u, v and w together.
+            shares: theory's, of the mass, at ``first``, ``first`` + 1, ….
+            first: the number of the first harmonic that a neuron may have.
+        """
+        places, count = main.place - first, len(shares)
+        found, amplitude = mass_shares(weights, places, count), amplitude_spread(weights)
+        return {
+            "power": main.share.astype(np.float32),
+            "size": _sizes(weights),
+            **{
+                f"neurons{ending}": np.bincount(places[which], minlength=count).astype(float)
+                for ending, which in self.chosen(weights)
+            },
+            "share": found,
+            "share.distance": float(np.abs(found - shares).sum()) / 2,
+            **self.summary(weights, "power", main.share, mean=np.mean, least=np.min),
+            **self.summary(weights, "joint", joint, mean=np.mean, least=np.min),
+            **self.summary(weights, "amplitude", amplitude, largest=np.max, rms=_rms),
+            **self.weighted(weights, power=main.share, joint=joint, amplitude=amplitude),
+        }
+
+
+class FrequencyPower(HarmonicProbe):
+    """Whether the neurons of a network that adds mod p are single frequencies, with phases that add up.
+
+    A frequency and its negative count as one, so that a cosine has the power 1; the mean counts in the denominator.
+
+    Source: Theorem 7.7, Figures 7.1, 7.4 and D.1.
     """
-    power = model.activation.degree if isinstance(model.activation, Power) else 1
-    if isinstance(task, SparseParity):
-        return ParityWeights.from_parameters(parameters, power)
-    return PairWeights.from_parameters(parameters, "square" if power == 2 else "relu")
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse other tasks than addition mod p, and other networks."""
+        if not isinstance(task, ModularAddition):
+            raise ValueError(f"{self.kind} needs addition mod p: task={task.label()!r}")
+        super().check(task, model)
+
+    def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+        """Return arrays over neurons and over the frequencies 1, …, (p - 1)/2, and numbers.
+
+        Over neurons: ``power`` (the largest normalised power of u), ``frequency`` (where it is) and ``size`` (the norm
+        over the largest). Over frequencies: ``neurons`` (how many) and ``share`` (of sum ||omega||^nu, with all
+        neurons). Numbers: ``share.distance`` (total variation from 2/(p - 1) each), ``power.mean`` and ``.least``,
+        ``joint.mean`` and ``.least`` (of the largest share that one frequency has of u, v and w together);
+        ``phase.largest`` and ``.rms`` (of |theta_u + theta_v - theta_w| in radians), and ``amplitude.largest`` and
+        ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||); and ``.weighted`` of each of the four. At the largest
+        margin powers are 1 and the others 0.
+        """
+        assert isinstance(weights, PairWeights)
+        main = cyclic_main_frequencies(weights.u)
+        powers = np.sum([cyclic_powers(part) for part in (weights.u, weights.v, weights.w)], axis=0)
+        count = weights.order // 2
+        found = self.harmonics(
+            weights, main, _ratio(powers[:, 1:].max(axis=1), powers.sum(axis=1)), np.full(count, 1 / count), first=1
+        )
+        phases = np.abs(phase_residuals(weights))
+        return {
+            **found,
+            "frequency": main.place.astype(np.float32),
+            **self.summary(weights, "phase", phases, largest=np.max, rms=_rms),
+            **self.weighted(weights, phase=phases),
+        }
 
 
-def neurons_of(weights: HomogeneousWeights) -> np.ndarray:
+class IrrepPower(HarmonicProbe):
+    """Whether the neurons of a network that composes in a group are single irreps, of rank one with shared vectors.
+
+    With alpha, beta and gamma the coefficients of u, v and w in the irrep R that most of u lies in, those of the
+    largest margin are x y^T, y z^T and x z^T up to scale.
+
+    Source: Theorem 7.9, Figures 7.6, D.2 and D.3; rank one and shared vectors derived here from Lemma D.13.
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse other tasks than composition, groups with an irrep that is not real, and other networks."""
+        if not isinstance(task, GroupComposition):
+            raise ValueError(f"{self.kind} needs composition in a group: task={task.label()!r}")
+        super().check(task, model)
+        task.group.real_irreps()
+
+    def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+        """Return arrays over neurons and over irreps, the trivial one first, and numbers.
+
+        Over neurons: ``power`` (the largest share that an irrep has of ||u||^2), ``irrep`` (its place) and ``size``
+        (the norm over the largest). Over irreps: ``neurons`` (how many) and ``share`` (of sum ||omega||^nu, with all
+        neurons). Numbers: ``share.distance`` (total variation from the shares of a network of the largest margin),
+        ``power.mean`` and ``.least``, ``joint.mean`` and ``.least`` (of the largest share that one irrep has of
+        u, v and w together); ``rank.largest`` and ``.rms`` (of the second over the first singular value of alpha, beta
+        and gamma, whichever is largest), ``alignment.mean`` and ``.least`` (of tr(alpha beta gamma^T) over the product
+        of their norms), and ``amplitude.largest`` and ``.rms`` (of 1 - min / max of ||u||, ||v|| and ||w||); and
+        ``.weighted`` of each of the five. At the largest margin powers and alignments are 1 and the others 0.
+        """
+        assert isinstance(weights, PairWeights) and isinstance(snapshot.task, GroupComposition)
+        group = snapshot.task.group
+        powers = np.sum([group_powers(group, part) for part in (weights.u, weights.v, weights.w)], axis=0)
+        shares = snapshot.remember("shares of irreps", lambda: margin_game(group).shares)
+        main = group_main_irreps(group, weights.u)
+        rank = rank_one_residuals(group, weights)
+        alignment = vector_alignment(group, weights)
+        return {
+            **self.harmonics(weights, main, _ratio(powers.max(axis=1), powers.sum(axis=1)), shares),
+            "irrep": main.place.astype(np.float32),
+            **self.summary(weights, "rank", rank, largest=np.max, rms=_rms),
+            **self.summary(weights, "alignment", alignment, mean=np.mean, least=np.min),
+            **self.weighted(weights, rank=rank, alignment=alignment),
+        }
+
+
+class ParityNeurons(NeuronProbe):
+    """Whether the neurons of a network of powers z^k on a k-sparse parity are sign vectors on its support.
+
+    With 40 neurons on the (10, 4)-parity, eight have the largest norm after 30 000 steps and make 99% of the mass, and
+    the others still have 24 to 42% of that norm: here a neuron counts from one half on.
+
+    Source: Theorem 7.8 and Figure 7.5.
+    """
+
+    negligible: Annotated[float, Field(ge=0, lt=1)] = 0.5
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse other tasks than sparse parities, other networks, and other powers than the support's size."""
+        if not isinstance(task, SparseParity):
+            raise ValueError(f"{self.kind} needs a sparse parity: task={task.label()!r}")
+        super().check(task, model)
+        degree = getattr(getattr(model, "activation", None), "degree", None)
+        if degree != task.k:
+            raise ValueError(f"{self.kind} needs powers z^k of a k-sparse parity: degree={degree}, k={task.k}")
+
+    def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
+        """Return an array over neurons, and numbers.
+
+        Over neurons: ``size`` (the norm over the largest). Numbers: ``neurons`` (how many), ``outside.largest`` and
+        ``.rms`` (of the share of ||u||^2 off the support), ``magnitude.largest`` and ``.least`` (of |u_j| over ||w||, j
+        in the support), ``alignment.mean`` and ``.least`` (of |cos| between w and (1, -1)), and ``sign.share`` (of
+        neurons with (prod_j u_j) (w_0 - w_1) >= 0); and ``outside.weighted``, ``alignment.weighted`` and
+        ``sign.weighted``. At the largest margin ``outside`` is 0 and all else 1.
+        """
+        assert isinstance(weights, ParityWeights)
+        found = parity_neurons(weights, snapshot.hidden)
+        largest = self.summary(weights, "magnitude", found.largest, largest=np.max)
+        least = self.summary(weights, "magnitude", found.smallest, least=np.min)
+        return {
+            "size": _sizes(weights),
+            **{f"neurons{ending}": float(which.sum()) for ending, which in self.chosen(weights)},
+            **self.summary(weights, "outside", found.outside, largest=np.max, rms=_rms),
+            **largest,
+            **least,
+            **self.summary(weights, "alignment", found.alignment, mean=np.mean, least=np.min),
+            **self.summary(weights, "sign", found.sign >= 0, share=np.mean),
+            **self.weighted(weights, outside=found.outside, alignment=found.alignment, sign=found.sign >= 0),
+        }
+
+
+def _sizes(weights: HomogeneousWeights) -> Float[np.ndarray, " neurons"]:
+    """Return the neurons' norms over the largest, float32."""
+    return np.asarray(weights.norms / weights.norms.max(), np.float32)
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt((values**2).mean()))
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Return the shares of what is not 0, nan elsewhere."""
+    return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0))
+
+
+def _neurons_of(weights: HomogeneousWeights) -> np.ndarray:
     """Return all weights of each neuron, into it and out of it, shape (neurons, weights)."""
     assert isinstance(weights, PairWeights | ParityWeights)
     inward = [weights.u, weights.v] if isinstance(weights, PairWeights) else [weights.u]
     return np.concatenate([*inward, weights.w], axis=1)
 
 
-def known_labels(snapshot: Snapshot) -> Int[np.ndarray, " population"]:
-    """Return the labels of a trial's population, made once."""
-    labels: Int[np.ndarray, " population"] = snapshot.remember(
-        "population labels", lambda: population_labels(snapshot.task, snapshot.hidden)
+def _labels(snapshot: Snapshot) -> Labels:
+    """Return the labels of a trial's population, computed once."""
+    family = family_of(snapshot.task)
+    assert family is not None
+    labels: Labels = snapshot.remember(
+        "population labels", lambda: np.asarray(family.labels(snapshot.task, snapshot.hidden))
     )
     return labels
 
 
-def population_labels(task: Task, hidden: Any) -> Int[np.ndarray, " population"]:
-    """Return the right output of every input, in the order of the population.
-
-    Args:
-        task: addition mod p, composition in a group, or a sparse parity.
-        hidden: what it drew.
-    """
-    if isinstance(task, SparseParity):
-        return parity_labels(task.n, hidden)
-    if isinstance(task, GroupComposition):
-        return task.group.table.ravel()
-    assert isinstance(task, ModularAddition)
-    return np.asarray(np.add.outer(np.arange(task.p), np.arange(task.p)).ravel() % task.p)
-
-
-def require_homogeneous(probe: Probe, task: Task, model: Model) -> None:
-    """Refuse tasks, populations and networks that are not those of the theory of margins.
-
-    Raises:
-        ValueError: with the rule and the value.
-    """
-    on_pairs = isinstance(task, ModularAddition | GroupComposition)
-    if not on_pairs and not isinstance(task, SparseParity):
-        raise ValueError(
-            f"{probe.kind} must look at addition mod p, composition in a group, or a sparse parity: task={task.kind!r}"
-        )
-    if on_pairs and (task.classes or 0) > LARGEST_ORDER:
-        raise ValueError(f"{probe.kind} goes through all pairs of at most {LARGEST_ORDER} elements: {task.classes}")
-    if isinstance(task, SparseParity) and task.n > LARGEST_INPUT:
-        raise ValueError(f"{probe.kind} goes through all inputs, so n must be at most {LARGEST_INPUT}: n={task.n}")
-    rule = f"{probe.kind} must look at a two-layer mlp without biases"
+def _require_homogeneous(probe: Probe, task: Task, model: Model) -> None:
+    """Refuse tasks, populations and networks other than those of the theory of margins."""
+    family = family_of(task)
+    if family is None:
+        raise ValueError(f"{probe.kind} needs {NAMED}: task={task.kind!r}")
+    if family.size(task) > family.largest:
+        rule = "enumerates the population, so its elements or signs must be at most"
+        raise ValueError(f"{probe.kind} {rule} {family.largest}: {family.size(task)}")
+    rule = f"{probe.kind} needs a two-layer mlp without biases"
     if not isinstance(model, MLP) or not model.readout or model.hidden_bias or model.output_bias:
         raise ValueError(f"{rule}: model={model.kind!r}")
     if model.scaling != "standard" or model.outputs(task) != (task.classes or 2):
         named = f"scaling={model.scaling!r}, outputs={model.outputs(task)}, classes={task.classes or 2}"
         raise ValueError(f"{rule}, of standard scaling, with an output for each class: {named}")
-    squares = isinstance(model.activation, Power) and (model.activation.degree == 2 or not on_pairs)
-    if not squares and not (on_pairs and isinstance(model.activation, ReLU)):
+    on_pairs, degree = not isinstance(task, SparseParity), activation_degree(model)
+    if not (degree == 2 or (on_pairs and isinstance(model.activation, ReLU)) or (degree and not on_pairs)):
         wanted = "power:2 or relu" if on_pairs else "a power"
         raise ValueError(f"{rule} whose activation is {wanted} on {task.kind}: {model.activation.label()!r}")

@@ -1,180 +1,176 @@
-"""What the tables of these experiments share: courses of margins, and what their networks came to."""
+"""The tables that these experiments share: margins along the way, and what the trained networks are like."""
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from elegans.analysis import median, median_interval, wilson
-from elegans.models import MLP, ReLU
-from elegans.studies.feature_margins.probes import largest_margin
-from elegans.studies.feature_margins.theory.penalty import (
-    PenalisedOptimum,
-    cyclic_penalised_optimum,
-    group_penalised_optimum,
-    parity_penalised_optimum,
-)
-from elegans.tasks import GroupComposition, ModularAddition, SparseParity
-from elegans.training import SGD, NormPenalty, Outcome, Trial
+from elegans.experiments.results import Results, Tables
+from elegans.studies.feature_margins.families import largest_margin, optimum_of
+from elegans.training import Trial
 from elegans.training.outcome import FINISHED
 
 MEASUREMENTS = 200
-"""How often a margin is taken."""
+"""How often the margin is measured."""
 CONFIDENCE = 0.9
 """Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
 NEGLIGIBLE = 0.05
 """Below this share of the largest norm a neuron counts as given up."""
+SINGLE = 0.99
+"""The share of power from which on a neuron counts as one of a single frequency or irrep."""
+THEORY = ("gamma", "optimum", "optimum_margin", "optimum_mass")
 
 
-def optimum(one: Trial) -> PenalisedOptimum | None:
-    """Return the exact optimum of a trial's penalised loss, or None of ReLU networks, for which none is known."""
-    assert isinstance(one.training, SGD) and isinstance(one.training.penalty, NormPenalty)
-    assert isinstance(one.model, MLP)
-    if isinstance(one.model.activation, ReLU):
-        return None
-    return _optimum(one.task, one.training.penalty.strength)
+def networks(results: Results, describe: Callable[[Trial], dict[str, Any]]) -> pd.DataFrame:
+    """Return one row per trial that ran to its end, diverged ones too, with the index of ``results.trials``.
 
-
-@cache
-def _optimum(task: Any, penalty: float) -> PenalisedOptimum:
-    if isinstance(task, ModularAddition):
-        return cyclic_penalised_optimum(task.p, penalty)
-    if isinstance(task, SparseParity):
-        return parity_penalised_optimum(task.k, penalty)
-    assert isinstance(task, GroupComposition)
-    return group_penalised_optimum(task.group, penalty)
-
-
-def outcomes_of(trials: pd.DataFrame) -> list[Outcome]:
-    """Return the outcomes of the trials that ran to their ends, diverged ones too."""
-    return [one for one in trials["outcome"] if one.state in FINISHED]
-
-
-def course(outcome: Outcome) -> pd.DataFrame:
-    """Return a row a measured step: the normalised margin, the margin and the mass, and what theory has for them.
-
-    Columns: ``step``, ``normalised``, ``ratio`` (to gamma*), ``margin``, ``mass`` (sum ||omega||^nu) and ``accuracy``;
-    the same in all rows, NaN where theory has nothing: ``gamma``, and of the exact optimum at the trial's penalty
-    ``optimum`` (its ratio), ``optimum_margin`` and ``optimum_mass``.
+    Columns: what describes the trial, ``seed``, ``state``, and what theory says, NaN where it says nothing: ``gamma``
+    and, of the exact optimum at the trial's penalty, ``optimum`` (its ratio), ``optimum_margin`` and ``optimum_mass``.
     """
-    one = outcome.trial
-    taken, best, gamma = outcome.measures["normalised-margin"], optimum(one), largest_margin(one.task, one.model)
-    found = pd.DataFrame({"step": taken["step"]})
-    for name in ("normalised", "margin", "norm", "accuracy"):
-        found["mass" if name == "norm" else name] = np.asarray(taken[name], float)
-    gamma = np.nan if gamma is None else gamma
-    return found.assign(
-        ratio=found["normalised"] / gamma,
-        gamma=gamma,
-        optimum=np.nan if best is None else best.ratio,
-        optimum_margin=np.nan if best is None else best.margin,
-        optimum_mass=np.nan if best is None else best.mass,
-        seed=one.seed,
-        state=outcome.state,
-        part="course",
-    )
+    ended = results.trials[results.trials["state"].isin(FINISHED)]
+    rows = []
+    for place, state in zip(ended.index.tolist(), ended["state"], strict=True):
+        one = results.trial(place)
+        best, gamma = optimum_of(one), largest_margin(one.task, one.model)
+        told = (np.nan,) * 4 if best is None else (gamma, best.ratio, best.margin, best.mass)
+        rows.append({**describe(one), "seed": one.seed, "state": state, **dict(zip(THEORY, told, strict=True))})
+    return pd.DataFrame(rows, index=ended.index)
 
 
-def neurons(outcome: Outcome, probe: str) -> pd.DataFrame:
-    """Return a row a neuron: its largest share of power at the end and at the beginning, and whether it is ``kept``.
+def margins(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per trial and measured step, with the columns of ``networks``.
+
+    Columns: ``step``, ``normalised`` (the normalised margin), ``ratio`` (to gamma*), ``margin``, ``mass`` (sum
+    ||omega||^nu) and ``accuracy``.
+    """
+    taken = results.measures["normalised-margin"].rename(columns={"norm": "mass"})
+    names = ["step", "normalised", "margin", "mass", "accuracy"]
+    found = ended.join(taken.set_index("trial")[names].astype(dict.fromkeys(names[1:], float)), how="inner")
+    return found.assign(ratio=found["normalised"] / found["gamma"]).reset_index(drop=True)
+
+
+def measured(results: Results, ended: pd.DataFrame, kind: str, keep: Literal["first", "last"] = "last") -> pd.DataFrame:
+    """Return the first or last measurement of a probe in each trial that did not diverge."""
+    taken = results.measures[kind]
+    kept = taken[taken["trial"].isin(ended.index[ended["state"] != "diverged"])]
+    return kept.drop_duplicates("trial", keep=keep).set_index("trial").drop(columns="seed")
+
+
+def described(ended: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of trials, with what describes these and their ``seed``."""
+    return ended.drop(columns=["state", *THEORY]).join(rows, how="inner").reset_index(drop=True)
+
+
+def unfolded(ended: pd.DataFrame, columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
+    """Return one row per entry of columns whose cells are arrays, one cell per trial."""
+    rows = pd.DataFrame({name: pd.Series(list(cells), index, dtype=object) for name, cells in columns.items()})
+    return described(ended, rows.explode(list(columns)).infer_objects())
+
+
+def neurons(results: Results, ended: pd.DataFrame, kind: str, *others: str) -> pd.DataFrame:
+    """Return one row per neuron: its largest share of power at the end and the beginning, and whether it is ``kept``.
 
     Args:
-        outcome: of a network that did not diverge.
-        probe: which probe found the powers.
+        results: of the trials.
+        ended: see ``networks``.
+        kind: which probe measured the powers.
+        others: more of what it measured, by name.
     """
-    taken = outcome.measures[probe]
-    return pd.DataFrame(
-        {
-            "neuron": np.arange(len(taken["power"][-1])),
-            "power": taken["power"][-1],
-            "initial_power": taken["power"][0],
-            "kept": np.asarray(taken["size"][-1]) > NEGLIGIBLE,
-        }
-    ).assign(seed=outcome.trial.seed, part="neuron")
+    last, first = measured(results, ended, kind), measured(results, ended, kind, "first")
+    columns = {
+        "neuron": [np.arange(len(powers)) for powers in last["power"]],
+        "power": last["power"],
+        "initial_power": first["power"],
+        "kept": [np.asarray(sizes) > NEGLIGIBLE for sizes in last["size"]],
+    }
+    return unfolded(ended, columns | {name: last[name] for name in others}, last.index)
 
 
-def features(outcome: Outcome, probe: str, names: Sequence[Any], limit: Any) -> pd.DataFrame:
-    """Return a row a feature: how many neurons it has, its share of the mass, and what theory says of that.
+def features(
+    results: Results, ended: pd.DataFrame, kind: str, named: Callable[[Trial], Mapping[str, Sequence[Any]]]
+) -> pd.DataFrame:
+    """Return one row per feature: how many neurons it has, its share of the mass, and what theory says about that.
 
-    Columns: ``feature``, ``neurons``, ``share``, ``limit`` (the share at gamma*) and ``theory`` (at the penalty).
+    Columns: ``neurons``, ``share``, ``theory`` (the share of the exact optimum at the penalty) and those of ``named``.
 
     Args:
-        outcome: of a network that did not diverge.
-        probe: which probe found the shares.
-        names: of the features, those that the probe counts.
-        limit: the shares at gamma*, or NaN.
+        results: of the trials.
+        ended: see ``networks``.
+        kind: which probe measured the shares.
+        named: of a trial: more columns, such as ``feature`` and ``limit`` (the share at gamma*), one entry per feature.
     """
-    best, taken = optimum(outcome.trial), outcome.measures[probe]
-    return pd.DataFrame(
-        {
-            "feature": list(names),
-            "neurons": taken["neurons"][-1],
-            "share": taken["share"][-1],
-            "limit": limit,
-            "theory": np.nan if best is None else best.shares,
-        }
-    ).assign(seed=outcome.trial.seed, part="feature")
+    last = measured(results, ended, kind)
+    rows: list[dict[str, Any]] = []
+    for one, counts in zip(map(results.trial, last.index.tolist()), last["neurons"], strict=True):
+        best = optimum_of(one)
+        rows.append({**named(one), "theory": np.full(len(counts), np.nan) if best is None else best.shares})
+    told = pd.DataFrame(rows, index=last.index)
+    return unfolded(ended, {**told, "neurons": last["neurons"], "share": last["share"]}, last.index)
 
 
-def summary(outcome: Outcome, probe: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return a row a quantity that a probe found at the end of a trial: ``quantity`` and ``value``."""
-    values = [float(outcome.measures[probe][name][-1]) for name in names]
-    return pd.DataFrame({"quantity": list(names), "value": values}).assign(seed=outcome.trial.seed, part="summary")
+def summary(results: Results, ended: pd.DataFrame, quantities: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return one row per trial that did not diverge: quantities that probes measured at its end, by kind of probe."""
+    found = [measured(results, ended, kind)[list(names)].astype(float) for kind, names in quantities.items()]
+    return described(ended, pd.concat(found, axis=1))
 
 
-def ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the last row of each trial's course, those of networks that diverged left out."""
-    kept = rows[(rows["part"] == "course") & (rows["state"] != "diverged")]
-    return kept.groupby("seed").last()
+def by_network(tables: Tables, names: Sequence[str]) -> Iterator[tuple[Any, Tables]]:
+    """Yield the parts of all tables that have the same entries in some columns, and these entries."""
+    for key, _ in tables["margins"].groupby(list(names), sort=False):
+        yield key, {kind: table[(table[list(names)] == list(key)).all(axis=1)] for kind, table in tables.items()}
 
 
-def reached(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return how near the networks of a cell came to theory, for ``record.json``.
+def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
+    """Return how near the networks of a cell are to theory, for ``record.json``.
 
     ``ratio`` is the normalised margin over gamma*, ``optimum`` that of the exact optimum at the penalty, ``of_optimum``
     one over the other; margins and masses stand beside the optimum's.
 
     Args:
-        rows: of one cell, with its courses.
+        tables: of one cell.
+        quantities: columns of its summary.
     """
-    courses, last = rows[rows["part"] == "course"], ends(rows)
+    curves = tables["margins"]
+    last = curves[curves["state"] != "diverged"].groupby("seed").last()
     stated: dict[str, Any] = {
-        "trials": int(courses["seed"].nunique()),
-        "diverged": int(courses[courses["state"] == "diverged"]["seed"].nunique()),
+        "trials": int(curves["seed"].nunique()),
+        "diverged": int(curves[curves["state"] == "diverged"]["seed"].nunique()),
         "accuracy": spread(last["accuracy"]),
         "normalised_margin": spread(last["normalised"], digits=8),
     }
-    if last["gamma"].isna().all():
-        return stated
-    return stated | {
-        "gamma": significant(last["gamma"].iloc[0]),
-        "ratio": spread(last["ratio"]),
-        "optimum": significant(last["optimum"].iloc[0]),
-        "of_optimum": spread(last["ratio"] / last["optimum"]),
-        "mass": spread(last["mass"]),
-        "optimum_mass": significant(last["optimum_mass"].iloc[0]),
-        "margin": spread(last["margin"]),
-        "optimum_margin": significant(last["optimum_margin"].iloc[0]),
+    if not last["gamma"].isna().all():
+        stated |= {
+            "gamma": significant(last["gamma"].iloc[0]),
+            "ratio": spread(last["ratio"]),
+            "optimum": significant(last["optimum"].iloc[0]),
+            "of_optimum": spread(last["ratio"] / last["optimum"]),
+            "mass": spread(last["mass"]),
+            "optimum_mass": significant(last["optimum_mass"].iloc[0]),
+            "margin": spread(last["margin"]),
+            "optimum_margin": significant(last["optimum_margin"].iloc[0]),
+        }
+    return stated | {name: spread(tables["summary"][name]) for name in quantities}
+
+
+def pure(tables: Tables) -> dict[str, Any]:
+    """Return in how many trials all neurons but those given up are of a single feature, and how pure they began."""
+    found, kept = tables["neurons"], tables["neurons"]["kept"].astype(bool)
+    return {
+        "initial_power.mean": spread(found.groupby("seed")["initial_power"].mean()),
+        "single": share(found[kept].groupby("seed")["power"].min() >= SINGLE),
     }
 
 
-def summarised(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return medians, with intervals, of every quantity that ``summary`` has of a cell's trials."""
-    own = rows[rows["part"] == "summary"]
-    return {str(name): spread(values["value"]) for name, values in own.groupby("quantity", sort=False)}
-
-
-def present(rows: pd.DataFrame, wanted: int) -> dict[str, Any]:
-    """Return in how many of a cell's trials every feature has a neuron.
+def present(found: pd.DataFrame, wanted: int) -> dict[str, Any]:
+    """Return in how many trials each of so many features has a neuron.
 
     Args:
-        rows: of one cell.
+        found: the features of one cell's trials.
         wanted: how many features should have one.
     """
-    own = rows[(rows["part"] == "feature") & (rows["neurons"] > 0)]
-    return share(own.groupby("seed").size() >= wanted)
+    return share(found[found["neurons"] > 0].groupby("seed").size() >= wanted)
 
 
 def spread(values: Any, digits: int = 6) -> dict[str, Any]:

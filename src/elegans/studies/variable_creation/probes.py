@@ -130,7 +130,7 @@ class ClassWeights(Probe):
 
 def _require_class_token(probe: Probe, task: Task, model: Model) -> None:
     if not isinstance(model, BooleanTransformer | ParityTransformer):
-        raise ValueError(f"{probe.kind} must look at a transformer with a class token: {model.kind}")
+        raise ValueError(f"{probe.kind} needs a transformer with a class token: {model.kind}")
     if not isinstance(task, SparseBoolean | SparseParity):
         raise ValueError(f"{probe.kind} must have a sparse function of signs: {task.kind}")
 

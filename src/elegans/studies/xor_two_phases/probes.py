@@ -40,10 +40,10 @@ class XORProbe(Probe):
         """Refuse other labels than the XOR of two directions, and other networks than the theory's."""
         if not isinstance(task, XOR) or task.link != SignedParity():
             link = f" with link={task.link.label()!r}" if isinstance(task, XOR) else ""
-            raise ValueError(f"{self.kind} must look at the xor of two directions: task={task.kind!r}{link}")
+            raise ValueError(f"{self.kind} needs the xor of two directions: task={task.kind!r}{link}")
         biased = isinstance(model, MLP) and (model.hidden_bias or model.output_bias)
         if not isinstance(model, MLP) or not isinstance(model.activation, ReLU) or not model.readout or biased:
-            raise ValueError(f"{self.kind} must look at a two-layer relu mlp without biases: model={model.kind!r}")
+            raise ValueError(f"{self.kind} needs a two-layer relu mlp without biases: model={model.kind!r}")
 
 
 class XORParts(XORProbe):
