@@ -35,12 +35,12 @@ from elegans.studies.feature_margins.tables import (
     by_network,
     features,
     margins,
+    middle,
     networks,
     neurons,
     present,
     pure,
     reached,
-    spread,
     summary,
 )
 from elegans.studies.feature_margins.theory.game import margin_game
@@ -181,9 +181,9 @@ def _stated(tables: Tables) -> dict[str, Any]:
         **pure(tables),
         "wanted": wanted,
         "all_wanted": present(found[found["feature"].isin(wanted)], len(wanted)),
-        "neurons": {name: spread(rows["neurons"]) for name, rows in by_irrep.items()},
+        "neurons": {name: middle(rows["neurons"]) for name, rows in by_irrep.items()},
         "shares": {
-            name: spread(rows["share"])
+            name: middle(rows["share"])
             | {"optimum": round(rows["theory"].iloc[0], 6), "limit": round(rows["limit"].iloc[0], 6)}
             for name, rows in by_irrep.items()
         },

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from elegans.analysis import share
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
@@ -26,7 +27,6 @@ from elegans.studies.feature_margins.tables import (
     measured,
     networks,
     reached,
-    share,
     summary,
 )
 from elegans.sweeps import Sweep

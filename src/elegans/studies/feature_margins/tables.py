@@ -1,12 +1,13 @@
 """The tables that these experiments share: margins along the way, and what the trained networks are like."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from elegans.analysis import median, median_interval, wilson
+from elegans.analysis import share, significant, spread
 from elegans.experiments.results import Results, Tables
 from elegans.studies.feature_margins.families import largest_margin, optimum_of
 from elegans.training import Trial
@@ -14,12 +15,11 @@ from elegans.training.outcome import FINISHED
 
 MEASUREMENTS = 200
 """How often the margin is measured."""
-CONFIDENCE = 0.9
-"""Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
 NEGLIGIBLE = 0.05
 """Below this share of the largest norm a neuron counts as given up."""
 SINGLE = 0.99
 """The share of power from which on a neuron counts as one of a single frequency or irrep."""
+middle, rounded = partial(spread, digits=6), partial(significant, digits=6)
 THEORY = ("gamma", "optimum", "optimum_margin", "optimum_mass")
 
 
@@ -137,28 +137,28 @@ def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
     stated: dict[str, Any] = {
         "trials": int(curves["seed"].nunique()),
         "diverged": int(curves[curves["state"] == "diverged"]["seed"].nunique()),
-        "accuracy": spread(last["accuracy"]),
-        "normalised_margin": spread(last["normalised"], digits=8),
+        "accuracy": middle(last["accuracy"]),
+        "normalised_margin": middle(last["normalised"], digits=8),
     }
     if not last["gamma"].isna().all():
         stated |= {
-            "gamma": significant(last["gamma"].iloc[0]),
-            "ratio": spread(last["ratio"]),
-            "optimum": significant(last["optimum"].iloc[0]),
-            "of_optimum": spread(last["ratio"] / last["optimum"]),
-            "mass": spread(last["mass"]),
-            "optimum_mass": significant(last["optimum_mass"].iloc[0]),
-            "margin": spread(last["margin"]),
-            "optimum_margin": significant(last["optimum_margin"].iloc[0]),
+            "gamma": rounded(last["gamma"].iloc[0]),
+            "ratio": middle(last["ratio"]),
+            "optimum": rounded(last["optimum"].iloc[0]),
+            "of_optimum": middle(last["ratio"] / last["optimum"]),
+            "mass": middle(last["mass"]),
+            "optimum_mass": rounded(last["optimum_mass"].iloc[0]),
+            "margin": middle(last["margin"]),
+            "optimum_margin": rounded(last["optimum_margin"].iloc[0]),
         }
-    return stated | {name: spread(tables["summary"][name]) for name in quantities}
+    return stated | {name: middle(tables["summary"][name]) for name in quantities}
 
 
 def pure(tables: Tables) -> dict[str, Any]:
     """Return in how many trials all neurons but those given up are of a single feature, and how pure they began."""
     found, kept = tables["neurons"], tables["neurons"]["kept"].astype(bool)
     return {
-        "initial_power.mean": spread(found.groupby("seed")["initial_power"].mean()),
+        "initial_power.mean": middle(found.groupby("seed")["initial_power"].mean()),
         "single": share(found[kept].groupby("seed")["power"].min() >= SINGLE),
     }
 
@@ -171,25 +171,3 @@ def present(found: pd.DataFrame, wanted: int) -> dict[str, Any]:
         wanted: how many features should have one.
     """
     return share(found[found["neurons"] > 0].groupby("seed").size() >= wanted)
-
-
-def spread(values: Any, digits: int = 6) -> dict[str, Any]:
-    """Return the median over trials and its order-statistic interval of at least 90%, for ``record.json``.
-
-    The interval is None where there are fewer than five trials.
-    """
-    numbers = np.asarray(values, float)
-    ends = median_interval(numbers, CONFIDENCE)
-    interval = [significant(end, digits) for end in ends] if np.isfinite(ends).all() else None
-    return {"median": significant(median(numbers), digits), "interval": interval}
-
-
-def share(holds: pd.Series) -> dict[str, Any]:
-    """Return how many trials something holds of, with the Wilson 95% interval, for ``record.json``."""
-    low, high = wilson(int(holds.sum()), len(holds))
-    return {"count": int(holds.sum()), "of": len(holds), "interval": [round(low, 4), round(high, 4)]}
-
-
-def significant(number: float, digits: int = 6) -> float | None:
-    """Return a number for JSON to so many significant digits, None where it is not finite."""
-    return float(f"{number:.{digits}g}") if np.isfinite(number) else None
