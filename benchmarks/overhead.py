@@ -22,7 +22,7 @@ from benchmarks import tiny
 from benchmarks.measure import in_turns, seconds, spread
 from benchmarks.record import Result, Target, cores
 from elegans.analysis import cells
-from elegans.studies.pareto_frontiers import success_frontier as pareto
+from elegans.studies.pareto_frontiers import settings as pareto
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.schema import CELLS, TRIALS, open_engine
 from elegans.training.engines import ENGINES

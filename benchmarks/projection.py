@@ -13,7 +13,7 @@ import pandas as pd
 import elegans as el
 from benchmarks.measure import seconds, short
 from benchmarks.record import Result, Target, cores
-from elegans.studies.pareto_frontiers import success_frontier as pareto
+from elegans.studies.pareto_frontiers import settings as pareto
 
 TRIALS, STEPS, WIDEST, EVERY = 50, 100_000, 3000, 200
 HOURS, EVALUATION_PERCENT = 3.0, 10.0

@@ -15,7 +15,7 @@ import pandas as pd
 import elegans as el
 from benchmarks.record import Result, Target
 from elegans.analysis import cells, crossings
-from elegans.studies.pareto_frontiers import success_frontier as pareto
+from elegans.studies.pareto_frontiers import settings as pareto
 
 STORE = Path("build/benchmarks/trace.db")
 STEPS, SEEDS = 20_000, 20

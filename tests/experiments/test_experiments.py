@@ -8,7 +8,7 @@ import pytest
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
 from elegans.models import MLP, SeededInit
-from elegans.studies.pareto_frontiers.success_frontier import SIZES
+from elegans.studies.pareto_frontiers.settings import SIZES
 from elegans.tabular import datasets
 from elegans.tasks.images import is_at_hand
 from elegans.training.engines import ENGINES

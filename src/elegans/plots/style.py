@@ -77,6 +77,11 @@ def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
     ax.tick_params(axis=which, which="minor", labelsize=SMALL, length=1)
 
 
+def percent(ax: Axes) -> None:
+    """Write shares on the y axis as percentages."""
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+
+
 def quiet(ax: Axes) -> None:
     """Take the frame off where nothing is read, and set small ticks."""
     ax.spines[["top", "right"]].set_visible(False)

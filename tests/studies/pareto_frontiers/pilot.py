@@ -15,7 +15,7 @@ from scipy.stats import fisher_exact
 
 import elegans as el
 from elegans.analysis import median, median_interval, wilson
-from elegans.studies.pareto_frontiers.success_frontier import trial
+from elegans.studies.pareto_frontiers.settings import trial
 
 SIZES = (300, 600, 1000, 2000, 10_000, None)
 TRIALS = 5

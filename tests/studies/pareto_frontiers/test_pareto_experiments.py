@@ -16,7 +16,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
 from elegans.studies.pareto_frontiers.frontier_zoom import spaced
 from elegans.studies.pareto_frontiers.lottery_tickets import RETRAINED
-from elegans.studies.pareto_frontiers.success_frontier import trial
+from elegans.studies.pareto_frontiers.settings import trial
 from elegans.training.engines import ENGINES
 
 PARETO = (

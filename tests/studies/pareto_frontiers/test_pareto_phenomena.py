@@ -10,7 +10,7 @@ from scipy.stats import binomtest, fisher_exact
 
 import elegans as el
 from elegans.analysis import cells
-from elegans.studies.pareto_frontiers.success_frontier import INITS, trial
+from elegans.studies.pareto_frontiers.settings import INITS, trial
 from elegans.training.engines import ENGINES
 
 pytestmark = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="hours without the fused engine")

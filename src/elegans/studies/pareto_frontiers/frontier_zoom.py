@@ -1,33 +1,31 @@
-"""A closer look at the success frontier (figure 2): sample sizes finely spaced around the transition.
+"""A closer view of the success frontier (figure 2): sample sizes finely spaced around the transition.
 
-The paper names neither (n, k) nor the widths and sizes of its figure: (50, 3) here, eight sizes an octave from the
+The paper names neither (n, k) nor the widths and sizes of its figure: (50, 3) here, eight sizes per octave from the
 last size at which nothing is learned to the first at which wide and narrow networks learn, and fewer beyond.
 """
 
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.tables import timed_cells
-from elegans.plots import figure_of
-from elegans.studies.pareto_frontiers.plots import success_and_time
-from elegans.studies.pareto_frontiers.success_frontier import WIDTHS, panels, trial
+from elegans.experiments.results import Tables, one_table
+from elegans.studies.pareto_frontiers.plots import half_solved_from, success_and_time, timed_cells
+from elegans.studies.pareto_frontiers.settings import WIDTHS, panels, trial
 from elegans.sweeps import Sweep
 
 
-def spaced(first: float, last: float, an_octave: int) -> tuple[int, ...]:
+def spaced(first: float, last: float, per_octave: int) -> tuple[int, ...]:
     """Return whole numbers from first to last, evenly spaced on a logarithmic scale."""
     sizes, size = [], float(first)
     while size <= last * 1.001:
         sizes.append(round(size))
-        size *= 2 ** (1 / an_octave)
+        size *= 2 ** (1 / per_octave)
     return tuple(sizes)
 
 
 def coarse_first(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes in the order of work: every fourth, then those between, so that a part is a coarser whole."""
+    """Return every fourth size, then those between: what a run cut short has is a coarser whole."""
     return (*sizes[::4], *sizes[2::4], *sizes[1::2])
 
 
@@ -48,17 +46,15 @@ def paper(trials: int) -> Sweep:
     return panels(trial(n=50, k=3, steps=100_000, every=250), coarse_first(sizes), WIDTHS[1:7], trials)
 
 
-def plot(table: pd.DataFrame) -> Figure:
+def plot(tables: Tables) -> Figure:
     """Draw dense networks above sparse ones."""
-    return figure_of(success_and_time(table, curve="model.width", panel="model.init"))
+    return success_and_time(tables["table"], curve="model.width", panel="model.init")
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each initialisation and width, the first size at which at least half of the trials were solved."""
-    half = table[table["rate"] >= 0.5]
-    sizes = half.assign(network=half["model.init"] + ", width " + half["model.width"].astype(str))
-    first = sizes.groupby("network")["regime.size"].min().dropna()
-    return {"half_solved_from": {str(network): int(size) for network, size in first.items()}}
+    first = half_solved_from(tables["table"], "network")
+    return {"half_solved_from": {str(name): int(size) for name, size in first.items()}}
 
 
 EXPERIMENT = Experiment(
@@ -70,7 +66,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=20, time="about 3 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
     },
-    analysis=timed_cells,
+    analyse=one_table(timed_cells),
     plot=plot,
     findings=findings,
 )

@@ -1,33 +1,31 @@
-"""Lottery tickets (figure 5): the few neurons that a wide network came to use, from where they began.
+"""Lottery tickets (figure 5): the few neurons that a wide network learns to use, trained from where they began.
 
 A network of 100 neurons is trained online. Its k strongest neurons are put back to their initial values and trained
-alone, several times with other examples; beside them networks of k neurons drawn anew, and k other neurons of the
-same wide networks. What the paper leaves open is settled so: weight decay 0.01 (without it all neurons keep about the
-norm they began with, and the norm tells nothing); strength by the norm of the incoming weights, and by its product
-with the output weight; the output bias goes back too; networks drawn anew have the wide network's law of two non-zero
-weights a neuron. The other neurons are the wide network's first k that are not among the strongest by either norm:
-neurons are drawn alike, so the first are as good as random ones.
+alone, several times with other examples; beside them freshly initialised networks of k neurons, and k other neurons of
+the same wide networks. Where the paper is silent: weight decay 0.01 (without it all neurons keep about their initial
+norms, which then say nothing); strength by the norm of the incoming weights, and by its product with the output
+weight; the output bias goes back too; fresh networks have the wide network's distribution of two non-zero weights per
+neuron. The other neurons are the wide network's first k that are not among the strongest by either norm: neurons are
+independent and identically distributed, so the first are as good as random ones.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval, wilson
+from elegans.analysis import finite, median, median_interval, wilson
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, percent, quiet, short
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.models import Ticket
-from elegans.studies.pareto_frontiers.plot_tickets import learned_by
 from elegans.studies.pareto_frontiers.probes import StrongestNeurons
-from elegans.studies.pareto_frontiers.success_frontier import trial
+from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
-from elegans.training.outcome import Curve
 
 FIRST_SEED = 1_000_000
 """Seeds of what follows from the wide networks, whose own are counted from 0: no example is seen by both."""
@@ -38,11 +36,11 @@ ARMS = {
     "weight": "its k strongest by |w|, rewound",
     "product": "its k strongest by |v| |w|, rewound",
     "others": "k others of its neurons, rewound",
-    "redrawn": "k neurons drawn anew",
+    "fresh": "k neurons, freshly initialised",
 }
 """What is compared, in words."""
 POINTS = 64
-"""Steps at which the table looks at every network."""
+"""Steps at which the table gives the state of every network."""
 
 
 def wide(n: int, k: int, steps: int, trials: int, every: int = 200) -> Sweep:
@@ -66,29 +64,35 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the look at the strongest neurons, at the end only."""
+    """Return the strongest neurons, measured at the end only."""
     assert one.training is not None
     return (StrongestNeurons(every=one.training.steps, count=one.task.columns()["k"]),)
 
 
-def further(sweep: Sweep, trials: pd.DataFrame, count: int) -> Sweep:
-    """Return the tickets of each wide network, each trained with several seeds, and as many networks drawn anew."""
+def further(sweep: Sweep, results: Results, count: int) -> Sweep:
+    """Return the tickets of each wide network, each trained with several seeds, and as many fresh networks."""
     parts = [
         grid(ticket, {}, seeds=range(first := FIRST_SEED + RETRAINED * parent.seed, first + RETRAINED))
-        for parent, outcome in zip(sweep, trials["outcome"], strict=True)
-        for ticket in _tickets(parent, outcome.measures["strongest-neurons"]).values()
+        for _, parent, tickets in _wide(results)
+        for ticket in tickets.values()
     ]
     base = sweep.cells[0]
     small = base.replace("model.width", base.task.columns()["k"]).replace("training.stopping.stop", False)
     parts.append(grid(small, {}, seeds=range(FIRST_SEED, FIRST_SEED + count * RETRAINED)))
-    return sum(parts[1:], start=parts[0])
+    return sum(parts, Sweep(()))
 
 
-def _tickets(parent: Trial, measured: dict[str, list[Any]]) -> dict[str, Trial]:
+def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
+    """Return the wide networks: the position and the trial of each, and its tickets by their arm."""
+    last = results.measures["strongest-neurons"].groupby("trial").last()
+    return [(int(place), results.trial(place), _tickets(results.trial(place), row)) for place, row in last.iterrows()]
+
+
+def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
     """Return a wide network's tickets by their arm: the same hidden support, other examples."""
     k = parent.task.columns()["k"]
     chosen = {
-        name: tuple(int(measured[f"{name}.{rank}"][-1]) for rank in range(1, k + 1)) for name in ("weight", "product")
+        name: tuple(int(strongest[f"{name}.{rank}"]) for rank in range(1, k + 1)) for name in ("weight", "product")
     }
     strong = {*chosen["weight"], *chosen["product"]}
     chosen["others"] = tuple([place for place in range(100) if place not in strong][:k])
@@ -104,115 +108,124 @@ def _ticket(parent: Trial, neurons: tuple[int, ...]) -> Trial:
     return Trial(task=parent.task.replace("support", support), regime=parent.regime, model=model, training=training)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each arm and step: the error on new examples (median, 10th and 90th percentile), and who had solved.
+def analyse(results: Results) -> Tables:
+    """Return, for each arm and step, the error on new examples (median, 10th and 90th percentile) and the share solved.
 
-    Rates of tickets are means over wide networks of the share of their retrainings that solved; their intervals are
+    Shares of tickets are means over wide networks of the share of their retrainings that solved; their intervals are
     Wilson's for as many trials as there are wide networks, because retrainings of one ticket are not independent.
     """
-    outcomes = list(trials["outcome"])
-    return pd.concat([_course(arm, *members) for arm, members in _arms(outcomes).items()], ignore_index=True)
+    members = _members(results)
+    curves = dict(iter(results.measures["curve"].groupby("trial")))
+    found = [
+        _summary(results.trials.loc[group["trial"]], [curves[place] for place in group["trial"]], group["group"])
+        for _, group in members.groupby("arm", sort=False)
+    ]
+    return {"table": pd.concat(found, keys=list(members["arm"].unique()), names=["arm"]).reset_index("arm")}
 
 
-def _arms(outcomes: Sequence[Any]) -> dict[str, tuple[list[Any], list[int]]]:
-    """Return each arm's outcomes, and for each of them the number of its group: those that are not independent."""
-    found: dict[str, tuple[list[Any], list[int]]] = {arm: ([], []) for arm in ARMS}
-    for outcome, arm, group in _labelled(outcomes):
-        found[arm][0].append(outcome)
-        found[arm][1].append(group)
-    return found
+def _members(results: Results) -> pd.DataFrame:
+    """Return each arm's trials, and the group of each: trials of one group are not independent.
+
+    A ticket that both norms chose is in both arms.
+    """
+    rows: list[tuple[int, str, int]] = []
+    known: dict[str, list[tuple[str, int]]] = {}
+    for place, parent, tickets in _wide(results):
+        rows.append((place, "wide", parent.seed))
+        for arm, ticket in tickets.items():
+            known.setdefault(ticket.cell, []).append((arm, parent.seed))
+    for place in results.trials.index.difference([place for place, *_ in rows]):
+        one = results.trial(place)
+        rows += [(place, arm, group) for arm, group in known.get(one.cell, [("fresh", one.seed)])]
+    found = pd.DataFrame(rows, columns=["trial", "arm", "group"])
+    return found.sort_values("arm", key=lambda arms: arms.map(list(ARMS).index), kind="stable")
 
 
-def _labelled(outcomes: Sequence[Any]) -> Iterator[tuple[Any, str, int]]:
-    """Yield each outcome with its arm and group; a ticket that both norms chose is in both arms."""
-    tickets: dict[str, list[tuple[str, int]]] = {}
-    for outcome in outcomes:
-        if "strongest-neurons" in outcome.measures:
-            yield outcome, "wide", outcome.trial.seed
-            for arm, ticket in _tickets(outcome.trial, outcome.measures["strongest-neurons"]).items():
-                tickets.setdefault(ticket.cell, []).append((arm, outcome.trial.seed))
-    for outcome in outcomes:
-        if "strongest-neurons" in outcome.measures:
-            continue
-        for arm, group in tickets.get(outcome.trial.cell, [("redrawn", outcome.trial.seed)]):
-            yield outcome, arm, group
-
-
-def _course(arm: str, outcomes: list[Any], groups: list[int]) -> pd.DataFrame:
-    """Return what an arm's networks had come to at each of some steps."""
-    last = max(outcome.trial.training.steps for outcome in outcomes)
-    steps = np.unique(np.linspace(0, last, POINTS + 1).round().astype(int)[1:])
-    errors = np.array([np.interp(steps, outcome.curve.step, outcome.curve.error) for outcome in outcomes])
-    times = np.array([np.inf if outcome.solved_at is None else outcome.solved_at for outcome in outcomes])
-    learning = np.array([_first_below(outcome.curve) for outcome in outcomes])
-    solved = pd.DataFrame(times[:, None] <= steps).groupby(np.asarray(groups)).mean()
+def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series) -> pd.DataFrame:
+    """Return the state of an arm's networks at each of some steps."""
+    steps = np.unique(np.linspace(0, trials["training.steps"].max(), POINTS + 1).round().astype(int)[1:])
+    errors = np.array([np.interp(steps, curve["step"], curve["error"]) for curve in curves])
+    times = trials["solved_at"].to_numpy(float, na_value=np.inf)
+    # the parity is found at an error of 25%, though solved at 10%
+    learning = np.array([curve["step"].where(curve["error"] <= 0.25, np.inf).min() for curve in curves])
+    solved = pd.DataFrame(times[:, None] <= steps).groupby(groups.to_numpy()).mean()
     low, high = wilson(solved.sum().to_numpy(), np.full(len(steps), len(solved)))
-    first, final = median_interval(times)
-    return pd.DataFrame(
-        {
-            "arm": arm,
-            "networks": len(outcomes),
-            "independent": len(solved),
-            "step": steps,
-            "error": np.median(errors, axis=0),
-            "error_10": np.quantile(errors, 0.1, axis=0),
-            "error_90": np.quantile(errors, 0.9, axis=0),
-            "solved": solved.mean().to_numpy(),
-            "low": low,
-            "high": high,
-            "median_steps": median(times),
-            "median_low": first,
-            "median_high": final,
-            "learning_steps": median(learning),
-            "learning_low": median_interval(learning)[0],
-            "learning_high": median_interval(learning)[1],
-        }
+    found: dict[str, Any] = {
+        "networks": len(trials),
+        "independent": len(solved),
+        "step": steps,
+        "error": np.median(errors, axis=0),
+        "error_10": np.quantile(errors, 0.1, axis=0),
+        "error_90": np.quantile(errors, 0.9, axis=0),
+        "solved": solved.mean().to_numpy(),
+        "low": low,
+        "high": high,
+    }
+    for name, values in (("median", times), ("learning", learning)):
+        first, last = median_interval(values)
+        found |= {f"{name}_steps": median(values), f"{name}_low": first, f"{name}_high": last}
+    return pd.DataFrame(found)
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the error and the share of networks that have solved, against steps, one colour for each arm."""
+    table = tables["table"]
+    figure, ((left, right),) = panels(1, 2, height=3.3)
+    for order, ((arm, name), colour) in enumerate(zip(ARMS.items(), COLOURS, strict=False)):
+        rows = table[table["arm"] == arm]
+        style: dict[str, Any] = {"color": colour, "linewidth": 1.4, "label": name}
+        for ax, middle, low, high in ((left, "error", "error_10", "error_90"), (right, "solved", "low", "high")):
+            ax.fill_between(rows["step"], rows[low], rows[high], color=colour, alpha=0.15, linewidth=0)
+            # the third arm may lie on the second
+            ax.plot(rows["step"], rows[middle], linestyle=(0, (3, 2)) if order == 2 else "-", **style)
+    for ax, label, limits in (
+        (left, "error on new examples", (-0.02, 0.55)),
+        (right, "networks solved", (-0.03, 1.03)),
+    ):
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_ylabel(label, fontsize=MEDIUM)
+        ax.set(xscale="log", ylim=limits)
+        ax.xaxis.set_major_formatter(lambda value, _: short(value))
+        percent(ax)
+        quiet(ax)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=SMALL, frameon=False, loc="outside upper center", ncols=3)
+    note = (
+        "Left: medians, 10th to 90th percentiles of networks. Right: Wilson 95% intervals, for as many trials as "
+        "there are independent networks.\nThe error of a network that stops when it is solved stays at its last value."
     )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def _first_below(curve: Curve, error: float = 0.25) -> float:
-    """Return the first step of a curve with an error that small: the parity was found, if not solved to 10%."""
-    return next((float(step) for step, value in zip(curve.step, curve.error, strict=True) if value <= error), np.inf)
-
-
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw each arm's error, and the share of networks that had solved, against steps."""
-    return figure_of(learned_by(table, ARMS))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each arm, the share solved at the end, and the median steps to solve and to an error of 25%.
 
     Intervals of medians are order-statistic intervals that take all networks of an arm as independent.
     """
     found = {}
-    for arm, rows in table.groupby("arm", sort=False):
+    for arm, rows in tables["table"].groupby("arm", sort=False):
         last = rows.iloc[-1]
         named = [f"{time}_{end}" for time in ("median", "learning") for end in ("steps", "low", "high")]
-        times = {name: _finite(last[name]) for name in named}
+        times = {name: finite(last[name]) for name in named}
         shares = {name: round(float(last[name]), 4) for name in ("solved", "low", "high")}
         counts = {name: int(last[name]) for name in ("networks", "independent")}
         found[str(arm)] = {**counts, **shares, **times}
     return found
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
-
-
 EXPERIMENT = Experiment(
     name="lottery-tickets",
-    shows="The few neurons that a wide network comes to use learn by themselves from where they began; others do not",
+    shows="The few neurons that a trained wide network uses learn by themselves from where they began; others do not",
     source="figure 5",
     scales={
         "smoke": Scale(smoke, trials=4, time="about 3 seconds"),
         "laptop": Scale(laptop, trials=100, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=20, time="about 5 minutes on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     further=further,
 )

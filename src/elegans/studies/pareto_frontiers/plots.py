@@ -1,4 +1,4 @@
-"""Success and time to solve along one axis: where a transition lies, and what it costs to be near it."""
+"""Success and time to solve along one axis: where a transition lies, and how long training takes near it."""
 
 from typing import Any
 
@@ -8,20 +8,45 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, name_of, quiet, shades, short
+from elegans.analysis import cells
+from elegans.plots.style import (
+    COLOURS,
+    GREY,
+    LARGE,
+    MEDIUM,
+    SMALL,
+    logarithmic,
+    name_of,
+    panels,
+    percent,
+    quiet,
+    shades,
+    short,
+)
 
 AXES = {
     "regime.size": ("sample size (examples)", "online"),
-    "model.init.nonzeros": ("non-zero initial weights a neuron", "dense"),
+    "model.init.nonzeros": ("non-zero initial weights per neuron", "dense"),
 }
 """For each axis its label, and what a missing value stands for; it is drawn apart, at the right."""
-NEEDED = ("trials", "rate", "low", "high", "median_steps", "median_low", "median_high")
 
 
-def success_and_time(
-    table: pd.DataFrame, *, curve: str, x: str = "regime.size", panel: str | None = None, axes: Any = None
-) -> np.ndarray:
+def timed_cells(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell with the interval of its median time, as ``elegans.analysis.cells``, and its ``network``.
+
+    The network is the initialisation and the width in words.
+    """
+    found = cells(trials, intervals="order")
+    network = found["model.init"].str.partition(":")[0] + ", width " + found["model.width"].astype(str)
+    return found.assign(network=network)
+
+
+def half_solved_from(cells: pd.DataFrame, by: str) -> pd.Series:
+    """Return, for each value of a column, the first sample size at which at least half of the trials were solved."""
+    return cells[cells["rate"] >= 0.5].groupby(by)["regime.size"].min().dropna()
+
+
+def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size", panel: str | None = None) -> Figure:
     """Draw the success rate and the median time to solve against one parameter, one curve for each value of another.
 
     Bands are Wilson 95% intervals of the rate, and 95% order-statistic intervals of the median, in which unsolved
@@ -29,46 +54,39 @@ def success_and_time(
     upper end goes to the top. Online training, or the dense initialisation, stands apart at the right.
 
     Args:
-        table: a row a cell, as ``elegans.experiments.tables.timed_cells`` makes it.
+        table: as ``timed_cells`` returns it.
         curve: the column whose values are the curves.
         x: the column along the axis: ``regime.size`` or ``model.init.nonzeros``.
         panel: the column whose values are the rows of panels; one row by default.
-        axes: two axes a row of panels, in reading order; a new figure by default.
-
-    Returns:
-        The axes, of shape (panels, 2): the rate at the left, the time at the right.
-
-    Raises:
-        ExperimentError: a column is missing, or there are fewer or more axes than needed.
 
     Source: Pareto frontiers, figure 2.
     """
-    for name in (x, curve, *NEEDED):
-        if name not in table:
-            raise ExperimentError(f"success and time must have a column {name!r}: {', '.join(map(str, table))}")
     values = [None] if panel is None else sorted(table[panel].unique())
-    drawn = _figure(table, len(values)) if axes is None else _given(axes, len(values))
+    figure, axes = panels(len(values), 2, height=2.15 + 0.55 / len(values), sharex=True, sharey="col")
     colours = _colours(sorted(table[curve].unique()))
-    for row, value in zip(drawn, values, strict=True):
+    places = _Places(table, x)
+    for row, value in zip(axes, values, strict=True):
         shown = table if value is None else table[table[panel] == value]
-        places = _Places(table, x)
         for order, (key, colour) in enumerate(colours.items()):
-            cells = shown[shown[curve] == key]
+            chosen = shown[shown[curve] == key]
             label = name_of(curve, key)
             shift = 1 + 0.05 * (order - (len(colours) - 1) / 2)
-            places.draw(row[0], cells, ("rate", "low", "high"), colour, label, shift)
-            places.draw(row[1], cells, ("median_steps", "median_low", "median_high"), colour, label, shift)
-        _describe(row, places, "" if panel is None else name_of(str(panel), value))
-    for ax in drawn[-1]:
+            places.draw(row[0], chosen, ("rate", "low", "high"), colour, label, shift)
+            places.draw(row[1], chosen, ("median_steps", "median_low", "median_high"), colour, label, shift)
+        _describe(row, places, "" if panel is None else name_of(panel, value))
+    for ax in axes[-1]:
         ax.set_xlabel(AXES[x][0], fontsize=MEDIUM)
-    _limit_times(drawn[:, 1], table)
-    if axes is None:
-        handles, labels = drawn[0, 0].get_legend_handles_labels()
-        style: dict[str, Any] = {"fontsize": SMALL, "frameon": False, "ncols": len(labels)}
-        drawn[0, 0].figure.legend(handles, labels, loc="outside upper center", **style)
-    else:
-        drawn[0, 0].legend(fontsize=SMALL, frameon=False)
-    return drawn
+    _limit_times(axes[:, 1], table)
+    fewest, most = int(table["trials"].min()), int(table["trials"].max())
+    note = (
+        f"{fewest if fewest == most else f'{fewest} to {most}'} trials per cell. Bands: Wilson 95% intervals of the "
+        "rate; 95% order-statistic intervals of the median time,\nunsolved trials counted as infinite (no median where "
+        "fewer than half were solved)."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", fontsize=SMALL, frameon=False, ncols=len(labels))
+    return figure
 
 
 def _colours(values: list[Any]) -> dict[Any, Any]:
@@ -109,7 +127,7 @@ class _Places:
             ax.errorbar([self.at * shift if np.isnan(x[place]) else x[place]], [middle[place]], yerr=bars, **style)
 
     def label_axis(self, ax: Axes) -> None:
-        """Write sizes as they are spoken of, and what stands apart beneath its place."""
+        """Write sizes in short, and the name of what stands apart beneath its place."""
         ax.set_xscale("log")
         ticks = self._apart_enough(list(self.known) if len(self.known) <= 8 else _round_numbers(self.known))
         names = [short(tick) for tick in ticks]
@@ -137,26 +155,6 @@ def _numbers(column: pd.Series) -> np.ndarray:
     return column.to_numpy(float, na_value=np.nan)
 
 
-def _figure(table: pd.DataFrame, rows: int) -> np.ndarray:
-    figure = Figure(figsize=(7.0, 2.15 * rows + 0.55), layout="constrained")
-    fewest, most = int(table["trials"].min()), int(table["trials"].max())
-    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    note = (
-        f"{count} trials a cell. Bands: Wilson 95% intervals of the rate; 95% order-statistic intervals of the median "
-        "time,\nunsolved trials counted as infinite (no median where fewer than half were solved)."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
-    drawn: np.ndarray = figure.subplots(rows, 2, squeeze=False, sharex=True, sharey="col")
-    return drawn
-
-
-def _given(axes: Any, rows: int) -> np.ndarray:
-    flat = np.asarray(axes, object).ravel()
-    if len(flat) != 2 * rows:
-        raise ExperimentError(f"axes must be two a row of panels: axes={len(flat)}, rows={rows}")
-    return flat.reshape(rows, 2)
-
-
 def _describe(row: np.ndarray, places: _Places, title: str) -> None:
     """Name a row of panels, and label its axes."""
     rate, time = row
@@ -166,17 +164,14 @@ def _describe(row: np.ndarray, places: _Places, title: str) -> None:
     rate.set_title(title, loc="left", fontsize=LARGE)
     rate.set_ylabel("trials solved", fontsize=MEDIUM)
     rate.set_ylim(-0.03, 1.03)
-    rate.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(rate)
     time.set_ylabel("median steps to solve", fontsize=MEDIUM)
-    time.set_yscale("log")
-    time.yaxis.set_major_formatter(lambda value, _: short(value))
-    time.yaxis.set_minor_formatter(lambda value, _: short(value) if str(f"{value:.0e}")[0] in "25" else "")
-    time.tick_params(axis="y", which="minor", labelsize=SMALL, length=1)
 
 
 def _limit_times(axes: np.ndarray, table: pd.DataFrame) -> None:
     """Let the time axes span the medians: bands that have no upper end leave them at the top."""
     medians = _numbers(table["median_steps"])
-    if np.isfinite(medians).any():
-        for ax in axes:
+    for ax in axes:
+        if np.isfinite(medians).any():
             ax.set_ylim(np.nanmin(medians) * 0.7, np.nanmax(medians) * 1.8)
+        logarithmic(ax)

@@ -1,4 +1,4 @@
-"""How sparse an initialisation should be: one to eight non-zero weights a neuron.
+"""How sparse an initialisation should be: one to eight non-zero weights per neuron.
 
 The paper found two to be best for widths of 1000 and more in a coarse search, and leaves it unexplained.
 """
@@ -10,10 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.tables import timed_cells
-from elegans.plots import figure_of
-from elegans.studies.pareto_frontiers.plots import success_and_time
-from elegans.studies.pareto_frontiers.success_frontier import trial
+from elegans.experiments.results import Tables, one_table
+from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
+from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
 
 NONZEROS = (1, 2, 3, 4, 8)
@@ -41,22 +40,22 @@ def paper(trials: int) -> Sweep:
     return columns(50, 1000, (300, 1000, 3000, 10_000), 100_000, trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell, with the number of non-zeros (none for the dense initialisation)."""
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell, with the number of non-zeros (none for the dense initialisation)."""
     found = timed_cells(trials)
     nonzeros = pd.to_numeric(found["model.init"].str.partition(":")[2], errors="coerce")
     return found.assign(**{"model.init.nonzeros": nonzeros})
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw one curve a width."""
-    return figure_of(success_and_time(table, curve="model.width", x="model.init.nonzeros"))
+def plot(tables: Tables) -> Figure:
+    """Draw one curve per width."""
+    return success_and_time(tables["table"], curve="model.width", x="model.init.nonzeros")
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return the initialisation with the lowest median time at each width, beside that of two non-zeros."""
     found = {}
-    for width, cells in table.dropna(subset=["median_steps"]).groupby("model.width"):
+    for width, cells in tables["table"].dropna(subset=["median_steps"]).groupby("model.width"):
         fastest = cells.iloc[int(cells["median_steps"].argmin())]
         two = cells[cells["model.init"] == "sparse:2"]
         found[f"width {width}"] = {"fastest": _stated(fastest), "sparse:2": _stated(two.iloc[0]) if len(two) else None}
@@ -71,14 +70,14 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="sparsity-sweep",
-    shows="How sparse to begin: wide networks learn fastest from two or so non-zero weights a neuron",
+    shows="How sparse to begin: wide networks learn fastest from two or so non-zero weights per neuron",
     source="appendix C.1 (choice of the sparse initialisation)",
     scales={
         "smoke": Scale(smoke, trials=4, time="about 2 seconds"),
         "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about an hour on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

@@ -1,19 +1,20 @@
 """How single networks learn (figure 1, right): error on the sample and on held-out examples, against steps.
 
-The paper's boxed cells cannot be read, nor their (n, k): (50, 3) here, and cells that stand for what its text tells:
+The paper's boxed cells are illegible, and so is their (n, k): (50, 3) here, and cells for what its text describes:
 too few examples; grokking, with both initialisations; a network too narrow for its sample; examples in plenty.
 """
 
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
+from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.tables import error_courses, grokking
-from elegans.plots import error_curves, figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots import error_lines
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, name_of, panels
 from elegans.probes import Probe, TestError, TrainError
-from elegans.studies.pareto_frontiers.success_frontier import trial
+from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
@@ -37,7 +38,7 @@ def boxes(base: Trial, cells: tuple[tuple[str, int, int], ...], trials: int) -> 
         grid(base, {"model.init": [init], "model.width": [width], "regime": [f"sample:{size}"]}, seeds=trials)
         for init, width, size in cells
     ]
-    return sum(parts[1:], start=parts[0])
+    return sum(parts, Sweep(()))
 
 
 def smoke(trials: int) -> Sweep:
@@ -62,26 +63,47 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return TrainError(every=every), TestError(every=every)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: both errors, and the trial's grokking delay (see ``findings``)."""
-    return error_courses(trials, ("task.n", "task.k", "model.init", "model.width", "regime.size", "seed"))
+def analyse(results: Results) -> Tables:
+    """Return both errors of every network at every measured step."""
+    names = ("task.n", "task.k", "model.init", "model.width", "regime.size", "seed")
+    return {"table": error_courses(results.trials, results.measures, names)}
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a cell, dense networks above sparse ones."""
-    return figure_of(error_curves(table))
+def plot(tables: Tables) -> Figure:
+    """Draw one panel per cell, dense networks above sparse ones."""
+    table = tables["table"]
+    by = ["model.width", "regime.size"]
+    cells = {
+        init: list(rows.groupby(by, sort=False))
+        for init, rows in table.groupby("model.init")
+    }
+    columns = max(map(len, cells.values()))
+    width, height = max(1.85 * columns + 0.3, 4.5), 1.75 + 0.75 / len(cells)
+    figure, axes = panels(len(cells), columns, height=height, width=width, sharex=True, sharey=True)
+    for row, (init, shown), colour in zip(axes, cells.items(), COLOURS, strict=False):
+        for ax, ((neurons, size), cell) in zip(row, shown, strict=False):
+            error_lines(ax, cell, colour, 0.1)
+            ax.set_title(f"{size:,.0f} examples, width {neurons:,}", loc="left", fontsize=SMALL)
+        for ax in row[len(shown) :]:
+            ax.set_axis_off()
+        name = name_of("model.init", init).partition(" (")[0]
+        row[0].set_ylabel(f"{name}\nerror", fontsize=MEDIUM)
+    for ax in axes[-1]:
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+    axes[0, 0].legend(fontsize=SMALL, frameon=False, loc="center right")
+    n, k = table[["task.n", "task.k"]].iloc[0]
+    figure.suptitle(f"Error while training: sparse parity, n = {n}, k = {k}", fontsize=LARGE, fontweight="bold")
+    networks = table.groupby(["model.init", *by])["seed"].nunique().min()
+    note = f"{networks} networks per panel. Dotted: the 10% at which a task counts as solved."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return each cell's grokking delay: from a train error of at most 1% to a test error of at most 10%, in steps.
-
-    Medians, with order-statistic intervals, over the trials that fitted their sample: the delay of one that had not
-    generalised at the end of its training is censored, and counts as infinite. ``test_error_when_fitted`` is the
-    median test error when the sample is fitted.
-    """
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return each cell's grokking delay: from a train error of at most 1% to a test error of at most 10%, in steps."""
     found = {}
-    for (init, width, size), rows in table.groupby(["model.init", "model.width", "regime.size"]):
-        found[f"{init}, width {width}, {size:.0f} examples"] = grokking(rows)
+    for (init, width, size), rows in tables["table"].groupby(["model.init", "model.width", "regime.size"]):
+        found[f"{init}, width {width}, {size:.0f} examples"] = grokking_summary(rows)
     return found
 
 
@@ -94,9 +116,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

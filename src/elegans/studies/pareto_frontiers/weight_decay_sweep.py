@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.tables import timed_cells
-from elegans.plots import figure_of
-from elegans.studies.pareto_frontiers.plots import success_and_time
-from elegans.studies.pareto_frontiers.success_frontier import INITS, trial
+from elegans.experiments.results import Tables, one_table
+from elegans.studies.pareto_frontiers.plots import half_solved_from, success_and_time, timed_cells
+from elegans.studies.pareto_frontiers.settings import INITS, regimes, trial
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
@@ -18,9 +16,9 @@ DECAYS = (0.0, 0.001, 0.003, 0.01, 0.03)
 
 
 def rows(base: Trial, sizes: Sequence[int], widths: Sequence[int], trials: int) -> Sweep:
-    """Return a row of sample sizes, online last, for each weight decay, width and initialisation."""
+    """Return sample sizes, online last, for each weight decay, width and initialisation."""
     axes = {
-        "regime": [*(f"sample:{size}" for size in sizes), "online"],
+        "regime": regimes(sizes),
         "training.weight_decay": DECAYS,
         "model.width": widths,
         "model.init": INITS,
@@ -45,25 +43,17 @@ def paper(trials: int) -> Sweep:
     return rows(trial(n=50, k=3, steps=100_000, every=250), sizes, (30, 100, 300, 1000), trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell, with the network of each in words."""
-    found = timed_cells(trials)
-    names = found["model.init"].str.partition(":")[0]
-    return found.assign(network=names + ", width " + found["model.width"].astype(str))
+def plot(tables: Tables) -> Figure:
+    """Draw one row of panels for each network, one curve for each weight decay."""
+    return success_and_time(tables["table"], curve="training.weight_decay", panel="network")
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw one row of panels a network, one curve a weight decay."""
-    return figure_of(success_and_time(table, curve="training.weight_decay", panel="network"))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each network and decay, the first size at which at least half of the trials were solved."""
-    half = table[table["rate"] >= 0.5].dropna(subset=["regime.size"])
     found: dict[str, dict[str, int | None]] = {}
-    for network in sorted(table["network"].unique()):
-        sizes = half[half["network"] == network].groupby("training.weight_decay")["regime.size"].min()
-        found[network] = {f"{decay:g}": int(sizes[decay]) if decay in sizes else None for decay in DECAYS}
+    for network, cells in tables["table"].groupby("network"):
+        first = half_solved_from(cells, "training.weight_decay")
+        found[str(network)] = {f"{decay:g}": int(first[decay]) if decay in first else None for decay in DECAYS}
     return {"half_solved_from": found}
 
 
@@ -76,7 +66,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=one_table(timed_cells),
     plot=plot,
     findings=findings,
 )
