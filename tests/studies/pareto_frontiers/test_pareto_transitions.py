@@ -7,22 +7,30 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from test_plots import table
 
 from elegans.errors import ExperimentError
-from elegans.experiments.tables import timed_cells
-from elegans.plots import error_curves, figure_of, success_frontier
+from elegans.plots import figure_of, success_frontier
+from elegans.studies.pareto_frontiers import lottery_tickets, training_curves
 from elegans.studies.pareto_frontiers.overlay import overlay_theory
-from elegans.studies.pareto_frontiers.plot_tickets import learned_by
-from elegans.studies.pareto_frontiers.plots import success_and_time
+from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
 from elegans.studies.pareto_frontiers.theory.frontier import statistical_limit
+
+
+def table(k=3, inits=("dense",), widths=(10, 1000), sizes=(300.0, 1000.0, None)):
+    """Ten trials per cell of (50, k): all solved online at 200 steps, 7 of 10 at width 1000 elsewhere."""
+    rows = []
+    for init, width, size, seed in itertools.product(inits, widths, sizes, range(10)):
+        solved = size is None or (width == 1000 and seed < 7)
+        regime = {"regime": f"sample:{size:.0f}" if size else "online", "regime.size": size}
+        model = {"model": "mlp", "model.init": init, "model.width": width}
+        outcome = {"state": "solved" if solved else "unsolved", "solved_at": 200.0 if solved else math.nan}
+        rows.append({"task": "sparse-parity", "task.n": 50, "task.k": k, **regime, **model, **outcome})
+    return pd.DataFrame(rows)
 
 
 @pytest.fixture(scope="module")
 def timed():
-    """Both initialisations, two widths: all 10 solved online at 200 steps, 7 of 10 at width 1000 elsewhere."""
-    return timed_cells(table())
+    return timed_cells(table(inits=("dense", "sparse:2")))
 
 
 def test_times_have_order_statistic_intervals_and_missing_medians(timed):
@@ -33,25 +41,17 @@ def test_times_have_order_statistic_intervals_and_missing_medians(timed):
 
 
 def test_curves_are_drawn_with_their_intervals_and_online_stands_apart(timed):
-    axes = success_and_time(timed, curve="model.width", panel="model.init")
-    assert axes.shape == (2, 2)
-    rate = axes[0, 0]
+    figure = success_and_time(timed, curve="model.width", panel="model.init")
+    rate, _, below, _ = figure.axes
     assert rate.get_title(loc="left") == "dense initialisation"
-    legend = figure_of(axes).legends[0]
+    legend = figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["width = 10", "width = 1000"]
     wide = next(line for line in rate.lines if line.get_label() == "width = 1000")
     np.testing.assert_allclose(wide.get_ydata(), [0.7, 0.7])
     low = timed[(timed["model.width"] == 1000) & (timed["regime"] == "sample:300")]["low"].iloc[0]
     bottoms = [band.get_paths()[0].vertices[:, 1].min() for band in rate.collections if hasattr(band, "get_paths")]
     assert any(bottom == pytest.approx(low) for bottom in bottoms)
-    assert [label.get_text() for label in axes[1, 0].get_xticklabels()] == ["300", "1k", "online"]
-
-
-def test_curves_refuse_tables_and_axes_that_do_not_fit(timed):
-    with pytest.raises(ExperimentError, match="'median_low'"):
-        success_and_time(timed.drop(columns="median_low"), curve="model.width")
-    with pytest.raises(ExperimentError, match="axes=1, rows=1"):
-        success_and_time(timed, curve="model.width", axes=[Figure().subplots()])
+    assert [label.get_text() for label in below.get_xticklabels()] == ["300", "1k", "online"]
 
 
 def errors():
@@ -64,13 +64,11 @@ def errors():
 
 
 def test_error_curves_have_two_lines_a_network_and_a_panel_a_cell():
-    axes = error_curves(errors())
-    assert axes.shape == (2, 2)
-    assert axes[0, 1].get_title(loc="left") == "1,000 examples, width 100"
-    curves = [line for line in axes[0, 0].lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 100]
+    axes = training_curves.plot({"table": errors()}).axes
+    titles = [f"{size} examples, width 100" for size in ("300", "1,000")]
+    assert [ax.get_title(loc="left") for ax in axes] == 2 * titles
+    curves = [line for line in axes[0].lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 100]
     assert len(curves) == 4
-    with pytest.raises(ExperimentError, match="axes=1, panels=4"):
-        error_curves(errors(), [Figure().subplots()])
 
 
 def test_tickets_are_drawn_in_the_order_of_their_names():
@@ -85,12 +83,13 @@ def test_tickets_are_drawn_in_the_order_of_their_names():
             "low": 0.4,
             "high": 0.6,
         }
-        for arm, step in itertools.product(("one", "other"), (100, 200))
+        for arm, step in itertools.product(("product", "wide"), (100, 200))
     ]
-    axes = learned_by(pd.DataFrame(rows), {"other": "the other", "one": "the one"})
-    assert [line.get_label() for line in axes[0].lines] == ["the other", "the one"]
-    with pytest.raises(ExperimentError, match="'solved'"):
-        learned_by(pd.DataFrame(rows).drop(columns="solved"), {"one": "the one"})
+    left, right = lottery_tickets.plot({"table": pd.DataFrame(rows)}).axes
+    for ax, height in ((left, 0.3), (right, 0.5)):
+        drawn = {line.get_label(): line for line in ax.lines if len(line.get_xdata())}
+        assert list(drawn) == [lottery_tickets.ARMS[arm] for arm in ("wide", "product")]
+        assert all((line.get_ydata() == height).all() for line in drawn.values())
 
 
 def published():
@@ -137,7 +136,7 @@ def test_the_published_layout_has_24_panels_whole_or_in_part(missing):
 def test_the_lines_of_theory_lie_where_their_formulas_say():
     """(50, 4) on a grid of powers of ten, where positions are logarithms."""
     sizes, widths = [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0], (1, 10, 100, 1000, 10_000)
-    trials = table(n=(50,), k=(4,), inits=("dense",), widths=widths, sizes=sizes)
+    trials = table(k=4, widths=widths, sizes=sizes)
     ax = overlay_theory(success_frontier(trials), trials, steps=1)
     drawn = {tuple(np.round([line.get_xdata()[0], line.get_ydata()[0]], 6)): line for line in ax.lines}
     limit = next(line for line in ax.lines if np.ptp(line.get_xdata()) == 0)
@@ -148,7 +147,7 @@ def test_the_lines_of_theory_lie_where_their_formulas_say():
 
 
 def test_the_legend_states_constants_and_what_theory_does_not_cover():
-    trials = table(inits=("dense",))
+    trials = table()
     ax = overlay_theory(success_frontier(trials), trials, steps=20_000, constant=3)
     legend = figure_of(ax).legends[0]
     assert legend.get_title().get_text().endswith("\nTheory (Theorems 4 and 5 hold for even k)")
@@ -160,6 +159,6 @@ def test_the_legend_states_constants_and_what_theory_does_not_cover():
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"steps": 1, "constant": 0}])
 def test_theory_refuses_numbers_that_are_not_positive(wrong):
-    trials = table(inits=("dense",))
+    trials = table()
     with pytest.raises(ExperimentError, match="must be positive"):
         overlay_theory(success_frontier(trials), trials, **wrong)

@@ -56,14 +56,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``p`` are one-sided exact tests (Fisher) that the success rate at 100000 examples is below that at 10000, and below
     online. The best and the worst are chosen after the fact; the claim's own sizes are given too.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for network, cells in tables["table"].groupby("network"):
-        sized = cells.set_index("regime.size")
-        fixed = sized[sized.index.notna()]
-        best = int(fixed["rate"].argmax())
-        larger = fixed[fixed.index > fixed.index[best]]
-        own = {f"{size}": fixed.loc[size] for size in (10_000, 100_000) if size in fixed.index}
-        chosen = {"best": fixed.iloc[best], "online": sized[sized.index.isna()].iloc[0], **own}
+        size = cells["regime.size"]
+        fixed = cells.dropna(subset=["regime.size"])
+        best = fixed.iloc[int(fixed["rate"].argmax())]
+        larger = fixed[fixed["regime.size"] > best["regime.size"]]
+        own = {f"{one}": cells[size == one].iloc[0] for one in (10_000, 100_000) if (size == one).any()}
+        chosen = {"best": best, "online": cells[size.isna()].iloc[0], **own}
         if len(larger):
             chosen["worst_larger"] = larger.iloc[int(larger["rate"].argmin())]
         found[str(network)] = {name: _stated(cell) for name, cell in chosen.items()}

@@ -85,7 +85,8 @@ def further(sweep: Sweep, results: Results, count: int) -> Sweep:
 def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
     """Return the wide networks: the position and the trial of each, and its tickets by their arm."""
     last = results.measures["strongest-neurons"].groupby("trial").last()
-    return [(int(place), results.trial(place), _tickets(results.trial(place), row)) for place, row in last.iterrows()]
+    wide = [(int(place), results.trial(int(place))) for place in last.index]
+    return [(place, parent, _tickets(parent, last.loc[[place]].iloc[0])) for place, parent in wide]
 
 
 def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:

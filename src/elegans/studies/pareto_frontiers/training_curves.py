@@ -73,10 +73,7 @@ def plot(tables: Tables) -> Figure:
     """Draw one panel per cell, dense networks above sparse ones."""
     table = tables["table"]
     by = ["model.width", "regime.size"]
-    cells = {
-        init: list(rows.groupby(by, sort=False))
-        for init, rows in table.groupby("model.init")
-    }
+    cells = {init: list(rows.groupby(by, sort=False)) for init, rows in table.groupby("model.init")}
     columns = max(map(len, cells.values()))
     width, height = max(1.85 * columns + 0.3, 4.5), 1.75 + 0.75 / len(cells)
     figure, axes = panels(len(cells), columns, height=height, width=width, sharex=True, sharey=True)
