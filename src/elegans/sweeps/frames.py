@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from pydantic_core import to_jsonable_python
 
 from elegans.training.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Filter = Mapping[str, Any]
 """By dotted column, the value that a cell must have there, or the values of which it must have one."""
@@ -38,7 +40,7 @@ def _is_one_of(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = None) -> pd.DataFrame:
+def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = None) -> "pd.DataFrame":
     """Return the dotted columns of cells as a table.
 
     Args:
@@ -48,6 +50,8 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
     Returns:
         One row for each entry of ``rows``; whole numbers with gaps are ``Int64``, others as pandas infers.
     """
+    import pandas as pd
+
     made = {}
     for name in _united(cells):
         column = _series([cell.get(name) for cell in cells])
@@ -68,6 +72,8 @@ def _united(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _series(values: list[Any]) -> "pd.Series[Any]":
+    import pandas as pd
+
     present = [value for value in values if value is not None]
     if present and len(present) < len(values) and all(type(value) is int for value in present):
         return pd.Series(values, dtype="Int64")
@@ -88,6 +94,8 @@ def numbers(values: Sequence[float | None]) -> np.ndarray:
 
 def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
     """Return the values of one quantity, listed for each trial, as one column; arrays are objects in it."""
+    import pandas as pd
+
     values = [value for listed in taken for value in listed]
     if not any(isinstance(value, list | np.ndarray) for value in values):
         return pd.Series(values, dtype=None if values else float)
@@ -109,5 +117,7 @@ class Labels:
 
     def series(self, codes: np.ndarray) -> "pd.Series[Any]":
         """Return codes as the texts that they stand for."""
+        import pandas as pd
+
         texts = pd.Series(list(self.known), dtype="str")
         return texts.take(codes).reset_index(drop=True)

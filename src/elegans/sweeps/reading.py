@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pandas as pd
 from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
 
 from elegans.analysis.intervals import median
@@ -27,6 +26,9 @@ from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import FINISHED, Curve, Outcome, State
 from elegans.training.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROWS_AT_ONCE = 20_000
 """Rows fetched in one go: what bounds the memory of reading a large store."""
@@ -142,7 +144,7 @@ def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
             raise StoreError(f"a filter must name a column of the trials: {name!r}{suggest(name, known)}")
 
 
-def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> pd.DataFrame:
+def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
     """Return a row for each trial that has an outcome; see ``Store.table``."""
     cells = _cells(connection, sweep, where)
     state, engine = Labels(), Labels()
@@ -185,7 +187,7 @@ def recorded_part(connection: Connection, sweep: Sweep) -> Sweep:
     return Sweep(tuple((template, by_cell[number]) for template, number in numbers_of if number in by_cell))
 
 
-def measures_table(connection: Connection, sweep: Sweep, kind: str) -> pd.DataFrame:
+def measures_table(connection: Connection, sweep: Sweep, kind: str) -> "pd.DataFrame":
     """Return a row for each trial and measured step; see ``Store.measures``."""
     found = list(_details(connection, sweep, DETAILS.c.measures, read_measures))
     known = dict.fromkeys(name for _, _, measures in found for name in measures)
@@ -194,7 +196,7 @@ def measures_table(connection: Connection, sweep: Sweep, kind: str) -> pd.DataFr
     return _long([(trial, seed, measures[kind]) for trial, seed, measures in found if kind in measures], ["step"])
 
 
-def curves_table(connection: Connection, sweep: Sweep) -> pd.DataFrame:
+def curves_table(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
     """Return a row for each trial and point of its curve; see ``Store.curves``."""
     return _long(
         [
@@ -222,8 +224,10 @@ def _objects(values: Sequence[Any]) -> np.ndarray:
     return np.array([*values, None], object)[:-1]
 
 
-def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[str]) -> pd.DataFrame:
+def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[str]) -> "pd.DataFrame":
     """Return a row for each trial and step: its place in the table, its seed, and its quantities."""
+    import pandas as pd
+
     names = list(dict.fromkeys([*names, *(name for *_, taken in found for name in taken)]))
     counts = [len(taken["step"]) for *_, taken in found]
     columns: dict[str, Any] = {
@@ -243,7 +247,7 @@ def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: 
     return kept[np.argsort(place[kept])]
 
 
-def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> pd.DataFrame:
+def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
     """Return a row for each cell; see ``Store.cells_table``."""
     cells = _cells(connection, sweep, where)
     finished = TRIALS.c.state.in_(FINISHED)
@@ -266,7 +270,7 @@ def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
     return _with_counts(cell_frame(cells.columns), found)
 
 
-def _with_counts(table: pd.DataFrame, found: np.ndarray) -> pd.DataFrame:
+def _with_counts(table: "pd.DataFrame", found: np.ndarray) -> "pd.DataFrame":
     for column, name in enumerate(("trials", "solved", "unsolved", "diverged", "failed", "interrupted")):
         table[name] = found[:, column].astype(np.int64)
     table["median_steps"], table["seconds"] = found[:, 6], found[:, 7]

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import pandas as pd
 from sqlalchemy import Connection, select
 
 from elegans.errors import StoreError
@@ -21,6 +20,9 @@ from elegans.sweeps.status import Status, read_status
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Store:
@@ -192,7 +194,7 @@ class Store:
                 if wanted is None or seed in wanted[key]:
                     yield reading.outcome_of(template.with_seed(seed), row)
 
-    def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> pd.DataFrame:
+    def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return a row for each trial that has come to something.
 
         Args:
@@ -220,7 +222,7 @@ class Store:
         with self._reading() as connection:
             return reading.recorded_part(connection, sweep)
 
-    def measures(self, sweep: Sweep, kind: str) -> pd.DataFrame:
+    def measures(self, sweep: Sweep, kind: str) -> "pd.DataFrame":
         """Return what probes of one kind measured: one row per trial and measured step.
 
         Returns:
@@ -233,7 +235,7 @@ class Store:
         with self._reading() as connection:
             return reading.measures_table(connection, sweep, kind)
 
-    def curves(self, sweep: Sweep) -> pd.DataFrame:
+    def curves(self, sweep: Sweep) -> "pd.DataFrame":
         """Return the training curves: one row per trial and point.
 
         Returns:
@@ -246,7 +248,7 @@ class Store:
         with self._reading() as connection:
             return reading.curves_table(connection, sweep)
 
-    def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> pd.DataFrame:
+    def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return a row for each cell, summed up by the database: fast where there are a million trials.
 
         Args:
@@ -291,7 +293,7 @@ class Store:
         if file.suffix not in (".csv", ".parquet"):
             raise StoreError(f"an export must be a .csv or .parquet file: {path}")
         table = self.table(sweep)
-        for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
+        for name in filter(lambda name: table[name].dtype.kind == "O", table.columns):
             table[name] = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
         try:
             if file.suffix == ".csv":
