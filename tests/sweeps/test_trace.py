@@ -11,7 +11,7 @@ from elegans.analysis import SequentialTest, crossings
 from elegans.analysis.contours import Segment, segments
 from elegans.analysis.planning import next_places
 from elegans.errors import SweepError, TrialError
-from elegans.sweeps.trace import Search
+from elegans.sweeps.trace import FrontierSearch
 
 ROWS, COLUMNS, LONGEST, SHORT = 5, 17, 20_000, 3000
 TEST = SequentialTest()
@@ -31,8 +31,8 @@ def law(name):
 def traced(rates, seed, gap=4, monotone=True, budget=None):
     """Trace a law; each cell's outcomes follow from the seed, in whatever order they are asked for."""
     solved = np.random.default_rng(seed).random((*rates.shape, TEST.maximum)) < rates[..., None]
-    search = Search(*rates.shape, TEST, gap, monotone, LONGEST, budget)
-    search.conduct(
+    search = FrontierSearch(*rates.shape, TEST, gap, monotone, LONGEST, budget)
+    search.run(
         lambda asked: {
             place: [(bool(solved[place][each]), SHORT if solved[place][each] else LONGEST) for each in seeds]
             for place, seeds in asked.items()
@@ -107,8 +107,8 @@ def test_no_two_examined_cells_of_one_verdict_are_further_apart_than_the_gap():
 
 
 def test_failed_trials_are_no_answers():
-    search = Search(1, 2, TEST, 4, False, 100, None)
-    search.conduct(lambda asked: {place: [(None, 0)] * len(seeds) for place, seeds in asked.items()})
+    search = FrontierSearch(1, 2, TEST, 4, False, 100, None)
+    search.run(lambda asked: {place: [(None, 0)] * len(seeds) for place, seeds in asked.items()})
     assert search.counts((0, 1)) == (0, 0) and search.verdict((0, 1)) == 0
 
 

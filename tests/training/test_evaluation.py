@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import elegans as el
-from elegans.training.evaluation import HeldOut, error_rate
+from elegans.training.evaluation import StoppingChecks, error_rate
 
 
 class Counted:
@@ -22,7 +22,7 @@ class Counted:
 @given(data=st.data(), examples=st.integers(1, 300), error=st.floats(0, 0.99), trials=st.integers(1, 3))
 def test_the_decision_is_that_of_a_full_count_every_time(data, examples, error, trials):
     success = el.StoppingRule(error=error, examples=examples)
-    held_out = HeldOut(trials, success)
+    held_out = StoppingChecks(trials, success)
     for _ in range(3):
         rates = data.draw(st.lists(st.floats(0, 1), min_size=trials, max_size=trials))
         rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
@@ -39,11 +39,11 @@ def test_the_allowed_mistakes_are_exact_at_the_threshold():
     for count, solved in [(100, True), (101, False)]:
         mistakes = np.zeros((1, 1000), bool)
         mistakes[0, -count:] = True
-        assert HeldOut(1, success).decide(Counted(mistakes)).tolist() == [solved]
+        assert StoppingChecks(1, success).decide(Counted(mistakes)).tolist() == [solved]
 
 
 def test_a_network_at_chance_is_settled_by_little_more_than_the_allowed_mistakes():
-    held_out = HeldOut(1, el.StoppingRule())
+    held_out = StoppingChecks(1, el.StoppingRule())
     network = Counted(np.random.default_rng(0).random((1, 10_000)) < 0.5)
     held_out.decide(network)
     first = network.looked_at

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from elegans.certificates.network import Network, network_of
-from elegans.certificates.search import Search
+from elegans.certificates.search import CertificateSearch
 from elegans.errors import CertificateError
 from elegans.tasks import SparseParity, Task
 from elegans.training.outcome import Outcome
@@ -120,7 +120,7 @@ def certify(
         raise CertificateError(
             f"2^k must be at most the budget of nodes: k={len(places)}, 2^k={2 ** len(places)}, budget={budget}"
         )
-    search = Search(network, np.array(places), budget, tighten)
+    search = CertificateSearch(network, np.array(places), budget, tighten)
     search.patterns()
     patterns = search.margin
     if not search.refuted:
@@ -154,7 +154,7 @@ def _places(network: Network, support: Sequence[int]) -> tuple[int, ...]:
     return places
 
 
-def _certificate(network: Network, support: tuple[int, ...], search: Search, patterns: float) -> Certificate:
+def _certificate(network: Network, support: tuple[int, ...], search: CertificateSearch, patterns: float) -> Certificate:
     assert search.attained is not None
     return Certificate(
         verdict="refuted" if search.refuted else "proved" if search.margin > 0 else "undecided",
@@ -168,7 +168,7 @@ def _certificate(network: Network, support: tuple[int, ...], search: Search, pat
     )
 
 
-def _method(search: Search, patterns: float) -> Method:
+def _method(search: CertificateSearch, patterns: float) -> Method:
     split = search.nodes > 2 ** len(search.support)
     if search.refuted:
         return "branching" if split else "descent"

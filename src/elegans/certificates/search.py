@@ -16,7 +16,7 @@ _ROUNDS = 10
 """How often an input is moved to the minimum of the network's affine form around it, at the most."""
 
 
-class Search:
+class CertificateSearch:
     """The nodes not yet proved, the smallest lower bound, and the smallest margin found at an input.
 
     Args:

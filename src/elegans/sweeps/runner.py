@@ -12,17 +12,18 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from elegans.errors import StoreError, SweepError, TrialError
+from elegans.errors import StoreError, SweepError
 from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps.claims import Run
-from elegans.sweeps.crew import Crew
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress
 from elegans.sweeps.reading import STATES, Survey
 from elegans.sweeps.store import Store
 from elegans.sweeps.sweep import Sweep
+from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose
+from elegans.training.loop import check_probes
 from elegans.training.outcome import Outcome
 
 LARGEST_CLAIM = 512
@@ -98,8 +99,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     opened = store if isinstance(store, Store) else Store(sweep.store if store is None else store)
     try:
         begun, found = opened.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
-        crew = Crew(workers or cores(), probes)
-        _Conductor(sweep, opened, begun, found, engines, crew, watch).conduct()
+        pool = WorkerPool(workers or cores(), probes)
+        _Scheduler(sweep, opened, begun, found, engines, pool, watch).run_all()
         return opened.table(sweep) if table == "trials" else opened.cells_table(sweep)
     finally:
         if opened is not store:
@@ -111,18 +112,12 @@ def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise SweepError(f"probes must be of different kinds: {kind} is there {kinds.count(kind)} times")
-    for probe in probes:
-        for template in sweep.cells:
-            try:
-                probe.check(template.task, template.model)
-            except TrialError:
-                raise
-            except ValueError as error:
-                raise TrialError(str(error)) from None
+    for template in sweep.cells if probes else ():
+        check_probes(probes, template)
 
 
-class _Conductor:
-    """Claims trials, hands them to the crew, writes their outcomes down; all in the calling thread."""
+class _Scheduler:
+    """Claims trials, hands them to the workers, writes their outcomes down; all in the calling thread."""
 
     def __init__(
         self,
@@ -131,11 +126,11 @@ class _Conductor:
         run: Run,
         found: Survey,
         engines: Sequence[Engine],
-        crew: Crew,
+        pool: WorkerPool,
         watch: Watch | None,
     ) -> None:
         self.sweep, self.store, self.run, self.found = sweep, store, run, found
-        self.crew, self.watch, self.meter = crew, watch, Meter()
+        self.pool, self.watch, self.meter = pool, watch, Meter()
         self.groups = _groups(sweep, engines)
         self.attempted = np.zeros(len(sweep), bool)
         self.flying: dict[tuple[str, int], int] = {}
@@ -143,17 +138,17 @@ class _Conductor:
         now = time.monotonic()
         self.next_commit, self.next_beat, self.next_look = now, now + HEARTBEAT_SECONDS, now
 
-    def conduct(self) -> None:
+    def run_all(self) -> None:
         """Go on until nothing is missing or a signal comes; leave the store in order in every case."""
-        stop = self.crew.stop
-        threads = max(1, cores() // self.crew.workers)  # of BLAS: more than there are cores wait for each other
+        stop = self.pool.stop
+        threads = max(1, cores() // self.pool.workers)  # of BLAS: more than there are cores wait for each other
         try:
             with _stopped_by_signals(stop), threadpool_limits(threads, user_api="blas"):
                 self._work()
                 interrupted = stop.is_set()
                 self._end()
         except StoreError:  # it would only raise again; what is in flight is lost, what was committed is not
-            self.crew.disband(FAREWELL_SECONDS)
+            self.pool.shutdown(FAREWELL_SECONDS)
             with suppress(StoreError):
                 self.store.release(self.run)
             raise
@@ -167,14 +162,14 @@ class _Conductor:
             )
 
     def _end(self) -> None:
-        self.pending += self.crew.disband(FAREWELL_SECONDS if self.crew.batches else 0.0)
+        self.pending += self.pool.shutdown(FAREWELL_SECONDS if self.pool.batches else 0.0)
         self._commit()
         self.store.release(self.run)
         self._look(at_once=True)
 
     def _work(self) -> None:
         todo = ~self.found.settled
-        while todo.any() and not self.crew.stop.is_set():
+        while todo.any() and not self.pool.stop.is_set():
             if not self._train(todo):
                 self._wait()
             self.found = self.store.survey(self.run, self.sweep)
@@ -186,11 +181,11 @@ class _Conductor:
         for batch in _batches(self.groups, todo, self.sweep.first, self._size):
             claimed = self._claim(batch)
             any_claimed = any_claimed or claimed
-            while not self.crew.stop.is_set() and not self._has_room(batch[0]):
+            while not self.pool.stop.is_set() and not self._has_room(batch[0]):
                 self._turn()
-            if self.crew.stop.is_set():
+            if self.pool.stop.is_set():
                 return True
-        while self.flying and not self.crew.stop.is_set():
+        while self.flying and not self.pool.stop.is_set():
             self._turn()
         self._commit()
         return any_claimed
@@ -199,15 +194,15 @@ class _Conductor:
         """Return how many trials to claim next."""
         if engine.side_by_side > 1:
             return engine.side_by_side
-        ahead = min(LARGEST_CLAIM, max(self.crew.workers, int(self.meter.per_second * AHEAD_SECONDS)))
-        return max(1, ahead - self.crew.batches)
+        ahead = min(LARGEST_CLAIM, max(self.pool.workers, int(self.meter.per_second * AHEAD_SECONDS)))
+        return max(1, ahead - self.pool.batches)
 
     def _has_room(self, engine: Engine) -> bool:
-        """Return whether to claim more: the crew has, or will soon have, nothing to do."""
+        """Return whether to claim more: the workers have, or will soon have, nothing to do."""
         if engine.side_by_side > 1:
-            return self.crew.batches < self.crew.workers
+            return self.pool.batches < self.pool.workers
         ahead = min(LARGEST_CLAIM, int(self.meter.per_second * AHEAD_SECONDS))
-        return self.crew.batches < max(self.crew.workers, ahead // 2)
+        return self.pool.batches < max(self.pool.workers, ahead // 2)
 
     def _claim(self, batch: tuple[Engine, np.ndarray]) -> bool:
         engine, places = batch
@@ -221,14 +216,14 @@ class _Conductor:
             self.flying[trial.cell, trial.seed] = place
             self.attempted[place] = True
         for first in range(0, len(claimed), engine.side_by_side):
-            self.crew.train(engine, claimed[first : first + engine.side_by_side])
+            self.pool.train(engine, claimed[first : first + engine.side_by_side])
         return bool(claimed)
 
     def _turn(self) -> None:
         """Take in what has ended, and do what is due."""
         now = time.monotonic()
         due = min(self.next_commit, now + LOOK_SECONDS) if self.pending else now + LOOK_SECONDS
-        self.pending += self.crew.collect(due - now)
+        self.pending += self.pool.collect(due - now)
         if self.pending and time.monotonic() >= self.next_commit:
             self._commit()
         if time.monotonic() >= self.next_beat:
@@ -254,7 +249,7 @@ class _Conductor:
     def _wait(self) -> None:
         """Give others time to end what they hold."""
         until = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < until and not self.crew.stop.wait(LOOK_SECONDS):
+        while time.monotonic() < until and not self.pool.stop.wait(LOOK_SECONDS):
             self._turn()
 
     def _look(self, at_once: bool = False) -> None:

@@ -146,12 +146,12 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     cells = grid(trial, {y: up, x: across}).cells
     if len(cells) != len(up) * len(across):
         raise SweepError(f"every value must be there once: {x}={list(across)}, {y}={list(up)}")
-    school = _School(cells, len(across), workers, engine, watch)
+    trainer = _Trainer(cells, len(across), workers, engine, watch)
     opened = store if isinstance(store, Store) else Store(store)
     try:
-        search = Search(len(up), len(across), test, gap, monotone, steps, budget)
-        search.conduct(lambda asked: school.ask(opened, asked))
-        sweep = Sweep(school.parts(search.trials))
+        search = FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
+        search.run(lambda asked: trainer.ask(opened, asked))
+        sweep = Sweep(trainer.parts(search.trials))
         table = opened.table(sweep)
     finally:
         if opened is not store:
@@ -173,7 +173,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     )
 
 
-class Search:
+class FrontierSearch:
     """The state of a trace: which seeds of which cells have which answers, and what follows from them.
 
     Args:
@@ -212,7 +212,7 @@ class Search:
             for place, side in verdicts.items()
         )
 
-    def conduct(self, ask: Ask) -> None:
+    def run(self, ask: Ask) -> None:
         """Ask for trials until the contour is known or the budget is used up."""
         while asked := self.wanted():
             if self.budget is not None and self.steps + self.longest * sum(map(len, asked.values())) > self.budget:
@@ -295,7 +295,7 @@ class Search:
         return {column: solved / trials for column, (solved, trials) in counts.items() if trials}
 
 
-class _School:
+class _Trainer:
     """Trains the trials that a search asks for, and tells how far they are."""
 
     def __init__(
@@ -395,12 +395,14 @@ def _check_amounts(gap: int, budget: int | None, test: SequentialTest, steps: in
         )
 
 
-def _crossings(search: Search, y: str, ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
+def _crossings(search: FrontierSearch, y: str, ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
     rows = [found for row, value in enumerate(ys) for found in _row_crossings(search, row, {y: value}, xs)]
     return pd.DataFrame(rows, columns=[y, "direction", "low", "crossing", "high"])
 
 
-def _row_crossings(search: Search, row: int, label: dict[str, Any], xs: Sequence[float]) -> Iterator[dict[str, Any]]:
+def _row_crossings(
+    search: FrontierSearch, row: int, label: dict[str, Any], xs: Sequence[float]
+) -> Iterator[dict[str, Any]]:
     known = search.known(row)
     if not known:
         yield {**label, "direction": "gained", "low": np.nan, "crossing": np.nan, "high": np.nan}
@@ -416,7 +418,7 @@ def _row_crossings(search: Search, row: int, label: dict[str, Any], xs: Sequence
         }
 
 
-def _examined(search: Search, paths: tuple[str, str], ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
+def _examined(search: FrontierSearch, paths: tuple[str, str], ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
     rows = []
     for place in sorted(search.trials):
         solved, trials = search.counts(place)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from elegans.probes import Probe
 from elegans.training.engines import choose
-from elegans.training.loop import Watch, train_together
+from elegans.training.loop import Watch, check_probes, train_together
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
@@ -22,5 +22,6 @@ def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", w
         EngineError: no engine can take the trial.
         TrialError: a probe cannot look into it.
     """
+    check_probes(probes, trial)
     outcomes = train_together([trial], choose(trial, engine), probes=probes, watch=watch, keep_parameters=True)
     return next(iter(outcomes))

@@ -16,7 +16,7 @@ MARGIN = 32
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 
 
-class HeldOut:
+class StoppingChecks:
     """Decides, for trials side by side, whether at most the allowed number of held-out examples is wrong.
 
     Counting stops as soon as the answer is certain. The examples that a network got wrong last time are

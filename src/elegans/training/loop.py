@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,8 +13,8 @@ from elegans.errors import TrialError
 from elegans.probes import Probe, Snapshot
 from elegans.tasks import Sample
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
-from elegans.training.evaluation import HeldOut, error_rate
-from elegans.training.outcome import Outcome
+from elegans.training.evaluation import StoppingChecks, error_rate
+from elegans.training.outcome import Curve, Outcome, State
 from elegans.training.trial import Trial
 
 PACE = 0.2
@@ -38,23 +39,44 @@ def train_together(
     Args:
         trials: at least one; the engine takes them all.
         engine: what advances them.
-        probes: measures to take along the way.
+        probes: measures to take along the way, checked by ``check_probes``.
         stopped: asked every fifth of a second or so; once true, what is left ends as ``interrupted``.
         watch: called with the outcome so far at each check (curve and measures filled in).
         keep_parameters: whether outcomes carry the final parameters.
     """
-    for probe in probes:
-        _check_probe(probe, trials[0])
     yield from _Loop(trials, engine, probes, stopped, watch, keep_parameters).run()
 
 
-def _check_probe(probe: Probe, trial: Trial) -> None:
-    try:
-        probe.check(trial.task, trial.model)
-    except TrialError:
-        raise
-    except ValueError as error:
-        raise TrialError(str(error)) from None
+def check_probes(probes: Sequence[Probe], trial: Trial) -> None:
+    """Refuse probes that cannot measure a trial.
+
+    Raises:
+        TrialError: with the rule and the value.
+    """
+    for probe in probes:
+        try:
+            probe.check(trial.task, trial.model)
+        except TrialError:
+            raise
+        except ValueError as error:
+            raise TrialError(str(error)) from None
+
+
+@dataclass
+class _Running:
+    """A trial under way, with what is known of its outcome; its fields are those of ``Outcome``."""
+
+    trial: Trial
+    engine: str
+    solved_at: int | None = None
+    seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    curve: Curve = field(default_factory=Curve)
+    measures: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def outcome(self, state: State, steps: int, **final: Any) -> Outcome:
+        """Return the outcome with its final values."""
+        return Outcome(**vars(self), state=state, steps=steps, **final)
 
 
 class _Loop:
@@ -74,8 +96,8 @@ class _Loop:
         self.steps, self.stopping = trials[0].steps, trials[0].stopping
         self.clock = time.perf_counter()
         self.state = engine.init(trials)
-        self.running: list[Outcome | None] = [Outcome(trial, "interrupted", engine=engine.name) for trial in trials]
-        self.held_out = HeldOut(len(trials), self.stopping)
+        self.running: list[_Running | None] = [_Running(trial, engine.name) for trial in trials]
+        self.held_out = StoppingChecks(len(trials), self.stopping)
         self.step = 0
         self.pace = FIRST_STEPS
         self.periods = [self.stopping.every, *(probe.every for probe in probes)]
@@ -129,20 +151,20 @@ class _Loop:
             self.held_out.take(None)
         if chunk.evaluation_seconds:
             self._charge_evaluation(chunk.evaluation_seconds)
-        for _, outcome in self._current():
+        for _, running in self._current():
             for kind, columns in chunk.measures.items():
                 for name, values in columns.items():
-                    outcome.measures[kind][name].extend(values)
+                    running.measures[kind][name].extend(values)
 
-    def _current(self) -> Iterator[tuple[int, Outcome]]:
-        return ((position, outcome) for position, outcome in enumerate(self.running) if outcome is not None)
+    def _current(self) -> Iterator[tuple[int, _Running]]:
+        return ((position, trial) for position, trial in enumerate(self.running) if trial is not None)
 
     def _charge(self) -> None:
         """Share out the time since the last call between the trials that were running."""
         now = time.perf_counter()
-        current = [outcome for _, outcome in self._current()]
-        for outcome in current:
-            _set(outcome, seconds=outcome.seconds + (now - self.clock) / len(current))
+        current = [running for _, running in self._current()]
+        for running in current:
+            running.seconds += (now - self.clock) / len(current)
         self.clock = now
 
     def _end_diverged(self) -> Iterator[Outcome]:
@@ -160,25 +182,31 @@ class _Loop:
         begun = time.perf_counter()
         at_end = self.step == self.steps
         solved = self._decide(at_end)
-        for position, outcome in self._current():
-            if solved[position] and outcome.solved_at is None:
-                _set(outcome, solved_at=self.step)
+        for position, running in self._current():
+            if solved[position] and running.solved_at is None:
+                running.solved_at = self.step
         ending = [
-            position for position, outcome in self._current() if at_end or (outcome.solved and self.stopping.stop)
+            position
+            for position, running in self._current()
+            if at_end or (running.solved_at is not None and self.stopping.stop)
         ]
         errors = self._final_errors() if ending else None
         self._charge_evaluation(time.perf_counter() - begun)
         if self.watch is not None:
             self._charge()
-            for _, outcome in self._current():
-                self.watch(outcome)
+            for _, running in self._current():
+                self.watch(running.outcome("interrupted", self.step))
         for position in ending:
             assert errors is not None
-            yield self._end_evaluated(position, errors[0][position], errors[1][position])
+            running_now = self.running[position]
+            assert running_now is not None
+            state: State = "unsolved" if running_now.solved_at is None else "solved"
+            test_error, train_error = float(errors[0][position]), errors[1][position]
+            yield self._end(position, state, self.step, test_error=test_error, train_error=train_error)
 
     def _undecided(self) -> bool:
         """Return whether some trial has not been solved yet: else no check matters any more."""
-        return any(not outcome.solved for _, outcome in self._current())
+        return any(running.solved_at is None for _, running in self._current())
 
     def _decide(self, at_end: bool) -> Bool[np.ndarray, " trials"]:
         """Return which trials are solved now, by the engine's check or by counting."""
@@ -190,50 +218,42 @@ class _Loop:
         return np.zeros(len(self.running), bool)
 
     def _charge_evaluation(self, seconds: float) -> None:
-        current = [outcome for _, outcome in self._current()]
-        for outcome in current:
-            _set(outcome, evaluation_seconds=outcome.evaluation_seconds + seconds / len(current))
+        current = [running for _, running in self._current()]
+        for running in current:
+            running.evaluation_seconds += seconds / len(current)
 
     def _final_errors(self) -> tuple[Float[np.ndarray, " trials"], list[float | None]]:
         """Return each network's exact test error, and its error on the sample (None online)."""
         count = len(self.running)
         test = self.held_out.error(self._wrong_on("test"))
-        sizes = [_sample_size(outcome.trial) if outcome else None for outcome in self.running]
+        sizes = [_sample_size(running.trial) if running else None for running in self.running]
         train: list[float | None] = [None] * count
         for size in {size for size in sizes if size is not None}:
-            looked_at = min(size, self.stopping.examples)
-            errors = error_rate(self._wrong_on("sample"), count, looked_at)
+            evaluated = min(size, self.stopping.examples)
+            errors = error_rate(self._wrong_on("sample"), count, evaluated)
             train = [float(errors[place]) if sizes[place] == size else train[place] for place in range(count)]
         return test, train
 
-    def _end_evaluated(self, position: int, test_error: float, train_error: float | None) -> Outcome:
-        outcome = self.running[position]
-        assert outcome is not None
-        state: Literal["solved", "unsolved"] = "solved" if outcome.solved else "unsolved"
-        _set(outcome, test_error=float(test_error), train_error=train_error)
-        return self._end(position, state, steps=self.step)
-
-    def _end(self, position: int, state: str, steps: int) -> Outcome:
+    def _end(self, position: int, state: State, steps: int, **final: Any) -> Outcome:
         if self.probes and state != "interrupted":
             self._measure(position)
         self._charge()
-        outcome = self.running[position]
-        assert outcome is not None
-        _set(outcome, state=state, steps=steps)
+        running = self.running[position]
+        assert running is not None
         if self.keep_parameters:
-            _set(outcome, parameters=self.engine.parameters(self.state)[position])
+            final["parameters"] = self.engine.parameters(self.state)[position]
         if self.memories:
-            self.memories.pop(outcome.trial.identity, None)
+            self.memories.pop(running.trial.identity, None)
         self.running[position] = None
-        return outcome
+        return running.outcome(state, steps, **final)
 
     def _record_curve(self) -> None:
         intervals, self.intervals = self.intervals, []
         if not intervals:
             return
         whole = intervals[0] if len(intervals) == 1 else _united(intervals)
-        for position, outcome in self._current():
-            outcome.curve.add(self.step, float(whole.loss[position]), float(whole.error[position]))
+        for position, running in self._current():
+            running.curve.add(self.step, float(whole.loss[position]), float(whole.error[position]))
 
     def _measure(self, only: int | None = None) -> None:
         """Take the measurements that are due of every network, or all of one that ends."""
@@ -248,12 +268,12 @@ class _Loop:
                 parameters.extend(self.engine.parameters(self.state))
             return parameters[position]
 
-        for position, outcome in self._current():
+        for position, running in self._current():
             if only is not None and position != only:
                 continue
-            snapshot = self._snapshot(position, outcome.trial, partial(read, position), answers)
+            snapshot = self._snapshot(position, running.trial, partial(read, position), answers)
             for probe in due:
-                taken = outcome.measures.setdefault(probe.kind, {"step": []})
+                taken = running.measures.setdefault(probe.kind, {"step": []})
                 if taken["step"] and taken["step"][-1] == self.step:
                     continue
                 taken["step"].append(self.step)
@@ -307,12 +327,6 @@ def _united(intervals: Sequence[Interval]) -> Interval:
 def _some(interval: Interval, positions: list[int]) -> Interval:
     steps, loss, error = interval
     return Interval(steps, [loss[place] for place in positions], [error[place] for place in positions])
-
-
-def _set(outcome: Outcome, **values: Any) -> None:
-    """Fill in an outcome that has not been handed out for good."""
-    for name, value in values.items():
-        object.__setattr__(outcome, name, value)
 
 
 def _sample_size(trial: Trial) -> int | None:

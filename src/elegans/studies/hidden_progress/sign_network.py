@@ -14,7 +14,7 @@ from elegans.models import Init, Model
 from elegans.studies.hidden_progress.theory.sign_network import sign_network_rate, sign_neuron_gradient, unbiased_biases
 from elegans.tasks import Regime, Sample, SparseParity, Task
 from elegans.training.layerwise.base import Layerwise, MirroredInit, Parameters, Step
-from elegans.training.layerwise.readouts import Construction, FreshDescent, Readout
+from elegans.training.layerwise.readouts import ConstructedReadout, FreshDescent, Readout
 from elegans.training.optimisers import Training
 
 
@@ -94,7 +94,7 @@ class SignNetwork(Layerwise, Training):
         half = len(hidden["bias"]) // 2
         return hidden["weight"][:half], hidden["bias"][:half]
 
-    def construction(self, task: SparseParity, init: Any) -> Construction:
+    def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Refuse: ``theory.parity_readout`` is of exact features, of which a network of signs has none."""
         rule = f"readout must be one that needs no construction ({self.source})"
         raise ValueError(f"{rule}: readout={self.readout.kind!r}")

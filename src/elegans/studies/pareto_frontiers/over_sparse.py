@@ -23,7 +23,7 @@ from elegans.studies.pareto_frontiers.theory.over_sparse import (
 )
 from elegans.tasks import SparseParity
 from elegans.training.layerwise.base import Layerwise, MirroredInit, Parameters, Step, large, random_rows
-from elegans.training.layerwise.readouts import Construction
+from elegans.training.layerwise.readouts import ConstructedReadout
 from elegans.training.optimisers import Training
 
 
@@ -115,7 +115,7 @@ class OverSparse(Layerwise, Training):
         half = len(hidden["bias"]) // 2
         return hidden["weight"][:half], hidden["bias"][:half]
 
-    def construction(self, task: SparseParity, init: Any) -> Construction:
+    def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Return the readout nu, spread over the good neurons of each bias (Lemma 11)."""
         k, biases = task.k, tuple(init.biases(task))
         norm = readout_norm(over_sparse_readout(k, biases))
@@ -129,4 +129,4 @@ class OverSparse(Layerwise, Training):
             constant, first, mirrored = spread_readout(k, places, (output * sign > 0).tolist(), offset)
             return constant, np.concatenate([first, mirrored])
 
-        return Construction(norm, 1.0, build)
+        return ConstructedReadout(norm, 1.0, build)

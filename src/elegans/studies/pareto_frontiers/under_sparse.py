@@ -23,7 +23,7 @@ from elegans.studies.pareto_frontiers.theory.under_sparse import (
 )
 from elegans.tasks import SparseParity
 from elegans.training.layerwise.base import Layerwise, MirroredInit, Parameters, Step, large, random_rows
-from elegans.training.layerwise.readouts import Construction
+from elegans.training.layerwise.readouts import ConstructedReadout
 from elegans.training.optimisers import Training
 
 
@@ -121,7 +121,7 @@ class UnderSparse(Layerwise, Training):
         whole = np.where(hidden["weight"][:half] == 1, np.float32(n + 1), np.float32(1))
         return whole, hidden["bias"][:half] / np.float32(init.epsilon)
 
-    def construction(self, task: SparseParity, init: Any) -> Construction:
+    def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Return the subnetwork: the first good neuron of each bias, in the copy that moved the right way."""
         constant, listed = under_sparse_subnetwork(task.k, init.epsilon)
         norm = readout_norm(under_sparse_readout(task.k))
@@ -137,4 +137,4 @@ class UnderSparse(Layerwise, Training):
                 weights[copy + found[0]] = float(weight)
             return float(constant), weights
 
-        return Construction(norm, init.epsilon, build)
+        return ConstructedReadout(norm, init.epsilon, build)

@@ -11,7 +11,7 @@ from elegans.tasks import Sample, SparseParity
 from elegans.training.engines.single import OneByOne, Single
 from elegans.training.layerwise.base import Layerwise
 from elegans.training.layerwise.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
-from elegans.training.layerwise.readouts import Construction, Features, FreshDescent, LastIterate, Solver
+from elegans.training.layerwise.readouts import ConstructedReadout, Features, FreshDescent, LastIterate, Solver
 from elegans.training.trial import Trial
 
 WITHOUT_SAMPLE = 4096
@@ -143,9 +143,9 @@ class _Readout:
         self.parts = self._kept()
         self.solved: tuple[float, float] | None = None
 
-    def _construction(self) -> Construction | None:
+    def _construction(self) -> ConstructedReadout | None:
         try:
-            found: Construction = self.network.training.construction(self.network.task, self.network.rule)
+            found: ConstructedReadout = self.network.training.construction(self.network.task, self.network.rule)
         except ValueError:  # the printed list of biases has none, and the readout has been checked to need none
             return None
         return found

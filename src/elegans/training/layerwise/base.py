@@ -13,7 +13,7 @@ from elegans import random
 from elegans.component import Component
 from elegans.models import MLP, Model
 from elegans.tasks import Regime, Sample, SparseParity, Task
-from elegans.training.layerwise.readouts import Construction, LastIterate, Readout
+from elegans.training.layerwise.readouts import ConstructedReadout, LastIterate, Readout
 
 Parameters = dict[str, dict[str, np.ndarray]]
 
@@ -142,7 +142,7 @@ class Layerwise(Component):
         """Return weights and biases whose sums w . x + b have the initial neurons' signs, exactly in float32."""
 
     @abstractmethod
-    def construction(self, task: SparseParity, init: Any) -> Construction:
+    def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Return the theorem's own readout, and the scale of its features.
 
         Raises:

@@ -16,7 +16,7 @@ from elegans.training.schedules import Rate
 
 
 @dataclass(frozen=True)
-class Construction:
+class ConstructedReadout:
     """A theorem's own readout.
 
     Args:
@@ -65,7 +65,7 @@ class Readout(Component, family=True):
     default_steps: ClassVar[int] = 1
     """How many steps it takes where the training does not say."""
 
-    def check(self, construction: Callable[[], Construction]) -> None:
+    def check(self, construction: Callable[[], ConstructedReadout]) -> None:
         """Refuse a training that this readout does not go with.
 
         Raises:
@@ -90,7 +90,7 @@ class LastIterate(Readout):
     epsilon: Annotated[float, Field(gt=0, lt=0.5)] = 0.3
     decay: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
-    def check(self, construction: Callable[[], Construction]) -> None:
+    def check(self, construction: Callable[[], ConstructedReadout]) -> None:
         """Refuse to take the decay from a construction that does not exist."""
         if self.decay is None:
             construction()
@@ -213,6 +213,6 @@ class Constructed(Readout):
 
     needs_sample = False
 
-    def check(self, construction: Callable[[], Construction]) -> None:
+    def check(self, construction: Callable[[], ConstructedReadout]) -> None:
         """Refuse where there is no construction."""
         construction()

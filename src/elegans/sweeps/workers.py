@@ -19,7 +19,7 @@ PAUSE = 0.005
 _Batch = tuple[Engine, Sequence[Trial]]
 
 
-class Crew:
+class WorkerPool:
     """Threads that train batches of trials; engines let go of the interpreter while they work.
 
     A thread that is held up, in a long compilation for instance, does not hold up the run; at the end of the
@@ -63,7 +63,7 @@ class Crew:
                 if len(found) == 1 and seconds > 0:
                     time.sleep(min(seconds, PAUSE))
 
-    def disband(self, seconds: float) -> list[Outcome]:
+    def shutdown(self, seconds: float) -> list[Outcome]:
         """Stop, and return the outcomes that come in until all threads have ended, or for so long at the most."""
         self.stop.set()
         for _ in self._threads:
