@@ -3,6 +3,8 @@
 The coefficient of a function f of n signs at a set A is the mean of f times the product of the signs in
 A, over all 2^n inputs. Where f depends on the sum of the signs alone, it depends on the size d of A alone.
 Everything here is a whole number or a fraction, but where pi or an array comes in.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -34,9 +36,6 @@ def krawtchouk(n: int, degree: int, minus_ones: int) -> int:
 
     Returns:
         A whole number.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(0 <= minus_ones <= n, "minus_ones must lie in 0..n", minus_ones=minus_ones, n=n)
     return _krawtchouk_row(n, degree)[minus_ones]
@@ -61,12 +60,6 @@ def symmetric_coefficient(values: Sequence[Number], degree: int) -> Fraction:
     Args:
         values: F(n), F(n - 2), …, F(-n): n + 1 values, the place being the number of -1s.
         degree: the size of the set, from 0 to n.
-
-    Returns:
-        The exact coefficient.
-
-    Raises:
-        TheoryError: a degree outside its range.
     """
     n = len(values) - 1
     row = _krawtchouk_row(n, degree)
@@ -83,12 +76,6 @@ def half_coefficient(n: int, degree: int) -> Fraction:
     Args:
         n: the number of signs, even.
         degree: the size d of the set, from 0 to n.
-
-    Returns:
-        The exact coefficient.
-
-    Raises:
-        TheoryError: n is odd or negative, or the degree lies outside its range.
     """
     require(n >= 0 and n % 2 == 0, "n must be even (Lemma 17, Half)", n=n)
     require(0 <= degree <= n, "degree must lie in 0..n", degree=degree, n=n)
@@ -112,12 +99,6 @@ def majority_coefficient(n: int, degree: int, tie: int = 0) -> Fraction:
         n: the number of signs, at least 1.
         degree: the size d of the set, from 0 to n.
         tie: the value where the sum is 0: -1 (as the paper defines the sign), 0 or 1. Unused for odd n.
-
-    Returns:
-        The exact coefficient.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(n >= 1, "n must be at least 1 (Lemma 17, Maj)", n=n)
     require(0 <= degree <= n, "degree must lie in 0..n", degree=degree, n=n)
@@ -148,9 +129,6 @@ def majority_ratio(n: int, degree: int) -> Fraction:
 
     Returns:
         The exact ratio of absolute values.
-
-    Raises:
-        TheoryError: a number of the wrong parity or outside its range.
     """
     require(n % 2 == 1, "n must be odd (Lemma 17, Maj)", n=n)
     require(degree % 2 == 1, "degree must be odd (Lemma 17, Maj)", degree=degree)
@@ -167,12 +145,6 @@ def majority_weight(n: int, degree: int) -> Fraction:
     Args:
         n: the number of signs, odd.
         degree: the degree d, from 0 to n.
-
-    Returns:
-        The exact weight.
-
-    Raises:
-        TheoryError: n is even or a number lies outside its range.
     """
     require(n % 2 == 1, "n must be odd (Lemma 8)", n=n)
     return math.comb(n, degree) * majority_coefficient(n, degree) ** 2
@@ -191,12 +163,6 @@ def limit_weight(degree: int, form: Form = "corrected") -> float:
     Args:
         degree: the degree d, odd.
         form: "corrected" for rho*, "printed" for the paper's rho.
-
-    Returns:
-        The weight.
-
-    Raises:
-        TheoryError: the degree is even or negative.
     """
     require(degree >= 1 and degree % 2 == 1, "degree must be odd (Lemma 8)", degree=degree)
     require_form(form)
@@ -224,9 +190,6 @@ def two_level_coefficient(
 
     Returns:
         The exact coefficient of the indicator.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(0 <= s <= n, "s must lie in 0..n", s=s, n=n)
     require(epsilon >= 0, "epsilon must be at least 0", epsilon=epsilon)
@@ -268,9 +231,6 @@ def walsh_hadamard(values: Any) -> np.ndarray:
 
     Returns:
         int64 or float64 of the same shape; the set with members j stands at the number with bits j.
-
-    Raises:
-        TheoryError: the last axis is no power of two.
     """
     table = np.asarray(values)
     sums = np.array(table, np.int64 if table.dtype.kind in "bui" else np.float64, order="C")
@@ -295,9 +255,6 @@ def fourier_coefficients(values: Any) -> np.ndarray:
 
     Returns:
         float64 of the same shape; the coefficient of A stands at ``set_index(A)``.
-
-    Raises:
-        TheoryError: the last axis is no power of two.
     """
     sums = walsh_hadamard(values)
     return np.asarray(sums / sums.shape[-1])

@@ -3,6 +3,8 @@
 With the correlation loss (or the hinge at an output of 0), the gradient of a neuron is -G for the correlations
 G_i = E[y x_i h(x)] with h(x) = sigma'(w . x + b). They are Fourier coefficients of h: of degree k - 1 on the support S
 of y, and of degree k + 1 elsewhere. A neuron *has a gap* at S where the first all exceed the second in absolute value.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -28,9 +30,6 @@ def gap_correlations(coefficients: Any, support: Iterable[int]) -> np.ndarray:
 
     Returns:
         The table's entries, shape (..., n).
-
-    Raises:
-        TheoryError: the last axis is no power of two, or a coordinate outside 0..n-1.
     """
     table = np.asarray(coefficients)
     n = table.shape[-1].bit_length() - 1
@@ -51,9 +50,6 @@ def strict_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: a support that is empty or everything, or a coordinate outside 0..n-1.
     """
     relevant, irrelevant = _sizes(correlations, support)
     return np.asarray(relevant.min(axis=-1) - irrelevant.max(axis=-1))
@@ -71,9 +67,6 @@ def relaxed_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: a support that is empty or everything, or a coordinate outside 0..n-1.
     """
     relevant, irrelevant = _sizes(correlations, support)
     return np.asarray(relevant.max(axis=-1) - irrelevant.max(axis=-1))
@@ -98,12 +91,6 @@ def majority_gap(n: int, k: int) -> Fraction:
     Args:
         n: the number of signs, odd and above k.
         k: the size of the support, even.
-
-    Returns:
-        The exact gap.
-
-    Raises:
-        TheoryError: n is even, k is odd, or k >= n.
     """
     require_majority_gap(n, k, "Lemma B.2")
     return abs(majority_coefficient(n, k - 1)) - abs(majority_coefficient(n, k + 1))
@@ -120,12 +107,6 @@ def majority_gap_bound(n: int, k: int) -> float:
     Args:
         n: the number of signs, odd and at least 4k.
         k: the size of the support, even.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: n is even, k is odd, or n < 4k.
     """
     require_majority_gap(n, k, "Lemma B.2")
     require(n >= 4 * k, "n must be at least 4k (Lemma B.2)", n=n, k=k)
@@ -144,12 +125,6 @@ def majority_weight_scale(degree: int, form: Form = "corrected") -> float:
     Args:
         degree: the degree d, odd.
         form: "corrected" for the limit's leading term, "printed" for the thesis' power with a constant of 1.
-
-    Returns:
-        The weight.
-
-    Raises:
-        TheoryError: the degree is even or negative.
     """
     require(degree >= 1 and degree % 2 == 1, "degree must be odd (Lemma B.1)", degree=degree)
     require_form(form)
@@ -165,12 +140,6 @@ def sign_threshold_coefficient(weight: Sequence[int], members: Iterable[int]) ->
     Args:
         weight: the n weights, n odd.
         members: the coordinates of A.
-
-    Returns:
-        The exact coefficient.
-
-    Raises:
-        TheoryError: n is even, a weight is not 1 or -1, or a coordinate outside 0..n-1.
     """
     n = len(weight)
     require_signs("weight", weight)

@@ -1,4 +1,7 @@
-"""Quantities of learning a parity that several works use: chances of neurons, readouts, rates and random search."""
+"""Quantities of learning a parity that several works use: chances of neurons, readouts, rates and random search.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 from fractions import Fraction
@@ -53,9 +56,6 @@ def neurons_for_any_good(p: Number, delta: float) -> int:
 
     Returns:
         The number of independently drawn neurons: half the width where each has a mirrored copy.
-
-    Raises:
-        TheoryError: p is 0 or no probability, or delta is none.
     """
     require(0 < p <= 1, "p must lie above 0 and at most at 1", p=p)
     require_probability("delta", delta, "a probability of failure")
@@ -78,9 +78,6 @@ def random_search_time(n: int, k: int, copies: int = 1) -> float:
 
     Returns:
         Steps.
-
-    Raises:
-        TheoryError: k lies outside 1..n, or the number of copies is not positive.
     """
     require_parity(n, k, "random search")
     require_positive("random search", copies=copies)
@@ -100,9 +97,6 @@ def readout_decay(epsilon: float, norm: float) -> float:
 
     Returns:
         The coefficient of half the squared norm.
-
-    Raises:
-        TheoryError: epsilon lies outside (0, 1/2) or the norm is not positive.
     """
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Lemma 14)", epsilon=epsilon)
     require(norm > 0, "norm must be positive (Lemma 14)", norm=norm)
@@ -119,12 +113,6 @@ def convex_sgd_rate(norm: float, gradient: float, steps: int) -> float:
         norm: the bound M on the comparator's norm.
         gradient: the bound rho on stochastic gradients' norms.
         steps: the number T of steps.
-
-    Returns:
-        The rate.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Theorem B.6", norm=norm, gradient=gradient, steps=steps)
     return norm / (gradient * math.sqrt(steps))

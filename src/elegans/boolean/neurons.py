@@ -2,6 +2,8 @@
 
 Everything is about the correlations G_i = E[y x_i sigma'(w . x + b)] of neurons with the parity y over a support S: the
 negative gradient of the correlation loss, and of the hinge loss at an output of 0. Rows are neurons.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -48,9 +50,6 @@ def sinusoid_coefficients(
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: a coordinate outside 0..n-1.
     """
     frequency, phase = sinusoid
     angle = frequency * np.asarray(weight, np.float64)
@@ -80,9 +79,6 @@ def sinusoid_correlations(
 
     Returns:
         float64 of shape (..., n).
-
-    Raises:
-        TheoryError: a coordinate outside 0..n-1.
     """
     frequency, phase = sinusoid
     angle = frequency * np.asarray(weight, np.float64)
@@ -120,9 +116,6 @@ def power_correlations(weight: Any, support: Iterable[int], degree: int | None =
 
     Returns:
         float64 of shape (..., n).
-
-    Raises:
-        TheoryError: the degree lies outside 1..k, or a coordinate outside 0..n-1.
     """
     rows = np.asarray(weight, np.float64)
     relevant = sorted(coordinates("support", support, rows.shape[-1]))
@@ -154,9 +147,6 @@ def neuron_correlations(
 
     Returns:
         float64 of shape (neurons, n), for ``strict_gap`` and ``relaxed_gap``.
-
-    Raises:
-        TheoryError: too many inputs to enumerate, a degree outside 1..k, or a coordinate outside 0..n-1.
     """
     if isinstance(activation, int):
         return power_correlations(weight, support, activation)
@@ -225,9 +215,6 @@ def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, 
 
     Returns:
         float64 of shape (neurons, n).
-
-    Raises:
-        TheoryError: shapes that do not fit, or no example.
     """
     rows, inputs, labels = (np.asarray(values, np.float64) for values in (weight, x, y))
     require(

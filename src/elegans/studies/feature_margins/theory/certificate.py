@@ -1,4 +1,7 @@
-"""Whether a network has the largest margin that its task allows, and if not, which neurons and labels fall short."""
+"""Whether a network has the largest margin that its task allows, and if not, which neurons and labels fall short.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from dataclasses import dataclass
 
@@ -146,9 +149,6 @@ def certify_margin(
         problem: its task, with q and tau.
         tolerance: by which share of gamma_q anything may fall short; rounding is about 10^-13.
         negligible: below which share of the largest norm a neuron is not judged.
-
-    Raises:
-        TheoryError: a network of another degree or size than the task's, one that is 0, or numbers out of range.
     """
     require(weights.degree == problem.degree, "degrees must agree", network=weights.degree, task=problem.degree)
     require(0 < tolerance < 1, "tolerance must lie between 0 and 1", tolerance=tolerance)

@@ -2,6 +2,8 @@
 
 Arrays u, v, w over the residues have shape (..., p). The DFT is u^(j) = sum_k u(k) exp(-2 pi i jk/p). The thesis states
 its theorem for primes; nothing in the computation uses that p is prime, and all here takes any odd p >= 3.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -28,9 +30,6 @@ def cyclic_maximum_margin(p: int) -> float:
 
     Args:
         p: the modulus, odd and at least 3.
-
-    Raises:
-        TheoryError: an even modulus, or one below 3.
     """
     require_modulus(p)
     return math.sqrt(2 / 27) / (math.sqrt(p) * (p - 1))
@@ -45,9 +44,6 @@ def cyclic_width(p: int, per_frequency: PerFrequency = 8) -> int:
     Args:
         p: the modulus, odd and at least 3.
         per_frequency: neurons for each frequency.
-
-    Raises:
-        TheoryError: an even modulus, or another number of neurons.
     """
     require_modulus(p)
     require(per_frequency in (6, 7, 8), "per_frequency must be 6, 7 or 8", per_frequency=per_frequency)
@@ -62,9 +58,6 @@ def cyclic_amplitude(p: int) -> float:
 
     Args:
         p: the modulus, odd and at least 3.
-
-    Raises:
-        TheoryError: an even modulus, or one below 3.
     """
     require_modulus(p)
     return math.sqrt(2 / (3 * p))
@@ -82,9 +75,6 @@ def cyclic_neurons(p: int, frequencies: Any, phases_u: Any, phases_v: Any) -> Pa
         frequencies: zeta of each neuron, from 1 to (p - 1)/2, shape (neurons,).
         phases_u: theta_u in radians, shape (neurons,).
         phases_v: theta_v in radians, shape (neurons,).
-
-    Raises:
-        TheoryError: an even modulus, or a frequency out of range.
     """
     zeta = np.atleast_1d(np.asarray(frequencies))
     amplitude = cyclic_amplitude(p)
@@ -106,9 +96,6 @@ def random_cyclic_neurons(p: int, count: int, key: random.Key) -> PairWeights:
         p: the modulus, odd and at least 3.
         count: how many.
         key: of the draws.
-
-    Raises:
-        TheoryError: an even modulus, or one below 3.
     """
     require_modulus(p)
     index = np.arange(count, dtype=np.uint32)
@@ -129,9 +116,6 @@ def cyclic_construction(p: int, per_frequency: PerFrequency = 8) -> PairWeights:
     Args:
         p: the modulus, odd and at least 3.
         per_frequency: neurons for each frequency.
-
-    Raises:
-        TheoryError: an even modulus, or another number of neurons.
     """
     width = cyclic_width(p, per_frequency)
     if per_frequency == 8:
@@ -157,9 +141,6 @@ def cyclic_logits(p: int, form: Form = "corrected") -> tuple[float, float]:
 
     Returns:
         The right logit and the wrong ones.
-
-    Raises:
-        TheoryError: an even modulus, or another form.
     """
     require_modulus(p)
     require_form(form)
@@ -179,9 +160,6 @@ def cyclic_objective(u: Any, v: Any, w: Any) -> Float[np.ndarray, "..."]:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: shapes that differ, or an even modulus.
     """
     first, second, third = _spectra(u, v, w)
     p = first.shape[-1]
@@ -205,9 +183,6 @@ def cyclic_errors(u: Any, v: Any, w: Any) -> Float[np.ndarray, "... p"]:
 
     Returns:
         float64 of shape (..., p), delta from 0 to p - 1.
-
-    Raises:
-        TheoryError: shapes that differ, or an even modulus.
     """
     first, second, third = _same_shape(u, v, w)
     residues = np.arange(first.shape[-1])
@@ -235,9 +210,6 @@ def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarra
 
     Returns:
         complex128 of shape (p, p, p).
-
-    Raises:
-        TheoryError: logits that are no cube, an even modulus, or another form.
     """
     require_form(form)
     cube = np.asarray(logits, float)
@@ -260,9 +232,6 @@ def dense_classifier(labels: Any, balanced: bool = True) -> PairWeights:
     Args:
         labels: r of shape (n, n), from 0 to n - 1.
         balanced: whether u, v and w have one norm, which makes the margin larger; else the printed weights.
-
-    Raises:
-        TheoryError: labels of another shape or range.
     """
     table = np.asarray(labels)
     n = len(table)
@@ -286,9 +255,6 @@ def dense_classifier_margin(n: int, balanced: bool = True) -> float:
     Args:
         n: the number of elements, at least 2.
         balanced: as for ``dense_classifier``.
-
-    Raises:
-        TheoryError: n is below 2.
     """
     require(n >= 2, "n must be at least 2", n=n)
     return 2 / (3 * math.sqrt(3) * n**2) if balanced else 1 / (2 * n**2 * (33 / 16) ** 1.5)

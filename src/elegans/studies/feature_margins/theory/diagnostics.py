@@ -2,6 +2,8 @@
 
 Each is a number a neuron, 0 or 1 where a theorem holds exactly. A network also has neurons that training has all but
 given up: say how small a norm you leave out, for instance below 5% of the largest.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from collections.abc import Iterable
@@ -70,9 +72,6 @@ def cyclic_powers(u: Any) -> Float[np.ndarray, "neurons frequencies"]:
 
     Returns:
         float64 of shape (neurons, (p + 1)/2), frequencies from 0 on.
-
-    Raises:
-        TheoryError: another number of axes, or an even modulus.
     """
     rows = np.asarray(u, float)
     require(rows.ndim == 2, "vectors must be of shape (neurons, p)", shape=rows.shape)
@@ -90,9 +89,6 @@ def cyclic_main_frequencies(u: Any) -> MainHarmonics:
 
     Args:
         u: vectors, shape (neurons, p), p odd.
-
-    Raises:
-        TheoryError: another number of axes, or an even modulus.
     """
     powers = cyclic_powers(u)
     found = _main(powers, powers[:, 1:])
@@ -108,9 +104,6 @@ def group_main_irreps(group: Group, u: Any) -> MainHarmonics:
     Args:
         group: any finite group.
         u: vectors, shape (neurons, order).
-
-    Raises:
-        TheoryError: another shape.
     """
     powers = group_powers(group, u)
     return _main(powers, powers)
@@ -127,9 +120,6 @@ def phase_residuals(weights: PairWeights) -> Float[np.ndarray, " neurons"]:
 
     Returns:
         Radians, float64 of shape (neurons,).
-
-    Raises:
-        TheoryError: an even modulus.
     """
     zeta = cyclic_main_frequencies(weights.u).place
     rows = np.arange(len(zeta))
@@ -224,9 +214,6 @@ def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[n
 
     Returns:
         float64 of shape (count,).
-
-    Raises:
-        TheoryError: places that are not one a neuron or not below the count, or a network that is 0.
     """
     found = np.asarray(places, np.int64)
     require(found.shape == weights.norms.shape, "places must be one a neuron", places=found.shape)
@@ -245,9 +232,6 @@ def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeur
     Args:
         weights: the network.
         support: the coordinates S.
-
-    Raises:
-        TheoryError: coordinates out of range or repeated, or none.
     """
     places = sorted(coordinates("support", support, weights.n))
     require(len(places) >= 1, "k must be at least 1 (Theorem 7.8)", k=len(places))
@@ -272,9 +256,6 @@ def margin_decomposition(logits: Any, labels: Any) -> Decomposition:
     Args:
         logits: of shape (examples, outputs), as ``PairWeights.logits`` returns them.
         labels: of all examples, as for ``pointwise_margins``.
-
-    Raises:
-        TheoryError: labels that are not one an example.
     """
     rows, flat = np.asarray(logits, float), np.asarray(labels).ravel()
     require(rows.ndim == 2 and len(rows) == len(flat), "labels must be one an example", logits=rows.shape)

@@ -6,6 +6,8 @@ the classes of wrong labels, and the value is gamma*; it is the closed form wher
 
 Real weights see a complex irrep together with its conjugate, and a quaternionic one through pairs of equal singular
 values: either costs a factor sqrt(2) against a real irrep of the same dimension. Addition mod p is such a group.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import itertools
@@ -73,9 +75,6 @@ def margin_game(group: Group) -> MarginGame:
 
     Args:
         group: any finite group of two elements or more.
-
-    Raises:
-        TheoryError: the trivial group.
     """
     require(group.order >= 2, "a group must have two elements", order=group.order)
     return _solved(group)

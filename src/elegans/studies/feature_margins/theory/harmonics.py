@@ -3,6 +3,8 @@
 For an irrep R of dimension d a vector u over the group has the coefficients alpha_R = (d/|G|) sum_g u(g) R(g), a d x d
 matrix, so that u(g) = sum_R sum_ij alpha_R[i, j] R(g)[i, j]; beta_R and gamma_R are those of v and w. Lists over irreps
 are in the group's order, the trivial one first. Coefficients need real irreps; neurons and networks take any group.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -84,9 +86,6 @@ def group_powers(group: Group, u: Any) -> Float[np.ndarray, "neurons irreps"]:
 
     Returns:
         float64 of shape (neurons, irreps); the power of an irrep and its conjugate stands at the first of the two.
-
-    Raises:
-        TheoryError: another shape.
     """
     rows = _vectors(group, u)
     powers = [
@@ -142,9 +141,6 @@ def group_errors(group: Group, u: Any, v: Any, w: Any) -> Float[np.ndarray, "neu
 
     Returns:
         float64 of shape (neurons, order).
-
-    Raises:
-        TheoryError: another shape.
     """
     first, second, third = (_vectors(group, part) for part in (u, v, w))
     squares = (first[:, :, None] + second[:, None, :]) ** 2
@@ -168,9 +164,6 @@ def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeigh
         x: vectors of shape (neurons, d), not 0, real for a real irrep; they are scaled to length 1.
         y: the same.
         z: the same.
-
-    Raises:
-        TheoryError: the trivial irrep, or vectors of another shape or of length 0.
     """
     size = irrep_neuron_scale(group, irrep)
     matrices = group.irreps[irrep].matrices
@@ -193,9 +186,6 @@ def random_group_neurons(group: Group, irrep: int, count: int, key: random.Key) 
         irrep: the place of their irrep, at least 1.
         count: how many.
         key: of the draws.
-
-    Raises:
-        TheoryError: the trivial irrep.
     """
     chosen = group.irreps[_non_trivial(group, irrep)]
     index, column = np.arange(count, dtype=np.uint32)[:, None], np.arange(6 * chosen.dimension, dtype=np.uint32)
@@ -217,9 +207,6 @@ def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> fl
         group: any finite group.
         irrep: the place of R among the irreps, at least 1.
         form: "corrected", or "printed" for the thesis' coefficient.
-
-    Raises:
-        TheoryError: the trivial irrep, or another form.
     """
     require_form(form)
     chosen = group.irreps[_non_trivial(group, irrep)]
@@ -240,9 +227,6 @@ def irrep_construction(group: Group, irrep: int) -> PairWeights:
     Args:
         group: any finite group.
         irrep: the place of R among the irreps, at least 1.
-
-    Raises:
-        TheoryError: the trivial irrep.
     """
     scale = irrep_neuron_scale(group, irrep)
     chosen = group.irreps[irrep]
@@ -269,9 +253,6 @@ def group_construction(group: Group, shares: Any = None) -> PairWeights:
         group: any finite group.
         shares: of each irrep, shape (irreps,), those of ``margin_game`` by default. An irrep without a share has no
             neurons.
-
-    Raises:
-        TheoryError: shares that are no split among non-trivial irreps, or the trivial group.
     """
     split = margin_game(group).shares if shares is None else np.asarray(shares, float)
     fits = split.shape == (len(group.irreps),) and split.min() >= 0 and split[0] == 0

@@ -1,4 +1,7 @@
-"""Sparse parity by a network of powers x^k: the largest margin, and the neurons and networks that attain it."""
+"""Sparse parity by a network of powers x^k: the largest margin, and the neurons and networks that attain it.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import itertools
 import math
@@ -26,9 +29,6 @@ def parity_maximum_margin(k: int) -> float:
 
     Args:
         k: the size of the support, at least 1.
-
-    Raises:
-        TheoryError: k is below 1.
     """
     _require_k(k)
     return math.exp(math.lgamma(k + 1) + (math.log(2) - (k + 1) * math.log(k + 1)) / 2)
@@ -42,9 +42,6 @@ def parity_width(k: int) -> int:
 
     Args:
         k: the size of the support, at least 1.
-
-    Raises:
-        TheoryError: k is below 1.
     """
     _require_k(k)
     return int(2 ** (k - 1))
@@ -62,9 +59,6 @@ def parity_labels(n: int, support: Iterable[int]) -> Int[np.ndarray, " inputs"]:
 
     Returns:
         int64 of shape (2^n,), bit j of the place being set where x_j = -1.
-
-    Raises:
-        TheoryError: coordinates out of range or repeated, or a large n.
     """
     require(n <= LARGEST_INPUT, f"n must be at most {LARGEST_INPUT} for all 2^n inputs", n=n)
     places = sorted(coordinates("support", support, n))
@@ -85,9 +79,6 @@ def parity_objective(u: Any, w: Any, support: Iterable[int]) -> Float[np.ndarray
 
     Returns:
         float64 of shape (neurons,).
-
-    Raises:
-        TheoryError: coordinates out of range or repeated, or shapes that do not agree.
     """
     rows, outputs = np.asarray(u, float), np.asarray(w, float)
     fits = rows.ndim == 2 and outputs.shape == (len(rows), 2)
@@ -109,9 +100,6 @@ def sign_power_sum(y: Sequence[int | float]) -> float:
 
     Returns:
         The sum.
-
-    Raises:
-        TheoryError: no numbers.
     """
     _require_k(len(y))
     return float(2 ** len(y) * math.factorial(len(y)) * math.prod(y))
@@ -130,9 +118,6 @@ def parity_construction(n: int, support: Iterable[int]) -> ParityWeights:
     Args:
         n: the input size.
         support: the coordinates S, k of them, at most 16.
-
-    Raises:
-        TheoryError: coordinates out of range or repeated, none, or too many.
     """
     places = sorted(coordinates("support", support, n))
     k = len(places)

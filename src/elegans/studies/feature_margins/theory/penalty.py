@@ -11,6 +11,8 @@ for on a grid of 200 masses first.
 
 Source of all: derived here, for the objective of the thesis' section 7.2; its limit for small penalties is Theorem 4.1
 of Wei, Lee, Liu and Ma (2019).
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -67,9 +69,6 @@ def penalty_threshold(gamma: float, labels: int) -> float:
     Args:
         gamma: the largest normalised margin, gamma*.
         labels: the number of labels, |Y|.
-
-    Raises:
-        TheoryError: a margin that is not positive, or fewer than two labels.
     """
     require_positive("the largest margin", gamma=gamma)
     require(labels >= 2, "labels must be at least 2", labels=labels)
@@ -89,9 +88,6 @@ def cyclic_penalised_optimum(p: int, penalty: float, exponent: float = 3) -> Pen
         p: the modulus, odd and at least 3.
         penalty: lambda, positive.
         exponent: r, positive, of ||theta||_{2,3}^r.
-
-    Raises:
-        TheoryError: an even modulus, or a penalty or exponent that is not positive.
     """
     frequencies = (p - 1) // 2
     shares = np.full(frequencies, 1 / max(1, frequencies))
@@ -110,9 +106,6 @@ def parity_penalised_optimum(k: int, penalty: float, exponent: float | None = No
         k: the size of the support, at least 1.
         penalty: lambda, positive.
         exponent: r, positive, of ||theta||_{2,k+1}^r; k + 1 by default.
-
-    Raises:
-        TheoryError: k is below 1, or a penalty or exponent is not positive.
     """
     power = 1.0 if exponent is None else exponent / (k + 1)
     return _alike(parity_maximum_margin(k), 2, penalty, power, np.ones(1))
@@ -133,9 +126,6 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
         group: any finite group.
         penalty: lambda, positive.
         exponent: r, positive, of ||theta||_{2,3}^r.
-
-    Raises:
-        TheoryError: a penalty or exponent that is not positive, or the trivial group.
     """
     partners, payoff, sizes = conjugate_irreps(group), margin_payoffs(group)[:, 1:], group.class_sizes[1:].astype(float)
     game = margin_game(group)

@@ -2,6 +2,8 @@
 
 For any sampling q of examples and weighting tau of wrong labels, no network's normalised margin is above gamma_q, the
 best expected class-weighted margin of a single neuron of norm 1. Where q and tau are the right ones it is gamma*.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from collections.abc import Iterable
@@ -69,9 +71,6 @@ def cyclic_margin_problem(p: int) -> MarginProblem:
 
     Args:
         p: the modulus, odd, from 3 to 255.
-
-    Raises:
-        TheoryError: an even modulus, or one out of range.
     """
     bound = cyclic_maximum_margin(p)
     require(p <= LARGEST_ORDER, f"p must be at most {LARGEST_ORDER} for all weights of wrong labels", p=p)
@@ -90,9 +89,6 @@ def group_margin_problem(group: Group) -> MarginProblem:
 
     Args:
         group: any finite group of 2 to 256 elements.
-
-    Raises:
-        TheoryError: an order out of range.
     """
     order = group.order
     require(order <= LARGEST_ORDER, f"the order must be at most {LARGEST_ORDER} for all weights", order=order)
@@ -115,9 +111,6 @@ def parity_margin_problem(n: int, support: Iterable[int]) -> MarginProblem:
     Args:
         n: the input size, at most 20.
         support: the coordinates S.
-
-    Raises:
-        TheoryError: coordinates out of range or repeated, none, or a large n.
     """
     places = tuple(support)
     labels, k = parity_labels(n, places), len(places)
@@ -137,9 +130,6 @@ def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None
         labels: of shape (n, n), from 0 to n - 1.
         weighting: tau of shape (n, n, n), 0 at the labels and of sum 1 a pair; uniform by default.
         sampling: q of shape (n, n), of sum 1; uniform by default.
-
-    Raises:
-        TheoryError: another shape or range, or negative numbers, or sums that are not 1.
     """
     table = np.asarray(labels)
     n = len(table)
@@ -171,9 +161,6 @@ def norm_split_gain(width: int, degree: int, outer: float) -> float:
         width: the number of neurons, at least 1.
         degree: nu.
         outer: b, at least 1.
-
-    Raises:
-        TheoryError: a number out of range.
     """
     require(width >= 1, "width must be at least 1", width=width)
     require(degree >= 1 and outer >= 1, "degree and outer must be at least 1", degree=degree, outer=outer)

@@ -2,6 +2,8 @@
 
 Under ||u||^2 + ||v||^2 + ||w||^2 <= 1 a neuron's expected class-weighted margin is a cubic form, sum_{abc} W[a, b, c]
 (u(a) + v(b))^2 w(c). Its maximum bounds the normalised margin of every network from above.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -61,9 +63,6 @@ def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | No
         tensor: T, of three axes.
         starts: how many random starts, at least 1.
         key: of the starts; the same ones by default at every call.
-
-    Raises:
-        TheoryError: another number of axes, or no starts.
     """
     cube = np.asarray(tensor, float)
     require(cube.ndim == 3 and cube.size > 0, "a tensor must have three axes", shape=cube.shape)
@@ -98,9 +97,6 @@ def best_pair_neuron(payoff: Any, starts: int = STARTS, key: random.Key | None =
         payoff: W of shape (order, order, order): the probability of (a, b) times 1 at its label, minus tau elsewhere.
         starts: how many random starts, at least 1.
         key: of the starts; the same ones by default at every call.
-
-    Raises:
-        TheoryError: another shape, or no starts.
     """
     cube = np.asarray(payoff, float)
     require(cube.ndim == 3 and len(set(cube.shape)) == 1, "payoffs must be a cube", shape=cube.shape)

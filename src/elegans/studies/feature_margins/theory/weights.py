@@ -7,6 +7,8 @@ the number with bit j set where x_j = -1.
 
 Source of all in this folder that names no other: thesis, chapter 7 and appendix D, "Feature emergence via margin
 maximization".
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from abc import ABC, abstractmethod
@@ -272,9 +274,6 @@ def pointwise_margins(weights: HomogeneousWeights, labels: Any) -> Float[np.ndar
 
     Returns:
         float64 of shape (examples,).
-
-    Raises:
-        TheoryError: labels that are not one a example, or no outputs.
     """
     right, wrong = split_logits(weights.logits(), checked_labels(weights, labels))
     return np.asarray(right - wrong.max(axis=1))
@@ -289,9 +288,6 @@ def normalised_margin(weights: HomogeneousWeights, labels: Any) -> float:
     Args:
         weights: the network.
         labels: as for ``pointwise_margins``.
-
-    Raises:
-        TheoryError: labels that are not one a example, or a network that is 0.
     """
     require(weights.mass > 0, "a network must have a neuron that is not 0", mass=weights.mass)
     return float(pointwise_margins(weights, labels).min() / weights.mass)

@@ -2,6 +2,8 @@
 
 The network is f(x) = prod_i <w_i, x_i> over k blocks of n' signs each, and the parity has the first sign of each block,
 so that the first weight of a block is relevant, v_i, and the others are not, u_i. An output of 0 counts as an error.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -56,9 +58,6 @@ def disjoint_error(weights: Iterable[Sequence[Number]]) -> Fraction:
 
     Returns:
         The exact error.
-
-    Raises:
-        TheoryError: a block without an irrelevant weight, or irrelevant weights with too many distinct sums.
     """
     apart, signs = Fraction(1), Fraction(1)
     for row in weights:
@@ -103,9 +102,6 @@ def disjoint_error_normal(weights: Any) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: a block whose irrelevant weights are all 0.
     """
     return np.asarray((1 - _normal_factors(weights)[0].prod(axis=-1)) / 2)
 
@@ -130,9 +126,6 @@ def disjoint_error_bounds(weights: Any, form: Form = "corrected") -> tuple[np.nd
 
     Returns:
         The lower and the upper bound, float64 of shape (...).
-
-    Raises:
-        TheoryError: a block whose irrelevant weights are all 0, or relevant weights without a positive product.
     """
     require_form(form)
     factors, relevant, norm, largest = _normal_factors(weights)
@@ -190,9 +183,6 @@ def plateau_level(block: int, k: int, gamma: Number, crossing: Crossing = "first
 
     Returns:
         The size, a whole number from 1 to n' - 1.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_plateau(block, k, gamma)
     require_form(crossing, ("first", "last"))
@@ -231,9 +221,6 @@ def plateau_ratio(block: int, k: int, gamma: Number, crossing: Crossing = "first
 
     Returns:
         The share, from 0 to 1.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(block >= 3, "block must be at least 3 (Theorem 5.7)", block=block)
     level = plateau_level(block, k, gamma, crossing)
@@ -254,9 +241,6 @@ def plateau_ratio_normal(block: int, k: int, gamma: float) -> float:
 
     Returns:
         The leading form; 0 where b is below 1.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_plateau(block, k, gamma)
     level = math.sqrt(math.pi * block / 2) * float((2 * gamma) ** (1 / k))

@@ -1,4 +1,7 @@
-"""Features that are fixed before the support is known fail on some parity, however good their readout."""
+"""Features that are fixed before the support is known fail on some parity, however good their readout.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import itertools
 import math
@@ -25,9 +28,6 @@ def feature_alignments(features: Any, k: int) -> np.ndarray:
 
     Returns:
         float64 of shape (C(n, k),), in the order of ``itertools.combinations(range(n), k)``.
-
-    Raises:
-        TheoryError: the first axis is no power of two, or k lies outside 1..n.
     """
     spectrum = fourier_coefficients(np.asarray(features).T)
     n = spectrum.shape[-1].bit_length() - 1
@@ -56,9 +56,6 @@ def fixed_feature_loss(n: int, k: int, norm: float, dimension: int | None = None
 
     Returns:
         A lower bound on the largest over supports of the smallest loss; 0 where it says nothing.
-
-    Raises:
-        TheoryError: k lies outside 1..n, a number is not positive, or the printed form lacks a dimension.
     """
     require_parity(n, k, "Theorem 5.6")
     require_positive("Theorem 5.6", norm=norm)

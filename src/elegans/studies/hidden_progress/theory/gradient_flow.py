@@ -4,6 +4,8 @@ The network is the product over k blocks of <w_i, x_i>, and the parity has the f
 correlation loss only the relevant weights v_i move: dv_i/dt = prod_{j != i} v_j. Their squares all grow by the same
 q(t), so that v_i^2 - v_j^2 never changes, and dq/dt = 2 sqrt(prod_i (q + v_i(0)^2)). With a for the arithmetic and g
 for the geometric mean of the v_i(0)^2, the flows that start with all squares equal to a and to g enclose it.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -33,9 +35,6 @@ def equal_flow(start: float, k: int, time: Any) -> np.ndarray:
 
     Returns:
         float64 of the same shape.
-
-    Raises:
-        TheoryError: v_0 is not positive, k is below 2, or a time is negative.
     """
     require_positive("Lemma B.8", start=start)
     _require_blocks(k)
@@ -55,9 +54,6 @@ def flow_growth_bounds(start: Sequence[float], time: Any) -> tuple[np.ndarray, n
 
     Returns:
         The lower and the upper bound, float64 of the same shape.
-
-    Raises:
-        TheoryError: fewer than two weights, a product that is not positive, or a negative time.
     """
     k, arithmetic, geometric = _means(start)
     return _square(geometric, k, time) - geometric, _square(arithmetic, k, time) - arithmetic
@@ -75,9 +71,6 @@ def flow_time(start: Sequence[float], growth: float = math.inf) -> float:
 
     Returns:
         The time, to a relative error of about 1e-8; infinite for k = 2 and an infinite growth.
-
-    Raises:
-        TheoryError: fewer than two weights, a product that is not positive, or a negative growth.
     """
     from scipy.integrate import quad
 
@@ -105,12 +98,6 @@ def flow_level_time(start: Sequence[float], level: float, block: int = 0) -> flo
         start: the relevant weights v_i(0), with a positive product.
         level: b, at least |v_i(0)|.
         block: i, counted from 0.
-
-    Returns:
-        The time.
-
-    Raises:
-        TheoryError: fewer than two weights, a product that is not positive, no such block, or a level below |v_i(0)|.
     """
     return flow_time(start, _level_growth(start, level, block))
 
@@ -125,12 +112,6 @@ def flow_level_bound(start: Sequence[float], level: float, block: int = 0) -> fl
         start: at least three relevant weights v_i(0), with a positive product.
         level: b, at least |v_i(0)|.
         block: i, counted from 0.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: fewer than three weights, a product that is not positive, no such block, or a level below |v_i(0)|.
     """
     k, arithmetic, _ = _means(start, least=3)
     power = 1 - k / 2
@@ -148,12 +129,6 @@ def flow_remaining_bound(start: Sequence[float], level: float, block: int = 0) -
         start: at least three relevant weights v_i(0), with a positive product.
         level: b, at least |v_i(0)|.
         block: i, counted from 0.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: fewer than three weights, a product that is not positive, no such block, or a level below |v_i(0)|.
     """
     k, _, geometric = _means(start, least=3)
     return float((geometric + _level_growth(start, level, block)) ** (1 - k / 2) / (k - 2))
@@ -170,9 +145,6 @@ def flow_explosion_bounds(start: Sequence[float]) -> tuple[float, float]:
 
     Returns:
         The lower and the upper bound.
-
-    Raises:
-        TheoryError: fewer than three weights, or a product that is not positive.
     """
     k, arithmetic, geometric = _means(start, least=3)
     return float(arithmetic ** (1 - k / 2) / (k - 2)), float(geometric ** (1 - k / 2) / (k - 2))
@@ -190,9 +162,6 @@ def relevant_flow(start: Sequence[float], times: Sequence[float]) -> np.ndarray:
 
     Returns:
         float64 of shape (times, k), to a relative error of about 1e-9 away from the explosion.
-
-    Raises:
-        TheoryError: fewer than two weights, times out of order, or a time at which the weights have exploded.
     """
     from scipy.integrate import solve_ivp
 

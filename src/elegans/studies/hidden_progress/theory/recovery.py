@@ -1,4 +1,7 @@
-"""Reading a parity's support off a gradient: the sample that it takes, and what label noise costs."""
+"""Reading a parity's support off a gradient: the sample that it takes, and what label noise costs.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 from typing import Any
@@ -24,9 +27,6 @@ def recover_support(gradient: Any, k: int) -> np.ndarray:
 
     Returns:
         int64 of shape (..., k), in increasing order.
-
-    Raises:
-        TheoryError: k lies outside 1..n.
     """
     size = np.abs(np.asarray(gradient))
     require_parity(size.shape[-1], k, "Proposition B.7")
@@ -46,12 +46,6 @@ def recovery_sample(n: int, gap: Number, delta: float) -> int:
         n: the number of inputs.
         gap: the strict gap gamma.
         delta: the probability of failure, between 0 and 1.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: a gap that is not positive, or delta is no probability.
     """
     require_positive("Proposition B.7", n=n, gap=gap)
     require_probability("delta", delta, "Proposition B.7")
@@ -71,9 +65,6 @@ def noisy_correlation(correlation: Number, noise: Number) -> Number:
 
     Returns:
         The correlation with noisy labels.
-
-    Raises:
-        TheoryError: p lies outside 0..1.
     """
     require(0 <= noise <= 1, "noise must lie in 0..1 (label noise)", noise=noise)
     return (1 - 2 * noise) * correlation
@@ -88,12 +79,6 @@ def noisy_sample(sample: Number, noise: Number) -> int:
     Args:
         sample: the sample size m for clean labels.
         noise: the probability p of a flip, from 0 to 1 but not 1/2.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: p lies outside 0..1 or is 1/2, or the sample is negative.
     """
     require(sample >= 0, "sample must be at least 0 (label noise)", sample=sample)
     require(noise != 0.5, "noise must not be 1/2 (label noise: nothing is left)", noise=noise)
@@ -113,9 +98,6 @@ def noisy_statistical_limit(n: int, k: int, noise: Number) -> float:
 
     Returns:
         The order.
-
-    Raises:
-        TheoryError: k lies outside 1..n, or p lies outside 0..1 or is 1/2.
     """
     require_parity(n, k, "an (n, k)-parity")
     require(noise != 0.5, "noise must not be 1/2 (label noise: nothing is left)", noise=noise)

@@ -5,6 +5,8 @@ values, every neuron i mirrored by one with -u_i, so that f = 0 at first. One st
 weight decay 1 leaves 1/(2k) on the support for good neurons. As with over-sparse initialisation of s = n ones, half of
 the majority's coefficients xi_d = Maj^_n(d) are the correlations, and ``sign_network_rate(n, k)`` is the step (thesis,
 appendix B.2.1).
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -38,9 +40,6 @@ def unbiased_biases(k: int) -> Vector:
 
     Returns:
         2k - 1 exact values in increasing order.
-
-    Raises:
-        TheoryError: k is below 1.
     """
     require(k >= 1, "k must be at least 1 (unbiased initialisation)", k=k)
     return tuple(Fraction(i - k, k) for i in range(1, 2 * k))
@@ -62,9 +61,6 @@ def sign_neuron_gradient(weight: Sequence[int], support: Iterable[int], output: 
 
     Returns:
         The n exact entries.
-
-    Raises:
-        TheoryError: n is even, k is odd, a weight is no sign, or a coordinate outside 0..n-1.
     """
     n = len(weight)
     relevant = coordinates("support", support, n)
@@ -89,9 +85,6 @@ def feature_step(weight: Sequence[int], support: Iterable[int], output: int = 1)
 
     Returns:
         The n exact weights.
-
-    Raises:
-        TheoryError: n is even, k is odd, a weight is no sign, or a coordinate outside 0..n-1.
     """
     relevant = list(support)
     gradient = sign_neuron_gradient(weight, relevant, output)
@@ -119,12 +112,6 @@ def feature_bounds(n: int, k: int, tau: Number, form: Form = "corrected") -> Fea
         k: the size of the support, even.
         tau: the gradient's largest error, at least 0.
         form: "corrected" for what the proof gives, "printed" for the thesis' bound.
-
-    Returns:
-        The bounds.
-
-    Raises:
-        TheoryError: n is even, k is odd, k >= n, or tau is negative.
     """
     require_majority_gap(n, k, "Lemma B.4")
     require(tau >= 0, "tau must be at least 0 (Lemma B.4)", tau=tau)
@@ -152,9 +139,6 @@ def feature_error(n: int, k: int, tau: Number, epsilon: float, form: Form = "cor
 
     Returns:
         The bound on |relu(w . x + b) - relu(sum_S x / 2k + b_0)|.
-
-    Raises:
-        TheoryError: n is even, k is odd, k >= n, tau is negative, or epsilon is no probability.
     """
     require_probability("epsilon", epsilon, "Lemma B.4")
     bounds = feature_bounds(n, k, tau, form)
@@ -180,9 +164,6 @@ def feature_precision(n: int, k: int, epsilon: float, form: Form = "corrected") 
 
     Returns:
         The precision tau.
-
-    Raises:
-        TheoryError: n is even or too small, k is odd, or epsilon is no probability.
     """
     require_majority_gap(n, k, "Lemma B.5")
     require_probability("epsilon", epsilon, "Lemma B.5")
@@ -211,9 +192,6 @@ def feature_smallest_n(k: int, epsilon: float, form: Form = "corrected") -> int:
 
     Returns:
         An odd number.
-
-    Raises:
-        TheoryError: k is odd or epsilon is no probability.
     """
     require_majority_gap(k + 1 + k % 2, k, "Lemma B.5")
     require_probability("epsilon", epsilon, "Lemma B.5")
@@ -237,12 +215,6 @@ def feature_batch(n: int, width: int, tau: float, delta: float) -> int:
         width: the number r of neurons.
         tau: the precision.
         delta: the probability of failure, between 0 and 1.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: a number that is not positive, or delta is no probability.
     """
     require_positive("Lemma B.5", n=n, width=width, tau=tau)
     require_probability("delta", delta, "Lemma B.5")
@@ -268,9 +240,6 @@ def feature_width(k: int, delta: float, form: Form = "corrected") -> int:
 
     Returns:
         An even number of neurons.
-
-    Raises:
-        TheoryError: k is odd or below 2, or delta is no probability.
     """
     require(k >= 2 and k % 2 == 0, "k must be even (Lemma B.5)", k=k)
     require_probability("delta", delta, "Lemma B.5")
@@ -313,9 +282,6 @@ def parity_readout(k: int, form: Form = "corrected") -> ParityReadout:
 
     Returns:
         The exact biases and output weights.
-
-    Raises:
-        TheoryError: k is odd or below 2.
     """
     require(k >= 2 and k % 2 == 0, "k must be even (Claim 5)", k=k)
     require_form(form)
@@ -335,12 +301,6 @@ def feature_loss(n: int, k: int, epsilon: float) -> float:
         n: the number of inputs.
         k: the size of the support.
         epsilon: the share of inputs that may be wrong.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma B.4", n=n, k=k, epsilon=epsilon)
     return 16 * epsilon * k**2 * n
@@ -355,9 +315,6 @@ def sign_network_rate(n: int, k: int) -> Fraction:
     Args:
         n: the number of inputs, odd.
         k: the size of the support, even.
-
-    Returns:
-        The exact rate.
     """
     require_majority_gap(n, k, "Theorem 5.5")
     return 1 / (k * abs(majority_coefficient(n, k - 1)))

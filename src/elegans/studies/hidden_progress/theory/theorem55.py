@@ -2,6 +2,8 @@
 
 They are far beyond simulation, for n must exceed about 32 k^4 and the batch n^k; the algorithm itself runs at sizes far
 below them. They show how things scale, and what each part of the proof contributes.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -34,9 +36,6 @@ def convex_sgd_excess(norm: float, gradient: float, steps: int) -> float:
 
     Returns:
         The excess.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Theorem B.6", norm=norm, gradient=gradient, steps=steps)
     return norm * gradient / math.sqrt(steps)
@@ -94,9 +93,6 @@ def theorem55_parameters(n: int, k: int, epsilon: float, form: Form = "corrected
 
     Returns:
         The parameters; an infinite batch where n is too small for any.
-
-    Raises:
-        TheoryError: n is even, k is odd, k >= n, or epsilon lies outside (0, 1/2).
     """
     require_majority_gap(n, k, "Theorem 5.5")
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Theorem 5.5)", epsilon=epsilon)
@@ -157,9 +153,6 @@ def theorem55_orders(n: int, k: int, epsilon: float, form: Form = "corrected") -
 
     Returns:
         The orders, all constants set to 1.
-
-    Raises:
-        TheoryError: k lies outside 1..n or epsilon is no probability.
     """
     require(1 <= k <= n, "k must lie in 1..n (Theorem 5.5)", k=k, n=n)
     require(0 < epsilon < 1, "epsilon must lie between 0 and 1 (Theorem 5.5)", epsilon=epsilon)

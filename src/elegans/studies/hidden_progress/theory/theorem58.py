@@ -3,6 +3,8 @@
 A disjoint PolyNet of k blocks of n' weights, each 1 or -1 at first, trains on fresh examples with the correlation loss.
 Rates that shrink with the norms of the other blocks keep every weight's noise, added up, within 1/2, while relevant
 weights drift away from 0.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -31,9 +33,6 @@ def disjoint_sgd_rates(weights: Any, steps: int, delta: float, form: Form = "cor
 
     Returns:
         float64 of shape (..., k).
-
-    Raises:
-        TheoryError: no steps, or delta is no probability.
     """
     require_positive("Theorem 5.8", steps=steps)
     require_probability("delta", delta, "Theorem 5.8")
@@ -100,12 +99,6 @@ def theorem58_parameters(
         epsilon: the error aimed at, between 0 and 1/2.
         delta: the probability of failure over the examples, between 0 and 1.
         form: "corrected" for what the proof needs, "printed" for the thesis' parameters.
-
-    Returns:
-        The parameters.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(block >= 2, "block must be at least 2 (Theorem 5.8)", block=block)
     require(k >= 2, "k must be at least 2 (Theorem 5.8)", k=k)

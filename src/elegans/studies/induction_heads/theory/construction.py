@@ -2,6 +2,8 @@
 
 Activations are rows. Positions are counted from 1 in formulas: v_1 is a token's own relative position, v_2 that of the
 token before.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -74,9 +76,6 @@ def attention_pass(network: AttentionNetwork, tokens: Any) -> AttentionPass:
 
     Returns:
         Output, scores and attention.
-
-    Raises:
-        TheoryError: tokens that are no symbols, or longer sequences than there are relative positions.
     """
     seen = sequences(tokens, len(network.embedding))
     length, d = seen.shape[1], network.embedding.shape[1]
@@ -134,9 +133,6 @@ def bigram_construction(k: int, length: int, scale: float = 100.0, slope: float 
 
     Returns:
         The weights; the output tends to a times ``construction_frequencies`` with c.
-
-    Raises:
-        TheoryError: fewer than two symbols or tokens, or a scale that is not positive.
     """
     require(k >= 2, "k must be at least 2 (Proposition 8.2)", k=k)
     require(length >= 2, "length must be at least 2 (Proposition 8.2)", length=length)
@@ -168,9 +164,6 @@ def construction_frequencies(tokens: Any, k: int, form: Form = "corrected") -> F
 
     Returns:
         float64 of shape (count, length, k).
-
-    Raises:
-        TheoryError: tokens that are no symbols, or a single token.
     """
     require_form(form)
     seen = sequences(tokens, k)
@@ -209,9 +202,6 @@ def best_linear_logits(features: Any, true: Any) -> LinearLogits:
 
     Returns:
         The factor and the loss.
-
-    Raises:
-        TheoryError: shapes that differ.
     """
     values, laws = np.asarray(features, float), np.asarray(true, float)
     require(values.shape == laws.shape, "features and laws must have one shape", features=values.shape, true=laws.shape)

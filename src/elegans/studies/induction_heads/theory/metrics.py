@@ -1,4 +1,7 @@
-"""How far predictions are from the truth and from strategies, and when training passes from one phase to the next."""
+"""How far predictions are from the truth and from strategies, and when training passes from one phase to the next.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -87,9 +90,6 @@ def strategy_phases(distances: Mapping[str, Sequence[float]]) -> list[str]:
 
     Returns:
         A name for each checkpoint.
-
-    Raises:
-        TheoryError: there are none, or of different lengths.
     """
     names = list(distances)
     require(len({len(distances[name]) for name in names}) == 1, "distances must have one length", names=names)
@@ -108,9 +108,6 @@ def phase_boundaries(times: Sequence[float], phases: Sequence[str]) -> list[tupl
 
     Returns:
         Times and phases, in order.
-
-    Raises:
-        TheoryError: times and phases of different lengths.
     """
     _require_match(times, phases)
     return [(times[i], phases[i]) for i in range(len(phases)) if not i or phases[i] != phases[i - 1]]
@@ -126,9 +123,6 @@ def plateau_length(times: Sequence[float], phases: Sequence[str], phase: str = "
         times: the checkpoints' steps, or sequences seen.
         phases: as ``strategy_phases`` returns them.
         phase: the strategy.
-
-    Raises:
-        TheoryError: times and phases of different lengths.
     """
     _require_match(times, phases)
     inside = [name == phase for name in phases[:-1]]
@@ -149,9 +143,6 @@ def transition_step(times: Sequence[float], losses: Sequence[float], before: flo
 
     Returns:
         The time; None where the loss never gets there.
-
-    Raises:
-        TheoryError: times and losses of different lengths.
     """
     _require_match(times, losses)
     below = np.flatnonzero(np.asarray(losses, float) < (before + after) / 2)
@@ -171,9 +162,6 @@ def parity_bias(profile: Any) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: fewer than seven coordinates.
     """
     values = np.asarray(profile, float)
     require(values.shape[-1] >= 7, "a profile must have at least 7 coordinates", shape=values.shape)
@@ -191,9 +179,6 @@ def previous_token_mass(attention: Any) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: attention that is not square, or of a single token.
     """
     weights = _square(attention)
     return np.asarray(np.diagonal(weights, offset=-1, axis1=-2, axis2=-1).mean(axis=-1))
@@ -224,9 +209,6 @@ def induction_mass(attention: Any, tokens: Any, k: int) -> InductionMass:
 
     Returns:
         The mass, and that of uniform attention for comparison.
-
-    Raises:
-        TheoryError: shapes that do not agree, or tokens that are no symbols.
     """
     weights, seen = _square(attention), sequences(tokens, k)
     agree = weights.shape == (*seen.shape, seen.shape[1])

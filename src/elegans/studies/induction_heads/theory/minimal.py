@@ -3,6 +3,8 @@
 Its loss is the margin loss, averaged over positions, where every hinge is active: then it is affine in the logits, and
 L = const - sum_j sum_ml v_j W_ml T_jml with a tensor T of the law of the chains. Gradients are given as the direction
 of descent, -dL/dW and -dL/dv.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from typing import Any, NamedTuple
@@ -39,9 +41,6 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
 
     Returns:
         float64 of shape (count, length, k).
-
-    Raises:
-        TheoryError: tokens that are no symbols, or sequences longer than v.
     """
     pair, position = np.asarray(weights.pair, float), np.asarray(weights.position, float)
     seen = sequences(tokens, len(pair))
@@ -63,9 +62,6 @@ def minimal_bigram(k: int, length: int) -> MinimalWeights:
     Args:
         k: the number of symbols.
         length: the length of the sequences, at least 2.
-
-    Raises:
-        TheoryError: fewer than two symbols or tokens.
     """
     _require_sizes(k, length)
     return MinimalWeights(np.eye(k), np.eye(length)[1])
@@ -80,9 +76,6 @@ def minimal_unigram(k: int, length: int) -> MinimalWeights:
     Args:
         k: the number of symbols.
         length: the length of the sequences, at least 2.
-
-    Raises:
-        TheoryError: fewer than two symbols or tokens.
     """
     _require_sizes(k, length)
     return MinimalWeights(np.ones((k, k)), np.eye(length)[0])
@@ -99,9 +92,6 @@ def minimal_constant(k: int, length: int, pair: float, position: float) -> Minim
         length: the length of the sequences, at least 2.
         pair: w.
         position: c.
-
-    Raises:
-        TheoryError: fewer than two symbols or tokens.
     """
     _require_sizes(k, length)
     return MinimalWeights(np.full((k, k), float(pair)), np.full(length, float(position)))
@@ -122,9 +112,6 @@ def chain_tensor(chains: Any, length: int) -> Float[np.ndarray, "*chains length 
 
     Returns:
         float64 of shape (..., length, k, k); memory grows with twice that.
-
-    Raises:
-        TheoryError: matrices that are not square with rows that sum to 1, or fewer than two tokens.
     """
     laws = np.asarray(chains, float)
     square = laws.ndim >= 2 and laws.shape[-1] == laws.shape[-2]
@@ -160,9 +147,6 @@ def minimal_gradients(tensor: Any, weights: MinimalWeights) -> MinimalWeights:
 
     Returns:
         -dL/dW and -dL/dv.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     terms = np.asarray(tensor, float)
     shapes = (len(weights.position), *weights.pair.shape)
@@ -189,9 +173,6 @@ def minimal_step(
 
     Returns:
         The weights after.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     descent = minimal_gradients(tensor, weights)
     return MinimalWeights(

@@ -2,6 +2,8 @@
 
 A chain of two symbols is P = ((a, 1-a), (1-b, b)); its eigenvalue is lambda = a + b - 1 and its stationary law
 pi = (1-b, 1-a) / (2-a-b). Integrands are singular only where 1 - a and 1 - b both go to 0, and smooth in their ratio.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -39,9 +41,6 @@ def flat_rule(nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Returns:
         1 - a, 1 - b and weights, float64 of shape (2 nodes^2,): the differences, of which nothing has been subtracted.
-
-    Raises:
-        TheoryError: no nodes.
     """
     place, weight = unit_rule(nodes)
     larger, ratio = (part.ravel() for part in np.meshgrid(place, place, indexing="ij"))
@@ -63,9 +62,6 @@ def flat_average(value: Callable[..., Any], nodes: int = 60) -> np.ndarray:
 
     Returns:
         float64 of the shape of a value.
-
-    Raises:
-        TheoryError: no nodes.
     """
     first, second, weights = flat_rule(nodes)
     return np.tensordot(weights, np.asarray(value(first, second)), axes=1)
@@ -99,9 +95,6 @@ def two_state_losses(nodes: int = 60) -> TwoStateLosses:
 
     Returns:
         The three numbers.
-
-    Raises:
-        TheoryError: no nodes.
     """
 
     def entropies(leave_a: Any, leave_b: Any) -> Any:
@@ -123,9 +116,6 @@ def simplex_uniform_loss(k: int) -> float:
 
     Args:
         k: the number of symbols, at least 2.
-
-    Raises:
-        TheoryError: fewer than two symbols.
     """
     require(k >= 2, "k must be at least 2", k=k)
     return math.log(k) - sum(1 / i for i in range(2, k + 1))
@@ -141,9 +131,6 @@ def smoothed_unigram_loss(k: int, seen: int) -> float:
     Args:
         k: the number of symbols, at least 2.
         seen: the number N of tokens in the context.
-
-    Raises:
-        TheoryError: fewer than two symbols, or a negative number of tokens.
     """
     require(k >= 2, "k must be at least 2", k=k)
     require(seen >= 0, "seen must be at least 0", seen=seen)

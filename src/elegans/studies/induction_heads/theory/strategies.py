@@ -2,6 +2,8 @@
 
 Strategies take tokens of shape (count, length), numbered from 0, and return the law of the next token at every
 position, shape (count, length, k); the law at a position rests on the tokens up to it.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from typing import Any
@@ -31,9 +33,6 @@ def ngram_counts(tokens: Any, k: int, order: int) -> Int[np.ndarray, "count leng
 
     Returns:
         int64 of shape (count, length, k).
-
-    Raises:
-        TheoryError: tokens that are no symbols, or an order outside 1..length.
     """
     seen = sequences(tokens, k)
     (count, length), width = seen.shape, order - 1
@@ -71,9 +70,6 @@ def ngram_strategy(
 
     Returns:
         float64 of shape (count, length, k).
-
-    Raises:
-        TheoryError: tokens that are no symbols, an order above the length, or a concentration that is not positive.
     """
     seen, alpha = sequences(tokens, k), np.broadcast_to(np.asarray(concentration, float), (k,))
     require(bool((alpha > 0).all()), "the concentration must be positive", concentration=concentration)
@@ -96,9 +92,6 @@ def chain_strategies(tokens: Any, k: int, order: int = 2) -> dict[str, Float[np.
 
     Returns:
         float64 of shape (count, length, k) each.
-
-    Raises:
-        TheoryError: tokens that are no symbols, or an order outside 0..length.
     """
     named = ("uniform", "unigram", "bigram", "trigram")
     require(order >= 0, "the order of strategies must be at least 0", order=order)
@@ -121,9 +114,6 @@ def bayes_strategy(tokens: Any, nodes: int = 128) -> Float[np.ndarray, "count le
 
     Returns:
         float64 of shape (count, length, 2).
-
-    Raises:
-        TheoryError: tokens other than 0 and 1.
     """
     seen = sequences(tokens, 2)
     count, length = seen.shape
@@ -177,9 +167,6 @@ def row_oracle(chains: Any, tokens: Any) -> Float[np.ndarray, "count length k"]:
 
     Returns:
         float64 of shape (count, length, k).
-
-    Raises:
-        TheoryError: tokens that are no symbols.
     """
     laws = np.asarray(chains, float)
     return np.asarray(true_rows(laws, stationary_law(transitions(laws)), sequences(tokens, laws.shape[2])))

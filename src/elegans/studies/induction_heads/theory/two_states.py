@@ -2,6 +2,8 @@
 
 A chain is P = ((a, 1-a), (1-b, b)), with u = a - 1, w = b - 1, lambda = a + b - 1. Gradients are directions of descent
 of the minimal model's affine loss. Source of all that names no other: thesis, appendix E.1.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -52,9 +54,6 @@ def power_sums(eigenvalue: Any, length: int, method: Literal["sums", "closed"] =
 
     Returns:
         The four sums.
-
-    Raises:
-        TheoryError: an eigenvalue outside -1..1, no token, or another method.
     """
     x = np.asarray(eigenvalue, float)
     require(bool((np.abs(x) <= 1).all()), "the eigenvalue must lie in -1..1", eigenvalue=eigenvalue)
@@ -91,9 +90,6 @@ def first_pair_gradient(
 
     Returns:
         float64 of the shape of a and b, and (2, 2).
-
-    Raises:
-        TheoryError: probabilities outside 0..1 or both 1, fewer than two tokens, or another method.
     """
     chain = _chain(a, b, length)
     gap = -(chain.leave_a + chain.leave_b)
@@ -121,9 +117,6 @@ def first_position_gradient(a: Any, b: Any, length: int) -> Float[np.ndarray, "*
 
     Returns:
         float64 of the shape of a and b, and (length,).
-
-    Raises:
-        TheoryError: probabilities outside 0..1 or both 1, or fewer than two tokens.
     """
     u, w, gap, x, n = _closed(a, b, length)
     constant = n * (n + 1) / 2 * ((u**2 + w**2) / gap**2 - 0.5)
@@ -154,9 +147,6 @@ def second_position_gradient(
 
     Returns:
         float64 of the shape of a and b, and (length,).
-
-    Raises:
-        TheoryError: probabilities outside 0..1 or both 1, fewer than two tokens, or another form.
     """
     require_form(form)
     chain, (u, w, gap, x, n) = _chain(a, b, length), _closed(a, b, length)
@@ -191,9 +181,6 @@ def flat_tensor(length: int, nodes: int = 60) -> Float[np.ndarray, "length 2 2"]
 
     Returns:
         float64 of shape (length, 2, 2), as ``chain_tensor``'s average.
-
-    Raises:
-        TheoryError: fewer than two tokens, or no nodes.
     """
     leave_a, leave_b, weights = flat_rule(nodes)
     total = np.zeros((length, 2, 2))
@@ -226,9 +213,6 @@ def symmetric_moments(length: int, epsilon: float = 0.5) -> Float[np.ndarray, " 
 
     Returns:
         float64 of shape (length,), from d = 1.
-
-    Raises:
-        TheoryError: epsilon outside (0, 1/2], or no token.
     """
     _require_epsilon(epsilon)
     require(length >= 1, "length must be at least 1", length=length)
@@ -251,9 +235,6 @@ def symmetric_tensor(length: int, epsilon: float = 0.5) -> Float[np.ndarray, "le
 
     Returns:
         float64 of shape (length, 2, 2).
-
-    Raises:
-        TheoryError: epsilon outside (0, 1/2], or fewer than two tokens.
     """
     require(length >= 2, "length must be at least 2", length=length)
     moments = symmetric_moments(length, epsilon)
@@ -281,9 +262,6 @@ def symmetric_first_position(
 
     Returns:
         float64 of shape (length,).
-
-    Raises:
-        TheoryError: epsilon outside (0, 1/2], fewer than two tokens, or another form.
     """
     require_form(form)
     if form == "printed":
@@ -329,9 +307,6 @@ def first_step_leading(length: int, scale: float, rate: float) -> MinimalWeights
 
     Returns:
         The weights; what is left out is O(c rate t) in W and O(c rate) in v.
-
-    Raises:
-        TheoryError: fewer than two tokens.
     """
     require(length >= 2, "length must be at least 2", length=length)
     constants, n = first_step_constants(), np.arange(length, 0, -1)
@@ -360,9 +335,6 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: int = 40) 
 
     Returns:
         float64 of the shape of the places.
-
-    Raises:
-        TheoryError: a place below 1, no nodes, or another form.
     """
     require_form(form)
     j = np.asarray(places)
@@ -390,9 +362,6 @@ def overtaking_rate(tensor: Any) -> float:
 
     Args:
         tensor: T of a law of chains of two symbols that does not tell them apart, shape (length, 2, 2).
-
-    Raises:
-        TheoryError: a tensor of another shape, or of a law that tells the symbols apart.
     """
     terms = np.asarray(tensor, float)
     shaped = terms.ndim == 3 and terms.shape[1:] == (2, 2) and len(terms) >= 2
@@ -434,9 +403,6 @@ def two_step_curriculum(
 
     Returns:
         The weights after the second step.
-
-    Raises:
-        TheoryError: epsilon outside (0, 1/2], rates that are not positive, or fewer than two tokens.
     """
     require_positive("Proposition E.3", first_rate=first_rate, second_rate=second_rate)
     second = symmetric_tensor(length, epsilon)
@@ -456,9 +422,6 @@ def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
     Args:
         epsilon: half the interval's length, below 1/2.
         form: corrected, or as printed.
-
-    Raises:
-        TheoryError: epsilon outside (0, 1/2), or another form.
     """
     require_form(form)
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Proposition E.3)", epsilon=epsilon)
@@ -480,9 +443,6 @@ def curriculum_position(place: int, epsilon: float, form: Form = "corrected") ->
         place: j, at least 1.
         epsilon: half the interval's length, at most 1/2.
         form: corrected, or as printed.
-
-    Raises:
-        TheoryError: a place below 1, epsilon outside (0, 1/2], or another form.
     """
     require_form(form)
     require(place >= 1, "place must be at least 1", place=place)
@@ -504,9 +464,6 @@ def curriculum_background(epsilon: float) -> float:
 
     Args:
         epsilon: half the interval's length, below 1/2.
-
-    Raises:
-        TheoryError: epsilon outside (0, 1/2).
     """
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Proposition E.3)", epsilon=epsilon)
     constants, length = first_step_constants(), 2 * epsilon

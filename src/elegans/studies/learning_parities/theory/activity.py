@@ -1,6 +1,8 @@
 """Biased parities: how active a neuron is, and how little that depends on the signs of A (Lemmas 5, 6 and 8).
 
 Source of all here: Daniely and Malach (2020), section 5.1; what is exact is derived here.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -29,9 +31,6 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
 
     Returns:
         The bound on |E[e_j y relu6'(v)]| and |E[y relu6'(v)]|, with signs e.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require_positive("Lemma 5", factor=factor)
     require(1 <= k < n, "k must lie in 1..n-1 (Lemma 5)", k=k, n=n)
@@ -54,9 +53,6 @@ def biased_uniform_mean_square(n: int, k: int, bias: float) -> float:
 
     Returns:
         The mean square for weights uniform on {-1, 0, 1}^n.
-
-    Raises:
-        TheoryError: k lies outside 1..n-1.
     """
     require(1 <= k < n, "k must lie in 1..n-1 (Lemma 5)", k=k, n=n)
     rest = n - k - 1
@@ -95,9 +91,6 @@ def biased_window_gap(weight: Any, bias: Any, support: Iterable[int], values: An
 
     Returns:
         The gap and its ratio to k / sqrt(|J|).
-
-    Raises:
-        TheoryError: as for ``biased_correlations``, or ``values`` of another length.
     """
     neurons = Neurons(weight, bias, support)
     require_mix(mix)

@@ -6,6 +6,8 @@ with probability ``mix``, one half in the source. The source prints the bits of 
 as all others are.
 
 Source of all here: Daniely and Malach, "Learning Parities with Neural Networks" (NeurIPS 2020).
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import itertools
@@ -50,9 +52,6 @@ def biased_table(n: int, support: Iterable[int], mix: float = 0.5) -> BiasedTabl
 
     Returns:
         Probabilities and labels.
-
-    Raises:
-        TheoryError: k is even, mix is no probability, or n is too large for a table.
     """
     places = biased_support(support, n)
     require_mix(mix)
@@ -91,9 +90,6 @@ def biased_linear_bound(k: int, features: int, norm: float, form: Form = "correc
 
     Returns:
         The bound; it says nothing where it is negative.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Theorem 2", k=k, features=features, norm=norm)
     require_form(form)
@@ -115,9 +111,6 @@ def biased_average_bound(n: int, k: int, features: int, norm: float) -> float:
 
     Returns:
         The bound; it says nothing where it is negative.
-
-    Raises:
-        TheoryError: k > n, or a number that is not positive.
     """
     _require_linear(n, k, features, norm)
     return 1 - norm * math.sqrt(2 * math.sqrt(features**2 / math.comb(n, k)))
@@ -140,9 +133,6 @@ def biased_fourier_bound(n: int, k: int, features: int, norm: float) -> float:
 
     Returns:
         The bound; it says nothing where it is negative.
-
-    Raises:
-        TheoryError: k > n, or a number that is not positive.
     """
     _require_linear(n, k, features, norm)
     return 0.5 - norm / 2 * math.sqrt(features / math.comb(n, k))
@@ -178,9 +168,6 @@ def biased_support_bounds(features: Any, k: int, norm: float) -> SupportBounds:
 
     Returns:
         All sets and their bounds.
-
-    Raises:
-        TheoryError: k lies outside 1..n, the table is no table of 2^n inputs, or the norm is not positive.
     """
     sums = walsh_hadamard(np.atleast_2d(features))
     n = sums.shape[-1].bit_length() - 1

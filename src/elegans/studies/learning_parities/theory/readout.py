@@ -6,6 +6,8 @@ combination of these. The source writes phi_r with relu6; yet |r| and z reach 2k
 at 48 k |r|, and features that end at 6 do not span the parity for k = 5 and 7. Here phi_r is a plain relu.
 
 Source of all here: Daniely and Malach (2020), Lemmas 10 to 12.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -38,9 +40,6 @@ def biased_features(k: int, form: Form = "corrected") -> Matrix:
 
     Returns:
         k + 1 exact rows of k + 1 features.
-
-    Raises:
-        TheoryError: k is even.
     """
     _require_odd(k)
     require_form(form)
@@ -62,9 +61,6 @@ def biased_readout(k: int) -> Vector:
 
     Returns:
         The k + 1 exact weights, for r = -k, -k + 2, …, k.
-
-    Raises:
-        TheoryError: k is even.
     """
     _require_odd(k)
     end = Fraction(3, 2) if k % 4 == 3 else Fraction(1, 2)
@@ -90,12 +86,6 @@ def p_feature(n: int, k: int, r: int, epsilon: float, *, slope: float = 0.25, fo
         epsilon: the precision, from 0 to k.
         slope: alpha of the neuron, from 1/4 to 1.
         form: "corrected" or "printed".
-
-    Returns:
-        The probability.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_odd(k)
     require(r % 2 == 1 and abs(r) <= k, "r must be odd and lie in -k..k (Lemma 10)", r=r, k=k)
@@ -118,12 +108,6 @@ def p_feature_bound(k: int, epsilon: float, *, drawn: bool = False) -> float:
         k: the size of A, odd.
         epsilon: the precision.
         drawn: whether the weights w are drawn too, as in Lemma 11, or the neuron is known to be good.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: k is even.
     """
     _require_odd(k)
     return epsilon / (112 * k**2.5) if drawn else epsilon / (8 * k**2)
@@ -144,9 +128,6 @@ def biased_feature_errors(weight: Any, bias: Any, initial_bias: Any, support: It
 
     Returns:
         float64 of shape (q, k + 1), for r = -k, -k + 2, …, k.
-
-    Raises:
-        TheoryError: k is even, or an initial bias that is not above 0.
     """
     weights, start = np.asarray(weight, float), np.asarray(initial_bias, float)
     require(bool((start > 0).all()), "initial biases must be positive (Lemma 11)", smallest=float(start.min()))
@@ -178,9 +159,6 @@ def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> np.n
 
     Returns:
         float64 of shape (q,).
-
-    Raises:
-        TheoryError: some r has no neuron.
     """
     table = np.asarray(errors, float)
     k = table.shape[1] - 1
@@ -207,9 +185,6 @@ def biased_hidden(weight: Any, bias: Any, support: Iterable[int]) -> np.ndarray:
 
     Returns:
         float64 of shape (2^k, q), in the order of ``sign_table``.
-
-    Raises:
-        TheoryError: k is even, or a neuron reads a coordinate outside A.
     """
     weights = np.asarray(weight, float)
     places = biased_support(support, weights.shape[1])
@@ -232,9 +207,6 @@ def smallest_separator(features: Any, label: Any) -> np.ndarray:
 
     Returns:
         float64 of shape (q,).
-
-    Raises:
-        TheoryError: no output weights separate the points.
     """
     from scipy.optimize import nnls
 

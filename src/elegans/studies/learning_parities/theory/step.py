@@ -10,6 +10,8 @@ W_A = sum_A w_j, and m fair signs of sum S_m,
                  = 2^-t sum_i (-1)^i C(t, i) win(m - t, c + (t - 2i) / sqrt(n)).
 
 Source of all here: Daniely and Malach (2020), section 5.1; the closed forms are derived here.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -52,12 +54,6 @@ def biased_correlations(weight: Any, bias: Any, support: Iterable[int], mix: flo
         bias: the biases, shape (q,) or one for all.
         support: the k coordinates of A, k odd.
         mix: the probability of D2 in the mixture: 0 for D1 alone, 1 for D2 alone.
-
-    Returns:
-        The correlations.
-
-    Raises:
-        TheoryError: a weight that is not -1, 0 or 1, an even k, or a mix that is no probability.
     """
     neurons = Neurons(weight, bias, support)
     require_mix(mix)
@@ -101,9 +97,6 @@ def biased_first_step(weight: Any, bias: Any, output: Any, support: Iterable[int
 
     Returns:
         The parameters after the step.
-
-    Raises:
-        TheoryError: as for ``biased_correlations``.
     """
     step = biased_correlations(weight, bias, support, mix)
     start = np.asarray(output, float)
@@ -139,12 +132,6 @@ def p_good_biased(k: int) -> Fraction:
 
     Args:
         k: the size of A.
-
-    Returns:
-        The exact probability.
-
-    Raises:
-        TheoryError: k is not positive.
     """
     require_positive("Lemma 7", k=k)
     return Fraction(sum(math.comb(k, 2 * j) * math.comb(2 * j, j) for j in range(k // 2 + 1)), 3**k)
@@ -159,12 +146,6 @@ def p_good_biased_bound(n: int, k: int) -> float:
     Args:
         n: the number of inputs, at least 9 ln 7.
         k: the size of A, from 7 to n^(1/4) / (2 sqrt(2)).
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number outside the lemma's domain.
     """
     require(n >= 9 * math.log(7), "n must be at least 9 ln 7 (Lemma 9)", n=n)
     require(k >= 7, "k must be at least 7 (Lemma 9)", k=k)
@@ -212,9 +193,6 @@ def biased_neuron_report(before: BiasedNetwork, after: BiasedNetwork, support: I
 
     Returns:
         The report.
-
-    Raises:
-        TheoryError: an even k, or an output weight of 0.
     """
     initial, weight = np.asarray(before.weight), np.asarray(after.weight, float)
     n = weight.shape[1]

@@ -4,6 +4,8 @@ The network is g(x) = sum_{i <= 2q} u_i relu6(w_i . x + b_i). Its first step has
 erases the old weights; later ones have size eta and decay lambda on w and u. The constants of the theorem are
 unspecified: they are arguments here, 1 by default. With them at 1 every size is far beyond what can be run
 (k^16 = 3.3e13 for k = 7): these are calculators, not settings.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -29,12 +31,6 @@ def biased_loss_bound(
         n: the number of inputs.
         steps: the number T of steps.
         constants: c1 to c4.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Theorem 3", k=k, q=q, n=n, steps=steps)
     terms = (k**10 / q, k**8 / math.sqrt(q), q * k / math.sqrt(n), k**2 * math.sqrt(q) / steps)
@@ -68,12 +64,6 @@ def biased_explicit_bound(
         readout: the universal constant B of Lemma 12.
         drift: the universal constant B' of the drift of the features.
         form: "corrected" or "printed".
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Theorem 3", k=k, q=q, n=n, steps=steps)
     require_form(form)
@@ -122,9 +112,6 @@ def biased_sizes(
 
     Returns:
         q, T and n.
-
-    Raises:
-        TheoryError: k is not positive, or epsilon or delta lies outside (0, 1/2).
     """
     require_positive("Corollary 4", k=k)
     for name, value in {"epsilon": epsilon, "delta": delta}.items():
@@ -154,12 +141,6 @@ def online_descent_bound(
         gradient_norm: ||grad f_t(theta_t)||, shape (T,).
         rate: the step size eta.
         start_norm: ||theta_1||.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: the rate is not positive.
     """
     require_positive("Theorem 13", rate=rate)
     losses, norms = np.asarray(comparator_loss, float), np.asarray(gradient_norm, float)
@@ -176,12 +157,6 @@ def biased_output_bound(n: int, k: int) -> float:
     Args:
         n: the number of inputs.
         k: the size of A.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma 14", n=n, k=k)
     return k / math.sqrt(n)
@@ -222,9 +197,6 @@ def biased_drift(n: int, k: int, rate: float, step: int, decay: float = 0, form:
 
     Returns:
         The three bounds.
-
-    Raises:
-        TheoryError: a rate or decay outside [0, 1/2], or n < (1 + sqrt(k))^2.
     """
     for name, value in {"rate": rate, "decay": decay}.items():
         require(0 <= value <= 0.5, f"{name} must lie in 0..1/2 (Lemma 15)", **{name: value})
@@ -255,12 +227,6 @@ def biased_loss_drift(
         readout_norm: ||u*||_2.
         readout_size: ||u*||_0, how many weights are not 0.
         decay: the decay lambda of those steps.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: as for ``biased_drift``.
     """
     moved = biased_drift(n, k, rate, step, decay).weight
     return 2 * readout_norm * math.sqrt(readout_size) * moved
@@ -296,9 +262,6 @@ def biased_readout_bounds(
 
     Returns:
         The three numbers.
-
-    Raises:
-        TheoryError: a number that is not positive, or delta is no probability.
     """
     require_positive("Lemma 12", k=k, q=q)
     require_probability("delta", delta, "Lemma 12")

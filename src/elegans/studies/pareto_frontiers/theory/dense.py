@@ -2,6 +2,8 @@
 
 No theorem covers dense initialisation: it would need anti-concentration of the Fourier coefficients of general
 halfspaces. What can be done is to draw neurons and look.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -40,9 +42,6 @@ def dense_gradients(
 
     Returns:
         float64 of shape (neurons, n).
-
-    Raises:
-        TheoryError: all inputs asked of too many, or a coordinate outside 0..n-1.
     """
     relevant = coordinates("support", support, n)
     require(
@@ -91,9 +90,6 @@ def fourier_gap(gradients: Any, support: Iterable[int]) -> np.ndarray:
 
     Returns:
         float64 of shape (...): 0 where the support has an exact 0, infinite where all the rest is 0 and it has none.
-
-    Raises:
-        TheoryError: a support that is empty or everything, or a coordinate outside 0..n-1.
     """
     size = np.abs(np.asarray(gradients, np.float64))
     n = size.shape[-1]
@@ -118,9 +114,6 @@ def expected_best(values: Any, width: int) -> float:
 
     Returns:
         The mean over all choices of r values of the largest.
-
-    Raises:
-        TheoryError: the width lies outside its range.
     """
     ordered = np.sort(np.asarray(values, np.float64).ravel())
     count = len(ordered)

@@ -1,6 +1,8 @@
 """The frontier of data, compute, width and luck: what is excluded, and families that are known to succeed.
 
 Lines for plots: constants and logarithms that a theorem leaves open are dropped where a docstring says so.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -41,9 +43,6 @@ def information_bits(n: int, k: int) -> float:
 
     Returns:
         Bits.
-
-    Raises:
-        TheoryError: k lies outside 1..n.
     """
     require_parity(n, k, "an (n, k)-parity")
     return math.log2(math.comb(n, k))
@@ -59,12 +58,6 @@ def p_ambiguous_bound(n: int, k: int, sample: int) -> Fraction:
         n: the number of inputs.
         k: the size of the support, from 1 to n.
         sample: the sample size m.
-
-    Returns:
-        The exact bound.
-
-    Raises:
-        TheoryError: k lies outside 1..n or the sample size is negative.
     """
     require_parity(n, k, "an (n, k)-parity")
     require(sample >= 0, "sample must be at least 0", sample=sample)
@@ -81,12 +74,6 @@ def statistical_limit(n: int, k: int, delta: float = 0.01) -> int:
         n: the number of inputs.
         k: the size of the support, from 1 to n.
         delta: the probability that the sample leaves another parity consistent, between 0 and 1.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: k lies outside 1..n or delta is no probability.
     """
     require_parity(n, k, "an (n, k)-parity")
     require_probability("delta", delta, "a probability of failure")
@@ -107,9 +94,6 @@ def sq_precision(sample: int) -> float:
 
     Returns:
         The gradient precision.
-
-    Raises:
-        TheoryError: the sample size is not positive.
     """
     require_positive("Proposition 3", sample=sample)
     return 1 / math.sqrt(sample)
@@ -124,9 +108,6 @@ def mlp_parameters(n: int, width: int) -> int:
     Args:
         n: the number of inputs.
         width: the number of hidden units.
-
-    Returns:
-        The number of parameters.
     """
     return width * (n + 2) + 1
 
@@ -145,9 +126,6 @@ def sq_resource(parameters: int, steps: int, tau: Number, delta: Number) -> floa
 
     Returns:
         The resource, in the units of C(n, k).
-
-    Raises:
-        TheoryError: a number that is not positive, or delta above 1.
     """
     require_positive("Proposition 3", parameters=parameters, steps=steps, tau=tau, delta=delta)
     require(delta <= 1, "delta must be at most 1 (Proposition 3)", delta=delta)
@@ -171,9 +149,6 @@ def sq_threshold(n: int, k: int, form: SQForm = "strict") -> Fraction:
 
     Returns:
         The exact threshold for ``sq_resource``.
-
-    Raises:
-        TheoryError: k lies outside 1..n.
     """
     require_parity(n, k, "Proposition 3")
     require_form(form, ("strict", "printed"))
@@ -199,9 +174,6 @@ def sq_excluded(
 
     Returns:
         True where success is excluded; False says nothing.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     return sq_resource(parameters, steps, tau, delta) <= sq_threshold(n, k, form)
 
@@ -222,9 +194,6 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
 
     Returns:
         The sample size, no whole number in general.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     return float(sq_threshold(n, k, form)) / sq_resource(parameters, steps, 1, delta)
 
@@ -239,12 +208,6 @@ def sq_correlated_fraction(n: int, k: int, tau: Number) -> Fraction:
         n: the number of inputs.
         k: the size of the support, from 1 to n.
         tau: the tolerance, above 0.
-
-    Returns:
-        The exact bound.
-
-    Raises:
-        TheoryError: k lies outside 1..n or the tolerance is not positive.
     """
     require_parity(n, k, "an (n, k)-parity")
     require_positive("statistical queries", tau=tau)
@@ -264,12 +227,6 @@ def sq_queries(n: int, k: int, tau: Number) -> int:
         n: the number of inputs.
         k: the size of the support, from 1 to n.
         tau: the tolerance, above 0.
-
-    Returns:
-        The number of queries.
-
-    Raises:
-        TheoryError: k lies outside 1..n or the tolerance is not positive.
     """
     require_parity(n, k, "an (n, k)-parity")
     require_positive("statistical queries", tau=tau)
@@ -292,9 +249,6 @@ def over_sparse_frontier(n: int, k: int, s: int, *, truncated: bool = False) -> 
 
     Returns:
         Exact powers, with all constants (which depend on k) set to 1.
-
-    Raises:
-        TheoryError: k is odd, s is even, s <= k, or s > n.
     """
     require_over_sparse(k, s, "Theorem 4", n)
     return Resources(Fraction(n, s) ** k, (1 if truncated else n**2) * Fraction(s, k) ** (k - 1))
@@ -315,9 +269,6 @@ def under_sparse_frontier(n: int, k: int, s: int) -> Resources:
 
     Returns:
         Exact powers, with all constants set to 1.
-
-    Raises:
-        TheoryError: k or s is odd, or s >= k.
     """
     require_under_sparse(n, k, s, "Theorem 5")
     return Resources(Fraction(n, k) ** s, Fraction(n, k) ** (k - s - 1))
@@ -337,9 +288,6 @@ def dense_frontier(n: int, k: int) -> tuple[Resources, Resources]:
 
     Returns:
         The point with the smaller sample and the point with the larger.
-
-    Raises:
-        TheoryError: k lies outside 1..n.
     """
     require_parity(n, k, "dense initialisation")
     return Resources(Fraction(1), Fraction(n) ** (k - 1)), Resources(Fraction(1), Fraction(n) ** (k + 1))
@@ -358,12 +306,6 @@ def selection_sample(n: int, width: int, gap: Number, delta: float) -> int:
         width: the number r of neurons.
         gap: |relevant| - |irrelevant| correlation, as ``over_sparse_relevant`` and its siblings give them.
         delta: the probability of failure, between 0 and 1.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: a number that is not positive, or delta is no probability.
     """
     require_positive("Lemma 10", n=n, width=width, gap=gap)
     require_probability("delta", delta, "Lemma 10")

@@ -3,6 +3,8 @@
 Most parities are nearly uncorrelated with any one gradient entry (Lemma 6). Where resources are short of the
 bound, bounded noise can therefore replace the labels' share of every gradient, and gradient descent walks the path
 that it would walk without a target.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from dataclasses import dataclass
@@ -34,9 +36,6 @@ def parity_weight(values: Any, k: int) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: the last axis is no power of two, or k lies outside 1..n.
     """
     sums = walsh_hadamard(values)
     size = sums.shape[-1]
@@ -102,9 +101,6 @@ def noise_forcing_demo(
 
     Returns:
         What was seen; paths that coincide do so to rounding.
-
-    Raises:
-        TheoryError: n above 16, k outside 1..n, or a number that is not positive.
     """
     require_parity(n, k, "Proposition 3")
     require(n <= LARGEST_INPUT, f"n must be at most {LARGEST_INPUT} for population gradients", n=n)

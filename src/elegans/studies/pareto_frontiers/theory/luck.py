@@ -1,4 +1,7 @@
-"""Luck: how likely good neurons are, how many a width holds, and how wide is wide enough."""
+"""Luck: how likely good neurons are, how many a width holds, and how wide is wide enough.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 from collections.abc import Sequence
@@ -28,12 +31,6 @@ def p_good_over(n: int, k: int, s: int) -> Fraction:
         n: the number of inputs.
         k: the size of the support.
         s: how many weights of the neuron are 1, from k to n.
-
-    Returns:
-        The exact probability.
-
-    Raises:
-        TheoryError: s < k, or a number above n.
     """
     require_parity(n, k, "Lemma 7")
     require(k <= s <= n, "s must lie in k..n (Lemma 7)", s=s, k=k, n=n)
@@ -53,9 +50,6 @@ def p_good_over_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
 
     Returns:
         The lower and the upper bound.
-
-    Raises:
-        TheoryError: s < 2k, below which the lower bound may fail, or a number above n.
     """
     require_parity(n, k, "Lemma 7")
     require(2 * k <= s <= n, "s must lie in 2k..n (Lemma 7)", s=s, k=k, n=n)
@@ -75,9 +69,6 @@ def p_good_under(n: int, k: int, s: int) -> Fraction:
 
     Returns:
         The exact probability; with s = k the chance 1 / C(n, k) of drawing the support itself.
-
-    Raises:
-        TheoryError: s > k, or a number above n.
     """
     require_parity(n, k, "Theorem 21")
     require(0 <= s <= k, "s must lie in 0..k (Theorem 21)", s=s, k=k)
@@ -97,9 +88,6 @@ def p_good_under_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
 
     Returns:
         The lower and the upper bound.
-
-    Raises:
-        TheoryError: s > k, or a number above n.
     """
     require_parity(n, k, "Theorem 21")
     require(0 <= s <= k, "s must lie in 0..k (Theorem 21)", s=s, k=k)
@@ -118,9 +106,6 @@ def expected_good(neurons: int, p: Number) -> Number:
 
     Returns:
         The expectation, exact where p is a fraction.
-
-    Raises:
-        TheoryError: a negative number or no probability.
     """
     _require_draw(neurons, p)
     return neurons * p
@@ -138,9 +123,6 @@ def p_any_good(neurons: int, p: Number) -> float:
 
     Returns:
         The probability, accurate also where it is tiny.
-
-    Raises:
-        TheoryError: a negative number or no probability.
     """
     _require_draw(neurons, p)
     if p == 1:
@@ -163,9 +145,6 @@ def p_all_biases_good(neurons: int, p: Number, biases: int) -> float:
 
     Returns:
         The probability, to an absolute error of about 2^B times 1e-16.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_draw(neurons, p)
     require(1 <= biases <= 30, "biases must lie in 1..30 for inclusion and exclusion in floating point", biases=biases)
@@ -192,9 +171,6 @@ def neurons_for_all_biases(p: Number, biases: int, delta: float) -> int:
 
     Returns:
         The number of independently drawn neurons: half the width where each has a mirrored copy.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     high = neurons_for_any_good(Fraction(p) / biases, delta / biases)
     low = 0
@@ -223,9 +199,6 @@ def good_per_bias(n: int, k: int, s: int, width: int, *, biases: int | None = No
 
     Returns:
         The expected number, no whole number in general.
-
-    Raises:
-        TheoryError: s < 2k, or a number outside its range.
     """
     require_form(form)
     low, _ = p_good_over_bounds(n, k, s)
@@ -262,9 +235,6 @@ def p_r_prime_good(neurons: int, p: Number, biases: int, r_prime: float) -> floa
 
     Returns:
         The probability, to a relative error of about 1e-10.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_draw(neurons, p)
     require(0 < p < 1, "p must lie between 0 and 1", p=p)
@@ -305,9 +275,6 @@ def lemma15_width(n: int, k: int, s: int, delta: float) -> int:
 
     Returns:
         The smallest even width.
-
-    Raises:
-        TheoryError: s < 2k, or a number outside its range.
     """
     low, _ = p_good_over_bounds(n, k, s)
     require_probability("delta", delta, "Lemma 15")

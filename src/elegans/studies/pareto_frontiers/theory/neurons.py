@@ -4,6 +4,8 @@ Everything is about the correlation G_i = E[1{w . x + b > 0} x_i y] of a hidden 
 the parity y over the support S: with a hinge loss and an output of 0, the loss gradient of w_i is -u_i G_i for
 output weight u_i. An *over-sparse* neuron has s > k weights 1 and the others 0, and is good when they cover S. An
 *under-sparse* neuron has s < k weights 1 and a small epsilon elsewhere, and is good when the ones lie inside S.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -42,12 +44,6 @@ def over_sparse_relevant(k: int, s: int) -> Fraction:
     Args:
         k: the size of the support, even.
         s: how many weights are 1, odd and above k.
-
-    Returns:
-        The exact correlation.
-
-    Raises:
-        TheoryError: k is odd, s is even, or s <= k.
     """
     require_over_sparse(k, s, "Lemma 8")
     return majority_coefficient(s, k - 1) / 2
@@ -65,9 +61,6 @@ def over_sparse_irrelevant(k: int, s: int) -> Fraction:
 
     Returns:
         The exact correlation, of the opposite sign to C_{k,s}.
-
-    Raises:
-        TheoryError: k is odd, s is even, or s <= k.
     """
     require_over_sparse(k, s, "Lemma 8")
     return majority_coefficient(s, k + 1) / 2
@@ -88,9 +81,6 @@ def over_sparse_ratio(k: int, s: int) -> Fraction:
 
     Returns:
         The exact ratio.
-
-    Raises:
-        TheoryError: k is odd, s is even, or s <= k.
     """
     require_over_sparse(k, s, "Lemma 8")
     return Fraction(k - 1, s - k)
@@ -108,12 +98,6 @@ def over_sparse_lower_bound(k: int, s: int, form: Form = "corrected") -> float:
         k: the size of the support, even.
         s: how many weights are 1, odd and above 4k.
         form: which limit weight stands for rho: see ``limit_weight``.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: k is odd, s is even, or s <= 4k.
     """
     require_over_sparse(k, s, "Lemma 8")
     require(s > 4 * k, "s must be above 4k (Lemma 8)", s=s, k=k)
@@ -134,9 +118,6 @@ def over_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) ->
 
     Returns:
         The n exact correlations.
-
-    Raises:
-        TheoryError: k is odd, s is even, s <= k, or a coordinate outside 0..n-1.
     """
     relevant, chosen = coordinates("support", support, n), coordinates("ones", ones, n)
     k, s = len(relevant), len(chosen)
@@ -160,9 +141,6 @@ def under_sparse_relevant(n: int, k: int, s: int) -> Fraction:
 
     Returns:
         The exact correlation on the coordinates of S that are not among the ones.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k > n.
     """
     require_under_sparse(n, k, s, "Lemma 20")
     return half_coefficient(s, s) * majority_coefficient(n - s, k - s - 1) / 2
@@ -181,9 +159,6 @@ def under_sparse_irrelevant(n: int, k: int, s: int) -> Fraction:
 
     Returns:
         The exact correlation, of the opposite sign to xi_rel.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k >= n.
     """
     require_under_sparse(n, k, s, "Lemma 20")
     require(k < n, "k must be below n for there to be irrelevant coordinates (Lemma 20)", k=k, n=n)
@@ -207,9 +182,6 @@ def under_sparse_ratio(n: int, k: int, s: int, form: Form = "corrected") -> Frac
 
     Returns:
         The ratio.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k >= n.
     """
     require_under_sparse(n, k, s, "Theorem 21")
     require(k < n, "k must be below n for there to be irrelevant coordinates (Theorem 21)", k=k, n=n)
@@ -234,9 +206,6 @@ def under_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) -
 
     Returns:
         The n exact correlations.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or a coordinate outside 0..n-1.
     """
     relevant, large = coordinates("support", support, n), coordinates("ones", ones, n)
     s = len(large)
@@ -263,9 +232,6 @@ def population_gradient(weight: Sequence[Number], bias: Number, support: Iterabl
 
     Returns:
         The n exact correlations.
-
-    Raises:
-        TheoryError: too many inputs, or a coordinate outside 0..n-1.
     """
     n = len(weight)
     relevant = coordinates("support", support, n)

@@ -6,6 +6,8 @@ support for good neurons. The readout then needs the parity of k signs as a comb
 
 The printed list of biases has k/2 - 1 values. With both signs and a constant that makes k - 1 features for the k + 1
 values of the sum, and the parity is not among their combinations; one more value, i = 0, makes it so.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import itertools
@@ -49,9 +51,6 @@ def over_sparse_biases(k: int, offset: Number | None = None, form: Form = "corre
 
     Returns:
         The exact biases in increasing order, all below -1/(2k).
-
-    Raises:
-        TheoryError: k is odd or below 2, or the offset lies outside (0, 1).
     """
     _require_even(k)
     require_form(form)
@@ -72,9 +71,6 @@ def bad_neuron_slack(k: int, offset: Number = OFFSET) -> Fraction:
 
     Returns:
         The exact slack, which noise in the gradient may use up.
-
-    Raises:
-        TheoryError: k is odd or below 2, or the offset lies outside (0, 1).
     """
     return -(max(over_sparse_biases(k, offset)) + Fraction(1, 2 * k))
 
@@ -91,9 +87,6 @@ def readout_features(k: int, biases: Sequence[Number]) -> Matrix:
 
     Returns:
         k + 1 exact rows of 1 + 2 len(biases) features.
-
-    Raises:
-        TheoryError: k is odd or below 2.
     """
     _require_even(k)
     knots = [Fraction(bias) for bias in biases]
@@ -118,10 +111,6 @@ def over_sparse_readout(k: int, biases: Sequence[Number] | None = None) -> Vecto
 
     Returns:
         1 + 2 len(biases) exact weights: constant, positive copies, negative copies.
-
-    Raises:
-        TheoryError: k is odd, or the parity is no combination of the features in exactly one way, as with the
-            printed list.
     """
     listed = over_sparse_biases(k) if biases is None else tuple(biases)
     features = readout_features(k, listed)
@@ -164,9 +153,6 @@ def spread_readout(
 
     Returns:
         The output bias, the output weights of the first r/2 neurons and those of their mirrored copies.
-
-    Raises:
-        TheoryError: k is odd, or some bias has no good neuron.
     """
     biases = over_sparse_biases(k, offset)
     readout = over_sparse_readout(k, biases)
@@ -195,9 +181,6 @@ def smallest_hinge_loss(k: int, biases: Sequence[Number]) -> Fraction:
 
     Returns:
         The exact minimum.
-
-    Raises:
-        TheoryError: k is odd or below 2.
     """
     features, signs = readout_features(k, biases), parity_of_sum(k)
     chance = [Fraction(math.comb(k, minus), 2**k) for minus in range(k, -1, -1)]
@@ -225,12 +208,6 @@ def over_sparse_rate(k: int, s: int) -> Fraction:
     Args:
         k: the size of the support, even.
         s: how many weights are 1, odd and above k.
-
-    Returns:
-        The exact rate.
-
-    Raises:
-        TheoryError: k is odd, s is even, or s <= k.
     """
     return 1 / (2 * k * abs(over_sparse_relevant(k, s)))
 
@@ -244,12 +221,6 @@ def over_sparse_threshold(k: int, s: int) -> Fraction:
     Args:
         k: the size of the support, even.
         s: how many weights are 1, odd and above k; above 2k - 1, or there is no gap.
-
-    Returns:
-        The exact threshold.
-
-    Raises:
-        TheoryError: k is odd, s is even, s <= k, or s <= 2k - 1.
     """
     require(over_sparse_gap(k, s) > 0, "s must be above 2k - 1 for a gap (Lemma 8)", s=s, k=k)
     return (abs(over_sparse_relevant(k, s)) + abs(over_sparse_irrelevant(k, s))) / 2
@@ -267,9 +238,6 @@ def over_sparse_gap(k: int, s: int) -> Fraction:
 
     Returns:
         The exact gap, positive where s > 2k - 1.
-
-    Raises:
-        TheoryError: k is odd, s is even, or s <= k.
     """
     return abs(over_sparse_relevant(k, s)) - abs(over_sparse_irrelevant(k, s))
 
@@ -296,9 +264,6 @@ def over_sparse_step(
 
     Returns:
         The n exact weights.
-
-    Raises:
-        TheoryError: k is odd, s is even, s <= k, a coordinate outside 0..n-1, or a sign that is none.
     """
     require(sign in (-1, 1), "sign must be -1 or 1", sign=sign)
     relevant, chosen = coordinates("support", support, n), coordinates("ones", ones, n)

@@ -1,4 +1,7 @@
-"""Searches that are no gradient descent, and what each costs: the corners of the frontier."""
+"""Searches that are no gradient descent, and what each costs: the corners of the frontier.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -42,9 +45,6 @@ def exhaustive_search(n: int, k: int, delta: float = 0.01) -> SearchCost:
 
     Returns:
         The cost.
-
-    Raises:
-        TheoryError: k lies outside 1..n or delta is no probability.
     """
     return parallel_search(n, k, 1, delta)
 
@@ -63,9 +63,6 @@ def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCo
 
     Returns:
         The cost.
-
-    Raises:
-        TheoryError: k lies outside 1..n, the width is not positive, or delta is no probability.
     """
     require_parity(n, k, "parallel search")
     require_positive("parallel search", width=width)
@@ -88,9 +85,6 @@ def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 
 
     Returns:
         The cost; its sample is large enough to verify the parities that are tried.
-
-    Raises:
-        TheoryError: k lies outside 1..n, a number is not positive, or delta is no probability.
     """
     require_parity(n, k, "random subset search")
     require_positive("random subset search", width=width, steps=steps)

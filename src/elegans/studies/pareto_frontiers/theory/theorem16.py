@@ -2,6 +2,8 @@
 
 They are astronomically large, for B_k^2 enters the sample, the sparsity and the steps: they show how things scale,
 and the algorithm itself runs at sizes far below them.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -39,12 +41,6 @@ def lemma10_sample(n: int, width: int, tau: float, delta: float) -> int:
         width: the number r of neurons.
         tau: the precision.
         delta: the probability of failure, between 0 and 1.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: a number that is not positive, or delta is no probability.
     """
     require_positive("Lemma 10", n=n, width=width, tau=tau)
     require_probability("delta", delta, "Lemma 10")
@@ -64,9 +60,6 @@ def lemma11_precision(n: int, k: int, rate: Number) -> float:
 
     Returns:
         The precision.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma 11", n=n, k=k, rate=rate)
     return 1 / (16 * k * n * float(rate))
@@ -81,12 +74,6 @@ def lemma11_feature_norm(k: int, r_prime: float) -> float:
     Args:
         k: the size of the support.
         r_prime: about how many good neurons each bias has: see ``good_per_bias``.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma 11", k=k, r_prime=r_prime)
     return math.sqrt(8 * k * r_prime)
@@ -103,12 +90,6 @@ def lemma11_loss(k: int, s: int, r_prime: float, norm: float) -> float:
         s: how many weights of each neuron are 1.
         r_prime: about how many good neurons each bias has.
         norm: the readout's norm B_k.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma 11", k=k, s=s, r_prime=r_prime, norm=norm)
     return math.sqrt(4 * k * r_prime / s) * norm
@@ -126,12 +107,6 @@ def lemma11_distance(n: int, k: int, r_prime: float, rate: Number, tau: float) -
         r_prime: about how many good neurons each bias has.
         rate: the learning rate eta of the first layer's step.
         tau: the gradients' precision.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma 11", n=n, k=k, r_prime=r_prime, rate=rate, tau=tau)
     return 4 * k * r_prime * n * float(rate) * tau
@@ -146,9 +121,6 @@ def lemma12_bound(norm: float, distance: float) -> float:
     Args:
         norm: the readout's norm.
         distance: the largest distance of the features over all inputs.
-
-    Returns:
-        The bound.
     """
     return norm * distance
 
@@ -165,12 +137,6 @@ def lemma13_excess(norm: float, feature_norm: float, distance: float, sample: in
         distance: the largest distance of the features in use from psi.
         sample: the sample size m.
         delta: the probability of failure, between 0 and 1.
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a sample that is not positive, or delta is no probability.
     """
     require_positive("Lemma 13", sample=sample)
     require_probability("delta", delta, "Lemma 13")
@@ -189,12 +155,6 @@ def lemma14_sample(norm: float, feature_norm: float, epsilon: float, delta: floa
         feature_norm: the largest norm of the features.
         epsilon: the loss aimed at, between 0 and 1/2.
         delta: the probability of failure, between 0 and 1/2.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_lemma14(norm, feature_norm, epsilon)
     require(0 < delta < 0.5, "delta must lie between 0 and 1/2 (Lemma 14)", delta=delta)
@@ -219,9 +179,6 @@ def lemma14_steps(norm: float, feature_norm: float, epsilon: float, form: Form =
 
     Returns:
         The smallest such number above 2.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_lemma14(norm, feature_norm, epsilon)
     require_form(form)
@@ -245,9 +202,6 @@ def lemma14_loss(epsilon: float, form: Form = "corrected") -> float:
 
     Returns:
         The bound on the loss.
-
-    Raises:
-        TheoryError: epsilon lies outside (0, 1/2).
     """
     _require_lemma14(1.0, 1.0, epsilon)
     require_form(form)
@@ -309,12 +263,6 @@ def theorem16_parameters(
         offset: the biases' offset; 3/4 by default, 1/16 in the printed form.
         form: "corrected" or "printed". Both take B_k from the corrected list of biases: with the printed list there
             is no such readout.
-
-    Returns:
-        The parameters.
-
-    Raises:
-        TheoryError: k is odd, s is even, s <= 4k, s > n, or epsilon or delta lies outside (0, 1/2).
     """
     require_over_sparse(k, s, "Theorem 16", n)
     require(s > 4 * k, "s must be above 4k (Theorem 16)", s=s, k=k)

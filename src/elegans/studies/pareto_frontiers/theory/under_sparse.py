@@ -6,6 +6,8 @@ for which the step points the right way, with epsilon / (2k) on the whole suppor
 its bias a relu of the support's sum with a knot between two values of it. One such neuron a bias makes the parity.
 
 No end-to-end guarantee is known here: the output weights that make it are fitted afterwards.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,9 +51,6 @@ def under_sparse_biases(k: int, epsilon: Number) -> Vector:
 
     Returns:
         The exact biases in increasing order, all below epsilon / 2 in absolute value.
-
-    Raises:
-        TheoryError: k is odd or below 2, or epsilon is not positive.
     """
     require_under_sparse(k, k, 0, "Theorem 21")
     require_positive("Theorem 21", epsilon=epsilon)
@@ -71,9 +70,6 @@ def under_sparse_gap(n: int, k: int, s: int) -> Fraction:
 
     Returns:
         The exact gap, positive where (n - k) > (k - s - 1) for odd n - s.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k >= n.
     """
     return abs(under_sparse_relevant(n, k, s)) - abs(under_sparse_irrelevant(n, k, s))
 
@@ -89,12 +85,6 @@ def under_sparse_threshold(n: int, k: int, s: int, form: ThresholdForm = "midpoi
         k: the size of the support, even.
         s: how many weights are 1, even and below k.
         form: "midpoint" for samples, "printed" for the population's.
-
-    Returns:
-        The exact threshold.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k >= n.
     """
     require_form(form, ("midpoint", "printed"))
     low = abs(under_sparse_irrelevant(n, k, s))
@@ -117,9 +107,6 @@ def under_sparse_rate(n: int, k: int, s: int, epsilon: Number) -> Fraction:
 
     Returns:
         The exact rate, for ordinary descent on the hinge loss.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, k > n, or epsilon lies outside (0, 1/(n - s)).
     """
     _require_epsilon(n, s, epsilon)
     return Fraction(epsilon) / (2 * k * abs(under_sparse_relevant(n, k, s)))
@@ -142,9 +129,6 @@ def under_sparse_decay(k: int, epsilon: Number) -> Fraction:
 
     Returns:
         The exact decay: the weights keep a share of 1 - lambda.
-
-    Raises:
-        TheoryError: k is odd or below 2, or epsilon is not positive.
     """
     require_under_sparse(k, k, 0, "Theorem 21")
     require_positive("Theorem 21", epsilon=epsilon)
@@ -170,10 +154,6 @@ def under_sparse_step(n: int, support: Iterable[int], ones: Iterable[int], epsil
 
     Returns:
         The n exact weights.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, k >= n, epsilon outside its range, a coordinate outside 0..n-1, or a sign
-            that is none.
     """
     require(sign in (-1, 1), "sign must be -1 or 1", sign=sign)
     relevant, large = coordinates("support", support, n), coordinates("ones", ones, n)
@@ -200,9 +180,6 @@ def under_sparse_features(k: int) -> Matrix:
 
     Returns:
         k + 1 exact rows of k + 1 features; column 1 + i belongs to the i-th largest bias.
-
-    Raises:
-        TheoryError: k is odd or below 2.
     """
     knots = under_sparse_biases(k, 1)[::-1]
     zero = Fraction(0)
@@ -223,9 +200,6 @@ def under_sparse_readout(k: int) -> Vector:
     Returns:
         The constant and the k exact weights, of the largest bias first. Divide the weights (not the constant) by
         epsilon for features of the actual scale. Norms for k = 2, 4, 6, 8: 25.3, 146.6, 405.9, 834.5.
-
-    Raises:
-        TheoryError: k is odd or below 2.
     """
     found = solve(under_sparse_features(k), parity_of_sum(k))
     if found is None:  # triangular with 1/(2k) on the diagonal
@@ -249,9 +223,6 @@ def under_sparse_largest_epsilon(n: int, k: int, s: int) -> Fraction:
 
     Returns:
         The exact bound; sufficient, not necessary.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k > n.
     """
     require_under_sparse(n, k, s, "Theorem 21")
     size = sum((abs(weight) for weight in under_sparse_readout(k)[1:]), Fraction(0))
@@ -270,9 +241,6 @@ def under_sparse_subnetwork(k: int, epsilon: Number) -> tuple[Fraction, Sequence
 
     Returns:
         The output bias, and for each neuron its bias and its output weight, exact, in increasing order of biases.
-
-    Raises:
-        TheoryError: k is odd or below 2, or epsilon is not positive.
     """
     constant, *weights = under_sparse_readout(k)
     scaled = [weight / Fraction(epsilon) for weight in reversed(weights)]
@@ -293,12 +261,6 @@ def under_sparse_sample(n: int, k: int, s: int, width: int, delta: float) -> int
         s: how many weights are 1, even and below k.
         width: the number r of neurons.
         delta: the probability of failure, between 0 and 1.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, k >= n, no gap, or a number outside its range.
     """
     require_probability("delta", delta, "Theorem 21")
     return selection_sample(n, width, under_sparse_gap(n, k, s), delta)
@@ -321,8 +283,5 @@ def under_sparse_printed_precision(n: int, k: int, s: int) -> Fraction:
 
     Returns:
         The exact printed precision.
-
-    Raises:
-        TheoryError: k or s is odd, s >= k, or k >= n.
     """
     return abs(under_sparse_irrelevant(n, k, s)) / 2

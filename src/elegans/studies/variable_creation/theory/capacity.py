@@ -2,6 +2,8 @@
 
 All bounds take the cover of a linear map as B^2 log(d m T) / eps^2, with the constant 1: they compare architectures,
 they are no numbers of examples. What the proofs give is the default; printed statements that differ have names.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -80,9 +82,6 @@ def head_capacity(
         input_norm: B_X, or B_X + B_P. Trained positions may cost a factor T besides.
         lipschitz: L, of the activation.
         form: "corrected", "unit-query", "printed" (the appendix) or "printed-main".
-
-    Raises:
-        TheoryError: a norm that is not positive.
     """
     require_form(form, ("corrected", "unit-query", "printed", "printed-main"))
     require_positive("Corollary 4.9", points=points, d=d, input_norm=input_norm, lipschitz=lipschitz)
@@ -115,9 +114,6 @@ def heads_capacity(
         input_norm: B_X.
         lipschitz: L, of the activation.
         form: "corrected", "unit-query" (the asking token has norm at most 1) or "printed".
-
-    Raises:
-        TheoryError: no heads, or a norm that is not positive.
     """
     require_form(form, ("corrected", "unit-query", "printed"))
     require(len(heads) > 0, "heads must be at least 1 (Lemma A.12)", heads=len(heads))
@@ -148,9 +144,6 @@ def block_lipschitz(output: float, value: float, merged: float, lipschitz: float
         value: B_V, on that of W_V.
         merged: B_QK, on that of W_K W_Q^T.
         lipschitz: L, of the activation.
-
-    Raises:
-        TheoryError: a norm that is not positive.
     """
     require_positive("Lemma A.15", output=output, value=value, merged=merged, lipschitz=lipschitz)
     return lipschitz * output * value * (1 + 4 * merged)
@@ -169,9 +162,6 @@ def depth_amplification(
         blocks: the bounds on each block's norms, from the input on.
         lipschitz: L, of the activation.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: no blocks, or a norm that is not positive.
     """
     require_form(form)
     require(len(blocks) > 0, "blocks must be at least 1 (Theorem A.17)", blocks=len(blocks))
@@ -208,9 +198,6 @@ def depth_capacity(
         k: the dimension of a head.
         lipschitz: L, of the activation.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: no blocks, or a number that is not positive.
     """
     require_positive("Theorem A.17", readout=readout, points=points, d=d, k=k)
     printed = form == "printed"
@@ -251,9 +238,6 @@ def depth_capacity_simplified(
         depth: the number of blocks.
         input_norm: B_X.
         exponent: c, which the source does not name.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Theorem 4.11", spectral=spectral, rows=rows, readout=readout, points=points, d=d, depth=depth)
     require_positive("Theorem 4.11", input_norm=input_norm, exponent=exponent)

@@ -1,4 +1,7 @@
-"""How bits become vectors: the tokens that a constructed head reads."""
+"""How bits become vectors: the tokens that a constructed head reads.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from typing import Any, Literal, NamedTuple
 
@@ -44,9 +47,6 @@ def orthonormal_codes(T: int, d: int | None = None) -> Codes:
     Args:
         T: the number of positions, at least 1.
         d: the dimension; None for the smallest, T + 3.
-
-    Raises:
-        TheoryError: d is too small for so many orthonormal vectors.
     """
     require(T >= 1, "T must be at least 1", T=T)
     width = T + 3 if d is None else d
@@ -64,9 +64,6 @@ def random_codes(T: int, d: int, seed: int = 0) -> Codes:
         T: the number of positions, at least 1.
         d: the dimension, at least 4.
         seed: the seed of the signs.
-
-    Raises:
-        TheoryError: T is below 1, or d below 4.
     """
     require(T >= 1, "T must be at least 1", T=T)
     require(d >= 4, "d must be at least 4: three dimensions are those of tokens and class token", d=d)
@@ -107,9 +104,6 @@ def attention_inputs(codes: Codes, bits: Any, encoding: Encoding = "fixed", form
 
     Returns:
         float64 of shape (count, T + 1, d).
-
-    Raises:
-        TheoryError: bits of another length, or a printed bag with d other than T.
     """
     require_form(form)
     require_form(encoding, ("fixed", "trained", "bag"))

@@ -1,4 +1,7 @@
-"""One attention layer and a perceptron that compute a sparse Boolean function exactly, on all inputs."""
+"""One attention layer and a perceptron that compute a sparse Boolean function exactly, on all inputs.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -134,9 +137,6 @@ def construct(
         codes: the vectors that inputs are made of; None for orthonormal ones.
         gamma: four times the error of the heads; None for the target's separation, or 1 if that is more.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: support, codes or values do not fit; the message says what is needed.
     """
     require_form(form)
     places = list(support)
@@ -172,9 +172,6 @@ def construct_task(
         support: those bits, in increasing order.
         encoding: as of ``construct``.
         target: as of ``construct``.
-
-    Raises:
-        TheoryError: another task, or one that ``construct`` does not take.
     """
     known = isinstance(task, SparseBoolean | SparseParity)
     require(known, "the task must be a boolean function or a parity of signs", task=task.label())

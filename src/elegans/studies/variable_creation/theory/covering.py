@@ -1,6 +1,8 @@
 """Covering numbers of linear maps, and how an error is best split between the parts of a network.
 
 Logarithms are natural. A bound that its source states up to a constant is given with the constant 1, and says so.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -36,9 +38,6 @@ def cover_allocation(alpha: Sequence[float], beta: Sequence[float], total: float
         alpha: what precision costs, above 0.
         beta: what an error of each part counts for, above 0, as many.
         total: C, above 0.
-
-    Raises:
-        TheoryError: a number that is not positive, none, or lists of different lengths.
     """
     require(len(alpha) == len(beta) > 0, "alpha and beta must have one length (Lemma A.8)", alpha=alpha, beta=beta)
     require_positive("Lemma A.8", total=total, alpha=min(alpha), beta=min(beta))
@@ -58,9 +57,6 @@ def linear_cover(norm: float, input_norm: float, points: int, epsilon: float) ->
         input_norm: B2, the largest norm of an input.
         points: N, the number of inputs.
         epsilon: the precision, in the maximum over inputs.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma A.10", norm=norm, input_norm=input_norm, points=points, epsilon=epsilon)
     ratio = norm * input_norm / epsilon
@@ -87,9 +83,6 @@ def matrix_cover(
         epsilon: the precision, in the maximum over inputs.
         rows: d1, the number of rows of W.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_positive("Lemma 4.10", norm=norm, input_norm=input_norm, points=points, epsilon=epsilon, rows=rows)
     require_form(form)
@@ -129,9 +122,6 @@ def head_cover(
         output_lipschitz: L_out.
         jacobian: C_Norm, 2 for the softmax as stated; 1 serves as well (``softmax_change``).
         share: alpha; None for the best one, found numerically.
-
-    Raises:
-        TheoryError: a number that is not positive, or alpha outside (0, 1).
     """
     from scipy.optimize import minimize_scalar
 
@@ -169,9 +159,6 @@ def head_change(
         value_bound: B_in.
         output_lipschitz: L_out.
         jacobian: C_Norm.
-
-    Raises:
-        TheoryError: a negative change, or a constant that is not positive.
     """
     bounds = {"input_norm": input_norm, "value_bound": value_bound, "output_lipschitz": output_lipschitz}
     require_positive("Lemma 4.7", jacobian=jacobian, **bounds)

@@ -1,6 +1,8 @@
 """From covering numbers to generalisation: Rademacher complexity, the gap between risks, the sample that closes it.
 
 The constants of the two inequalities that the thesis quotes are arguments: it derives neither.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -27,9 +29,6 @@ def dudley_bound(
         m: the number of examples.
         delta: the lower limit; None for the best one.
         constant: c.
-
-    Raises:
-        TheoryError: a number that is not positive, or delta above A.
     """
     from scipy.integrate import quad
 
@@ -63,9 +62,6 @@ def rademacher_bound(capacity: float, largest: float, m: int, constant: float = 
         largest: A, a bound on the absolute values of the class.
         m: the number of examples, at least C / A^2.
         constant: c, universal and unnamed.
-
-    Raises:
-        TheoryError: a number that is not positive, or too few examples for the integral to begin below A.
     """
     require_positive("Corollary A.3", capacity=capacity, largest=largest, m=m, constant=constant)
     least = math.sqrt(capacity / m)
@@ -96,9 +92,6 @@ def risk_gap(
         failure: delta.
         complexity_factor: what stands before Lip Rad.
         deviation_factor: what stands before b sqrt(...).
-
-    Raises:
-        TheoryError: a number that is not positive, or delta outside (0, 1).
     """
     require(rademacher >= 0, "rademacher must be at least 0 (Theorem A.4)", rademacher=rademacher)
     require_positive("Theorem A.4", m=m, lipschitz=lipschitz, loss_bound=loss_bound)
@@ -131,9 +124,6 @@ def generalisation_gap(
         loss_bound: b: the loss is at most b.
         failure: delta.
         constant: c, universal and unnamed.
-
-    Raises:
-        TheoryError: a number that is not positive, too few examples, or delta outside (0, 1).
     """
     complexity = rademacher_bound(capacity, largest, m, constant)
     return risk_gap(complexity, m, lipschitz=lipschitz, loss_bound=loss_bound, failure=failure)
@@ -167,9 +157,6 @@ def generalisation_sample(
         loss_bound: b: the loss is at most b.
         failure: delta.
         constant: c, universal and unnamed.
-
-    Raises:
-        TheoryError: a number that is not positive, or no sample below 2^200 that serves.
     """
     require(growth >= 0, "growth must be at least 0", growth=growth)
     require_positive("Lemma A.5", capacity=capacity, largest=largest, gap=gap)

@@ -1,6 +1,8 @@
 """How far trained attention is from the construction: what it looks at, by what gap of scores, at what norms.
 
 Functions of plain arrays. Places are the T positions and, last, the class token, as in ``ParityTransformer.attention``.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -67,9 +69,6 @@ def attention_share(weights: Any, support: Sequence[int]) -> AttentionShare:
     Args:
         weights: p, shape (..., T + 1), the class token last.
         support: the s coordinates.
-
-    Raises:
-        TheoryError: no support, or coordinates that do not exist.
     """
     p = np.asarray(weights, float)
     places = list(support)
@@ -95,9 +94,6 @@ def score_gap(scores: Any, support: Sequence[int]) -> np.ndarray:
 
     Returns:
         float64 of shape (...), negative where another place is above one of the support.
-
-    Raises:
-        TheoryError: no support, or coordinates that do not exist.
     """
     z = np.asarray(scores, float)
     places = list(support)
@@ -116,9 +112,6 @@ def implied_score_gap(mass: float, T: int, s: int) -> float:
         mass: M, between 0 and 1.
         T: the number of bits.
         s: the size of the support, from 1 to T.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(0 < mass < 1, "mass must lie between 0 and 1", mass=mass)
     require(1 <= s <= T, "s must lie in 1..T (Lemma A.19)", s=s, T=T)

@@ -1,4 +1,7 @@
-"""A three-layer ReLU network that takes given values around given points, and nowhere has to be trained."""
+"""A three-layer ReLU network that takes given values around given points, and nowhere has to be trained.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from typing import Any, NamedTuple
 
@@ -50,9 +53,6 @@ def memoriser_bump(x: Any, delta: float, form: Form = "corrected") -> np.ndarray
 
     Returns:
         float64 of the same shape.
-
-    Raises:
-        TheoryError: delta is not positive.
     """
     require_form(form)
     require_positive("Lemma A.25", delta=delta)
@@ -75,9 +75,6 @@ def memoriser_shapes(
         points: n.
         inputs: d_f.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     require_form(form)
     require_positive("Lemma A.25", points=points, inputs=inputs)
@@ -96,9 +93,6 @@ def memoriser_units(s: int, symbols: int = 2) -> tuple[int, int]:
     Args:
         s: the size of the support, at least 1.
         symbols: M, at least 2.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require(s >= 1 and symbols >= 2, "s must be at least 1 and symbols at least 2 (Lemma A.23)", s=s, symbols=symbols)
     return 4 * s * symbols**s, 2 * symbols**s
@@ -120,9 +114,6 @@ def memoriser_norms(
         delta: the half width.
         largest: max |f(x_i)|.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: a number that is negative, or delta outside (0, 1].
     """
     require_form(form)
     _require_width(delta)
@@ -146,9 +137,6 @@ def memoriser(points: Any, values: Any, delta: float, form: Form = "corrected") 
         values: f(x_i), shape (n,).
         delta: the half width, above 0 and at most 1.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: points too close to each other, delta outside (0, 1], or shapes that do not agree.
     """
     require_form(form)
     _require_width(delta)

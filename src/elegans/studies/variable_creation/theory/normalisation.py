@@ -1,4 +1,7 @@
-"""The softmax: how much it can change, and what it loses by mixing in what it should ignore."""
+"""The softmax: how much it can change, and what it loses by mixing in what it should ignore.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import itertools
 import math
@@ -55,9 +58,6 @@ def softmax_sharpness(weights: Any) -> float:
 
     Args:
         weights: p, shape (T,), of sum 1, T at most 16.
-
-    Raises:
-        TheoryError: no weights, or too many.
     """
     p = _weights(weights)
     require(p.ndim == 1 and p.size <= LARGEST_SHARPENED, f"weights must be at most {LARGEST_SHARPENED}", shape=p.shape)
@@ -81,9 +81,6 @@ def softmax_change(change: float, jacobian: float = 2.0) -> float:
     Args:
         change: ||a - b||_inf, at least 0.
         jacobian: C.
-
-    Raises:
-        TheoryError: a negative change, or a constant that is not positive.
     """
     require(change >= 0, "change must be at least 0 (Lemma A.6)", change=change)
     require_positive("Lemma A.6", jacobian=jacobian)
@@ -102,9 +99,6 @@ def softmax_truncation(T: int, s: int, gap: float) -> float:
         T: how many scores there are.
         s: how many of them are at least R, from 1 to T; the others are at most 0.
         gap: R.
-
-    Raises:
-        TheoryError: s lies outside 1..T.
     """
     require(1 <= s <= T, "s must lie in 1..T (Lemma A.24)", s=s, T=T)
     return 2 * (T - s) / s * math.exp(-gap)

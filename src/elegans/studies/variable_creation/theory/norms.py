@@ -1,4 +1,7 @@
-"""The norms by which attention's capacity is measured."""
+"""The norms by which attention's capacity is measured.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from typing import Any
 
@@ -17,9 +20,6 @@ def mixed_norm(matrix: Any, p: float, q: float) -> float:
         matrix: M, shape (rows, columns).
         p: the norm of a column, at least 1; ``math.inf`` for the largest entry.
         q: the norm of those.
-
-    Raises:
-        TheoryError: no matrix, or a norm below 1.
     """
     require(min(p, q) >= 1, "norms must be at least 1", p=p, q=q)
     entries = _matrix(matrix)
@@ -38,9 +38,6 @@ def token_norm(context: Any, form: Form = "corrected") -> float:
     Args:
         context: X, shape (T, d), a row a token.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: no matrix.
     """
     require_form(form)
     entries = _matrix(context)
@@ -55,9 +52,6 @@ def row_norm_sum(matrix: Any) -> float:
 
     Args:
         matrix: W, shape (outputs, inputs).
-
-    Raises:
-        TheoryError: no matrix.
     """
     return mixed_norm(_matrix(matrix).T, 2, 1)
 
@@ -77,9 +71,6 @@ def merged_query_key(query: Any, key: Any, form: Form = "corrected") -> np.ndarr
 
     Returns:
         float64 of shape (d, d), or (k, k) as printed.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     require_form(form)
     asked, offered = _matrix(query), _matrix(key)

@@ -1,4 +1,7 @@
-"""How many parameters the transformer of the sparse-function experiments has."""
+"""How many parameters the transformer of the sparse-function experiments has.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 from elegans.calculators.domain import require_positive
 
@@ -17,9 +20,6 @@ def transformer_parameters(T: int, width: int = 64, hidden: int | None = None, o
         width: d.
         hidden: h, the perceptron's width; None for 4 d.
         outputs: c, the number of logits.
-
-    Raises:
-        TheoryError: a number that is not positive.
     """
     inner = 4 * width if hidden is None else hidden
     require_positive("appendix A.3.1", T=T, width=width, hidden=inner, outputs=outputs)

@@ -2,6 +2,8 @@
 
 Blocks are g' = Pi(act(Pi(f(g))) W_C), row by row, with f(Z) = softmax(Z W_Q (Z W_K)^T) Z W_V, Pi the projection onto
 the unit ball and no residual path. All distances are those of the token that moves most.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from typing import Any, NamedTuple
@@ -70,9 +72,6 @@ def weight_change_bound(tokens: Any, block: Block, other: Block) -> float:
         tokens: Z, shape (T, d), rows of norm at most 1.
         block: the weights.
         other: the changed weights.
-
-    Raises:
-        TheoryError: a token longer than 1.
     """
     z = _short(tokens, "Lemma A.13")
     moved = token_norm(z @ (block.merged - other.merged).T)
@@ -89,9 +88,6 @@ def input_change_bound(tokens: Any, others: Any, block: Block) -> float:
         tokens: Z, shape (T, d), rows of norm at most 1.
         others: Z', the same.
         block: the weights.
-
-    Raises:
-        TheoryError: a token longer than 1.
     """
     z, moved = _short(tokens, "Lemma A.14"), _short(others, "Lemma A.14")
     return _spectral(block.value) * (1 + 4 * _spectral(block.merged)) * token_norm(z - moved)
@@ -109,9 +105,6 @@ def block_change_bound(tokens: Any, others: Any, block: Block, other: Block) -> 
         others: g', the same.
         block: the weights.
         other: the changed weights.
-
-    Raises:
-        TheoryError: a token longer than 1.
     """
     moved = _short(others, "Lemma A.15")
     hidden = np.maximum(project_to_ball(attention_output(moved, other)), 0)

@@ -1,4 +1,7 @@
-"""How many examples single out the support of a sparse Boolean function, whatever learns from them."""
+"""How many examples single out the support of a sparse Boolean function, whatever learns from them.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 from collections.abc import Sequence
@@ -43,9 +46,6 @@ def support_agreement(function: str | BooleanFunction, k: int, overlap: int, p: 
         k: the size of both supports.
         overlap: how many coordinates they share, from 0 to k.
         p: the probability of a one; exact where it is a fraction.
-
-    Raises:
-        TheoryError: a function that is not symmetric, or numbers outside their ranges.
     """
     counts = _counts(function, k)
     require(0 <= overlap <= k, "overlap must lie in 0..k", overlap=overlap, k=k)
@@ -71,9 +71,6 @@ def expected_consistent(function: str | BooleanFunction, n: int, k: int, m: int,
         k: the size of the support.
         m: the number of examples, at least 0.
         p: the probability of a one; exact where it is a fraction.
-
-    Raises:
-        TheoryError: a function that is not symmetric, or numbers outside their ranges.
     """
     require_parity(n, k, "a sparse function")
     require(m >= 0, "m must be at least 0", m=m)
@@ -98,9 +95,6 @@ def identifying_samples(task: SparseBoolean, draws: int = 400, largest: int = 25
 
     Returns:
         int64 of shape (draws,); largest + 1 where the whole sequence leaves several.
-
-    Raises:
-        TheoryError: a number below 1.
     """
     require(min(draws, largest) >= 1, "draws and largest must be at least 1", draws=draws, largest=largest)
     index = np.arange(largest, dtype=np.uint32)
@@ -129,9 +123,6 @@ def identifiability(task: SparseBoolean, sizes: Sequence[int], draws: int = 400,
         sizes: numbers m of examples.
         draws: how many sequences of examples are drawn.
         seed: of all draws.
-
-    Raises:
-        TheoryError: no sizes, or a number below 1.
     """
     from scipy.stats import binomtest
 

@@ -1,4 +1,7 @@
-"""Attention heads that select s of T bits: their weights, their exact worst errors, and their norms."""
+"""Attention heads that select s of T bits: their weights, their exact worst errors, and their norms.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 import warnings
@@ -79,9 +82,6 @@ def selection_separation(s: int, encoding: Encoding = "fixed", target: Target = 
         s: the size of the support, at least 1.
         encoding: "fixed", "trained" or "bag".
         target: "scalar" or "vector".
-
-    Raises:
-        TheoryError: s is below 1.
     """
     _require_kinds(s, encoding, target)
     if encoding == "bag":
@@ -109,9 +109,6 @@ def selection_target(
 
     Returns:
         float64 of shape (count, 1) or (count, s).
-
-    Raises:
-        TheoryError: a kind that does not exist.
     """
     require_form(form)
     b = np.asarray(selected, float)
@@ -144,9 +141,6 @@ def selection_gap(
         encoding: "fixed", "trained" or "bag".
         leak: the largest |v_t . u| off the support, or Delta as printed; below 1, or 1/s as printed.
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     require_form(form)
     _require_kinds(s, encoding, "scalar")
@@ -175,9 +169,6 @@ def selection_worst_error(T: int, s: int, gap: float, encoding: Encoding = "fixe
         gap: R, at least 0.
         encoding: "fixed", "trained" or "bag".
         target: "scalar" or "vector".
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_kinds(s, encoding, target)
     require(s <= T, "s must be at most T (Lemma A.19)", s=s, T=T)
@@ -202,9 +193,6 @@ def selection_flip_change(T: int, s: int, gap: float) -> float:
         T: the number of bits.
         s: the size of the support, from 1 to T.
         gap: R.
-
-    Raises:
-        TheoryError: s lies outside 1..T.
     """
     require(1 <= s <= T, "s must lie in 1..T (Lemma A.19)", s=s, T=T)
     return 2 / (s + (T + 1 - s) * math.exp(-gap))
@@ -236,9 +224,6 @@ def selection_norms(
         encoding: "fixed", "trained" or "bag".
         target: "scalar" or "vector": of each of s heads where positions are used.
         form: "corrected" for the exact norms, "printed" for the claimed bounds.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_kinds(s, encoding, target)
     gap = selection_gap(T, s, gamma, encoding, form=form)
@@ -281,9 +266,6 @@ def selection_heads(
         gamma: four times the largest error; None for the target's separation, or 1 if that is more.
         k: the dimension of a head; None for the smallest: s for a bag, else 1 (2 as printed).
         form: "corrected" or "printed".
-
-    Raises:
-        TheoryError: d or k too small, or positions too far from orthogonal; the message says what is needed.
     """
     require_form(form)
     places = list(support)
@@ -397,9 +379,6 @@ def selection_error(
         bits: the inputs, shape (count, T); None for all 2^T, in closed form for positions and for T up to 14 else.
         target: "scalar" or "vector".
         form: the form of the target.
-
-    Raises:
-        TheoryError: too many inputs to go through.
     """
     places = list(support)
     if bits is None and selection.encoding != "bag":

@@ -1,4 +1,7 @@
-"""One attention head with unbounded weights shatters log2 T sequences: capacity cannot be free of T."""
+"""One attention head with unbounded weights shatters log2 T sequences: capacity cannot be free of T.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+"""
 
 import math
 from typing import NamedTuple
@@ -48,9 +51,6 @@ def attention_pdim_bound(T: int) -> int:
 
     Args:
         T: the context length, at least 2.
-
-    Raises:
-        TheoryError: T is below 2.
     """
     _require_context(T)
     return T.bit_length() - 1
@@ -69,9 +69,6 @@ def attention_shattering(T: int) -> Shattering:
 
     Args:
         T: the context length, from 2 to 1024.
-
-    Raises:
-        TheoryError: T is below 2 or too large.
     """
     _require_context(T)
     require(T <= LARGEST_CONTEXT, f"T must be at most {LARGEST_CONTEXT} to be written out", T=T)

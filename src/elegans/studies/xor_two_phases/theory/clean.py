@@ -4,6 +4,8 @@ The clean gradient takes the loss's slope at the projection of x on the plane, s
 cluster alone. Its rate tau_2 = sqrt(2)/4 differs from that of phase 1; the source uses one letter for both.
 
 Source of all here: Glasgow (2024), section D.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -49,9 +51,6 @@ def xor_clean_growth(weight: Any, output: Any, *, law: Law = "auto", basis: Any 
 
     Returns:
         The growth of the three parts.
-
-    Raises:
-        TheoryError: shapes that do not agree, or a law that does not apply.
     """
     weights, outputs = network(weight, output)
     sizes, slopes = xor_sizes(weights, outputs, basis), xor_slope(xor_margins(weights, outputs, basis))
@@ -98,12 +97,6 @@ def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -
         output: a, shape (p,).
         zeta: with which the network is signal-heavy.
         basis: an orthonormal Q where the inputs are Q times signs.
-
-    Returns:
-        The bounds.
-
-    Raises:
-        TheoryError: shapes that do not agree, or zeta not positive.
     """
     weights, outputs = network(weight, output)
     require_positive("Lemma D.5", zeta=zeta)
@@ -134,9 +127,6 @@ def xor_noise_decay(
 
     Returns:
         float64 of shape (p,); NaN for neurons without noise or output weight.
-
-    Raises:
-        TheoryError: shapes that do not agree, or a law that does not apply.
     """
     weights, outputs = network(weight, output)
     growth = xor_clean_growth(weights, outputs, law=law, basis=basis, seed=seed)
@@ -185,9 +175,6 @@ def xor_inductive_step(zeta: float, scale: float, rate: float, margins: Any, van
 
     Returns:
         The guarantees; they need rate <= largest_rate.
-
-    Raises:
-        TheoryError: zeta or the rate is not positive, or H below 1.
     """
     require_positive("Lemma D.3", zeta=zeta, rate=rate)
     require(scale >= 1, "H must be at least 1 (Lemma D.3)", H=scale)
@@ -212,9 +199,6 @@ def xor_final_loss(heavy_margin: float) -> float:
 
     Args:
         heavy_margin: gt_min, the smallest heavy margin.
-
-    Returns:
-        The bound.
     """
     return 4 * math.exp(-heavy_margin)
 
@@ -232,9 +216,6 @@ def xor_clean_map(margins: Any, rate: float, steps: int) -> np.ndarray:
 
     Returns:
         float64 of shape (steps + 1, clusters).
-
-    Raises:
-        TheoryError: the rate or a margin is not positive.
     """
     path = [np.asarray(margins, float)]
     require_positive("clean margins", rate=rate, margin=float(path[0].min()))
@@ -257,9 +238,6 @@ def xor_clean_margin(start: float, time: float) -> float:
 
     Returns:
         gamma.
-
-    Raises:
-        TheoryError: a start that is not positive or a negative time.
     """
     from scipy.optimize import brentq
 
@@ -281,12 +259,6 @@ def xor_clean_clock(margin: float) -> float:
 
     Args:
         margin: gamma, above 0.
-
-    Returns:
-        The value.
-
-    Raises:
-        TheoryError: a margin that is not positive.
     """
     from scipy.special import expi
 

@@ -2,6 +2,8 @@
 
 Every bound is for one neuron of weights w and output weight a; means are over the network's neurons. Source of all
 here: Glasgow (2024), sections B and C.1.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -43,12 +45,6 @@ def xor_surrogate_errors(weight: Any, output: Any, lipschitz: float = LIPSCHITZ)
         weight: w, shape (p, d).
         output: a, shape (p,).
         lipschitz: c, 2 as in the source or the sharper 1/2.
-
-    Returns:
-        The bounds.
-
-    Raises:
-        TheoryError: shapes that do not agree, or a constant below 1/2, with which they fail.
     """
     weights, outputs = network(weight, output)
     _require_lipschitz(lipschitz)
@@ -79,9 +75,6 @@ def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = L
 
     Returns:
         float64 of shape (p, d).
-
-    Raises:
-        TheoryError: shapes that do not agree, or a constant below 1/2.
     """
     weights, outputs = network(weight, output)
     _require_lipschitz(lipschitz)
@@ -145,12 +138,6 @@ def xor_layer_bounds(weight: Any, output: Any, rate: float) -> LayerBounds:
         weight: w, shape (p, d).
         output: a, shape (p,).
         rate: the step size eta, at most 1/4.
-
-    Returns:
-        The bounds.
-
-    Raises:
-        TheoryError: shapes that do not agree, or a step size outside (0, 1/4].
     """
     weights, outputs = network(weight, output)
     require(0 < rate <= 0.25, "rate must lie in (0, 1/4] (Lemma B.13)", rate=rate)
@@ -184,9 +171,6 @@ def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
 
     Returns:
         The three bounds.
-
-    Raises:
-        TheoryError: a batch that is too small.
     """
     require(d >= 2, "d must be at least 2 (Lemma B.12)", d=d)
     square = math.log(d) ** 2
@@ -207,9 +191,6 @@ def berry_esseen_bound(vector: Any, constant: float = 0.56) -> np.ndarray:
 
     Returns:
         float64 of shape (...).
-
-    Raises:
-        TheoryError: the constant is not positive.
     """
     require_positive("Theorem B.5", constant=constant)
     size = np.abs(np.asarray(vector, float))
@@ -231,9 +212,6 @@ def is_well_spread(vector: Any, constant: float) -> np.ndarray:
 
     Returns:
         bool of shape (...).
-
-    Raises:
-        TheoryError: c outside its range.
     """
     size = np.sort(np.abs(np.asarray(vector, float)), axis=-1)
     d = size.shape[-1]

@@ -1,6 +1,8 @@
 """XOR: heavy neurons, the signal-heavy condition, and the marks by which the phases of a run are told.
 
 Source of all here: Glasgow (2024), section 4 and Definition 4.2.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -33,9 +35,6 @@ def xor_heavy_margins(weight: Any, output: Any, members: Any, basis: Any = None)
 
     Returns:
         float64 of shape (4,), for mu1, -mu1, mu2, -mu2.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     weights, outputs = network(weight, output)
     along = plane(rotated(weights, basis))
@@ -101,9 +100,6 @@ def xor_signal_heavy(
 
     Returns:
         The set and the conditions.
-
-    Raises:
-        TheoryError: shapes that do not agree, zeta or kappa not positive, or H below 1.
     """
     require_positive("signal-heavy", zeta=zeta)
     return _Heavy(weight, output, scale, kappa, basis).at(zeta)
@@ -128,9 +124,6 @@ def xor_smallest_zeta(
 
     Returns:
         zeta; infinity where none up to a million will do.
-
-    Raises:
-        TheoryError: as for ``xor_signal_heavy``.
     """
     heavy = _Heavy(weight, output, scale, kappa, basis)
     low, high = 1e-12, _LARGEST_ZETA
@@ -211,9 +204,6 @@ def xor_marks(weight: Any, output: Any, basis: Any = None) -> XorMarks:
 
     Returns:
         The quantities.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     weights, outputs = network(weight, output)
     sizes = xor_sizes(weights, outputs, basis)
@@ -238,12 +228,6 @@ def xor_least_slope(heaviness: float, form: Form = "corrected") -> float:
     Args:
         heaviness: H_rho = E ||a w||, as ``xor_heaviness`` gives it.
         form: "corrected" or "printed".
-
-    Returns:
-        The bound.
-
-    Raises:
-        TheoryError: a negative heaviness.
     """
     require(heaviness >= 0, "heaviness must be at least 0", heaviness=heaviness)
     require_form(form)

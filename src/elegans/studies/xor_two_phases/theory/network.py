@@ -9,6 +9,8 @@ Clusters are numbered 0 to 3 for mu1, -mu1, mu2, -mu2. Weights have shape (p, d)
 
 Source of all here: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks with Near-Optimal Sample
 Complexity: A Case Study in the XOR Problem" (ICLR 2024).
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -122,9 +124,6 @@ def xor_gradients(weight: Any, output: Any, x: Any, *, slope: Slope = "network",
 
     Returns:
         Both gradients.
-
-    Raises:
-        TheoryError: shapes that do not agree, or another name for a slope.
     """
     weights, outputs = network(weight, output)
     require(slope in ("network", "zero", "clean"), "slope must be one of network, zero, clean", slope=slope)
@@ -185,9 +184,6 @@ def xor_parts(weight: Any, output: Any, basis: Any = None) -> XorParts:
 
     Returns:
         The three parts, in the coordinates of the weights.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     weights, outputs = network(weight, output)
     inner = rotated(weights, basis)
@@ -234,9 +230,6 @@ def xor_sizes(weight: Any, output: Any, basis: Any = None) -> XorSizes:
 
     Returns:
         Norms and clusters.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     weights, outputs = network(weight, output)
     inner = rotated(weights, basis)
@@ -266,9 +259,6 @@ def xor_margins(weight: Any, output: Any, basis: Any = None) -> np.ndarray:
 
     Returns:
         float64 of shape (4,).
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     weights, outputs = network(weight, output)
     return xor_points(plane(rotated(weights, basis)), outputs, np.ones(len(outputs), bool))
@@ -293,9 +283,6 @@ def xor_heaviness(weight: Any, output: Any) -> float:
 
     Returns:
         The mean over neurons.
-
-    Raises:
-        TheoryError: shapes that do not agree.
     """
     weights, outputs = network(weight, output)
     return float((np.abs(outputs) * np.linalg.norm(weights, axis=1)).mean())

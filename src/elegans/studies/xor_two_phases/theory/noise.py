@@ -2,6 +2,8 @@
 
 Four ways to it: over all signs, over drawn ones, as a binomial where all weights have one magnitude, and as a Gaussian.
 Ties |w . xi| = limit count half, as they do in gradients with relu'(0) = 0 once (z, xi) and (-z, -xi) are averaged.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -49,9 +51,6 @@ def noise_sums(rest: np.ndarray, limit: np.ndarray, law: Law, seed: int = 0) -> 
             takes w . xi as N(0, ||w||^2); "sampled" draws 2^14 signs (stream ``probe``); "auto" takes the first of
             exact, binomial and sampled that applies.
         seed: the seed of the drawn signs.
-
-    Raises:
-        TheoryError: a law that does not apply, or another name.
     """
     require(
         law in ("auto", "exact", "binomial", "gaussian", "sampled"),

@@ -4,6 +4,8 @@ Logarithms are natural. The quantities say nothing at sizes that can be run: wit
 log(d) > 5 log(log(d)), d above 3e5. For runs there are measured marks: see ``xor_marks``.
 
 Source of all here: Glasgow (2024).
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -48,12 +50,6 @@ def xor_theorem_parameters(d: int, constant: float = 1) -> XorTheorem:
     Args:
         d: the number of inputs, at least 3.
         constant: C.
-
-    Returns:
-        The sizes.
-
-    Raises:
-        TheoryError: d below 3, or a constant that is not positive.
     """
     _require_size(d, "Theorem 3.1")
     require_positive("Theorem 3.1", constant=constant)
@@ -91,9 +87,6 @@ def xor_phase_one_lengths(d: int, zeta: float, rate: float, exponent: float = LA
 
     Returns:
         T_1a and T_1b.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_phase(d, zeta, rate)
     log = math.log(d)
@@ -131,9 +124,6 @@ def xor_control(d: int, theta: float, zeta: float, rate: float, step: int) -> Xo
 
     Returns:
         B_t^2 and Q_t^2.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_phase(d, zeta, rate)
     require_positive("Definition C.7", theta=theta)
@@ -165,9 +155,6 @@ def xor_strong_signal(
 
     Returns:
         S_t^2.
-
-    Raises:
-        TheoryError: a number outside its range.
     """
     _require_phase(d, zeta, rate)
     require_positive("Definition C.13", theta=theta, start=start, excess=excess)
@@ -215,9 +202,6 @@ def xor_phase_two(d: int, constant: float, rate: float) -> XorPhaseTwo:
 
     Returns:
         The parameters; they need H >= 1.
-
-    Raises:
-        TheoryError: a number that is not positive, or d below 3.
     """
     _require_size(d, "Definition D.2")
     require_positive("Definition D.2", constant=constant, rate=rate)
@@ -235,12 +219,6 @@ def small_ball_bound(size: int) -> float:
 
     Args:
         size: l, at least 1.
-
-    Returns:
-        The probability.
-
-    Raises:
-        TheoryError: the size is not positive.
     """
     require_positive("Lemma B.6", size=size)
     return 1 / math.sqrt(size)
@@ -276,9 +254,6 @@ def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
 
     Returns:
         Whether the bound applies, and what it says.
-
-    Raises:
-        TheoryError: a number that is not positive, or d below 3.
     """
     _require_size(d, "Proposition F.1")
     require_positive("Proposition F.1", constant=constant)
@@ -315,9 +290,6 @@ def xor_sample_rates(d: int, degree: int = 2, leap: int = 2) -> SampleRates:
 
     Returns:
         The three rates.
-
-    Raises:
-        TheoryError: a number that is not positive, or d below 3.
     """
     _require_size(d, "sample rates")
     require_positive("sample rates", degree=degree, leap=leap)

@@ -5,6 +5,8 @@ The surrogate L_0 is the loss to first order at f = 0. Under it neurons do not s
 neuron's signal, opposite and remaining parts, everything follows from the law of w . xi, xi the other signs.
 
 Source of all here: Glasgow (2024), section 4.1 and Lemma C.4.
+
+Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -56,9 +58,6 @@ def xor_surrogate_growth(weight: Any, output: Any, *, law: Law = "auto", basis: 
 
     Returns:
         The growth of the three parts.
-
-    Raises:
-        TheoryError: shapes that do not agree, or a law that does not apply.
     """
     weights, outputs = network(weight, output)
     sizes = xor_sizes(weights, outputs, basis)
@@ -92,9 +91,6 @@ def xor_surrogate_coordinates(
 
     Returns:
         float64 of shape (p, d - 2).
-
-    Raises:
-        TheoryError: shapes that do not agree, d too large, or another law.
     """
     weights, outputs = network(weight, output)
     require(law in ("exact", "gaussian"), "law must be one of exact, gaussian (single weights)", law=law)
@@ -147,9 +143,6 @@ def xor_surrogate_gradient(weight: Any, output: Any, *, law: Law = "exact", basi
 
     Returns:
         Both gradients.
-
-    Raises:
-        TheoryError: shapes that do not agree, d too large, or another law.
     """
     weights, outputs = network(weight, output)
     require(bool((outputs != 0).all()), "output weights must not be 0", zeros=int((outputs == 0).sum()))
@@ -185,9 +178,6 @@ def xor_surrogate_trajectory(sizes: Any, rate: float, steps: int) -> np.ndarray:
 
     Returns:
         float64 of shape (steps + 1, 4, p).
-
-    Raises:
-        TheoryError: the rate is not positive, or some r or |a| is not.
     """
     from scipy.special import erf
 
