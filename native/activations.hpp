@@ -144,8 +144,8 @@ ELEGANS_INLINE Floats* sums_of(const State& state, Size vector) {
 }
 
 // Adds what a vector of neurons makes of its sums to the outputs of `count` examples.
-static void activate(const State& state, Ints real, Floats output, const Floats* sums, Size count,
-                     Floats* partial) {
+[[maybe_unused]] static void activate(const State& state, Ints real, Floats output,
+                                      const Floats* sums, Size count, Floats* partial) {
   if (state.activation == Activation::product) {
     for (Size q = 0; q < count; q++) partial[q] *= choose(real, sums[q], spread(1.0f));
     return;
@@ -157,7 +157,7 @@ static void activate(const State& state, Ints real, Floats output, const Floats*
 
 // Replaces each sum of a product network by the product of all others: the output's derivative by
 // this one, without a division.
-static void multiply_others(const State& state) {
+[[maybe_unused]] static void multiply_others(const State& state) {
   Floats all[largest_product / lanes];
   for (Size q = 0; q < state.batch; q++) {
     Floats before = spread(1.0f);
@@ -180,7 +180,7 @@ static void multiply_others(const State& state) {
 // Replaces a vector's sums (of a product: the products of the others) by slope times derivative,
 // for all of the minibatch; entries up to the next multiple of four examples become zero. Returns
 // the sum of slope times value.
-static Floats differentiate(const State& state, Floats* sums) {
+[[maybe_unused]] static Floats differentiate(const State& state, Floats* sums) {
   const float* slope = state.slope;
   const Size batch = state.batch;
   Floats total{};

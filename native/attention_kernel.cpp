@@ -462,11 +462,7 @@ void wrong(AttentionState& state, const std::int32_t* tokens, const std::int32_t
 
 }  // namespace
 
-#define ELEGANS_TEXT_OF(x) #x
-#define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
-
 extern const AttentionKernel attention_kernel;
-const AttentionKernel attention_kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET), lanes, step,
-                                          outputs, wrong};
+const AttentionKernel attention_kernel = {step, outputs, wrong};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -2,7 +2,7 @@
 // here has a function body.
 #pragma once
 
-#include "types.hpp"
+#include "descent_types.hpp"
 
 namespace elegans {
 
@@ -40,26 +40,16 @@ struct AttentionLayer {
 // there are; `rows` is the length, rounded up to whole attention_rows. Positions and sequences
 // beyond the real ones have no part in the loss, so that their derivatives are zero, and no real
 // position attends to them.
-struct AttentionState {
-  Size symbols, width, length, batch, layers, lanes;
+struct AttentionState : DescentState {
+  Size symbols, width, length, layers;
   Size rows, stride;  // stride: from one query's weights to the next one's
 
-  Size size;  // of all parameters
-  float* parameter;
-  float* slope;                  // [size][lanes]
-  float *learning_rate, *decay;  // [size]
-  float *first, *second;         // [size]: Adam's moments
-  double beta1, beta2, epsilon;
-  bool adaptive, decay_in_gradient;
+  float* slope;  // [size][lanes]
 
   AttentionWeight embedding;  // [symbols][width]
   AttentionLayer* layer;      // [layers]
   AttentionNorm norm;
   AttentionWeight output;  // [width][symbols]
-
-  std::uint64_t step;
-  std::int64_t diverged_at;  // -1: not
-  double loss_sum, error_sum;
 
   std::int32_t *token, *label;  // [rows][lanes]
   float* chosen;                // [rows][symbols][lanes]: 1 for the token, 0 for others
@@ -73,8 +63,6 @@ struct AttentionState {
 
 // What one instruction set offers.
 struct AttentionKernel {
-  const char* name;
-  Size lanes;
   // Takes a step on tokens and labels [batch][length], unless outputs are not finite.
   bool (*step)(AttentionState& state, const std::int32_t* tokens, const std::int32_t* labels,
                float factor);

@@ -94,7 +94,7 @@ static void prepare_example_tables(const State& state) {
 // Whether ReLUs are trained by a loss whose slopes are all -label/batch or zero.
 ELEGANS_INLINE bool counts(const State& state) {
   return state.activation == Activation::relu &&
-         (state.loss == Loss::hinge || state.loss == Loss::correlation);
+         (state.loss.kind == LossKind::hinge || state.loss.kind == LossKind::correlation);
 }
 
 // Once per step: the minibatch as the backward pass wants it.
@@ -146,7 +146,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   }
   // Below, half of (negative - positive) = total/2 - positive, in units of 2/batch.
   const Floats half = to_floats(total) * 0.5f;
-  const float scale = 2.0f * state.loss_scale / static_cast<float>(state.batch);
+  const float scale = 2.0f * state.loss.scale / static_cast<float>(state.batch);
   const Floats rate = (rates.rate[hidden_weight] * scale) * *v.output;
   const float keep = rates.keep[hidden_weight];
   // Copies, because for all the compiler knows stores to weights could change what `v` points to.

@@ -1,157 +1,67 @@
-// One transformer that is read at a class token in training: memory, checks and bookkeeping around
-// a kernel.
-#include "bits.hpp"
-
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
+// One transformer that is read at a class token in training.
+#include "bits_types.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <utility>
 
-#include "bits_types.hpp"
-#include "checks.hpp"
-#include "dispatch.hpp"
-#include "guards.hpp"
-#include "python.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+#include "host.hpp"
 
 namespace elegans {
-
-namespace baseline {
-extern const BitsKernel bits_kernel;
-}
-namespace avx2 {
-extern const BitsKernel bits_kernel;
-}
-namespace avx512 {
-extern const BitsKernel bits_kernel;
-}
-namespace avx512_popcount {
-extern const BitsKernel bits_kernel;
-}
-
 namespace {
 
-using Array = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Bits = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Indices = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using KeyPair = std::pair<std::uint32_t, std::uint32_t>;
+using Bits = Array<std::uint8_t, 2>;
 
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr Size largest_bits = 1 << 16, largest_size = 1 << 12;
 constexpr Size block_bytes = 1 << 18;  // what a block's tokens may take: a share of the cache
 
-// The kernel of the instruction set in use.
-const BitsKernel& bits_kernel() {
-  const std::string name = kernel_in_use().name;
-#if defined(__x86_64__)
-  for (const BitsKernel* kernel :
-       {&avx2::bits_kernel, &avx512::bits_kernel, &avx512_popcount::bits_kernel}) {
-    if (name == kernel->name) return *kernel;
-  }
-#endif
-  return baseline::bits_kernel;
-}
-
-struct BitsOptions {
-  Size n, width, heads, head_size, hidden;
-  std::string encoding;
-  std::uint32_t drop;
-  Key dropout_key;
-  std::string loss;
-  double loss_scale;
-  Size batch_size;
-  bool adaptive, decay_in_gradient;
-  double clip, beta1, beta2, epsilon;
-};
-
-void check_size(const char* name, Size size, Size largest) {
-  require(size >= 1 && size <= largest, name, " must be in 1 ... ", largest, ": ", name, "=", size);
-}
-
-void check(const BitsOptions& options) {
-  check_size("n", options.n, largest_bits);
-  check_size("width", options.width, largest_size);
-  check_size("heads", options.heads, largest_size);
-  check_size("head_size", options.head_size, largest_size);
-  check_size("hidden", options.hidden, largest_bits);
-  require(options.batch_size >= 1,
-          "batch_size must be at least 1: batch_size=", options.batch_size);
-  require(options.drop < 1 << 16, "drop must be below 2^16: drop=", options.drop);
-  require(options.loss_scale > 0 && std::isfinite(options.loss_scale),
-          "loss_scale must be positive: loss_scale=", options.loss_scale);
-  require(options.clip > 0, "clip must be positive: clip=", options.clip);
-  for (const double beta : {options.beta1, options.beta2}) {
-    require(beta >= 0 && beta < 1, "betas must be in [0, 1): got ", beta);
-  }
-  require(options.epsilon > 0 && std::isfinite(options.epsilon),
-          "epsilon must be positive: epsilon=", options.epsilon);
-}
-
-class BitsNetwork {
+class BitsNetwork : public RowHost<BitsState> {
  public:
-  BitsNetwork(const Array& parameters, const Array& learning_rates, const Array& decays,
-              const BitsOptions& options)
-      : kernel_(bits_kernel()), loss_(not_a_number), error_(not_a_number) {
-    check(options);
+  BitsNetwork(const Vector& parameters, const Vector& learning_rates, const Vector& decays, Size n,
+              Size width, Size heads, Size head_size, Size hidden, const std::string& encoding,
+              std::uint32_t drop, const KeyPair& dropout_key, const NamedLoss& loss,
+              Size batch_size, const std::string& optimiser, bool decay_in_gradient, double clip,
+              double beta1, double beta2, double epsilon)
+      : RowHost(batch_size, optimiser, decay_in_gradient, beta1, beta2, epsilon) {
+    require_between("n", n, 1, largest_bits);
+    require_between("width", width, 1, largest_size);
+    require_between("heads", heads, 1, largest_size);
+    require_between("head_size", head_size, 1, largest_size);
+    require_between("hidden", hidden, 1, largest_bits);
+    require(drop < 1 << 16, "drop must be below 2^16: drop=", drop);
+    require(clip > 0, "clip must be positive: clip=", clip);
     BitsState& s = state_;
-    s.lanes = kernel_.lanes;
-    s.n = options.n;
-    s.width = options.width;
-    s.heads = options.heads;
-    s.head_size = options.head_size;
-    s.hidden = options.hidden;
-    s.batch = options.batch_size;
-    s.tokens = s.n + 1;
-    s.wide = round_up(s.width, s.lanes);
-    s.over = round_up(s.heads, s.lanes);
-    s.across = round_up(s.heads * s.head_size, s.lanes);
-    s.deep = round_up(s.hidden, s.lanes);
-    s.encoding = named<BitsEncoding>("encoding", options.encoding,
+    s.n = n;
+    s.width = width;
+    s.heads = heads;
+    s.head_size = head_size;
+    s.hidden = hidden;
+    s.tokens = n + 1;
+    s.wide = round_up(width, s.lanes);
+    s.over = round_up(heads, s.lanes);
+    s.across = round_up(heads * head_size, s.lanes);
+    s.deep = round_up(hidden, s.lanes);
+    s.encoding = named<BitsEncoding>("encoding", encoding,
                                      {{"trained", BitsEncoding::trained},
                                       {"fixed", BitsEncoding::fixed},
                                       {"bag", BitsEncoding::bag}});
-    s.score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_size)));
-    s.drop = options.drop;
-    s.kept = 65536.0f / (65536.0f - static_cast<float>(s.drop));
-    s.dropout_key = options.dropout_key;
-    s.loss = named<Loss>("loss", options.loss,
-                         {{"hinge", Loss::hinge},
-                          {"square", Loss::square},
-                          {"logistic", Loss::logistic},
-                          {"correlation", Loss::correlation}});
-    s.loss_scale = static_cast<float>(options.loss_scale);
-    s.adaptive = options.adaptive;
-    s.decay_in_gradient = options.decay_in_gradient;
-    s.clip = options.clip;
-    s.beta1 = options.beta1;
-    s.beta2 = options.beta2;
-    s.epsilon = options.epsilon;
-    s.diverged_at = -1;
+    s.score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_size)));
+    s.drop = drop;
+    s.kept = 65536.0f / (65536.0f - static_cast<float>(drop));
+    s.dropout_key = key_of(dropout_key);
+    s.loss = loss_of(loss);
+    s.clip = clip;
     lay_out_parameters();
-    take(parameters, "parameters", s.parameter);
-    take(learning_rates, "learning_rates", s.learning_rate);
-    take(decays, "decays", s.decay);
-    for (float** array : {&s.gradient, &s.first, &s.second}) *array = reserve(s.size);
+    take_row(parameters, learning_rates, decays);
+    s.gradient = reserve(s.size);
     lay_out_examples();
     lay_out_block();
     lay_out_tables();
   }
-  BitsNetwork(const BitsNetwork&) = delete;
-  BitsNetwork& operator=(const BitsNetwork&) = delete;
 
-  // Takes one step per factor; returns the steps done, fewer if it diverged.
-  Size advance(const Bits& bits, const Array& labels, const Indices& index, const Array& factors) {
-    const auto steps = static_cast<Size>(factors.shape(0));
-    const auto batch = static_cast<std::size_t>(state_.batch);
-    require(index.shape(0) == factors.shape(0) && index.shape(1) == batch,
-            "index must be those of ", steps, " steps of batch_size=", batch, ": got ",
+  Size advance(const Bits& bits, const Vector& labels, const Array<std::uint32_t, 2>& index,
+               const Vector& factors) {
+    const Size steps = rows_of(factors);
+    require(rows_of(index) == steps && static_cast<Size>(index.shape(1)) == state_.batch,
+            "index must be those of ", steps, " steps of batch_size=", state_.batch, ": got ",
             index.shape(0), " of ", index.shape(1));
     require(labels.shape(0) == bits.shape(0), "bits and labels must be as many: got ",
             bits.shape(0), " and ", labels.shape(0));
@@ -159,69 +69,23 @@ class BitsNetwork {
     const std::uint32_t* last = std::max_element(index.data(), index.data() + index.size());
     require(index.size() == 0 || *last < bits.shape(0),
             "index must be below the number of examples ", bits.shape(0));
-    const Busy busy(busy_);
-    const nb::gil_scoped_release release;
-    const FlushSubnormals flush;
-    Metronome metronome(pulse);
-    loss_ = error_ = not_a_number;
-    state_.loss_sum = state_.error_sum = 0;
-    Size done = 0;
-    for (; done < steps && state_.diverged_at < 0; done++) {
-      const std::uint32_t* here = index.data() + done * state_.batch;
-      if (!kernel_.step(state_, bits.data(), labels.data(), here, factors(done))) break;
-      metronome.beat();
-    }
-    if (done > 0) {
-      loss_ = state_.loss_sum / static_cast<double>(done);
-      error_ = state_.error_sum / static_cast<double>(done);
-    }
-    return done;
+    return take(steps, 1, [&](Size done, Size) -> Size {
+      return kernel_.bits->step(state_, bits.data(), labels.data(),
+                                index.data() + done * state_.batch, factors(done));
+    });
   }
 
-  // Outputs without dropout.
   auto outputs(const Bits& bits) {
     check_bits(bits);
-    const auto count = static_cast<Size>(bits.shape(0));
-    Result<float> result({bits.shape(0)});
-    {
-      const Busy busy(busy_);
-      const nb::gil_scoped_release release;
-      const FlushSubnormals flush;
-      Metronome metronome(pulse);
-      kernel_.prepare(state_);
-      for (Size first = 0; first < count; first += state_.block) {
-        kernel_.outputs(state_, bits.data() + first * state_.n,
-                        std::min(state_.block, count - first), result.data.get() + first);
-        metronome.beat();
-      }
-    }
+    Result<float> result(bits.shape(0));
+    each_block(rows_of(bits), state_.block, [&](Size first, Size count) {
+      if (first == 0) kernel_.bits->prepare(state_);
+      kernel_.bits->outputs(state_, bits.data() + first * state_.n, count, result.get() + first);
+    });
     return result.array();
   }
-
-  auto parameters() {
-    const Busy busy(busy_);
-    Result<float> result({static_cast<std::size_t>(state_.size)});
-    std::copy_n(state_.parameter, state_.size, result.data.get());
-    return result.array();
-  }
-
-  std::int64_t step() const { return static_cast<std::int64_t>(state_.step); }
-  std::int64_t diverged_at() const { return state_.diverged_at; }
-  // Means over the steps of the last advance; not a number if there were none.
-  double loss() const { return loss_; }
-  double error() const { return error_; }
-  const char* instruction_set() const { return kernel_.name; }
 
  private:
-  float* reserve(Size count) { return memory_.allocate<float>(round_up(count, state_.lanes)); }
-
-  void take(const Array& given, const char* name, float*& array) {
-    const auto size = static_cast<std::size_t>(state_.size);
-    require(given.shape(0) == size, name, " must have length ", size, ": got ", given.shape(0));
-    array = reserve(state_.size);
-    std::copy_n(given.data(), size, array);
-  }
-
   BitsMatrix matrix(Size rows, Size columns) {
     const Size stride = round_up(columns, state_.lanes);
     return {rows, columns, stride, reserve(rows * stride), reserve(rows * stride)};
@@ -323,86 +187,46 @@ class BitsNetwork {
     for (std::size_t i = 0; i < bits.size(); i++) all |= bits.data()[i];
     require(all <= 1, "bits must be 0 or 1: got others");
   }
-
-  const BitsKernel& kernel_;
-  BitsState state_{};
-  Memory memory_;
-  double loss_, error_;
-  std::atomic<bool> busy_ = false;
 };
-
-void make_network(BitsNetwork* self, const Array& parameters, const Array& learning_rates,
-                  const Array& decays, Size n, Size width, Size heads, Size head_size, Size hidden,
-                  const std::string& encoding, std::uint32_t drop, const KeyPair& dropout_key,
-                  const std::string& loss, double loss_scale, Size batch_size,
-                  const std::string& optimiser, bool decay_in_gradient, double clip, double beta1,
-                  double beta2, double epsilon) {
-  const bool adaptive = named<bool>("optimiser", optimiser, {{"adam", true}, {"sgd", false}});
-  const Key key{dropout_key.first, dropout_key.second};
-  new (self) BitsNetwork(parameters, learning_rates, decays,
-                         {n, width, heads, head_size, hidden, encoding, drop, key, loss, loss_scale,
-                          batch_size, adaptive, decay_in_gradient, clip, beta1, beta2, epsilon});
-}
-
-// The examples of the minibatches of some steps.
-auto minibatches(const KeyPair& key, std::int64_t step, Size steps, Size batch_size,
-                 std::int64_t sample_size, const std::string& order) {
-  require(step >= 0 && steps >= 0, "steps must not be negative: step=", step, ", steps=", steps);
-  require(batch_size >= 1, "batch_size must be at least 1: batch_size=", batch_size);
-  require(sample_size >= 1 && sample_size <= (1 << 30),
-          "sample_size must be in 1 ... 2^30: sample_size=", sample_size);
-  Memory memory;
-  State state{};
-  state.order = named<Order>("order", order,
-                             {{"replacement", Order::replacement}, {"epochs", Order::epochs}});
-  state.batch = batch_size;
-  state.batches_key = {key.first, key.second};
-  state.sample_size = static_cast<std::uint64_t>(sample_size);
-  const Size capacity = round_up(batch_size, 32);
-  state.epoch_capacity = std::max(epoch_block, capacity);
-  for (std::uint32_t** array : {&state.epoch_index, &state.epoch_k0, &state.epoch_k1,
-                                &state.epoch_value, &state.epoch_slot}) {
-    *array = memory.allocate<std::uint32_t>(state.epoch_capacity);
-  }
-  std::uint32_t* here = memory.allocate<std::uint32_t>(capacity);
-  const Kernel& kernel = kernel_in_use();
-  Result<std::uint32_t> result(
-      {static_cast<std::size_t>(steps), static_cast<std::size_t>(batch_size)});
-  {
-    const nb::gil_scoped_release release;
-    for (Size i = 0; i < steps; i++) {
-      kernel.minibatch(state, static_cast<std::uint64_t>(step + i), here);
-      std::copy_n(here, batch_size, result.data.get() + i * batch_size);
-    }
-  }
-  return result.array();
-}
 
 }  // namespace
 
 void bind_bits(nb::module_& m) {
-  m.def(
-      "minibatches", minibatches, "key"_a, "step"_a, "steps"_a, nb::kw_only(), "batch_size"_a,
-      "sample_size"_a, "order"_a,
-      "Indices (steps, batch_size) of the examples of a sample in the minibatches from a step on.");
-  nb::class_<BitsNetwork>(m, "BitsNetwork",
-                          "One transformer that is read at a class token in training.")
-      .def("__init__", make_network, "parameters"_a, "learning_rates"_a, "decays"_a, nb::kw_only(),
-           "n"_a, "width"_a, "heads"_a, "head_size"_a, "hidden"_a, "encoding"_a = "trained",
-           "drop"_a = 0, "dropout_key"_a = KeyPair{0, 0}, "loss"_a, "loss_scale"_a = 1.0,
-           "batch_size"_a, "optimiser"_a, "decay_in_gradient"_a = true,
-           "clip"_a = std::numeric_limits<double>::infinity(), "beta1"_a = 0.9, "beta2"_a = 0.999,
-           "epsilon"_a = 1e-8)
+  bind_network<BitsNetwork>(
+      m, "BitsNetwork",
+      "A prenorm transformer of one layer on bits that is read at a class token, trained with\n"
+      "dropout.")
+      .def(
+          nb::init<const Vector&, const Vector&, const Vector&, Size, Size, Size, Size, Size,
+                   const std::string&, std::uint32_t, const KeyPair&, const NamedLoss&, Size,
+                   const std::string&, bool, double, double, double, double>(),
+          "parameters"_a, "learning_rates"_a, "decays"_a, nb::kw_only(), "n"_a, "width"_a,
+          "heads"_a, "head_size"_a, "hidden"_a, "encoding"_a = "trained", "drop"_a = 0,
+          "dropout_key"_a = KeyPair{0, 0}, "loss"_a, "batch_size"_a, "optimiser"_a,
+          "decay_in_gradient"_a = true, "clip"_a = std::numeric_limits<double>::infinity(),
+          "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
+          "Take copies of all parameters in one row, of their learning rates and of their "
+          "decays.\n\n"
+          "The row consists of tokens (2, width; none in a bag), positions (n + 1, width; n where\n"
+          "they are not trained), class (width,); query, key, value and output projection (heads\n"
+          "head_size, width), the biases of the first three (heads head_size,) and of the last\n"
+          "(width,); scale and shift (width,) of three norms; hidden weights (hidden, width) and\n"
+          "biases, residual weights (width, hidden) and biases, and output (2, width). `encoding`\n"
+          "is trained, fixed or bag. `loss` is a name and a factor, `optimiser` adam or sgd. "
+          "Decays\n"
+          "are as in `Network`; Adam's are outside of its running means. An entry is dropped in\n"
+          "training where its half word is below `drop` (0: no dropout), the half words of a step\n"
+          "being those of `dropout_key` folded by the step and the site. A gradient that is "
+          "longer\n"
+          "than `clip` is scaled down to it.\n\n"
+          "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &BitsNetwork::advance, "bits"_a, "labels"_a, "index"_a, "factors"_a,
-           "Take one step per schedule factor; returns the steps done.")
-      .def("outputs", &BitsNetwork::outputs, "bits"_a, "Outputs (N,) without dropout.")
-      .def("parameters", &BitsNetwork::parameters, "A copy of all parameters.")
-      .def_prop_ro("step", &BitsNetwork::step, "Steps taken.")
-      .def_prop_ro("loss", &BitsNetwork::loss, "Mean minibatch loss of the last advance.")
-      .def_prop_ro("error", &BitsNetwork::error, "Mean minibatch error of the last advance.")
-      .def_prop_ro("diverged_at", &BitsNetwork::diverged_at,
-                   "The step whose outputs were not finite; -1: none.")
-      .def_prop_ro("instruction_set", &BitsNetwork::instruction_set);
+           "Take one step per schedule factor; return the steps done, fewer if it diverged.\n\n"
+           "Bits are (N, n), labels (N,), and `index` (steps, batch_size) says which of them are "
+           "in\n"
+           "each minibatch.")
+      .def("outputs", &BitsNetwork::outputs, "bits"_a,
+           "Outputs (N,) on bits (N, n), without dropout.");
 }
 
 }  // namespace elegans

@@ -678,7 +678,7 @@ struct Sums {
 
 // Loss and mistakes of a block; its outputs' derivatives go into slope_row.
 Sums block_losses(const BitsState& state, Size count) {
-  const float share = state.loss_scale / static_cast<float>(state.batch);
+  const float share = state.loss.scale / static_cast<float>(state.batch);
   Ints infinite{};
   Sums sums{true, 0, 0};
   for (Size e = 0; e < count; e += lanes) {
@@ -687,7 +687,7 @@ Sums block_losses(const BitsState& state, Size count) {
     const Floats output = load_floats(state.output_row + e),
                  label = load_floats(state.label_row + e);
     infinite |= real & (Ints)(output - output != 0.0f);
-    const Term term = loss_term(state.loss, output, label);
+    const Term term = loss_term(state.loss.kind, output, label);
     store_floats(state.slope_row + e, where(real, term.slope * share));
     sums.loss += static_cast<double>(lane_sum(where(real, term.loss * share)));
     sums.wrong +=
@@ -869,11 +869,7 @@ void outputs(BitsState& state, const std::uint8_t* bits, Size count, float* outp
 
 }  // namespace
 
-#define ELEGANS_TEXT_OF(x) #x
-#define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
-
 extern const BitsKernel bits_kernel;
-const BitsKernel bits_kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET), lanes, step, prepare,
-                                outputs};
+const BitsKernel bits_kernel = {step, prepare, outputs};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -2,7 +2,7 @@
 // a function body.
 #pragma once
 
-#include "types.hpp"
+#include "descent_types.hpp"
 
 namespace elegans {
 
@@ -61,32 +61,19 @@ enum class BitsEncoding { trained, fixed, bag };
 // Everything that a kernel needs of one network. Vectors lie along features, heads or hidden
 // neurons, filled up with zeros: wide, over (heads), across (heads' features) and deep (hidden
 // neurons) are such sizes. Examples are gone through in blocks.
-struct BitsState {
-  Size n, width, heads, head_size, hidden, batch;
+struct BitsState : DescentState {
+  Size n, width, heads, head_size, hidden;
   Size tokens;                    // n + 1: the class token is the last
   Size wide, over, across, deep;  // numbers of floats, in whole vectors
   Size block;                     // examples at a time
-  Size lanes;
   BitsEncoding encoding;
   float score_scale;
   std::uint32_t drop;  // an entry is dropped where a half word is below this; 0: no dropout
   float kept;          // what entries that stay are multiplied by
   Key dropout_key;
   Loss loss;
-  float loss_scale;
-
-  Size size;  // of all parameters
-  float* parameter;
-  float* gradient;               // [size]
-  float *learning_rate, *decay;  // [size]
-  float *first, *second;         // [size]: Adam's moments
-  double beta1, beta2, epsilon;
-  bool adaptive, decay_in_gradient;
-  double clip;  // infinite: none
-
-  std::uint64_t step;
-  std::int64_t diverged_at;  // -1: not
-  double loss_sum, error_sum;
+  float* gradient;  // [size]
+  double clip;      // infinite: none
 
   BitsMatrix array[bits_parameter_count];
   BitsMatrix difference;  // [1][width]: of the two logits' weights, which is all that counts
@@ -131,8 +118,6 @@ struct BitsState {
 
 // What one instruction set offers.
 struct BitsKernel {
-  const char* name;
-  Size lanes;
   // Takes a step on the examples index[0 ... batch - 1] of bits [...][n] and labels, unless outputs
   // are not finite.
   bool (*step)(BitsState& state, const std::uint8_t* bits, const float* labels,

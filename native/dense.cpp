@@ -1,61 +1,18 @@
 // An epoch of minibatch descent of a network for tables.
-#include "dense.hpp"
+#include "dense_types.hpp"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "dense_types.hpp"
-#include "dispatch.hpp"
-#include "guards.hpp"
-#include "python.hpp"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+#include "host.hpp"
 
 namespace elegans {
-
-namespace baseline {
-extern const DenseKernel dense_kernel;
-}
-namespace avx2 {
-extern const DenseKernel dense_kernel;
-}
-namespace avx512 {
-extern const DenseKernel dense_kernel;
-}
-namespace avx512_popcount {
-extern const DenseKernel dense_kernel;
-}
-
 namespace {
 
 template <class T>
 using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Row = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Order = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Flag = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// The kernel of the instruction set in use.
-const DenseKernel& dense_kernel() {
-  const std::string name = kernel_in_use().name;
-#if defined(__x86_64__)
-  for (const DenseKernel* kernel :
-       {&avx2::dense_kernel, &avx512::dense_kernel, &avx512_popcount::dense_kernel}) {
-    if (name == kernel->name) return *kernel;
-  }
-#endif
-  return baseline::dense_kernel;
-}
 
 double take_step(const DenseKernel& kernel, Dense<float>& dense, const std::int64_t* index,
                  Size count) {
@@ -64,17 +21,6 @@ double take_step(const DenseKernel& kernel, Dense<float>& dense, const std::int6
 double take_step(const DenseKernel& kernel, Dense<double>& dense, const std::int64_t* index,
                  Size count) {
   return kernel.step_double(dense, index, count);
-}
-
-void require(bool kept, const char* rule) {
-  if (!kept) throw std::invalid_argument(rule);
-}
-
-Head head_of(const std::string& name) {
-  if (name == "logistic") return Head::logistic;
-  if (name == "softmax") return Head::softmax;
-  if (name == "square") return Head::square;
-  throw std::invalid_argument("head must be one of logistic, softmax, square: got '" + name + "'");
 }
 
 // The layers, and the memory in which a step is computed.
@@ -119,9 +65,10 @@ std::tuple<double, Size, std::int64_t> epoch(
     const nb::capsule& gemm, const std::vector<Table<T>>& weights,
     const std::vector<Table<T>>& first, const std::vector<Table<T>>& second,
     const Table<const T>& inputs, const Table<const T>& targets,
-    const std::optional<Row<const T>>& row_weights, double row_weight_scale, const Order& order,
-    Size batch, const std::string& head, double learning_rate, double weight_decay,
-    std::int64_t step, const Flag& stop, std::optional<double> seconds) {
+    const std::optional<Array<T, 1>>& row_weights, double row_weight_scale,
+    const Array<std::int64_t, 1>& order, Size batch, const std::string& head, double learning_rate,
+    double weight_decay, std::int64_t step, const Array<bool, 1>& stop,
+    std::optional<double> seconds) {
   const auto rows = static_cast<Size>(order.shape(0));
   require(batch >= 1, "batch must be at least 1");
   Workspace<T> space(weights, first, second, std::min(batch, rows));
@@ -134,33 +81,34 @@ std::tuple<double, Size, std::int64_t> epoch(
   require(std::all_of(order.data(), order.data() + rows,
                       [last](std::int64_t row) { return row >= 0 && row <= last; }),
           "order must be of rows that there are");
-  Dense<T> dense{reinterpret_cast<Gemm<T>>(gemm.data()),
-                 static_cast<Size>(space.layers.size()),
-                 space.layers.data(),
-                 space.output,
-                 space.gradient,
-                 head_of(head),
-                 learning_rate,
-                 weight_decay,
-                 !first.empty(),
-                 step,
-                 inputs.data(),
-                 targets.data(),
-                 row_weights ? row_weights->data() : nullptr,
-                 row_weight_scale};
-  const DenseKernel& kernel = dense_kernel();
+  Dense<T> dense{
+      reinterpret_cast<Gemm<T>>(gemm.data()),
+      static_cast<Size>(space.layers.size()),
+      space.layers.data(),
+      space.output,
+      space.gradient,
+      named<Head>(
+          "head", head,
+          {{"logistic", Head::logistic}, {"softmax", Head::softmax}, {"square", Head::square}}),
+      learning_rate,
+      weight_decay,
+      !first.empty(),
+      step,
+      inputs.data(),
+      targets.data(),
+      row_weights ? row_weights->data() : nullptr,
+      row_weight_scale};
+  const DenseKernel& kernel = *kernel_in_use().dense;
   double total = 0;
   Size begin = 0;
-  const nb::gil_scoped_release release;
-  const FlushSubnormals flush;
-  Metronome metronome(pulse);
+  Work work;
   const auto begun = std::chrono::steady_clock::now();
   for (; begin < rows; begin += batch) {
     const bool* flag = stop.data();
     if (__atomic_load_n(flag, __ATOMIC_RELAXED)) break;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
     if (seconds && spent.count() >= *seconds) break;
-    metronome.beat();
+    work.beat();
     total += take_step(kernel, dense, order.data() + begin, std::min(batch, rows - begin));
   }
   return {total, std::min(begin, rows), dense.step};
@@ -170,7 +118,21 @@ std::tuple<double, Size, std::int64_t> epoch(
 
 void bind_dense(nb::module_& m) {
   const char* text =
-      "An epoch of minibatch descent, in place; returns the sum of losses, rows seen, steps taken.";
+      "An epoch of minibatch descent, in place; returns the sum of losses, rows seen, steps "
+      "taken.\n\n"
+      "`gemm` is a capsule with the address of BLAS's matrix product, of the dtype of all arrays.\n"
+      "The weights of each layer are (fan-out, fan-in + 1), biases last, and `inputs` (rows, "
+      "fan-in\n"
+      "+ 1) end in a one; `targets` are (rows, outputs). `first` and `second` are AdamW's moments "
+      "of\n"
+      "the weights' shapes, or empty for plain descent. `order` holds the rows of the epoch, "
+      "`batch`\n"
+      "of them per step; weights of rows are multiplied by their scale. `head` is logistic, "
+      "softmax\n"
+      "or square. It ends after a step once `stop[0]` is set or the seconds are over (None: "
+      "never),\n"
+      "and with the exception of a signal's handler.\n\n"
+      "Raises ValueError, with the rule, for arrays that do not fit.";
   const auto define = [&](auto function) {
     m.def("dense_epoch", function, "gemm"_a, "weights"_a.noconvert(), "first"_a.noconvert(),
           "second"_a.noconvert(), nb::kw_only(), "inputs"_a.noconvert(), "targets"_a.noconvert(),

@@ -171,10 +171,7 @@ double step(Dense<T>& dense, const std::int64_t* index, Size count) {
 
 }  // namespace
 
-#define ELEGANS_TEXT_OF(x) #x
-#define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
-
 extern const DenseKernel dense_kernel;
-const DenseKernel dense_kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET), step<float>, step<double>};
+const DenseKernel dense_kernel = {step<float>, step<double>};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -45,7 +45,6 @@ struct Dense {
 // What one instruction set offers: a step on the rows with these indices, and the sum of their
 // losses before it.
 struct DenseKernel {
-  const char* name;
   double (*step_single)(Dense<float>& dense, const std::int64_t* index, Size count);
   double (*step_double)(Dense<double>& dense, const std::int64_t* index, Size count);
 };

@@ -1,14 +1,15 @@
 // How parameters move, of networks whose every parameter has a rate and a decay of its own.
 #pragma once
 
+#include "descent_types.hpp"
 #include "vectors.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
 // Kingma and Ba (2015) with the decay of Loshchilov and Hutter (2019), or plain descent. Arrays
 // are whole vectors; `slope` gives those of the gradient.
-template <class State, class Slope>
-void move(State& state, float factor, Slope slope) {
+template <class Slope>
+void move(const DescentState& state, float factor, Slope slope) {
   const double step = static_cast<double>(state.step + 1);
   const float first_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta1, step)));
   const float second_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta2, step)));

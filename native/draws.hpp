@@ -8,27 +8,6 @@
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-ELEGANS_INLINE Words load_words(const std::uint32_t* x) {
-  Words words;
-  __builtin_memcpy(&words, x, sizeof words);
-  return words;
-}
-ELEGANS_INLINE void store_words(std::uint32_t* x, Words words) {
-  __builtin_memcpy(x, &words, sizeof words);
-}
-
-// Random words of key (k0, k1) and counter (c0, c1).
-struct Pair {
-  Words w0, w1;
-};
-ELEGANS_INLINE Pair random_words(Words k0, Words k1, Words c0, Words c1) {
-  threefry(k0, k1, c0, c1);
-  return {c0, c1};
-}
-ELEGANS_INLINE Pair random_words(Key key, Words c0, Words c1) {
-  return random_words(spread(key.k0), spread(key.k1), c0, c1);
-}
-
 // Gives a share `mix` of the examples one common sign on all of the support: bit 0 of the first
 // word of the lane beyond their signs, where the second word as a uniform number is below mix.
 static void align(const State& state, Key key, Words index, std::uint32_t* bits, Size capacity) {

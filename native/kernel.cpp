@@ -6,7 +6,6 @@
 #include "draws.hpp"
 #include "forward.hpp"
 #include "losses.hpp"
-#include "pair_kernel.hpp"
 #include "threefry.hpp"
 #include "types.hpp"
 #include "vectors.hpp"
@@ -40,15 +39,10 @@ void forward_drawn(const State& state, Size vector, Examples& examples, Size cou
   forward(state, vector, examples, examples.sign, state.sign_words * 32, count, kept);
 }
 
-bool stopped(const bool* stop) { return __atomic_load_n(stop, __ATOMIC_RELAXED); }
-
 // Each turn of the loop ends one step and begins the next: while a vector of neurons is in the
 // first-level cache it is updated by the backward pass of this step and at once sent through the
 // forward pass of the next, so that weights come from memory once a step.
-Size advance(State& state, const float* factors, Size steps, const bool* stop) {
-  state.loss_sum = 0;
-  state.error_sum = 0;
-  if (steps == 0 || state.diverged_at >= 0 || stopped(stop)) return 0;
+Size advance(State& state, const float* factors, Size steps) {
   draw_minibatch(state, state.current, state.step);
   clear_partial(state, state.current, state.batch);
   for (Size k = 0; k < state.vectors; k++) {
@@ -63,7 +57,7 @@ Size advance(State& state, const float* factors, Size steps, const bool* stop) {
     }
     state.loss_sum += totals.loss;
     state.error_sum += totals.wrong;
-    const bool last = done + 1 == steps || stopped(stop);
+    const bool last = done + 1 == steps;
     const Rates rates = rates_of(state, factors[done]);
     const bool update = !(totals.flat && rates.idle);
     if (update) prepare_backward(state, state.current);
@@ -124,18 +118,22 @@ double multiply_add(Size repeats, float* sink) {
 #define ELEGANS_TEXT_OF(x) #x
 #define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
 
+extern const PairKernel pair_kernel;
+extern const AttentionKernel attention_kernel;
+extern const BitsKernel bits_kernel;
+extern const DenseKernel dense_kernel;
 extern const Kernel kernel;
 const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
                        lanes,
                        words,
-                       draw,
                        minibatch,
                        advance,
                        evaluate,
                        predict,
-                       pair_advance,
-                       pair_outputs,
-                       pair_minibatch,
-                       multiply_add};
+                       multiply_add,
+                       &pair_kernel,
+                       &attention_kernel,
+                       &bits_kernel,
+                       &dense_kernel};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

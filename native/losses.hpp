@@ -35,15 +35,15 @@ ELEGANS_INLINE Term correlation(Floats margin, Floats label) {
   return {negated(margin), negated(label)};
 }
 
-ELEGANS_INLINE Term loss_term(Loss loss, Floats output, Floats label) {
+ELEGANS_INLINE Term loss_term(LossKind loss, Floats output, Floats label) {
   switch (loss) {
-    case Loss::hinge:
+    case LossKind::hinge:
       return hinge(output * label, label);
-    case Loss::square:
+    case LossKind::square:
       return square(output, label);
-    case Loss::correlation:
+    case LossKind::correlation:
       return correlation(output * label, label);
-    case Loss::logistic:
+    case LossKind::logistic:
       break;
   }
   return logistic(output * label, label);
@@ -62,7 +62,7 @@ struct Totals {
   const Floats* label = reinterpret_cast<const Floats*>(examples.label);
   Floats* slope = reinterpret_cast<Floats*>(state.slope);
   const float mean = 1.0f / static_cast<float>(state.batch);
-  const float share = state.loss_scale * mean;
+  const float share = state.loss.scale * mean;
   const Ints batch = (Ints)spread(static_cast<std::uint32_t>(state.batch));
   const Ints lane = (Ints)lane_numbers();
   Floats loss{};
@@ -79,7 +79,7 @@ struct Totals {
       const Floats f = output[i];
       const Floats y = label[i];
       infinite |= real & (Ints)(f - f != 0.0f);
-      const Term term = loss_term(state.loss, f, y);
+      const Term term = loss_term(state.loss.kind, f, y);
       loss += where(real, term.loss);
       wrong += where(real & (Ints)(f * y <= 0.0f), spread(1.0f));
       slope[i] = where(real, term.slope * share);

@@ -1,25 +1,27 @@
-#include "network.hpp"
-
+// One two-layer network on sign inputs in training.
+//
+// From check to check it goes on by itself as long as every check is a failure. A check is exact
+// and no more work than it takes to be certain: it begins with the examples that were wrong at the
+// last one, goes on with those that were not evaluated for longest, and ends with the first mistake
+// too many.
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <limits>
+#include <bit>
+#include <numeric>
 
-#include "checks.hpp"
-#include "dispatch.hpp"
-#include "guards.hpp"
+#include "host.hpp"
 
 namespace elegans {
 namespace {
 
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+using Clock = std::chrono::steady_clock;
 
-Loss loss_of(const std::string& name) {
-  return named<Loss>("loss", name,
-                     {{"hinge", Loss::hinge},
-                      {"square", Loss::square},
-                      {"logistic", Loss::logistic},
-                      {"correlation", Loss::correlation}});
+// Examples of a check beyond the fewest that could settle it: a few of last time's mistakes are
+// mistakes no more.
+constexpr Size margin = 32;
+constexpr std::int64_t largest_sample = std::int64_t{1} << 30;
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
 Activation activation_of(const std::string& name) {
@@ -35,332 +37,491 @@ Activation activation_of(const std::string& name) {
 }
 
 Order order_of(const std::string& name, std::int64_t sample_size) {
-  require(name == "replacement" || name == "epochs", "order must be replacement or epochs: got '",
-          name, "'");
-  if (sample_size == 0) return Order::online;
-  return name == "epochs" ? Order::epochs : Order::replacement;
+  require(sample_size >= 0 && sample_size <= largest_sample,
+          "sample_size must be in 0 ... 2^30: sample_size=", sample_size);
+  const Order order =
+      named<Order>("order", name, {{"replacement", Order::replacement}, {"epochs", Order::epochs}});
+  return sample_size == 0 ? Order::online : order;
 }
 
-void check(Size width, Size inputs, const Options& options) {
-  require(width >= 1, "width must be at least 1: width=", width);
-  require(inputs >= 1 && inputs <= 65536, "n must be in 1 ... 65536: n=", inputs);
-  std::vector<Size> support = options.support;
-  std::sort(support.begin(), support.end());
-  for (std::size_t i = 0; i < support.size(); i++) {
-    require(support[i] >= 0 && support[i] < inputs, "support must be in 0 ... n-1: ", support[i],
-            " with n=", inputs);
-    require(i == 0 || support[i] != support[i - 1], "support must be distinct: ", support[i],
-            " twice");
-  }
-  require(options.label_sign == 1 || options.label_sign == -1,
-          "label_sign must be -1 or 1: label_sign=", options.label_sign);
-  require(options.mix >= 0 && options.mix <= 1, "mix must be in 0 ... 1: mix=", options.mix);
-  require(options.noise >= 0 && options.noise <= 1,
-          "noise must be in 0 ... 1: noise=", options.noise);
-  require(options.sample_size >= 0 && options.sample_size <= (1 << 30),
-          "sample_size must be in 0 ... 2^30: sample_size=", options.sample_size);
-  require(options.batch_size >= 1 && options.batch_size <= 65536,
-          "batch_size must be in 1 ... 65536: batch_size=", options.batch_size);
-  require(options.learning_rates.size() == parameter_count, "learning_rates must be four: got ",
-          options.learning_rates.size());
-  require(options.decays.size() == parameter_count, "decays must be four: got ",
-          options.decays.size());
-  for (double rate : options.learning_rates) {
-    require(std::isfinite(rate), "learning_rates must be finite: got ", rate);
-  }
-  for (double decay : options.decays) {
-    require(std::isfinite(decay), "decays must be finite: got ", decay);
-  }
-  require(options.loss_scale > 0 && std::isfinite(options.loss_scale),
-          "loss_scale must be positive: loss_scale=", options.loss_scale);
-  require(options.step >= 0, "step must not be negative: step=", options.step);
+void require_probability(const char* name, double value) {
+  require(value >= 0 && value <= 1, name, " must be in 0 ... 1: ", name, "=", value);
 }
 
-void check_activation(Activation activation, Size width, const Options& options) {
-  require(options.degree >= 1 && options.degree <= largest_degree,
-          "degree must be in 1 ... 32: degree=", options.degree);
-  require(options.scale > 0 && std::isfinite(options.scale),
-          "scale must be positive: scale=", options.scale);
-  if (activation == Activation::polynomial) {
-    require(options.coefficients.size() == static_cast<std::size_t>(options.degree) + 1,
-            "coefficients must be degree+1=", options.degree + 1, ": got ",
-            options.coefficients.size());
+// Numbers that are not negative are in the order of their bits; what is not a number comes last.
+std::int32_t bits_of(float x) { return std::bit_cast<std::int32_t>(x); }
+
+void reserve_epochs(State& s, Memory& memory, Size capacity) {
+  s.epoch_capacity = std::max(epoch_block, capacity);
+  for (std::uint32_t** array :
+       {&s.epoch_index, &s.epoch_k0, &s.epoch_k1, &s.epoch_value, &s.epoch_slot}) {
+    *array = memory.allocate<std::uint32_t>(s.epoch_capacity);
   }
-  if (activation == Activation::product) {
-    require(width <= largest_product, "a product must have at most 64 factors: width=", width);
+}
+
+// The steps of an advance from check to check.
+struct Chunk {
+  // One entry per interval. An interval ends at a check, or where the chunk does; means over its
+  // steps.
+  std::vector<std::int64_t> ends;
+  std::vector<double> loss, error;
+  // The exact number at the last check, if it is allowed; -1 if no check had so few.
+  Size mistakes = -1;
+  double checking_seconds = 0;
+  // The largest change of a hidden weight since recording began, one entry per record: of the
+  // inputs in the support, and of the others (0 if there are none).
+  std::vector<float> relevant, irrelevant;
+};
+
+class Network : public Host<State> {
+ public:
+  Network(const Matrix& weight, const Vector& bias, const Vector& output_weight, float output_bias,
+          const std::vector<Size>& support, int label_sign, double mix, double noise,
+          std::int64_t sample_size, const std::string& order, Size batch_size,
+          const std::string& activation, int degree, double scale,
+          const std::vector<double>& coefficients, const NamedLoss& loss,
+          const std::vector<double>& learning_rates, const std::vector<double>& decays,
+          bool decay_in_gradient, const KeyPair& sample_key, const KeyPair& batches_key,
+          const KeyPair& noise_key, std::int64_t step) {
+    State& s = state_;
+    s.width = rows_of(weight);
+    s.inputs = static_cast<Size>(weight.shape(1));
+    require(s.width >= 1, "width must be at least 1: width=", s.width);
+    require_between("n", s.inputs, 1, 65536);
+    require_length("bias", bias.shape(0), "width", s.width);
+    require_length("output_weight", output_weight.shape(0), "width", s.width);
+    require_between("batch_size", batch_size, 1, 65536);
+    s.batch = batch_size;
+    s.vectors = (s.width + s.lanes - 1) / s.lanes;
+    s.groups = (s.inputs + 3) / 4;
+    s.rows = 4 * s.groups;
+    s.sign_words = 2 * ((s.inputs + 63) / 64);
+    s.mask_words = (s.batch + 31) / 32;
+    s.loss = loss_of(loss);
+    set_activation(activation_of(activation), degree, scale, coefficients);
+    set_rates(learning_rates, decays);
+    s.decay_in_gradient = decay_in_gradient;
+    set_labels(support, label_sign, mix, noise);
+    s.order = order_of(order, sample_size);
+    s.sample_size = static_cast<std::uint64_t>(sample_size);
+    s.sample_key = key_of(sample_key);
+    s.batches_key = key_of(batches_key);
+    s.noise_key = key_of(noise_key);
+    require(step >= 0, "step must not be negative: step=", step);
+    check_limits(step);
+    s.step = static_cast<std::uint64_t>(step);
+    reserve();
+    s.output_bias = output_bias;
+    each_weight([&](float& own, Size place) { own = weight.data()[place]; });
+    std::copy_n(bias.data(), s.width, s.bias);
+    std::copy_n(output_weight.data(), s.width, s.output);
   }
+
+  Size advance(const Vector& factors) {
+    check_limits(step() + rows_of(factors));
+    return take(rows_of(factors), slice(), [&](Size done, Size count) {
+      return kernel_.advance(state_, factors.data() + done, count);
+    });
+  }
+
+  Chunk advance_checked(const Vector& factors, const KeyPair& key, Size every, Size examples,
+                        Size allowed, Size record_every, double seconds) {
+    require(every >= 1, "every must be at least 1: every=", every);
+    require(examples >= 0 && examples <= (Size{1} << 31),
+            "examples must be in 0 ... 2^31: examples=", examples);
+    require(allowed >= 0, "allowed must not be negative: allowed=", allowed);
+    require(record_every >= 0, "record_every must not be negative: record_every=", record_every);
+    require(record_every == 0 || before_,
+            "begin_recording must come before a record: record_every=", record_every);
+    const Size steps = rows_of(factors);
+    check_limits(step() + steps);
+    const Busy busy(busy_);
+    Work work;
+    const Clock::time_point begun = Clock::now();
+    Chunk found;
+    double loss = 0, error = 0;
+    Size interval = 0;
+    const auto end_interval = [&] {
+      if (interval == 0) return;
+      found.ends.push_back(step());
+      found.loss.push_back(loss / static_cast<double>(interval));
+      found.error.push_back(error / static_cast<double>(interval));
+      loss = error = 0;
+      interval = 0;
+    };
+    for (Size done = 0; done < steps && state_.diverged_at < 0;) {
+      const Size now = step();
+      Size wanted = std::min({slice(), steps - done, every - now % every});
+      if (record_every > 0) wanted = std::min(wanted, record_every - now % record_every);
+      state_.loss_sum = state_.error_sum = 0;
+      const Size got = kernel_.advance(state_, factors.data() + done, wanted);
+      loss += state_.loss_sum;
+      error += state_.error_sum;
+      interval += got;
+      done += got;
+      if (got < wanted) break;
+      if (record_every > 0 && step() % record_every == 0) record_movement(found);
+      if (step() % every == 0) {
+        end_interval();
+        if (examples > 0) {
+          const Clock::time_point checked = Clock::now();
+          const Size mistakes = count_mistakes(key_of(key), examples, allowed, work);
+          found.checking_seconds += seconds_since(checked);
+          if (mistakes <= allowed) {
+            found.mistakes = mistakes;
+            break;
+          }
+        }
+      }
+      work.beat();
+      if (seconds_since(begun) > seconds) break;
+    }
+    end_interval();
+    return found;
+  }
+
+  void begin_recording() {
+    const Busy busy(busy_);
+    const Size count = state_.vectors * state_.rows * state_.lanes;
+    if (!before_) before_ = memory_.allocate<float>(count);
+    std::copy_n(state_.weight, count, before_);
+  }
+
+  auto wrong(const KeyPair& key, const Indices& index, bool noisy) {
+    Result<bool> result(index.shape(0));
+    each_block(rows_of(index), example_block, [&](Size first, Size count) {
+      std::copy_n(index.data() + first, count, state_.test.index);
+      kernel_.evaluate(state_, key_of(key), noisy, count);
+      for (Size q = 0; q < count; q++) result.get()[first + q] = is_wrong(q);
+    });
+    return result.array();
+  }
+
+  auto predict(const Matrix& x) {
+    const Size inputs = state_.inputs;
+    require(static_cast<Size>(x.shape(1)) == inputs, "x must have n=", inputs, " columns: got ",
+            x.shape(1));
+    Result<float> result(x.shape(0));
+    each_block(rows_of(x), example_block, [&](Size first, Size count) {
+      kernel_.predict(state_, x.data() + first * inputs, count);
+      std::copy_n(state_.test.output, count, result.get() + first);
+    });
+    return result.array();
+  }
+
+  auto parameters() {
+    const Busy busy(busy_);
+    Result<float> weight(state_.width, state_.inputs), bias(state_.width), output(state_.width);
+    each_weight([&](const float& own, Size place) { weight.get()[place] = own; });
+    std::copy_n(state_.bias, state_.width, bias.get());
+    std::copy_n(state_.output, state_.width, output.get());
+    return std::make_tuple(weight.array(), bias.array(), output.array(), state_.output_bias);
+  }
+
+ private:
+  void set_activation(Activation activation, int degree, double scale,
+                      const std::vector<double>& coefficients) {
+    State& s = state_;
+    require_between("degree", degree, 1, largest_degree);
+    require_positive("scale", scale);
+    if (activation == Activation::polynomial) {
+      const auto wanted = static_cast<std::size_t>(degree) + 1;
+      require(coefficients.size() == wanted, "coefficients must be degree+1=", wanted, ": got ",
+              coefficients.size());
+      for (std::size_t i = 0; i < wanted; i++) {
+        s.coefficient[i] = static_cast<float>(coefficients[i]);
+        if (i > 0) {
+          s.slope_coefficient[i - 1] = static_cast<float>(static_cast<double>(i) * coefficients[i]);
+        }
+      }
+    }
+    require(activation != Activation::product || s.width <= largest_product,
+            "a product must have at most 64 factors: width=", s.width);
+    s.activation = activation;
+    s.degree = degree;
+    s.scale = static_cast<float>(scale);
+  }
+
+  void set_rates(const std::vector<double>& learning_rates, const std::vector<double>& decays) {
+    require(learning_rates.size() == parameter_count, "learning_rates must be four: got ",
+            learning_rates.size());
+    require(decays.size() == parameter_count, "decays must be four: got ", decays.size());
+    require_finite("learning_rates", learning_rates);
+    require_finite("decays", decays);
+    for (std::size_t p = 0; p < parameter_count; p++) {
+      state_.learning_rate[p] = static_cast<float>(learning_rates[p]);
+      state_.decay[p] = static_cast<float>(decays[p]);
+    }
+  }
+
+  void set_labels(std::vector<Size> support, int label_sign, double mix, double noise) {
+    State& s = state_;
+    std::sort(support.begin(), support.end());
+    for (std::size_t i = 0; i < support.size(); i++) {
+      require(support[i] >= 0 && support[i] < s.inputs,
+              "support must be in 0 ... n-1: ", support[i], " with n=", s.inputs);
+      require(i == 0 || support[i] != support[i - 1], "support must be distinct: ", support[i],
+              " twice");
+    }
+    require(label_sign == 1 || label_sign == -1,
+            "label_sign must be -1 or 1: label_sign=", label_sign);
+    require_probability("mix", mix);
+    require_probability("noise", noise);
+    s.support = memory_.allocate<std::uint32_t>(s.sign_words);
+    for (const Size j : support) s.support[j / 32] |= 1u << (j % 32);
+    s.label_flip = label_sign < 0;
+    s.mix = static_cast<float>(mix);
+    s.noise = static_cast<float>(noise);
+  }
+
+  void reserve() {
+    State& s = state_;
+    s.weight = memory_.allocate<float>(s.vectors * s.rows * s.lanes);
+    s.bias = memory_.allocate<float>(s.vectors * s.lanes);
+    s.output = memory_.allocate<float>(s.vectors * s.lanes);
+    const Size capacity = 32 * s.mask_words;
+    const bool direct = s.batch < direct_batch;
+    s.current = make_examples(capacity, direct);
+    s.next = make_examples(capacity, direct);
+    s.test = make_examples(example_block, false);
+    const bool relu = s.activation == Activation::relu;
+    if (relu) {
+      s.mask = memory_.allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
+    } else {
+      s.sums = memory_.allocate<float>(s.vectors * capacity * s.lanes);
+    }
+    s.active = memory_.allocate<std::uint32_t>(s.mask_words);
+    s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
+    s.by_input = memory_.allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
+    if (!relu || (s.loss.kind != LossKind::hinge && s.loss.kind != LossKind::correlation)) {
+      s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
+      s.gradient = memory_.allocate<float>(s.rows * s.lanes);
+    }
+    s.slope = memory_.allocate<float>(capacity);
+    s.table = memory_.allocate<float>(table_bytes / static_cast<Size>(sizeof(float)));
+    s.hidden = memory_.allocate<float>(example_block * s.lanes);
+    if (s.order == Order::epochs) reserve_epochs(s, memory_, capacity);
+  }
+
+  Examples make_examples(Size capacity, bool direct) {
+    const State& s = state_;
+    Examples examples{};
+    examples.capacity = capacity;
+    examples.index = memory_.allocate<std::uint32_t>(capacity);
+    examples.bits = memory_.allocate<std::uint32_t>(s.sign_words * capacity);
+    examples.label = memory_.allocate<float>(capacity);
+    if (direct) {
+      examples.sign = memory_.allocate<float>(capacity * s.sign_words * 32);
+    } else {
+      examples.offset = memory_.allocate<std::uint16_t>(s.groups * capacity);
+    }
+    examples.output = memory_.allocate<float>(capacity);
+    examples.partial = memory_.allocate<float>(capacity * s.lanes);
+    return examples;
+  }
+
+  // Calls `function` with each hidden weight, and its place in [width][inputs].
+  template <class Function>
+  void each_weight(Function function) {
+    const State& s = state_;
+    for (Size i = 0; i < s.width; i++) {
+      for (Size j = 0; j < s.inputs; j++) {
+        function(s.weight[(i / s.lanes * s.rows + j) * s.lanes + i % s.lanes], i * s.inputs + j);
+      }
+    }
+  }
+
+  // Counters are 32 bits wide: beyond these limits draws would repeat.
+  void check_limits(std::int64_t last_step) const {
+    const std::int64_t limit = std::int64_t{1} << 32;
+    require(last_step <= limit, "step must be at most 2^32: step=", last_step);
+    if (state_.order == Order::replacement) return;
+    const std::int64_t examples = last_step * state_.batch;
+    if (state_.order == Order::online) {
+      require(examples <= limit, "online training has 2^32 examples: steps*batch_size=", examples);
+    } else {
+      const std::int64_t epochs = examples / static_cast<std::int64_t>(state_.sample_size);
+      require(epochs < limit, "epochs must be fewer than 2^32: epochs=", epochs);
+    }
+  }
+
+  // Steps that take some milliseconds. The results do not depend on how steps are sliced.
+  Size slice() const {
+    const double work = static_cast<double>(state_.width) * static_cast<double>(state_.inputs) *
+                            static_cast<double>(state_.batch) +
+                        2e4;
+    return std::max(Size{1}, static_cast<Size>(4e8 / work));
+  }
+
+  // Written so that an output that is not a number is wrong.
+  bool is_wrong(Size q) const { return !(state_.test.output[q] * state_.test.label[q] > 0.0f); }
+
+  // Returns the exact number if it is allowed, else some number that is not.
+  Size count_mistakes(Key key, Size examples, Size allowed, Work& work) {
+    if (static_cast<Size>(line_.size()) != examples) {
+      line_.resize(static_cast<std::size_t>(examples));
+      wrong_.resize(line_.size());
+      std::iota(line_.begin(), line_.end(), 0u);
+      front_ = 0;
+    }
+    Size seen = 0;
+    Size mistakes = 0;
+    for (Size block = allowed + 1 + margin; seen < examples && mistakes <= allowed;
+         block = 2 * std::max(block, allowed + 1 - mistakes)) {
+      block = std::min({block, example_block, examples - seen});
+      for (Size q = 0; q < block; q++) state_.test.index[q] = in_line(seen + q);
+      kernel_.evaluate(state_, key, false, block);
+      for (Size q = 0; q < block; q++) {
+        wrong_[static_cast<std::size_t>(seen + q)] = is_wrong(q);
+        mistakes += is_wrong(q);
+      }
+      seen += block;
+      work.beat();
+    }
+    put_mistakes_first(seen);
+    return mistakes;
+  }
+
+  std::uint32_t& in_line(Size offset) {
+    const Size size = static_cast<Size>(line_.size()), place = front_ + offset;
+    return line_[static_cast<std::size_t>(place < size ? place : place - size)];
+  }
+
+  // Of the examples that were evaluated, mistakes go to the front of the line and the others to its
+  // end, which in a ring is just before the front.
+  void put_mistakes_first(Size seen) {
+    std::vector<std::uint32_t> mistakes;
+    Size right = 0;
+    for (Size i = 0; i < seen; i++) {
+      if (wrong_[static_cast<std::size_t>(i)]) {
+        mistakes.push_back(in_line(i));
+      } else {
+        in_line(right++) = in_line(i);
+      }
+    }
+    for (std::size_t i = 0; i < mistakes.size(); i++) {
+      in_line(right + static_cast<Size>(i)) = mistakes[i];
+    }
+    front_ = (front_ + right) % static_cast<Size>(line_.size());
+  }
+
+  void record_movement(Chunk& found) const {
+    const State& s = state_;
+    const auto lanes = static_cast<std::size_t>(s.lanes);
+    std::vector<std::int32_t> moved(2 * lanes);
+    for (Size k = 0; k < s.vectors; k++) {
+      for (Size j = 0; j < s.inputs; j++) {
+        const float* now = s.weight + (k * s.rows + j) * s.lanes;
+        const float* before = before_ + (k * s.rows + j) * s.lanes;
+        std::int32_t* largest = moved.data() + ((s.support[j / 32] >> (j % 32)) & 1) * lanes;
+        for (std::size_t i = 0; i < lanes; i++) {
+          largest[i] = std::max(largest[i], bits_of(std::abs(now[i] - before[i])));
+        }
+      }
+    }
+    const auto half = moved.begin() + static_cast<Size>(lanes);
+    found.irrelevant.push_back(std::bit_cast<float>(*std::max_element(moved.begin(), half)));
+    found.relevant.push_back(std::bit_cast<float>(*std::max_element(half, moved.end())));
+  }
+
+  // The examples of the checks, in a ring: those to be evaluated first stand at `front_`.
+  std::vector<std::uint32_t> line_;
+  std::vector<char> wrong_;
+  Size front_ = 0;
+  float* before_ = nullptr;  // the weights when recording began
+};
+
+// The examples of the minibatches of some steps.
+auto minibatches(const KeyPair& key, std::int64_t step, Size steps, Size batch_size,
+                 std::int64_t sample_size, const std::string& order) {
+  require(step >= 0 && steps >= 0, "steps must not be negative: step=", step, ", steps=", steps);
+  require(batch_size >= 1, "batch_size must be at least 1: batch_size=", batch_size);
+  require(sample_size >= 1 && sample_size <= largest_sample,
+          "sample_size must be in 1 ... 2^30: sample_size=", sample_size);
+  Memory memory;
+  State state{};
+  state.order = order_of(order, sample_size);
+  state.batch = batch_size;
+  state.batches_key = key_of(key);
+  state.sample_size = static_cast<std::uint64_t>(sample_size);
+  const Size capacity = round_up(batch_size, 32);
+  reserve_epochs(state, memory, capacity);
+  std::uint32_t* here = memory.allocate<std::uint32_t>(capacity);
+  Result<std::uint32_t> result(steps, batch_size);
+  {
+    const Work work;
+    for (Size i = 0; i < steps; i++) {
+      kernel_in_use().minibatch(state, static_cast<std::uint64_t>(step + i), here);
+      std::copy_n(here, batch_size, result.get() + i * batch_size);
+    }
+  }
+  return result.array();
 }
 
 }  // namespace
 
-Examples Network::make_examples(Size capacity, bool direct) {
-  const State& s = state_;
-  Examples examples{};
-  examples.capacity = capacity;
-  examples.index = memory_.allocate<std::uint32_t>(capacity);
-  examples.bits = memory_.allocate<std::uint32_t>(s.sign_words * capacity);
-  examples.label = memory_.allocate<float>(capacity);
-  if (direct) {
-    examples.sign = memory_.allocate<float>(capacity * s.sign_words * 32);
-  } else {
-    examples.offset = memory_.allocate<std::uint16_t>(s.groups * capacity);
-  }
-  examples.output = memory_.allocate<float>(capacity);
-  examples.partial = memory_.allocate<float>(capacity * s.lanes);
-  return examples;
-}
+void bind_signs(nb::module_& m) {
+  m.def("minibatches", minibatches, "key"_a, "step"_a, "steps"_a, nb::kw_only(), "batch_size"_a,
+        "sample_size"_a, "order"_a,
+        "Indices (steps, batch_size) of the examples of a sample in the minibatches from a step "
+        "on; `order` is replacement or epochs.");
 
-Network::Network(const float* weight, const float* bias, const float* output, float output_bias,
-                 Size width, Size inputs, const Options& options)
-    : kernel_(kernel_in_use()), loss_(not_a_number), error_(not_a_number) {
-  check(width, inputs, options);
-  State& s = state_;
-  s.inputs = inputs;
-  s.width = width;
-  s.batch = options.batch_size;
-  s.lanes = kernel_.lanes;
-  s.vectors = (width + s.lanes - 1) / s.lanes;
-  s.groups = (inputs + 3) / 4;
-  s.rows = 4 * s.groups;
-  s.sign_words = 2 * ((inputs + 63) / 64);
-  s.mask_words = (s.batch + 31) / 32;
-  s.output_bias = output_bias;
-  s.activation = activation_of(options.activation);
-  check_activation(s.activation, width, options);
-  s.degree = options.degree;
-  s.scale = static_cast<float>(options.scale);
-  for (std::size_t i = 0; i < options.coefficients.size(); i++) {
-    s.coefficient[i] = static_cast<float>(options.coefficients[i]);
-    if (i > 0) {
-      s.slope_coefficient[i - 1] =
-          static_cast<float>(static_cast<double>(i) * options.coefficients[i]);
-    }
-  }
-  s.loss = loss_of(options.loss);
-  s.loss_scale = static_cast<float>(options.loss_scale);
-  s.order = order_of(options.order, options.sample_size);
-  for (std::size_t p = 0; p < parameter_count; p++) {
-    s.learning_rate[p] = static_cast<float>(options.learning_rates[p]);
-    s.decay[p] = static_cast<float>(options.decays[p]);
-  }
-  s.decay_in_gradient = options.decay_in_gradient;
-  s.sample_key = options.sample_key;
-  s.batches_key = options.batches_key;
-  s.noise_key = options.noise_key;
-  s.sample_size = static_cast<std::uint64_t>(options.sample_size);
-  s.noise = static_cast<float>(options.noise);
-  s.step = static_cast<std::uint64_t>(options.step);
-  s.diverged_at = -1;
-  check_limits(options.step);
+  nb::class_<Chunk>(m, "Chunk", "The results of Network.advance_checked.")
+      .def_ro("ends", &Chunk::ends,
+              "The step at which each interval ended: at a check, or where the chunk did.")
+      .def_ro("loss", &Chunk::loss, "Mean minibatch loss of each interval.")
+      .def_ro("error", &Chunk::error, "Mean minibatch error of each interval.")
+      .def_ro("mistakes", &Chunk::mistakes,
+              "The exact number at the last check, if it is allowed; -1: every check had more.")
+      .def_ro("checking_seconds", &Chunk::checking_seconds, "How long the checks took.")
+      .def_ro("relevant", &Chunk::relevant,
+              "The largest change of a weight of an input in the support, one entry per record.")
+      .def_ro("irrelevant", &Chunk::irrelevant,
+              "The same for the other inputs; 0 if there are none.");
 
-  s.weight = memory_.allocate<float>(s.vectors * s.rows * s.lanes);
-  s.bias = memory_.allocate<float>(s.vectors * s.lanes);
-  s.output = memory_.allocate<float>(s.vectors * s.lanes);
-  copy_in(weight, bias, output);
-
-  s.support = memory_.allocate<std::uint32_t>(s.sign_words);
-  s.label_flip = options.label_sign < 0;
-  s.mix = static_cast<float>(options.mix);
-  for (Size j : options.support) s.support[j / 32] |= 1u << (j % 32);
-
-  const Size capacity = 32 * s.mask_words;
-  const bool direct = s.batch < direct_batch;
-  s.current = make_examples(capacity, direct);
-  s.next = make_examples(capacity, direct);
-  s.test = make_examples(example_block, false);
-  const bool relu = s.activation == Activation::relu;
-  if (relu) {
-    s.mask = memory_.allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
-  } else {
-    s.sums = memory_.allocate<float>(s.vectors * capacity * s.lanes);
-  }
-  s.active = memory_.allocate<std::uint32_t>(s.mask_words);
-  s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
-  s.by_input = memory_.allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
-  if (!relu || (s.loss != Loss::hinge && s.loss != Loss::correlation)) {
-    s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
-    s.gradient = memory_.allocate<float>(s.rows * s.lanes);
-  }
-  s.slope = memory_.allocate<float>(capacity);
-  s.table = memory_.allocate<float>(table_bytes / static_cast<Size>(sizeof(float)));
-  s.hidden = memory_.allocate<float>(example_block * s.lanes);
-  if (s.order == Order::epochs) {
-    s.epoch_capacity = std::max(epoch_block, capacity);
-    s.epoch_index = memory_.allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_k0 = memory_.allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_k1 = memory_.allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_value = memory_.allocate<std::uint32_t>(s.epoch_capacity);
-    s.epoch_slot = memory_.allocate<std::uint32_t>(s.epoch_capacity);
-  }
-}
-
-void Network::copy_in(const float* weight, const float* bias, const float* output) {
-  State& s = state_;
-  for (Size i = 0; i < s.width; i++) {
-    const Size vector = i / s.lanes;
-    const Size lane = i % s.lanes;
-    for (Size j = 0; j < s.inputs; j++) {
-      s.weight[(vector * s.rows + j) * s.lanes + lane] = weight[i * s.inputs + j];
-    }
-    s.bias[i] = bias[i];
-    s.output[i] = output[i];
-  }
-}
-
-void Network::begin_recording() {
-  const Busy busy(busy_);
-  const Size count = state_.vectors * state_.rows * state_.lanes;
-  if (!before_) before_ = memory_.allocate<float>(count);
-  std::copy_n(state_.weight, count, before_);
-}
-
-float Network::parameters(float* weight, float* bias, float* output) {
-  const Busy busy(busy_);
-  const State& s = state_;
-  for (Size i = 0; i < s.width; i++) {
-    const Size vector = i / s.lanes;
-    const Size lane = i % s.lanes;
-    for (Size j = 0; j < s.inputs; j++) {
-      weight[i * s.inputs + j] = s.weight[(vector * s.rows + j) * s.lanes + lane];
-    }
-    bias[i] = s.bias[i];
-    output[i] = s.output[i];
-  }
-  return s.output_bias;
-}
-
-// Counters are 32 bits wide: beyond these limits draws would repeat.
-void Network::check_limits(std::int64_t last_step) const {
-  const std::int64_t limit = std::int64_t{1} << 32;
-  require(last_step <= limit, "step must be at most 2^32: step=", last_step);
-  if (state_.order == Order::replacement) return;
-  const std::int64_t examples = last_step * state_.batch;
-  if (state_.order == Order::online) {
-    require(examples <= limit, "online training has 2^32 examples: steps*batch_size=", examples);
-  } else {
-    const std::int64_t epochs = examples / static_cast<std::int64_t>(state_.sample_size);
-    require(epochs < limit, "epochs must be fewer than 2^32: epochs=", epochs);
-  }
-}
-
-// Steps that take some milliseconds. The results do not depend on how steps are sliced.
-Size Network::slice() const {
-  const double work = static_cast<double>(state_.width) * static_cast<double>(state_.inputs) *
-                          static_cast<double>(state_.batch) +
-                      2e4;
-  return std::max(Size{1}, static_cast<Size>(4e8 / work));
-}
-
-Size Network::advance(const float* factors, Size steps, Pulse pulse) {
-  const Busy busy(busy_);
-  check_limits(step() + steps);
-  const FlushSubnormals flush;
-  Metronome metronome(pulse);
-  double loss = 0;
-  double error = 0;
-  Size done = 0;
-  auto close = [&] {
-    loss_ = done > 0 ? loss / static_cast<double>(done) : not_a_number;
-    error_ = done > 0 ? error / static_cast<double>(done) : not_a_number;
-  };
-  while (done < steps) {
-    const Size wanted = std::min(slice(), steps - done);
-    const Size got = kernel_.advance(state_, factors + done, wanted, &stop_);
-    loss += state_.loss_sum;
-    error += state_.error_sum;
-    done += got;
-    close();
-    if (got < wanted) break;
-    metronome.beat();
-  }
-  close();
-  return done;
-}
-
-void Network::wrong(Key key, const std::uint32_t* index, Size count, bool noisy, bool* wrong,
-                    Pulse pulse) {
-  const Busy busy(busy_);
-  const FlushSubnormals flush;
-  Metronome metronome(pulse);
-  const Examples& test = state_.test;
-  for (Size from = 0; from < count; from += example_block) {
-    if (stopped()) throw Stopped("the evaluation was stopped");
-    const Size block = std::min(example_block, count - from);
-    std::copy_n(index + from, block, test.index);
-    kernel_.evaluate(state_, key, noisy, block);
-    // Written so that an output that is not a number is wrong.
-    for (Size q = 0; q < block; q++) wrong[from + q] = !(test.output[q] * test.label[q] > 0.0f);
-    metronome.beat();
-  }
-}
-
-void Network::labels(Key key, const std::uint32_t* index, Size count, bool noisy,
-                     std::int8_t* labels) {
-  const Busy busy(busy_);
-  const Examples& test = state_.test;
-  for (Size from = 0; from < count; from += example_block) {
-    const Size block = std::min(example_block, count - from);
-    std::copy_n(index + from, block, test.index);
-    kernel_.draw(state_, key, noisy, state_.test, block);
-    for (Size q = 0; q < block; q++) labels[from + q] = test.label[q] < 0.0f ? -1 : 1;
-  }
-}
-
-void Network::predict(const float* x, Size count, float* outputs, Pulse pulse) {
-  const Busy busy(busy_);
-  const FlushSubnormals flush;
-  Metronome metronome(pulse);
-  for (Size from = 0; from < count; from += example_block) {
-    if (stopped()) throw Stopped("the evaluation was stopped");
-    const Size block = std::min(example_block, count - from);
-    kernel_.predict(state_, x + from * state_.inputs, block);
-    std::copy_n(state_.test.output, block, outputs + from);
-    metronome.beat();
-  }
-}
-
-void Network::minibatch(std::int64_t step, std::uint32_t* index) {
-  const Busy busy(busy_);
-  require(step >= 0, "step must not be negative: step=", step);
-  check_limits(step + 1);
-  kernel_.minibatch(state_, static_cast<std::uint64_t>(step), state_.next.index);
-  std::copy_n(state_.next.index, state_.batch, index);
-}
-
-void signs(Key key, const std::uint32_t* index, Size count, Size inputs, std::int8_t* signs) {
-  const auto size = static_cast<std::size_t>(count);
-  std::vector<std::uint32_t> block(size), w0(size), w1(size);
-  for (Size first = 0; first < inputs; first += 64) {
-    std::fill(block.begin(), block.end(), static_cast<std::uint32_t>(first / 64));
-    kernel_in_use().words(key, index, block.data(), count, w0.data(), w1.data());
-    const Size last = std::min(inputs, first + 64);
-    for (Size i = 0; i < count; i++) {
-      const std::uint64_t bits =
-          w0[static_cast<std::size_t>(i)] | std::uint64_t{w1[static_cast<std::size_t>(i)]} << 32;
-      for (Size j = first; j < last; j++) {
-        signs[i * inputs + j] = (bits >> (j - first)) & 1 ? -1 : 1;
-      }
-    }
-  }
-}
-
-double fma_peak(double seconds, Pulse pulse) {
-  using Clock = std::chrono::steady_clock;
-  require(seconds > 0 && std::isfinite(seconds), "seconds must be positive: seconds=", seconds);
-  const Kernel& kernel = kernel_in_use();
-  Metronome metronome(pulse);
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  double best = 0;
-  float sink = 0;
-  // The best of many short runs: what the core does when nobody disturbs it.
-  do {
-    const auto start = Clock::now();
-    const double operations = kernel.multiply_add(200000, &sink);
-    const std::chrono::duration<double> elapsed = Clock::now() - start;
-    best = std::max(best, operations / elapsed.count() * 1e-9);
-    metronome.beat();
-  } while (Clock::now() < end);
-  return best;
+  bind_network<Network>(
+      m, "Network",
+      "A two-layer network f(x) = v . sigma(W x + b) + c, or prod (W x + b), in training by "
+      "SGD.\n\n"
+      "It serves one thread at a time (others get RuntimeError). The interpreter lock is released\n"
+      "while it works, and Ctrl-C is heeded. So do the other networks.")
+      .def(nb::init<const Matrix&, const Vector&, const Vector&, float, const std::vector<Size>&,
+                    int, double, double, std::int64_t, const std::string&, Size, const std::string&,
+                    int, double, const std::vector<double>&, const NamedLoss&,
+                    const std::vector<double>&, const std::vector<double>&, bool, const KeyPair&,
+                    const KeyPair&, const KeyPair&, std::int64_t>(),
+           "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a, nb::kw_only(), "support"_a,
+           "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
+           "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
+           "coefficients"_a = std::vector<double>(), "loss"_a, "learning_rates"_a, "decays"_a,
+           "decay_in_gradient"_a = true, "sample_key"_a, "batches_key"_a, "noise_key"_a,
+           "step"_a = 0,
+           "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
+           "The label is the product of the inputs in `support` times `label_sign`, flipped with\n"
+           "probability `noise`. A share `mix` of the examples has one common sign on all of the\n"
+           "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
+           "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"
+           "parameter, or with `decay_in_gradient` 1 - rate * factor * decay. `step` is the first\n"
+           "step to take (after a resume). `loss` is a name and a factor.\n\n"
+           "`degree` is the power's degree or the size of the parity that an oscillation fits,\n"
+           "`scale` what the sinusoid's preactivations are multiplied by, `coefficients`\n"
+           "(degree + 1) are the polynomial's, of degree 0 first. With \"product\" (at most 64\n"
+           "rows) v must be 1, c 0, and their rates 0.\n\n"
+           "Raises ValueError, with the rule and the value, for a bad argument.")
+      .def("advance", &Network::advance, "factors"_a,
+           "Take one step per schedule factor; return the steps done, fewer if it diverged.")
+      .def("advance_checked", &Network::advance_checked, "factors"_a, nb::kw_only(), "key"_a,
+           "every"_a, "examples"_a, "allowed"_a, "record_every"_a = 0, "seconds"_a,
+           "Take one step per schedule factor, from check to check.\n\n"
+           "Every `every` steps the network is checked on the first `examples` examples of stream\n"
+           "`key` (0: on none). The chunk ends at a check with at most `allowed` mistakes, after\n"
+           "about so many seconds, or where the network diverges. Every `record_every` steps (0:\n"
+           "never) the change of the weights is recorded; `begin_recording` first.")
+      .def("begin_recording", &Network::begin_recording,
+           "From now on the weights are compared with the present ones.")
+      .def("wrong", &Network::wrong, "key"_a, "index"_a, "noisy"_a,
+           "Whether label * output <= 0 (or not a number) on the examples of stream `key`.")
+      .def("predict", &Network::predict, "x"_a, "Outputs (N,) on real inputs (N, n).");
 }
 
 }  // namespace elegans

@@ -21,8 +21,8 @@ struct Pairs {
 
 // Everything that a kernel needs of one network. Neurons beyond the real ones are zero and stay
 // zero.
-struct PairState {
-  Size order, width, batch;
+struct PairState : NetworkState {
+  Size order, width;
   Size blocks;
   Size rows;        // 3 * order
   bool population;  // every pair once a step, in order; else fresh pairs
@@ -41,10 +41,6 @@ struct PairState {
   float penalty_norm, penalty_exponent;
   Key sample_key;
 
-  std::uint64_t step;
-  std::int64_t diverged_at;  // -1: not
-  double loss_sum, error_sum;
-
   bool fresh;     // the pairs of `current` have not been found yet
   Pairs current;  // [batch]
   Pairs test;     // [pair_tile]
@@ -52,6 +48,14 @@ struct PairState {
   float* value;   // [pair_tile][pair_block]: the same for one block, lanes are neurons
   float* slope;   // [pair_tile][pair_block]: the derivatives
   float* output;  // [order][pair_tile]: the outputs, then the loss's derivatives by them
+};
+
+// What one instruction set offers.
+struct PairKernel {
+  // Takes up to `steps` steps, fewer if the network diverges; adds to loss_sum and error_sum.
+  Size (*advance)(PairState& state, const float* factors, Size steps);
+  // Outputs on the first `count` (at most pair_tile) pairs of state.test, into state.output.
+  void (*outputs)(PairState& state, Size count);
 };
 
 }  // namespace elegans

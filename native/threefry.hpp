@@ -2,11 +2,7 @@
 // 2011): the generator of Random123 and of JAX. Word is std::uint32_t or a vector of them.
 #pragma once
 
-#include <cstdint>
-
-#ifndef ELEGANS_INSTRUCTION_SET
-#define ELEGANS_INSTRUCTION_SET common
-#endif
+#include "vectors.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
@@ -49,6 +45,18 @@ template <class Word>
   even();
   x0 += k2;
   x1 += k0 + 5u;
+}
+
+// Random words of key (k0, k1) and counter (c0, c1).
+struct Pair {
+  Words w0, w1;
+};
+ELEGANS_INLINE Pair random_words(Words k0, Words k1, Words c0, Words c1) {
+  threefry(k0, k1, c0, c1);
+  return {c0, c1};
+}
+ELEGANS_INLINE Pair random_words(Key key, Words c0, Words c1) {
+  return random_words(spread(key.k0), spread(key.k1), c0, c1);
 }
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -18,7 +18,11 @@ struct Key {
 };
 
 enum class Order { online, replacement, epochs };
-enum class Loss { hinge, square, logistic, correlation };
+enum class LossKind { hinge, square, logistic, correlation };
+struct Loss {
+  LossKind kind;
+  float scale;
+};
 
 // What neurons do with their sums w x + b. A product network has no neurons of its own: its output
 // is the product of the sums.
@@ -28,6 +32,14 @@ constexpr Size largest_product = 64;
 
 // The parameter arrays, in the order in which learning rates and decays are given.
 enum Parameter { hidden_weight, hidden_bias, output_weight, output_bias, parameter_count };
+
+// What the states of all networks in training have.
+struct NetworkState {
+  Size lanes, batch;
+  std::uint64_t step;
+  std::int64_t diverged_at;  // -1: not
+  double loss_sum, error_sum;
+};
 
 // A block of examples, and its inputs in the form in which the forward pass wants them.
 struct Examples {
@@ -44,9 +56,8 @@ struct Examples {
 // Everything that a kernel needs of one network. Lanes are neurons: hidden weights are
 // [vectors][rows][lanes], so that a ReLU is a lane mask and no remainder loop depends on the number
 // of inputs. Neurons and rows beyond the real ones are zero and stay zero.
-struct State {
-  Size inputs, width, batch;
-  Size lanes, vectors;
+struct State : NetworkState {
+  Size inputs, width, vectors;
   Size groups;      // groups of four inputs
   Size rows;        // 4 * groups
   Size sign_words;  // words of 32 inputs, an even number: one Threefry block gives two
@@ -64,7 +75,6 @@ struct State {
   float slope_coefficient[largest_degree + 1];  // of its derivative
 
   Loss loss;
-  float loss_scale;
   Order order;
   float learning_rate[parameter_count];
   float decay[parameter_count];
@@ -75,10 +85,6 @@ struct State {
   std::uint32_t* support;    // [sign_words]: the inputs whose product is the label
   std::uint32_t label_flip;  // 1 if the label is minus that product
   float mix;                 // the probability that all inputs of the support are equal
-
-  std::uint64_t step;
-  std::int64_t diverged_at;  // -1: not
-  double loss_sum, error_sum;
 
   Examples current,
       next;       // two minibatches: the next one's forward pass rides on this one's backward
@@ -108,7 +114,10 @@ constexpr Size example_block = 384;
 constexpr Size epoch_block = 256;
 constexpr Size direct_batch = 9;  // below this many examples tables cost more than they save
 
-struct PairState;  // see pair_types.hpp
+struct PairKernel;  // see pair_types.hpp, and so for the others
+struct AttentionKernel;
+struct BitsKernel;
+struct DenseKernel;
 
 // What one instruction set offers.
 struct Kernel {
@@ -116,23 +125,22 @@ struct Kernel {
   Size lanes;
   void (*words)(Key key, const std::uint32_t* c0, const std::uint32_t* c1, Size count,
                 std::uint32_t* w0, std::uint32_t* w1);
-  // Draws the first `count` examples whose indices stand in `examples`.
-  void (*draw)(const State& state, Key key, bool noisy, Examples& examples, Size count);
   // Indices of the minibatch of a step: room for state.current.capacity of them.
   void (*minibatch)(State& state, std::uint64_t step, std::uint32_t* index);
-  // Takes up to `steps` steps, fewer if the network diverges or `stop` becomes true.
-  Size (*advance)(State& state, const float* factors, Size steps, const bool* stop);
+  // Takes up to `steps` steps, fewer if the network diverges; adds to loss_sum and error_sum.
+  Size (*advance)(State& state, const float* factors, Size steps);
   // Outputs on the first `count` (at most example_block) examples whose indices stand in
   // state.test.
   void (*evaluate)(State& state, Key key, bool noisy, Size count);
   // Outputs on real inputs [count][inputs], count at most example_block, into state.test.output.
   void (*predict)(State& state, const float* inputs, Size count);
-  // Networks on pairs: steps, outputs on state.test into state.output, and the pairs of a step.
-  Size (*pair_advance)(PairState& state, const float* factors, Size steps, const bool* stop);
-  void (*pair_outputs)(PairState& state, Size count);
-  void (*pair_minibatch)(const PairState& state, std::uint64_t step, std::uint32_t* number);
   // Runs chains of multiply-adds; returns the number of floating-point operations.
   double (*multiply_add)(Size repeats, float* sink);
+  // The other networks.
+  const PairKernel* pairs;
+  const AttentionKernel* attention;
+  const BitsKernel* bits;
+  const DenseKernel* dense;
 };
 
 }  // namespace elegans

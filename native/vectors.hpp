@@ -47,6 +47,14 @@ ELEGANS_INLINE Floats load_floats(const float* x) {
 ELEGANS_INLINE void store_floats(float* x, Floats floats) {
   __builtin_memcpy(x, &floats, sizeof floats);
 }
+ELEGANS_INLINE Words load_words(const std::uint32_t* x) {
+  Words words;
+  __builtin_memcpy(&words, x, sizeof words);
+  return words;
+}
+ELEGANS_INLINE void store_words(std::uint32_t* x, Words words) {
+  __builtin_memcpy(x, &words, sizeof words);
+}
 ELEGANS_INLINE Words lane_numbers() {
   Words x{};
   for (Size i = 0; i < lanes; i++) x[i] = static_cast<std::uint32_t>(i);

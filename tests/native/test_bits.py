@@ -75,8 +75,8 @@ class Problem:
     def network(self, native, start=None, rate=1.0, decay=0.0, **more):
         start = self.start() if start is None else start
         rates = [np.broadcast_to(np.float32(number), start.shape).copy() for number in (rate, decay)]
-        names = ("n", "width", "heads", "head_size", "hidden", "encoding", "drop", "loss", "loss_scale", "batch_size")
-        options = {name: getattr(self, name) for name in names}
+        names = ("n", "width", "heads", "head_size", "hidden", "encoding", "drop", "batch_size")
+        options = {name: getattr(self, name) for name in names} | {"loss": (self.loss, self.loss_scale)}
         return native.BitsNetwork(start, *rates, **{**options, "optimiser": "sgd", "dropout_key": KEY, **more})
 
     def attended(self, a, bits, step=None):
@@ -342,8 +342,8 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
         ({"hidden": 0}, "hidden must be in 1 ... 65536: hidden=0"),
         ({"encoding": "none"}, "encoding must be one of trained, fixed, bag: got 'none'"),
         ({"drop": 65536}, r"drop must be below 2\^16: drop=65536"),
-        ({"loss": "zero-one"}, "loss must be one of hinge, square, logistic, correlation: got 'zero-one'"),
-        ({"loss_scale": 0.0}, "loss_scale must be positive: loss_scale=0"),
+        ({"loss": ("zero-one", 1.0)}, "loss must be one of hinge, square, logistic, correlation: got 'zero-one'"),
+        ({"loss": ("hinge", 0.0)}, "loss_scale must be positive: loss_scale=0"),
         ({"batch_size": 0}, "batch_size must be at least 1: batch_size=0"),
         ({"optimiser": "newton"}, "optimiser must be one of adam, sgd: got 'newton'"),
         ({"clip": 0.0}, "clip must be positive: clip=0"),

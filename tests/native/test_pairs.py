@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -215,12 +214,12 @@ def test_a_trajectory_agrees_with_the_reference(native):
 
 @pytest.mark.parametrize(("order", "batch_size"), [(2, 1), (11, 33), (120, 1000)])
 def test_minibatches_are_the_references(native, order, batch_size):
-    problem = Problem(order=order, batch_size=batch_size, population=False)
-    network = problem.network(native)
-    for step in (0, 1, 2, 1, 50, 4_000_000):
-        np.testing.assert_array_equal(network.minibatch(step), problem.minibatch(step))
-    full = problem.of(order, 3, population=True)
-    np.testing.assert_array_equal(full.network(native).minibatch(5), np.arange(order**2))
+    problem = Problem(order=order, batch_size=batch_size, population=False, width=3)
+    for step in (0, 1, 2, 50, 4_000_000):
+        network = problem.network(native, step=step)
+        network.advance(ONE)
+        for got, wanted in zip(network.parameters(), problem.step(problem.start(), step)[0], strict=True):
+            np.testing.assert_allclose(got, wanted, **TOLERANCE)
 
 
 @pytest.mark.parametrize("population", [False, True])
@@ -231,7 +230,6 @@ def test_results_do_not_depend_on_how_steps_are_grouped(native, population):
     whole.advance(factors)
     for part in np.split(factors, [1, 2, 20, 33]):
         parts.advance(part)
-        parts.minibatch(3)
         parts.wrong(np.arange(5, dtype=np.uint32))
     assert_equal(whole.parameters(), parts.parameters())
     first = problem.network(native)
@@ -357,27 +355,6 @@ def test_parameters_come_back_as_they_went_in(native):
         assert_equal(problem.network(native).parameters(), problem.start())
 
 
-def test_stop_ends_an_advance_until_resume(native):
-    network = Problem().network(native)
-    done, factors = [], np.ones(20_000_000, np.float32)
-    thread = threading.Thread(target=lambda: done.append(network.advance(factors)))
-    thread.start()
-    time.sleep(0.1)
-    with pytest.raises(RuntimeError, match="at work in another thread"):
-        network.parameters()
-    network.stop()
-    thread.join(60)
-    assert not thread.is_alive()
-    assert network.stopped
-    assert done[0] == network.step > 0
-    assert network.advance(ONE) == 0
-    for evaluate in (network.wrong, network.outputs):
-        with pytest.raises(native.Stopped):
-            evaluate(np.arange(5, dtype=np.uint32))
-    network.resume()
-    assert network.advance(ONE) == 1
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -419,8 +396,8 @@ def test_bad_arrays_are_refused_by_rule_and_value(native_module):
 
 
 def test_draws_that_would_repeat_are_refused(native_module):
-    network = Problem(population=False, batch_size=64).network(native_module)
+    problem = Problem(population=False, batch_size=64)
     with pytest.raises(ValueError, match=r"online training has 2\^32 examples"):
-        network.minibatch(2**26)
+        problem.network(native_module, step=2**26).advance(ONE)
     with pytest.raises(ValueError, match="step must not be negative: step=-1"):
-        network.minibatch(-1)
+        problem.network(native_module, step=-1)

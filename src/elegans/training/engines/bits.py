@@ -74,7 +74,7 @@ class _Network(DrawnNetwork):
             encoding=model.encoding,
             drop=_drop(model),
             dropout_key=trial.key("dropout"),
-            **loss_of(training),
+            loss=loss_of(training),
             clip=np.inf if training.clip is None else training.clip,
         )
         self.kept = _kept(trial.regime, trial.task.input_size)

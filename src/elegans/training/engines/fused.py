@@ -89,7 +89,7 @@ class _Network(NativeNetwork):
             sample_size=trial.regime.size if isinstance(trial.regime, Sample) else 0,
             order=training.batches,
             batch_size=training.batch_size,
-            **loss_of(training),
+            loss=loss_of(training),
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
             decay_in_gradient=training.decay == "gradient",
@@ -106,7 +106,7 @@ class _Network(NativeNetwork):
         every, first = measured[0].every if measured else 0, self.native.step
         if first == 0 and every:
             self.native.begin_recording()
-        found = self.native.stretch(
+        found = self.native.advance_checked(
             self.training.factors(first, min(plan.steps(checks=False, measured=measured), LONGEST_CHUNK)),
             key=self.keys["test"],
             every=plan.stopping.every,

@@ -160,6 +160,6 @@ class NativeNetwork(Single):
         return int(self.native.diverged_at)
 
 
-def loss_of(training: Any) -> dict[str, Any]:
+def loss_of(training: Any) -> tuple[str, float]:
     """Return the native name and the factor of a training's loss."""
-    return {"loss": LOSSES[type(training.loss)], "loss_scale": getattr(training.loss, "scale", 1.0)}
+    return LOSSES[type(training.loss)], getattr(training.loss, "scale", 1.0)

@@ -3,17 +3,18 @@
 // A tile's outputs are W times the neurons' values, with pairs in the lanes; there softmax and loss
 // go down the classes without a remainder. Backwards neurons are in the lanes: the derivatives by
 // the values are G' W and those by W are V' G. Values are computed twice, once for each direction,
-// which costs less than keeping them. All sums are in a fixed order.
-#pragma once
-
+// which costs less than keeping them. All sums are in a fixed order. This file is compiled once for
+// each instruction set.
 #include "activations.hpp"
-#include "draws.hpp"
-#include "losses.hpp"
+#include "elementary.hpp"
 #include "pair_types.hpp"
+#include "products.hpp"
+#include "threefry.hpp"
 #include "types.hpp"
 #include "vectors.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
+namespace {
 
 // Rows of a product that are summed up at once, each in two vectors: 24 of 32 registers, or 12
 // of 16.
@@ -24,56 +25,25 @@ constexpr int most_rows = 6;
 #endif
 constexpr Size column = 2 * lanes;
 
+// A tile of a product while it is summed up: two vectors for each row.
 template <int rows>
-struct Patch {
-  Floats at[rows][2];
-  ELEGANS_INLINE void clear() {
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) at[r][0] = at[r][1] = Floats{};
-  }
+struct Tile {
+  Floats sum[2][rows] = {};
   ELEGANS_INLINE void load(const float* x, Size stride) {
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-      at[r][0] = load_floats(x + r * stride);
-      at[r][1] = load_floats(x + r * stride + lanes);
+      for (int half = 0; half < 2; half++)
+        sum[half][r] = load_floats(x + r * stride + half * lanes);
     }
   }
   ELEGANS_INLINE void store(float* x, Size stride) const {
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-      store_floats(x + r * stride, at[r][0]);
-      store_floats(x + r * stride + lanes, at[r][1]);
-    }
-  }
-  // Adds, for each k, the outer product of `rows` numbers and two vectors.
-  template <Size row_stride, Size number_stride, Size vector_stride>
-  ELEGANS_INLINE void add_products(const float* numbers, const float* vectors, Size count) {
-    for (Size k = 0; k < count; k++) {
-      const Floats first = load_floats(vectors);
-      const Floats second = load_floats(vectors + lanes);
-#pragma GCC unroll 12
-      for (int r = 0; r < rows; r++) {
-        at[r][0] += first * numbers[r * row_stride];
-        at[r][1] += second * numbers[r * row_stride];
-      }
-      numbers += number_stride;
-      vectors += vector_stride;
+      for (int half = 0; half < 2; half++)
+        store_floats(x + r * stride + half * lanes, sum[half][r]);
     }
   }
 };
-
-template <int rows>
-struct Rows {
-  static constexpr int count = rows;
-};
-
-template <int rows, class Function>
-ELEGANS_INLINE void with_rows(Size wanted, Function& function, Size first) {
-  if constexpr (rows > 0) {
-    if (wanted == rows) return function(Rows<rows>{}, first);
-    with_rows<rows - 1>(wanted, function, first);
-  }
-}
 
 // Calls `function` for all rows in parts of about the same size, none above most_rows.
 template <class Function>
@@ -81,7 +51,7 @@ ELEGANS_INLINE void in_rows(Size count, Function function) {
   const Size parts = (count + most_rows - 1) / most_rows;
   for (Size part = 0; part < parts; part++) {
     const Size first = count * part / parts;
-    with_rows<most_rows>(count * (part + 1) / parts - first, function, first);
+    with_count<most_rows>(count * (part + 1) / parts - first, function, first);
   }
 }
 
@@ -116,8 +86,8 @@ ELEGANS_INLINE Size real_neurons(const PairState& state, Size block) {
 }
 
 // The values of the neurons of one block on a tile, with pairs in the lanes.
-static void values_across(const PairState& state, Size block, const Pairs& pairs, Size count,
-                          float* across) {
+void values_across(const PairState& state, Size block, const Pairs& pairs, Size count,
+                   float* across) {
   const float* rows = block_of(state.parameter, state, block);
   with_neurons(state, [=](auto neuron) {
     for (Size p = 0; p < count; p += lanes) {
@@ -137,7 +107,7 @@ static void values_across(const PairState& state, Size block, const Pairs& pairs
 }
 
 // The outputs on a tile of pairs: up to pair_tile of them.
-static void pair_forward(const PairState& state, const Pairs& pairs, Size count) {
+void forward(const PairState& state, const Pairs& pairs, Size count) {
   for (Size group = 0; group < state.blocks; group += pair_group) {
     const Size left = state.blocks - group;
     const Size blocks = left < pair_group ? left : pair_group;
@@ -146,19 +116,16 @@ static void pair_forward(const PairState& state, const Pairs& pairs, Size count)
     }
     for (Size p = 0; p < count; p += column) {
       in_rows(state.order, [&, group, blocks, p](auto rows, Size c) {
-        Patch<rows.count> sums;
+        Tile<rows.value> tile;
         float* place = state.output + c * pair_tile + p;
-        if (group == 0) {
-          sums.clear();
-        } else {
-          sums.load(place, pair_tile);
-        }
+        if (group > 0) tile.load(place, pair_tile);
         for (Size b = 0; b < blocks; b++) {
-          sums.template add_products<pair_block, 1, pair_tile>(
-              output_rows(state, group + b) + c * pair_block,
-              state.across + b * pair_block * pair_tile + p, real_neurons(state, group + b));
+          add_products(tile.sum,
+                       Vectors{state.across + b * pair_block * pair_tile + p, lanes, pair_tile},
+                       Numbers{output_rows(state, group + b) + c * pair_block, pair_block, 1},
+                       real_neurons(state, group + b));
         }
-        sums.store(place, pair_tile);
+        tile.store(place, pair_tile);
       });
     }
   }
@@ -172,7 +139,7 @@ struct PairTotals {
 // Replaces the outputs on a tile by the derivatives of the mean cross-entropy by them, zero beyond
 // `count`, and returns the sums of its terms. The right class's derivative is minus the sum of the
 // others', so that small probabilities of a mistake are not lost beside 1.
-static PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size count) {
+PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size count) {
   const float share = 1.0f / static_cast<float>(state.batch);
   const float infinity = __builtin_inff();
   Floats loss{};
@@ -215,28 +182,27 @@ static PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size
 }
 
 // Adds to the gradients of u and v what a block's values on a tile pass back.
-static void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Size count) {
+void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Size count) {
   float* gradient = block_of(state.gradient, state, block);
   const float* weights = output_rows(state, block);
   for (Size i = 0; i < real_neurons(state, block); i += column) {
     in_rows(count, [&, gradient, i](auto rows, Size p) {
-      Patch<rows.count> sums;
-      sums.clear();
-      sums.template add_products<1, pair_tile, pair_block>(state.output + p, weights + i,
-                                                           state.order);
-      const bool same = state.population && pairs.left[p] == pairs.left[p + rows.count - 1];
+      Tile<rows.value> tile;
+      add_products(tile.sum, Vectors{weights + i, lanes, pair_block},
+                   Numbers{state.output + p, 1, pair_tile}, state.order);
+      const bool same = state.population && pairs.left[p] == pairs.left[p + rows.value - 1];
       Floats left[2] = {};
 #pragma GCC unroll 12
-      for (int r = 0; r < rows.count; r++) {
+      for (int r = 0; r < rows.value; r++) {
 #pragma GCC unroll 2
         for (Size half = 0; half < 2; half++) {
           const Size at = i + half * lanes;
           const Floats back =
-              sums.at[r][half] * load_floats(state.slope + (p + r) * pair_block + at);
+              tile.sum[half][r] * load_floats(state.slope + (p + r) * pair_block + at);
           float* right = gradient + pairs.right[p + r] + at;
           store_floats(right, load_floats(right) + back);
           left[half] += back;
-          if (!same || r + 1 == rows.count) {
+          if (!same || r + 1 == rows.value) {
             float* place = gradient + pairs.left[p + r] + at;
             store_floats(place, load_floats(place) + left[half]);
             left[half] = Floats{};
@@ -248,21 +214,21 @@ static void hidden_gradients(const PairState& state, Size block, const Pairs& pa
 }
 
 // Adds to the gradient of w what a block's values on a tile have to do with the loss.
-static void output_gradients(const PairState& state, Size block, Size count) {
+void output_gradients(const PairState& state, Size block, Size count) {
   float* gradient = block_of(state.gradient, state, block) + 2 * state.order * pair_block;
   for (Size i = 0; i < real_neurons(state, block); i += column) {
     in_rows(state.order, [&, gradient, i](auto rows, Size c) {
-      Patch<rows.count> sums;
+      Tile<rows.value> tile;
       float* place = gradient + c * pair_block + i;
-      sums.load(place, pair_block);
-      sums.template add_products<pair_tile, 1, pair_block>(state.output + c * pair_tile,
-                                                           state.value + i, count);
-      sums.store(place, pair_block);
+      tile.load(place, pair_block);
+      add_products(tile.sum, Vectors{state.value + i, lanes, pair_block},
+                   Numbers{state.output + c * pair_tile, pair_tile, 1}, count);
+      tile.store(place, pair_block);
     });
   }
 }
 
-static void pair_backward(const PairState& state, const Pairs& pairs, Size count) {
+void backward(const PairState& state, const Pairs& pairs, Size count) {
   for (Size block = 0; block < state.blocks; block++) {
     const float* rows = block_of(state.parameter, state, block);
     with_neurons(state, [&, rows](auto neuron) {
@@ -290,7 +256,7 @@ ELEGANS_INLINE float power_of(float x, float exponent) {
 
 // Makes state.strength what the penalty's gradient multiplies each neuron with: penalty * r *
 // |all|^(r - b) * |neuron|^(b - 2), with |all| the b-norm of the neurons' norms.
-static void penalise(const PairState& state) {
+void penalise(const PairState& state) {
   const bool plain = state.penalty_exponent == state.penalty_norm;  // |all| is to the power of 0
   float sum = 0;
   for (Size block = 0; block < state.blocks; block++) {
@@ -316,7 +282,7 @@ static void penalise(const PairState& state) {
 }
 
 // Moves the parameters, and clears the gradient.
-static void pair_update(const PairState& state, float factor) {
+void update(const PairState& state, float factor) {
   if (state.penalty > 0.0f) penalise(state);
   for (Size block = 0; block < state.blocks; block++) {
     float* rows = block_of(state.parameter, state, block);
@@ -338,7 +304,7 @@ static void pair_update(const PairState& state, float factor) {
 }
 
 // Where the rows of the first `count` pairs begin, and their labels, by their numbers.
-static void find_rows(const PairState& state, const Pairs& pairs, Size count) {
+void find_rows(const PairState& state, const Pairs& pairs, Size count) {
   const auto order = static_cast<std::uint32_t>(state.order);
   for (Size p = 0; p < count; p++) {
     const std::uint32_t left = pairs.number[p] / order;
@@ -350,7 +316,7 @@ static void find_rows(const PairState& state, const Pairs& pairs, Size count) {
 }
 
 // The numbers of the pairs of a step: all in order, or those drawn for the examples of the step.
-static void pair_minibatch(const PairState& state, std::uint64_t step, std::uint32_t* number) {
+void minibatch(const PairState& state, std::uint64_t step, std::uint32_t* number) {
   const Words lane = lane_numbers();
   const auto first = static_cast<std::uint32_t>(step * static_cast<std::uint64_t>(state.batch));
   const auto bound = static_cast<std::uint64_t>(state.order * state.order);
@@ -374,9 +340,9 @@ ELEGANS_INLINE Pairs from_place(const Pairs& pairs, Size place) {
 }
 
 // One step, unless the outputs are not finite.
-static bool pair_step(PairState& state, float factor) {
+bool step(PairState& state, float factor) {
   if (!state.population || state.fresh) {
-    pair_minibatch(state, state.step, state.current.number);
+    minibatch(state, state.step, state.current.number);
     find_rows(state, state.current, state.batch);
     state.fresh = false;
   }
@@ -386,26 +352,22 @@ static bool pair_step(PairState& state, float factor) {
     const Size left = state.batch - place;
     const Size count = left < pair_tile ? left : pair_tile;
     const Pairs pairs = from_place(state.current, place);
-    pair_forward(state, pairs, count);
+    forward(state, pairs, count);
     const PairTotals totals = cross_entropy(state, pairs, count);
     if (!totals.finite) return false;
     loss += totals.loss;
     wrong += totals.wrong;
-    pair_backward(state, pairs, count);
+    backward(state, pairs, count);
   }
-  pair_update(state, factor);
+  update(state, factor);
   state.loss_sum += loss / static_cast<double>(state.batch);
   state.error_sum += wrong / static_cast<double>(state.batch);
   return true;
 }
 
-static Size pair_advance(PairState& state, const float* factors, Size steps, const bool* stop) {
-  state.loss_sum = 0;
-  state.error_sum = 0;
-  if (state.diverged_at >= 0) return 0;
+Size advance(PairState& state, const float* factors, Size steps) {
   for (Size done = 0; done < steps; done++) {
-    if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return done;
-    if (!pair_step(state, factors[done])) {
+    if (!step(state, factors[done])) {
       state.diverged_at = static_cast<std::int64_t>(state.step);
       return done;
     }
@@ -414,10 +376,14 @@ static Size pair_advance(PairState& state, const float* factors, Size steps, con
   return steps;
 }
 
-// Outputs on the first `count` pairs (at most pair_tile) of state.test, into state.output.
-static void pair_outputs(PairState& state, Size count) {
+void outputs(PairState& state, Size count) {
   find_rows(state, state.test, count);
-  pair_forward(state, state.test, count);
+  forward(state, state.test, count);
 }
+
+}  // namespace
+
+extern const PairKernel pair_kernel;
+const PairKernel pair_kernel = {advance, outputs};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -1,0 +1,18 @@
+// The plain data of networks whose every parameter has a learning rate and a decay of its own. As
+// in types.hpp, nothing here has a function body.
+#pragma once
+
+#include "types.hpp"
+
+namespace elegans {
+
+struct DescentState : NetworkState {
+  Size size;  // of all parameters
+  float* parameter;
+  float *learning_rate, *decay;  // [size]
+  float *first, *second;         // [size]: Adam's moments
+  double beta1, beta2, epsilon;
+  bool adaptive, decay_in_gradient;
+};
+
+}  // namespace elegans
