@@ -10,7 +10,7 @@
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
 struct Both {
-  Floats value, slope;
+  Floats value, derivative;
 };
 
 ELEGANS_INLINE Floats magnitude(Floats x) { return (Floats)((Words)x & 0x7FFFFFFFu); }
@@ -20,8 +20,8 @@ ELEGANS_INLINE Floats modulo_4(Floats x) { return x - 4.0f * whole(x * 0.25f); }
 struct Relu6 {
   ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
   ELEGANS_INLINE Both both(Floats z) const {
-    const Floats slope = where((Ints)(z > 0.0f) & (Ints)(z < 6.0f), spread(1.0f));
-    return {z * slope + where((Ints)(z >= 6.0f), spread(6.0f)), slope};
+    const Floats derivative = where((Ints)(z > 0.0f) & (Ints)(z < 6.0f), spread(1.0f));
+    return {z * derivative + where((Ints)(z >= 6.0f), spread(6.0f)), derivative};
   }
 };
 
@@ -44,8 +44,8 @@ struct TriangleWave {
   ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
   ELEGANS_INLINE Both both(Floats z) const {
     const Floats phase = modulo_4(degree - z);
-    const Floats slope = choose((Ints)(phase >= 2.0f), spread(-1.0f), spread(1.0f));
-    return {magnitude(phase - 2.0f) - 1.0f, slope};
+    const Floats derivative = choose((Ints)(phase >= 2.0f), spread(-1.0f), spread(1.0f));
+    return {magnitude(phase - 2.0f) - 1.0f, derivative};
   }
 };
 
@@ -60,17 +60,17 @@ struct Zigzag {
     inner = choose(below, spread(-degree), inner);
     const Both wave = TriangleWave{degree}.both(inner);
     const Floats outer = where(above, spread(1.0f)) + where(below, spread(left_slope));
-    return {wave.value + (z - inner) * outer, choose(above | below, outer, wave.slope)};
+    return {wave.value + (z - inner) * outer, choose(above | below, outer, wave.derivative)};
   }
 };
 
 struct Polynomial {
   int degree;
-  const float* coefficient;        // of degree 0 first
-  const float* slope_coefficient;  // of the derivative
+  const float* coefficient;             // of degree 0 first
+  const float* derivative_coefficient;  // of the derivative
   ELEGANS_INLINE Floats value(Floats z) const { return horner(z, coefficient, degree); }
   ELEGANS_INLINE Both both(Floats z) const {
-    return {value(z), horner(z, slope_coefficient, degree - 1)};
+    return {value(z), horner(z, derivative_coefficient, degree - 1)};
   }
   ELEGANS_INLINE static Floats horner(Floats z, const float* c, int top) {
     Floats result = 0.0f * z;  // not a number unless z is finite
@@ -104,8 +104,8 @@ struct Sinusoid {
     const Words flip_sine = (Words)(second | third) & 0x80000000u;
     const Words flip_cosine = (Words)(first | second) & 0x80000000u;
     const Floats value = (Floats)((Words)choose(odd, cosine, sine) ^ flip_sine);
-    const Floats slope = (Floats)((Words)choose(odd, sine, cosine) ^ flip_cosine);
-    return {value, slope * (scale * quarter_turn)};
+    const Floats derivative = (Floats)((Words)choose(odd, sine, cosine) ^ flip_cosine);
+    return {value, derivative * (scale * quarter_turn)};
   }
 };
 
@@ -123,7 +123,7 @@ ELEGANS_INLINE void with_activation(const State& state, Function function) {
     case Activation::triangle_wave:
       return function(TriangleWave{degree});
     case Activation::polynomial:
-      return function(Polynomial{state.degree, state.coefficient, state.slope_coefficient});
+      return function(Polynomial{state.degree, state.coefficient, state.derivative_coefficient});
     case Activation::sinusoid:
       return function(Sinusoid{state.scale, static_cast<float>((33 - state.degree) % 4)});
     case Activation::relu:
@@ -139,19 +139,19 @@ ELEGANS_INLINE Ints real_lanes(const State& state, Size vector) {
   return (Ints)((Ints)lane_numbers() < (Ints)spread(static_cast<std::uint32_t>(real)));
 }
 
-ELEGANS_INLINE Floats* sums_of(const State& state, Size vector) {
-  return reinterpret_cast<Floats*>(state.sums) + vector * 32 * state.mask_words;
+ELEGANS_INLINE Floats* preactivations_of(const State& state, Size vector) {
+  return reinterpret_cast<Floats*>(state.preactivations) + vector * 32 * state.mask_words;
 }
 
-// Adds what a vector of neurons makes of its sums to the outputs of `count` examples.
+// Adds what a vector of neurons makes of its preactivations to the outputs of `count` examples.
 [[maybe_unused]] static void activate(const State& state, Ints real, Floats output,
-                                      const Floats* sums, Size count, Floats* partial) {
+                                      const Floats* preactivations, Size count, Floats* partial) {
   if (state.activation == Activation::product) {
-    for (Size q = 0; q < count; q++) partial[q] *= choose(real, sums[q], spread(1.0f));
+    for (Size q = 0; q < count; q++) partial[q] *= choose(real, preactivations[q], spread(1.0f));
     return;
   }
   with_activation(state, [=](auto activation) {
-    for (Size q = 0; q < count; q++) partial[q] += output * activation.value(sums[q]);
+    for (Size q = 0; q < count; q++) partial[q] += output * activation.value(preactivations[q]);
   });
 }
 
@@ -163,7 +163,7 @@ ELEGANS_INLINE Floats* sums_of(const State& state, Size vector) {
     Floats before = spread(1.0f);
     for (Size k = 0; k < state.vectors; k++) {
       const Ints real = real_lanes(state, k);
-      Floats& sum = sums_of(state, k)[q];
+      Floats& sum = preactivations_of(state, k)[q];
       const Products products = lane_products(choose(real, sum, spread(1.0f)), spread(1.0f));
       sum = where(real, products.others * before);
       all[k] = products.all;
@@ -172,31 +172,31 @@ ELEGANS_INLINE Floats* sums_of(const State& state, Size vector) {
     Floats after = spread(1.0f);
     for (Size k = state.vectors - 1; k > 0; k--) {
       after *= all[k];
-      sums_of(state, k - 1)[q] *= after;
+      preactivations_of(state, k - 1)[q] *= after;
     }
   }
 }
 
-// Replaces a vector's sums (of a product: the products of the others) by slope times derivative,
+// Replaces a vector's preactivations (of a product: the products of the others) by their gradients,
 // for all of the minibatch; entries up to the next multiple of four examples become zero. Returns
-// the sum of slope times value.
-[[maybe_unused]] static Floats differentiate(const State& state, Floats* sums) {
-  const float* slope = state.slope;
+// the gradient of the output weights.
+[[maybe_unused]] static Floats differentiate(const State& state, Floats* preactivations) {
+  const float* grad_output = state.grad_output;
   const Size batch = state.batch;
   Floats total{};
   if (state.activation == Activation::product) {
-    for (Size q = 0; q < batch; q++) sums[q] *= slope[q];
+    for (Size q = 0; q < batch; q++) preactivations[q] *= grad_output[q];
   }
-  with_activation(state, [&, slope, batch, sums](auto activation) {
+  with_activation(state, [&, grad_output, batch, preactivations](auto activation) {
     Floats sum{};
     for (Size q = 0; q < batch; q++) {
-      const Both both = activation.both(sums[q]);
-      sum += slope[q] * both.value;
-      sums[q] = slope[q] * both.slope;
+      const Both both = activation.both(preactivations[q]);
+      sum += grad_output[q] * both.value;
+      preactivations[q] = grad_output[q] * both.derivative;
     }
     total = sum;
   });
-  for (Size q = batch; q % 4 != 0; q++) sums[q] = Floats{};
+  for (Size q = batch; q % 4 != 0; q++) preactivations[q] = Floats{};
   return total;
 }
 

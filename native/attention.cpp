@@ -37,7 +37,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
     s.size = 2 * symbols * width + merged * 2 * width +
              s.layers * (3 * width * width + length * width + merged * (2 + width) * width);
     take_row(parameters, learning_rates, decays);
-    s.slope = by_lane(round_up(s.size, s.lanes));
+    s.grad = by_lane(round_up(s.size, s.lanes));
     lay_out(heads, normed);
   }
 
@@ -96,7 +96,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
     const Size width = s.width, activations = s.rows * width;
     Size used = 0;
     const auto next = [&](Size count) {
-      const AttentionWeight weight{s.parameter + used, s.slope + used * s.lanes};
+      const AttentionWeight weight{s.parameter + used, s.grad + used * s.lanes};
       used += count;
       return weight;
     };
@@ -121,8 +121,8 @@ class AttentionNetwork : public RowHost<AttentionState> {
       layer.norm = norm(layer.input);
       layer.matrix = next(3 * width * width);
       layer.relative = next(s.length * width);
-      if (normed) layer.merge = next(width * width);
-      layer.sums = by_lane(3 * activations);
+      if (normed) layer.out_proj = next(width * width);
+      layer.qkv = by_lane(3 * activations);
       layer.weights = by_lane(layer.heads * s.rows * s.stride + attention_rows);
       layer.attended = by_lane(activations);
       layer.distance = memory_.allocate<float>((attention_rows - 1 + s.rows) * width);
@@ -135,10 +135,10 @@ class AttentionNetwork : public RowHost<AttentionState> {
     s.chosen = by_lane(s.rows * s.symbols);
     s.logits = by_lane(s.rows * s.symbols);
     s.last_wrong = by_lane(1);
-    s.back = by_lane(activations);
-    s.normed_back = by_lane(activations);
-    s.attended_back = by_lane(activations);
-    s.sums_back = by_lane(3 * activations);
+    s.grad_out = by_lane(activations);
+    s.grad_normed = by_lane(activations);
+    s.grad_attended = by_lane(activations);
+    s.grad_qkv = by_lane(3 * activations);
   }
 
   void check_symbols(const std::int32_t* number, std::size_t count, std::size_t length) const {

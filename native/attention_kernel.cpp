@@ -15,8 +15,9 @@
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 namespace {
 
-constexpr int tall = attention_rows;
-constexpr int wide = chunk == 16 ? 4 : 2;  // columns of a product: 16 of 32 registers, or 8 of 16
+constexpr int tile_rows = attention_rows;
+constexpr int tile_columns =
+    chunk == 16 ? 4 : 2;  // columns of a product: 16 of 32 registers, or 8 of 16
 constexpr float norm_epsilon = 1e-5f;
 
 // An array [rows][width][lanes], from one of its features on.
@@ -36,19 +37,19 @@ ELEGANS_INLINE Activations part(float* array, Size width, Size first = 0) {
 
 // out = in times a matrix [inputs][outputs], or plus that.
 template <bool added>
-void through(const AttentionState& state, Activations in, Size inputs, AttentionWeight matrix,
-             Size outputs, Activations out) {
+void matmul(const AttentionState& state, Activations in, Size inputs, AttentionWeight matrix,
+            Size outputs, Activations out) {
   multiply<added>(state.rows, outputs, inputs, in.by_position(), Numbers{matrix.value, 1, outputs},
                   out.place());
 }
 
 // in_back = out_back times the transposed matrix, and the gradient of the matrix.
-void back_through(const AttentionState& state, Activations in, Activations in_back, Size inputs,
-                  AttentionWeight matrix, Size outputs, Activations out_back) {
-  multiply<true>(inputs, outputs, state.length, in.by_feature(), out_back.by_feature(),
-                 Place{matrix.slope, outputs * lanes, lanes});
-  multiply<false>(state.rows, inputs, outputs, out_back.by_position(),
-                  Numbers{matrix.value, outputs, 1}, in_back.place());
+void matmul_backward(const AttentionState& state, Activations in, Activations grad_in, Size inputs,
+                     AttentionWeight matrix, Size outputs, Activations grad_out) {
+  multiply<true>(inputs, outputs, state.length, in.by_feature(), grad_out.by_feature(),
+                 Place{matrix.grad, outputs * lanes, lanes});
+  multiply<false>(state.rows, inputs, outputs, grad_out.by_position(),
+                  Numbers{matrix.value, outputs, 1}, grad_in.place());
 }
 
 void normalise(const AttentionState& state, const AttentionNorm& norm, const float* input) {
@@ -74,13 +75,13 @@ void normalise(const AttentionState& state, const AttentionNorm& norm, const flo
   }
 }
 
-// Adds to `back` what the derivatives by normed activations pass back; without a norm, these.
-void normalise_back(const AttentionState& state, const AttentionNorm& norm, const float* normed,
-                    float* back) {
+// Adds to `grad_out` the gradient that passes through the norm, from that of its outputs.
+void normalise_backward(const AttentionState& state, const AttentionNorm& norm, const float* normed,
+                        float* grad_out) {
   const Size width = state.width;
   if (!norm.scale.value) {
     for (Size p = 0; p < state.rows * width * lanes; p += lanes) {
-      store_floats(back + p, load_floats(back + p) + load_floats(normed + p));
+      store_floats(grad_out + p, load_floats(grad_out + p) + load_floats(normed + p));
     }
     return;
   }
@@ -89,21 +90,22 @@ void normalise_back(const AttentionState& state, const AttentionNorm& norm, cons
     const Size row = i * width * lanes;
     Floats sum{}, moment{};
     for (Size f = 0; f < width; f++) {
-      const Floats slope = load_floats(normed + row + f * lanes);
+      const Floats grad = load_floats(normed + row + f * lanes);
       const Floats x = load_floats(norm.centred + row + f * lanes);
-      float *scale = norm.scale.slope + f * lanes, *shift = norm.shift.slope + f * lanes;
-      store_floats(scale, load_floats(scale) + slope * x);
-      store_floats(shift, load_floats(shift) + slope);
-      sum += slope * norm.scale.value[f];
-      moment += slope * norm.scale.value[f] * x;
+      float *scale = norm.scale.grad + f * lanes, *shift = norm.shift.grad + f * lanes;
+      store_floats(scale, load_floats(scale) + grad * x);
+      store_floats(shift, load_floats(shift) + grad);
+      sum += grad * norm.scale.value[f];
+      moment += grad * norm.scale.value[f] * x;
     }
     const Floats mean = sum * share, along = moment * share;
     const Floats inverse = load_floats(norm.inverse + i * lanes);
     for (Size f = 0; f < width; f++) {
       const Size place = row + f * lanes;
-      const Floats slope = load_floats(normed + place) * norm.scale.value[f];
+      const Floats grad = load_floats(normed + place) * norm.scale.value[f];
       const Floats x = load_floats(norm.centred + place);
-      store_floats(back + place, load_floats(back + place) + inverse * (slope - mean - along * x));
+      store_floats(grad_out + place,
+                   load_floats(grad_out + place) + inverse * (grad - mean - along * x));
     }
   }
 }
@@ -122,12 +124,12 @@ struct Head {
 
 Head head_of(const AttentionState& state, const AttentionLayer& layer, Size number) {
   const Size width = state.width, first = number * layer.head_size;
-  return {part(layer.sums, 3 * width, first),
-          part(layer.sums, 3 * width, width + first),
-          part(layer.sums, 3 * width, 2 * width + first),
-          layer.weights + (number * state.rows * state.stride + tall) * lanes,
+  return {part(layer.qkv, 3 * width, first),
+          part(layer.qkv, 3 * width, width + first),
+          part(layer.qkv, 3 * width, 2 * width + first),
+          layer.weights + (number * state.rows * state.stride + tile_rows) * lanes,
           state.stride * lanes,
-          layer.distance + (tall - 1) * width + first,
+          layer.distance + (tile_rows - 1) * width + first,
           layer.head_size,
           first,
           1.0f / __builtin_sqrtf(static_cast<float>(layer.head_size))};
@@ -136,36 +138,36 @@ Head head_of(const AttentionState& state, const AttentionLayer& layer, Size numb
 // Calls `function` with each block of queries and keys on or below the diagonal.
 template <class Function>
 ELEGANS_INLINE void below_diagonal(Size rows, Function function) {
-  for (Size i = 0; i < rows; i += tall) {
-    for (Size j = 0; j < i + tall; j += wide) function(i, j);
+  for (Size i = 0; i < rows; i += tile_rows) {
+    for (Size j = 0; j < i + tile_rows; j += tile_columns) function(i, j);
   }
 }
 
 // The logits of a head's attention: queries times keys, and times what stands for their distance.
 void compare(const AttentionState& state, const Head& head) {
   below_diagonal(state.rows, [&](Size i, Size j) {
-    Floats sum[tall][wide] = {};
+    Floats sum[tile_rows][tile_columns] = {};
     add_products(sum, head.query.by_position(i), head.key.by_position(j), head.size);
-    const float* distance = head.distance + (i - j - (wide - 1)) * state.width;
+    const float* distance = head.distance + (i - j - (tile_columns - 1)) * state.width;
     const Vectors query = head.query.by_position(i);
     for (Size f = 0; f < head.size; f++) {
-      Floats x[tall];
+      Floats x[tile_rows];
 #pragma GCC unroll 4
-      for (int r = 0; r < tall; r++) x[r] = load_floats(query.at + r * query.step + f * lanes);
+      for (int r = 0; r < tile_rows; r++) x[r] = load_floats(query.at + r * query.step + f * lanes);
 #pragma GCC unroll 8
-      for (int d = 0; d < tall + wide - 1; d++) {
+      for (int d = 0; d < tile_rows + tile_columns - 1; d++) {
         const Floats y = spread(distance[d * state.width + f]);
 #pragma GCC unroll 4
-        for (int r = 0; r < tall; r++) {
-          const int c = r - d + wide - 1;
-          if (c >= 0 && c < wide) sum[r][c] += x[r] * y;
+        for (int r = 0; r < tile_rows; r++) {
+          const int c = r - d + tile_columns - 1;
+          if (c >= 0 && c < tile_columns) sum[r][c] += x[r] * y;
         }
       }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < tall; r++) {
+    for (int r = 0; r < tile_rows; r++) {
 #pragma GCC unroll 4
-      for (int c = 0; c < wide; c++) {
+      for (int c = 0; c < tile_columns; c++) {
         store_floats(head.weights + (i + r) * head.stride + (j + c) * lanes,
                      sum[r][c] * head.scale);
       }
@@ -188,7 +190,7 @@ void attend(const AttentionState& state, const Head& head) {
     for (Size j = 0; j <= i; j++) {
       store_floats(weights + j * lanes, load_floats(weights + j * lanes) * share);
     }
-    for (Size j = i + 1; j % tall != 0; j++) store_floats(weights + j * lanes, Floats{});
+    for (Size j = i + 1; j % tile_rows != 0; j++) store_floats(weights + j * lanes, Floats{});
   }
 }
 
@@ -196,51 +198,51 @@ void layer_forward(const AttentionState& state, const AttentionLayer& layer, flo
   const Size width = state.width;
   const Activations attended = part(layer.attended, width);
   normalise(state, layer.norm, layer.input);
-  through<false>(state, part(layer.norm.normed, width), width, layer.matrix, 3 * width,
-                 part(layer.sums, 3 * width));
+  matmul<false>(state, part(layer.norm.normed, width), width, layer.matrix, 3 * width,
+                part(layer.qkv, 3 * width));
   for (Size number = 0; number < layer.heads; number++) {
     const Head head = head_of(state, layer, number);
     compare(state, head);
     attend(state, head);
     const Activations own = part(layer.attended, width, head.first);
-    for (Size i = 0; i < state.rows; i += tall) {
-      multiply<false>(tall, head.size, i + tall,
+    for (Size i = 0; i < state.rows; i += tile_rows) {
+      multiply<false>(tile_rows, head.size, i + tile_rows,
                       Vectors{head.weights + i * head.stride, head.stride, lanes},
                       head.value.by_feature(), own.place(i));
     }
   }
-  const float* change = layer.merge.value ? nullptr : layer.attended;
+  const float* change = layer.out_proj.value ? nullptr : layer.attended;
   for (Size p = 0; p < state.rows * width * lanes; p += lanes) {
     const Floats x = load_floats(layer.input + p);
     store_floats(output + p, change ? x + load_floats(change + p) : x);
   }
-  if (layer.merge.value) {
-    through<true>(state, attended, width, layer.merge, width, part(output, width));
+  if (layer.out_proj.value) {
+    matmul<true>(state, attended, width, layer.out_proj, width, part(output, width));
   }
 }
 
 // The loss's derivatives by the weights, in their place, become those by the logits of attention.
-void attend_back(const AttentionState& state, const Head& head, Activations attended,
-                 Activations attended_back) {
-  Floats mean[tall];
+void attend_backward(const AttentionState& state, const Head& head, Activations attended,
+                     Activations grad_attended) {
+  Floats mean[tile_rows];
   below_diagonal(state.rows, [&](Size i, Size j) {
-    const Vectors back = attended_back.by_position(i), own = attended.by_position(i);
+    const Vectors grad_out = grad_attended.by_position(i), own = attended.by_position(i);
     if (j == 0) {
 #pragma GCC unroll 4
-      for (int r = 0; r < tall; r++) {
+      for (int r = 0; r < tile_rows; r++) {
         mean[r] = Floats{};
         for (Size f = 0; f < head.size; f++) {
-          mean[r] += load_floats(back.at + r * back.step + f * lanes) *
+          mean[r] += load_floats(grad_out.at + r * grad_out.step + f * lanes) *
                      load_floats(own.at + r * own.step + f * lanes);
         }
       }
     }
-    Floats sum[tall][wide] = {};
-    add_products(sum, back, head.value.by_position(j), head.size);
+    Floats sum[tile_rows][tile_columns] = {};
+    add_products(sum, grad_out, head.value.by_position(j), head.size);
 #pragma GCC unroll 4
-    for (int r = 0; r < tall; r++) {
+    for (int r = 0; r < tile_rows; r++) {
 #pragma GCC unroll 4
-      for (int c = 0; c < wide; c++) {
+      for (int c = 0; c < tile_columns; c++) {
         float* place = head.weights + (i + r) * head.stride + (j + c) * lanes;
         store_floats(place, load_floats(place) * ((sum[r][c] - mean[r]) * head.scale));
       }
@@ -250,55 +252,55 @@ void attend_back(const AttentionState& state, const Head& head, Activations atte
 
 // For each key, what its queries' weights times what these queries have come to.
 void by_key(const AttentionState& state, const Head& head, Activations queries, Activations keys) {
-  for (Size j = 0; j < state.rows; j += tall) {
-    multiply<false>(tall, head.size, state.length - j,
+  for (Size j = 0; j < state.rows; j += tile_rows) {
+    multiply<false>(tile_rows, head.size, state.length - j,
                     Vectors{head.weights + j * head.stride + j * lanes, lanes, head.stride},
                     queries.by_feature(j), keys.place(j));
   }
 }
 
-void head_back(const AttentionState& state, const AttentionLayer& layer, const Head& head,
-               float* attended_back) {
+void head_backward(const AttentionState& state, const AttentionLayer& layer, const Head& head,
+                   float* grad_attended) {
   const Size width = state.width;
-  const Activations own_back = part(attended_back, width, head.first);
-  const Activations query = part(state.sums_back, 3 * width, head.first);
-  const Activations key = part(state.sums_back, 3 * width, width + head.first);
-  const Activations value = part(state.sums_back, 3 * width, 2 * width + head.first);
-  by_key(state, head, own_back, value);
-  attend_back(state, head, part(layer.attended, width, head.first), own_back);
+  const Activations grad_own = part(grad_attended, width, head.first);
+  const Activations query = part(state.grad_qkv, 3 * width, head.first);
+  const Activations key = part(state.grad_qkv, 3 * width, width + head.first);
+  const Activations value = part(state.grad_qkv, 3 * width, 2 * width + head.first);
+  by_key(state, head, grad_own, value);
+  attend_backward(state, head, part(layer.attended, width, head.first), grad_own);
   by_key(state, head, head.query, key);
-  for (Size i = 0; i < state.rows; i += tall) {
+  for (Size i = 0; i < state.rows; i += tile_rows) {
     const float* weights = head.weights + i * head.stride;
-    multiply<false>(tall, head.size, i + tall, Vectors{weights, head.stride, lanes},
+    multiply<false>(tile_rows, head.size, i + tile_rows, Vectors{weights, head.stride, lanes},
                     head.key.by_feature(), query.place(i));
-    multiply<true>(tall, head.size, i + tall,
+    multiply<true>(tile_rows, head.size, i + tile_rows,
                    Vectors{weights + i * lanes, head.stride + lanes, -lanes},
                    Numbers{head.distance, 1, width}, query.place(i));
   }
-  const Activations relative = part(layer.relative.slope, width, head.first);
-  for (Size d = 0; d < state.length; d += tall) {
+  const Activations relative = part(layer.relative.grad, width, head.first);
+  for (Size d = 0; d < state.length; d += tile_rows) {
     const Size left = state.length - d;
-    multiply<true>(left < tall ? left : tall, head.size, left,
+    multiply<true>(left < tile_rows ? left : tile_rows, head.size, left,
                    Vectors{head.weights + d * head.stride, -lanes, head.stride + lanes},
                    head.query.by_feature(d), relative.place(d));
   }
 }
 
-// state.back, the derivatives by what the layer puts out, become those by what it takes in.
-void layer_back(const AttentionState& state, const AttentionLayer& layer) {
+// state.grad_out, the derivatives by what the layer puts out, become those by what it takes in.
+void layer_backward(const AttentionState& state, const AttentionLayer& layer) {
   const Size width = state.width;
-  float* attended_back = state.back;
-  if (layer.merge.value) {
-    attended_back = state.attended_back;
-    back_through(state, part(layer.attended, width), part(attended_back, width), width, layer.merge,
-                 width, part(state.back, width));
+  float* grad_attended = state.grad_out;
+  if (layer.out_proj.value) {
+    grad_attended = state.grad_attended;
+    matmul_backward(state, part(layer.attended, width), part(grad_attended, width), width,
+                    layer.out_proj, width, part(state.grad_out, width));
   }
   for (Size number = 0; number < layer.heads; number++) {
-    head_back(state, layer, head_of(state, layer, number), attended_back);
+    head_backward(state, layer, head_of(state, layer, number), grad_attended);
   }
-  back_through(state, part(layer.norm.normed, width), part(state.normed_back, width), width,
-               layer.matrix, 3 * width, part(state.sums_back, 3 * width));
-  normalise_back(state, layer.norm, state.normed_back, state.back);
+  matmul_backward(state, part(layer.norm.normed, width), part(state.grad_normed, width), width,
+                  layer.matrix, 3 * width, part(state.grad_qkv, 3 * width));
+  normalise_backward(state, layer.norm, state.grad_normed, state.grad_out);
 }
 
 // Puts sequences [count][length] into the lanes; what there is none of is 0.
@@ -328,15 +330,15 @@ void forward(const AttentionState& state) {
       store_floats(state.chosen + (i * symbols + s) * lanes, where(is(token, s), spread(1.0f)));
     }
   }
-  through<false>(state, part(state.chosen, symbols), symbols, state.embedding, width,
-                 part(state.layer[0].input, width));
+  matmul<false>(state, part(state.chosen, symbols), symbols, state.embedding, width,
+                part(state.layer[0].input, width));
   for (Size l = 0; l < state.layers; l++) {
     float* output = l + 1 < state.layers ? state.layer[l + 1].input : state.stream;
     layer_forward(state, state.layer[l], output);
   }
   normalise(state, state.norm, state.stream);
-  through<false>(state, part(state.norm.normed, width), width, state.output, symbols,
-                 part(state.logits, symbols));
+  matmul<false>(state, part(state.norm.normed, width), width, state.output, symbols,
+                part(state.logits, symbols));
 }
 
 struct Totals {
@@ -395,23 +397,23 @@ Totals cross_entropy(const AttentionState& state, Size count) {
 
 void backward(const AttentionState& state) {
   const Size width = state.width, symbols = state.symbols;
-  back_through(state, part(state.norm.normed, width), part(state.normed_back, width), width,
-               state.output, symbols, part(state.logits, symbols));
+  matmul_backward(state, part(state.norm.normed, width), part(state.grad_normed, width), width,
+                  state.output, symbols, part(state.logits, symbols));
   for (Size p = 0; p < state.rows * width * lanes; p += lanes) {
-    store_floats(state.back + p, Floats{});
+    store_floats(state.grad_out + p, Floats{});
   }
-  normalise_back(state, state.norm, state.normed_back, state.back);
-  for (Size l = state.layers - 1; l >= 0; l--) layer_back(state, state.layer[l]);
+  normalise_backward(state, state.norm, state.grad_normed, state.grad_out);
+  for (Size l = state.layers - 1; l >= 0; l--) layer_backward(state, state.layer[l]);
   multiply<true>(symbols, width, state.length, part(state.chosen, symbols).by_feature(),
-                 part(state.back, width).by_feature(),
-                 Place{state.embedding.slope, width * lanes, lanes});
+                 part(state.grad_out, width).by_feature(),
+                 Place{state.embedding.grad, width * lanes, lanes});
 }
 
 // Copies the tables of distances to where there are zeros around them.
 void place_distances(const AttentionState& state) {
   for (Size l = 0; l < state.layers; l++) {
     const AttentionLayer& layer = state.layer[l];
-    float* distance = layer.distance + (tall - 1) * state.width;
+    float* distance = layer.distance + (tile_rows - 1) * state.width;
     for (Size p = 0; p < state.length * state.width; p++) distance[p] = layer.relative.value[p];
   }
 }
@@ -419,7 +421,7 @@ void place_distances(const AttentionState& state) {
 bool step(AttentionState& state, const std::int32_t* tokens, const std::int32_t* labels,
           float factor) {
   place_distances(state);
-  for (Size p = 0; p < state.size; p++) store_floats(state.slope + p * lanes, Floats{});
+  for (Size p = 0; p < state.size; p++) store_floats(state.grad + p * lanes, Floats{});
   double loss = 0, wrong = 0;
   for (Size first = 0; first < state.batch; first += lanes) {
     const Size left = state.batch - first, count = left < lanes ? left : lanes;
@@ -435,10 +437,10 @@ bool step(AttentionState& state, const std::int32_t* tokens, const std::int32_t*
     wrong += totals.wrong;
     backward(state);
   }
-  move(state, factor, [&](Size p) {
-    Floats slope[lanes];
-    for (Size i = 0; i < lanes; i++) slope[i] = load_floats(state.slope + (p + i) * lanes);
-    return over_lanes<false, lanes>(slope);
+  adam_step(state, factor, [&](Size p) {
+    Floats grad[lanes];
+    for (Size i = 0; i < lanes; i++) grad[i] = load_floats(state.grad + (p + i) * lanes);
+    return over_lanes<false, lanes>(grad);
   });
   state.step++;
   state.loss_sum += loss / static_cast<double>(state.batch * state.length);

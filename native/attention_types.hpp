@@ -11,7 +11,7 @@ constexpr Size attention_rows = 4;  // positions that are summed up at once
 // One parameter array, and the sums of its gradient over sequences in each lane: [size][lanes].
 struct AttentionWeight {
   const float* value;
-  float* slope;
+  float* grad;
 };
 
 // A layer norm of activations [rows][width][lanes]; without one (scale.value is null) `normed` is
@@ -27,11 +27,12 @@ struct AttentionLayer {
   AttentionNorm norm;
   AttentionWeight matrix;    // [width][3 * width]: query, key and value side by side
   AttentionWeight relative;  // [length][width]
-  AttentionWeight merge;     // [width][width], or null
+  AttentionWeight out_proj;  // [width][width], or null
   Size heads, head_size;
-  float* input;    // [rows][width][lanes]
-  float* sums;     // [rows][3 * width][lanes]: queries, keys and values
-  float* weights;  // [heads][rows][stride][lanes] up to the diagonal, `tall` vectors from the start
+  float* input;  // [rows][width][lanes]
+  float* qkv;    // [rows][3 * width][lanes]: queries, keys and values
+  float*
+      weights;  // [heads][rows][stride][lanes] up to the diagonal, tile_rows vectors from the start
   float* attended;  // [rows][width][lanes]
   float* distance;  // [attention_rows - 1 + rows][width]: relative, with zeros around it
 };
@@ -44,7 +45,7 @@ struct AttentionState : DescentState {
   Size symbols, width, length, layers;
   Size rows, stride;  // stride: from one query's weights to the next one's
 
-  float* slope;  // [size][lanes]
+  float* grad;  // [size][lanes]
 
   AttentionWeight embedding;  // [symbols][width]
   AttentionLayer* layer;      // [layers]
@@ -56,9 +57,9 @@ struct AttentionState : DescentState {
   float* stream;                // [rows][width][lanes]: activations after the last layer
   float* logits;                // [rows][symbols][lanes], then the loss's derivatives by them
   float* last_wrong;            // [lanes]: 1 where the last position of a sequence is wrong
-  // Derivatives of the loss by activations, of the layer that is being gone back through.
-  float *back, *normed_back, *attended_back;  // [rows][width][lanes]
-  float* sums_back;                           // [rows][3 * width][lanes]
+  // Gradients of the layer that is being propagated back through.
+  float *grad_out, *grad_normed, *grad_attended;  // [rows][width][lanes]
+  float* grad_qkv;                                // [rows][3 * width][lanes]
 };
 
 // What one instruction set offers.

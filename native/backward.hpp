@@ -1,9 +1,9 @@
 // The backward pass and the update of one vector of neurons.
 //
 // Of ReLUs hidden values are not kept, only which neurons fired. The output weights' gradient does
-// without them, because a ReLU neuron is homogeneous: the sum over examples of slope * relu(w x +
+// without them, because a ReLU neuron is homogeneous: the sum over examples of grad * relu(w x +
 // b) is w and b times the sums that are the gradients of w and b (up to the output weight). Of
-// other neurons the sums are kept, and replaced here by the examples' slopes times their
+// other neurons the preactivations are kept, and replaced here by the output's gradient times their
 // derivatives.
 #pragma once
 
@@ -91,7 +91,7 @@ static void prepare_example_tables(const State& state) {
   }
 }
 
-// Whether ReLUs are trained by a loss whose slopes are all -label/batch or zero.
+// Whether ReLUs are trained by a loss whose derivatives are all -label/batch or zero.
 ELEGANS_INLINE bool counts(const State& state) {
   return state.activation == Activation::relu &&
          (state.loss.kind == LossKind::hinge || state.loss.kind == LossKind::correlation);
@@ -130,7 +130,7 @@ ELEGANS_INLINE void update_rest(const Vector& v, const Rates& rates, Floats bias
               rates.rate[output_weight] * scale * (dot + bias * bias_sum);
 }
 
-// Hinge loss: all slopes are -label/batch or zero, so a ReLU's gradient is a count of examples
+// Hinge loss: all derivatives are -label/batch or zero, so a ReLU's gradient is a count of examples
 // that fired and have input * label positive, minus those that have it negative: an AND and a count
 // of bits for 32 examples at once, and exact.
 template <bool one_word>
@@ -179,7 +179,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   update_rest(v, rates, half - to_floats(positive), dot, scale);
 }
 
-// Other losses: for each group of four examples a table of the 16 signed sums of their slopes
+// Other losses: for each group of four examples a table of the 16 signed sums of their gradients
 // (masked by who fired); an input then costs one load and one addition per group.
 template <int count>
 ELEGANS_INLINE void sum_inputs(const State& state, const Floats* table, Size first, Size last,
@@ -221,22 +221,22 @@ ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Sli
   }
 }
 
-// What a group of four examples adds to a vector's bias: slope times derivative.
-struct FiredSlopes {
+// What a group of four examples adds to the gradient of a vector's bias.
+struct FiredGradients {
   const State& state;
   const Words* mask;
   void operator()(Size group, Floats* part) const {
     const Words fired = mask[group / 8];
-    const float* slope = state.slope + 4 * group;
+    const float* grad = state.grad_output + 4 * group;
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) part[k] = where_bit(fired, 1u << (group % 8 * 4 + k), slope[k]);
+    for (int k = 0; k < 4; k++) part[k] = where_bit(fired, 1u << (group % 8 * 4 + k), grad[k]);
   }
 };
-struct StoredSlopes {
-  const Floats* slope;  // [examples]
+struct StoredGradients {
+  const Floats* grad;  // [examples]
   void operator()(Size group, Floats* part) const {
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) part[k] = slope[4 * group + k];
+    for (int k = 0; k < 4; k++) part[k] = grad[4 * group + k];
   }
 };
 
@@ -245,9 +245,9 @@ struct Sums {
   Floats bias, dot;
 };
 
-template <class Slopes>
+template <class Gradients>
 ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const Rates& rates,
-                                    const Slopes& slopes) {
+                                    const Gradients& grads) {
   Floats* table = reinterpret_cast<Floats*>(state.table);
   const Floats rate = rates.rate[hidden_weight] * *v.output;
   const float keep = rates.keep[hidden_weight];
@@ -259,7 +259,7 @@ ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const R
     const Slice slice{groups * i / slices, groups * (i + 1) / slices, i == 0, i + 1 == slices};
     for (Size group = slice.first; group < slice.last; group++) {
       Floats part[4];
-      slopes(group, part);
+      grads(group, part);
       bias_sum += (part[0] + part[1]) + (part[2] + part[3]);
       signed_sums(part[0], part[1], part[2], part[3], table + (group - slice.first) * 16);
     }
@@ -275,15 +275,15 @@ ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const R
 }
 
 static void backward_relu(const State& state, const Vector& v, const Rates& rates) {
-  const Sums sums = backward_tables(state, v, rates, FiredSlopes{state, v.mask});
+  const Sums sums = backward_tables(state, v, rates, FiredGradients{state, v.mask});
   update_rest(v, rates, sums.bias, sums.dot, 1.0f);
 }
 
 // Any other activation: the output weights' gradient is a sum over the values themselves.
 static void backward_general(const State& state, Size vector, const Vector& v, const Rates& rates) {
-  Floats* stored = sums_of(state, vector);
+  Floats* stored = preactivations_of(state, vector);
   const Floats value_sum = where(real_lanes(state, vector), differentiate(state, stored));
-  const Sums sums = backward_tables(state, v, rates, StoredSlopes{stored});
+  const Sums sums = backward_tables(state, v, rates, StoredGradients{stored});
   const Floats output = *v.output;
   *v.bias = rates.keep[hidden_bias] * *v.bias - rates.rate[hidden_bias] * output * sums.bias;
   *v.output = rates.keep[output_weight] * output - rates.rate[output_weight] * value_sum;

@@ -35,10 +35,10 @@ class BitsNetwork : public RowHost<BitsState> {
     s.head_size = head_size;
     s.hidden = hidden;
     s.tokens = n + 1;
-    s.wide = round_up(width, s.lanes);
-    s.over = round_up(heads, s.lanes);
-    s.across = round_up(heads * head_size, s.lanes);
-    s.deep = round_up(hidden, s.lanes);
+    s.padded_width = round_up(width, s.lanes);
+    s.padded_heads = round_up(heads, s.lanes);
+    s.padded_features = round_up(heads * head_size, s.lanes);
+    s.padded_hidden = round_up(hidden, s.lanes);
     s.encoding = named<BitsEncoding>("encoding", encoding,
                                      {{"trained", BitsEncoding::trained},
                                       {"fixed", BitsEncoding::fixed},
@@ -91,12 +91,12 @@ class BitsNetwork : public RowHost<BitsState> {
     return {rows, columns, stride, reserve(rows * stride), reserve(rows * stride)};
   }
 
-  BitsFolded folded(const BitsMatrix& like, bool across) {
+  BitsFolded folded(const BitsMatrix& like, bool transposed) {
     BitsFolded found{};
     found.matrix = matrix(like.rows, like.columns);
     found.bias = reserve(like.rows);
-    found.bias_slope = reserve(like.rows);
-    if (across) found.across = reserve(like.columns * round_up(like.rows, state_.lanes));
+    found.bias_grad = reserve(like.rows);
+    if (transposed) found.transposed = reserve(like.columns * round_up(like.rows, state_.lanes));
     return found;
   }
 
@@ -107,13 +107,13 @@ class BitsNetwork : public RowHost<BitsState> {
     BitsMatrix* array = s.array;
     array[bits_token] = matrix(s.encoding == BitsEncoding::bag ? 0 : 2, width);
     array[bits_position] = matrix(s.n + (trained ? 1 : 0), width);
-    for (int name : {bits_query, bits_key, bits_value, bits_merge}) {
+    for (int name : {bits_query, bits_key, bits_value, bits_out_proj}) {
       array[name] = matrix(features, width);
     }
     for (int name : {bits_query_bias, bits_key_bias, bits_value_bias}) {
       array[name] = matrix(1, features);
     }
-    for (int name : {bits_class, bits_merge_bias, bits_scale1, bits_shift1, bits_scale2,
+    for (int name : {bits_class, bits_out_proj_bias, bits_scale1, bits_shift1, bits_scale2,
                      bits_shift2, bits_scale3, bits_shift3, bits_residual_bias}) {
       array[name] = matrix(1, width);
     }
@@ -130,31 +130,32 @@ class BitsNetwork : public RowHost<BitsState> {
     s.value = folded(array[bits_value], true);
     s.hidden_map = folded(array[bits_hidden], true);
     s.output = folded(s.difference, false);
-    s.merge_across = reserve(width * s.across);
-    s.residual_across = reserve(s.hidden * s.wide);
-    s.real = reserve(s.wide);
+    s.out_proj_transposed = reserve(width * s.padded_features);
+    s.residual_transposed = reserve(s.hidden * s.padded_width);
+    s.real = reserve(s.padded_width);
     std::fill_n(s.real, width, 1.0f);
-    s.table = reserve((2 * s.n + 1) * s.wide);
-    s.table_slope = reserve((2 * s.n + 1) * s.wide);
+    s.table = reserve((2 * s.n + 1) * s.padded_width);
+    s.table_grad = reserve((2 * s.n + 1) * s.padded_width);
   }
 
   void lay_out_examples() {
     BitsState& s = state_;
     const Size slack = 8 * s.lanes;  // half words are drawn, and read, by whole vectors
     s.drawn_size = s.drop ? round_up(s.tokens * s.width + slack, 32) : 32;
-    const Size numbers = s.tokens * (s.wide + 2 * s.over) + 4 * s.heads * s.wide;
+    const Size numbers =
+        s.tokens * (s.padded_width + 2 * s.padded_heads) + 4 * s.heads * s.padded_width;
     const Size bytes = 4 * numbers + 2 * s.drawn_size;
     s.block = std::clamp(block_bytes / bytes, Size{1}, std::min(largest_bits_block, s.batch));
-    const Size places = s.block * s.tokens, heads = s.block * s.heads * s.wide;
-    s.token = {reserve(places * s.wide), reserve(places)};
+    const Size places = s.block * s.tokens, heads = s.block * s.heads * s.padded_width;
+    s.token = {reserve(places * s.padded_width), reserve(places)};
     s.drawn = memory_.allocate<std::uint16_t>(s.block * s.drawn_size);
-    for (float** array : {&s.weights, &s.dropped}) *array = reserve(places * s.over);
-    for (float** array : {&s.asked, &s.asked_back, &s.mixed, &s.mixed_back})
+    for (float** array : {&s.weights, &s.dropped}) *array = reserve(places * s.padded_heads);
+    for (float** array : {&s.asked, &s.grad_asked, &s.mixed, &s.grad_mixed})
       *array = reserve(heads);
-    s.draws = memory_.allocate<std::uint16_t>(std::max(s.over * s.tokens, s.width) + slack);
-    s.heads_across = reserve(s.wide * s.over);
-    s.scores = reserve(s.tokens * s.over);
-    s.place_back = reserve(s.lanes * s.wide);
+    s.draws = memory_.allocate<std::uint16_t>(std::max(s.padded_heads * s.tokens, s.width) + slack);
+    s.heads_transposed = reserve(s.padded_width * s.padded_heads);
+    s.scores = reserve(s.tokens * s.padded_heads);
+    s.grad_place = reserve(s.lanes * s.padded_width);
   }
 
   void lay_out_block() {
@@ -162,22 +163,22 @@ class BitsNetwork : public RowHost<BitsState> {
     const auto rows = [&](Size size, auto... arrays) {
       for (float** array : {arrays...}) *array = reserve(s.block * size);
     };
-    rows(s.wide, &s.own, &s.own_back, &s.merged_kept, &s.perceptron_kept, &s.stream, &s.back,
+    rows(s.padded_width, &s.own, &s.grad_own, &s.out_proj_kept, &s.mlp_kept, &s.stream, &s.grad_out,
          &s.norm2.centred, &s.norm3.centred);
-    rows(s.across, &s.asking, &s.asking_back, &s.found, &s.found_back);
-    rows(s.over, &s.total, &s.total_back);
-    rows(s.deep, &s.sums, &s.active, &s.bent, &s.deep_back);
-    rows(1, &s.norm2.inverse, &s.norm3.inverse, &s.output_row, &s.label_row, &s.slope_row);
+    rows(s.padded_features, &s.asking, &s.grad_asking, &s.found, &s.grad_found);
+    rows(s.padded_heads, &s.total, &s.grad_total);
+    rows(s.padded_hidden, &s.preactivations, &s.gelu, &s.gelu_derivative, &s.grad_hidden);
+    rows(1, &s.norm2.inverse, &s.norm3.inverse, &s.output_row, &s.label_row, &s.grad_row);
   }
 
   void lay_out_tables() {
     BitsState& s = state_;
     const Size count = 2 * s.n + 1;
     for (float** array : {&s.table_score, &s.table_weight, &s.table_value, &s.table_part}) {
-      *array = reserve(count * s.across);
+      *array = reserve(count * s.padded_features);
     }
-    s.table_score_by_head = reserve(count * s.over);
-    s.table_normed = {reserve(count * s.wide), reserve(count)};
+    s.table_score_by_head = reserve(count * s.padded_heads);
+    s.table_normed = {reserve(count * s.padded_width), reserve(count)};
   }
 
   void check_bits(const Bits& bits) const {

@@ -24,7 +24,7 @@ constexpr int rows_at_once = chunk == 16 ? 6 : 4;
 constexpr int tokens_at_once = 12;
 constexpr float smallest_total = 1e-20f;  // below it, weights in tables may have vanished
 
-enum Site : std::uint32_t { at_embedding, at_attention, at_merged, at_perceptron };
+enum Site : std::uint32_t { at_embedding, at_attention, at_out_proj, at_mlp };
 
 // Rows of `size` numbers, which are columns of a product, from one row to the next `stride` apart.
 struct Rows {
@@ -37,8 +37,8 @@ ELEGANS_INLINE Rows rows_of(float* at, Size size) { return {at, size, size}; }
 ELEGANS_INLINE Rows rows_of(const BitsMatrix& matrix) {
   return {matrix.value, matrix.stride, matrix.stride};
 }
-ELEGANS_INLINE Rows slopes_of(const BitsMatrix& matrix) {
-  return {matrix.slope, matrix.stride, matrix.stride};
+ELEGANS_INLINE Rows grads_of(const BitsMatrix& matrix) {
+  return {matrix.grad, matrix.stride, matrix.stride};
 }
 
 // out [count] = factors [count][terms] times in [terms], or plus what is there.
@@ -85,7 +85,8 @@ void clear(float* x, Size size) {
 
 // out [columns][out_stride] = the transpose of in [rows][in_stride]; rows up to out_stride are
 // written, those that there are not as zeros.
-void turn(const float* in, Size in_stride, Size rows, Size columns, float* out, Size out_stride) {
+void transpose_matrix(const float* in, Size in_stride, Size rows, Size columns, float* out,
+                      Size out_stride) {
   for (Size row = 0; row < out_stride; row += lanes) {
     for (Size column = 0; column < columns; column += lanes) {
       Floats square[lanes];
@@ -138,61 +139,63 @@ ELEGANS_INLINE Floats keep(const BitsState& state, const std::uint16_t* drawn) {
 
 // --- norms ---
 
-// Norms rows [count][wide] in place, without scale and shift; as many rows at once as there are
-// lanes.
+// Norms rows [count][padded_width] in place, without scale and shift; as many rows at once as there
+// are lanes.
 void normalise(const BitsState& state, float* rows, float* inverse, Size count) {
-  const Size wide = state.wide;
+  const Size padded_width = state.padded_width;
   const float share = 1.0f / static_cast<float>(state.width);
   for (Size first = 0; first < count; first += lanes) {
     const Size here = count - first < lanes ? count - first : lanes;
-    float* x = rows + first * wide;
+    float* x = rows + first * padded_width;
     Floats sum[lanes] = {};
     for (Size r = 0; r < here; r++) {
-      for (Size f = 0; f < wide; f += lanes) sum[r] += load_floats(x + r * wide + f);
+      for (Size f = 0; f < padded_width; f += lanes)
+        sum[r] += load_floats(x + r * padded_width + f);
     }
     const Floats mean = over_lanes<false, lanes>(sum) * share;
     for (Size r = 0; r < here; r++) {
       const Floats own = spread(mean[r]);
       sum[r] = Floats{};
-      for (Size f = 0; f < wide; f += lanes) {
-        const Floats y = (load_floats(x + r * wide + f) - own) * load_floats(state.real + f);
-        store_floats(x + r * wide + f, y);
+      for (Size f = 0; f < padded_width; f += lanes) {
+        const Floats y =
+            (load_floats(x + r * padded_width + f) - own) * load_floats(state.real + f);
+        store_floats(x + r * padded_width + f, y);
         sum[r] += y * y;
       }
     }
     const Floats scale = 1.0f / root(over_lanes<false, lanes>(sum) * share + norm_epsilon);
     for (Size r = 0; r < here; r++) {
       inverse[first + r] = scale[r];
-      for (Size f = 0; f < wide; f += lanes) {
-        store_floats(x + r * wide + f, load_floats(x + r * wide + f) * scale[r]);
+      for (Size f = 0; f < padded_width; f += lanes) {
+        store_floats(x + r * padded_width + f, load_floats(x + r * padded_width + f) * scale[r]);
       }
     }
   }
 }
 
 // Derivatives by rows after their norm become those by the rows before.
-void normalise_back(const BitsState& state, const float* centred, const float* inverse, float* back,
-                    Size count) {
-  const Size wide = state.wide;
+void normalise_backward(const BitsState& state, const float* centred, const float* inverse,
+                        float* grad_out, Size count) {
+  const Size padded_width = state.padded_width;
   const float share = 1.0f / static_cast<float>(state.width);
   for (Size first = 0; first < count; first += lanes) {
     const Size here = count - first < lanes ? count - first : lanes;
     Floats sum[lanes] = {}, moment[lanes] = {};
     for (Size r = 0; r < here; r++) {
-      for (Size f = (first + r) * wide; f < (first + r + 1) * wide; f += lanes) {
-        sum[r] += load_floats(back + f);
-        moment[r] += load_floats(back + f) * load_floats(centred + f);
+      for (Size f = (first + r) * padded_width; f < (first + r + 1) * padded_width; f += lanes) {
+        sum[r] += load_floats(grad_out + f);
+        moment[r] += load_floats(grad_out + f) * load_floats(centred + f);
       }
     }
     const Floats mean = over_lanes<false, lanes>(sum) * share;
     const Floats slant = over_lanes<false, lanes>(moment) * share;
     for (Size r = 0; r < here; r++) {
-      const Size row = (first + r) * wide;
+      const Size row = (first + r) * padded_width;
       const Floats scale = spread(inverse[first + r]), own = spread(mean[r]);
-      for (Size f = 0; f < wide; f += lanes) {
+      for (Size f = 0; f < padded_width; f += lanes) {
         const Floats x =
-            load_floats(back + row + f) - own - load_floats(centred + row + f) * slant[r];
-        store_floats(back + row + f, x * scale * load_floats(state.real + f));
+            load_floats(grad_out + row + f) - own - load_floats(centred + row + f) * slant[r];
+        store_floats(grad_out + row + f, x * scale * load_floats(state.real + f));
       }
     }
   }
@@ -213,27 +216,28 @@ void fold(const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift
     }
     if (bias) out.bias[row] = bias[row] + lane_sum(sum);
   }
-  if (out.across) {
-    const Size across = (in.rows + lanes - 1) / lanes * lanes;
-    turn(out.matrix.value, stride, in.rows, in.columns, out.across, across);
+  if (out.transposed) {
+    const Size padded_features = (in.rows + lanes - 1) / lanes * lanes;
+    transpose_matrix(out.matrix.value, stride, in.rows, in.columns, out.transposed,
+                     padded_features);
   }
 }
 
 void unfold(const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift, float factor,
-            float* bias_slope, const BitsFolded& from) {
+            float* bias_grad, const BitsFolded& from) {
   const Size stride = in.stride;
   for (Size row = 0; row < in.rows; row++) {
-    const float own = bias_slope ? from.bias_slope[row] : 0.0f;
-    if (bias_slope) bias_slope[row] += own;
+    const float own = bias_grad ? from.bias_grad[row] : 0.0f;
+    if (bias_grad) bias_grad[row] += own;
     for (Size f = 0; f < stride; f += lanes) {
       const Size place = row * stride + f;
-      const Floats slope = load_floats(from.matrix.slope + place) * factor;
+      const Floats grad = load_floats(from.matrix.grad + place) * factor;
       const Floats x = load_floats(in.value + place);
-      store_floats(in.slope + place, load_floats(in.slope + place) +
-                                         slope * load_floats(scale.value + f) +
-                                         own * load_floats(shift.value + f));
-      store_floats(scale.slope + f, load_floats(scale.slope + f) + slope * x);
-      store_floats(shift.slope + f, load_floats(shift.slope + f) + own * x);
+      store_floats(in.grad + place, load_floats(in.grad + place) +
+                                        grad * load_floats(scale.value + f) +
+                                        own * load_floats(shift.value + f));
+      store_floats(scale.grad + f, load_floats(scale.grad + f) + grad * x);
+      store_floats(shift.grad + f, load_floats(shift.grad + f) + own * x);
     }
   }
 }
@@ -255,36 +259,38 @@ void each_folded(const BitsState& state, Function function) {
 
 // The tokens of 0 and 1 at each place, and of the class.
 void place_tokens(const BitsState& state) {
-  const Size wide = state.wide, n = state.n;
+  const Size padded_width = state.padded_width, n = state.n;
   const BitsMatrix *token = &state.array[bits_token], *position = &state.array[bits_position];
-  each_vector(wide, [&](Size f) {
+  each_vector(padded_width, [&](Size f) {
     const bool bag = state.encoding == BitsEncoding::bag;
     for (Size t = 0; t < n; t++) {
-      const Floats own = load_floats(position->value + t * wide + f);
+      const Floats own = load_floats(position->value + t * padded_width + f);
       for (Size bit = 0; bit < 2; bit++) {
         const Floats x =
-            bag ? (bit ? own : Floats{}) : own + load_floats(token->value + bit * wide + f);
-        store_floats(state.table + (2 * t + bit) * wide + f, x);
+            bag ? (bit ? own : Floats{}) : own + load_floats(token->value + bit * padded_width + f);
+        store_floats(state.table + (2 * t + bit) * padded_width + f, x);
       }
     }
     Floats x = load_floats(state.array[bits_class].value + f);
-    if (state.encoding == BitsEncoding::trained) x += load_floats(position->value + n * wide + f);
-    store_floats(state.table + 2 * n * wide + f, x);
+    if (state.encoding == BitsEncoding::trained)
+      x += load_floats(position->value + n * padded_width + f);
+    store_floats(state.table + 2 * n * padded_width + f, x);
   });
 }
 
-void place_tokens_back(const BitsState& state) {
-  const Size wide = state.wide, n = state.n;
+void place_tokens_backward(const BitsState& state) {
+  const Size padded_width = state.padded_width, n = state.n;
   const bool trained = state.encoding == BitsEncoding::trained;
-  float *token = state.array[bits_token].slope, *position = state.array[bits_position].slope;
-  const float* own = state.table_slope + 2 * n * wide;
-  add(state.array[bits_class].slope, own, wide);
-  if (trained) add(position + n * wide, own, wide);
+  float *token = state.array[bits_token].grad, *position = state.array[bits_position].grad;
+  const float* own = state.table_grad + 2 * n * padded_width;
+  add(state.array[bits_class].grad, own, padded_width);
+  if (trained) add(position + n * padded_width, own, padded_width);
   for (Size row = 0; row < 2 * n; row++) {
     if (state.encoding != BitsEncoding::bag) {
-      add(token + row % 2 * wide, state.table_slope + row * wide, wide);
+      add(token + row % 2 * padded_width, state.table_grad + row * padded_width, padded_width);
     }
-    if (trained) add(position + row / 2 * wide, state.table_slope + row * wide, wide);
+    if (trained)
+      add(position + row / 2 * padded_width, state.table_grad + row * padded_width, padded_width);
   }
 }
 
@@ -299,48 +305,50 @@ void place(BitsState& state) {
   }
   place_tokens(state);
   const float* logits = state.array[bits_output].value;
-  each_vector(state.wide, [&](Size f) {
+  each_vector(state.padded_width, [&](Size f) {
     store_floats(state.difference.value + f,
-                 load_floats(logits + state.wide + f) - load_floats(logits + f));
+                 load_floats(logits + state.padded_width + f) - load_floats(logits + f));
   });
   each_folded(state, [](const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift,
                         float factor, const BitsMatrix* bias, const BitsFolded& out) {
     fold(in, scale, shift, factor, bias ? bias->value : nullptr, out);
   });
-  const BitsMatrix &merge = state.array[bits_merge], &residual = state.array[bits_residual];
-  turn(merge.value, state.wide, merge.rows, state.width, state.merge_across, state.across);
-  turn(residual.value, state.deep, residual.rows, state.hidden, state.residual_across, state.wide);
+  const BitsMatrix &out_proj = state.array[bits_out_proj], &residual = state.array[bits_residual];
+  transpose_matrix(out_proj.value, state.padded_width, out_proj.rows, state.width,
+                   state.out_proj_transposed, state.padded_features);
+  transpose_matrix(residual.value, state.padded_hidden, residual.rows, state.hidden,
+                   state.residual_transposed, state.padded_width);
 }
 
-void clear_slopes(const BitsState& state) {
-  for (const BitsMatrix& matrix : state.array) clear(matrix.slope, matrix.rows * matrix.stride);
+void clear_grads(const BitsState& state) {
+  for (const BitsMatrix& matrix : state.array) clear(matrix.grad, matrix.rows * matrix.stride);
   each_folded(state, [](const BitsMatrix& in, const BitsMatrix&, const BitsMatrix&, float,
                         const BitsMatrix*, const BitsFolded& out) {
-    clear(out.matrix.slope, in.rows * in.stride);
-    clear(out.bias_slope, (in.rows + lanes - 1) / lanes * lanes);
+    clear(out.matrix.grad, in.rows * in.stride);
+    clear(out.bias_grad, (in.rows + lanes - 1) / lanes * lanes);
   });
-  clear(state.difference.slope, state.wide);
-  clear(state.no_bias.slope, state.no_bias.stride);
-  clear(state.table_slope, (2 * state.n + 1) * state.wide);
+  clear(state.difference.grad, state.padded_width);
+  clear(state.no_bias.grad, state.no_bias.stride);
+  clear(state.table_grad, (2 * state.n + 1) * state.padded_width);
 }
 
 // Puts the gradient together.
 void collect(BitsState& state) {
-  place_tokens_back(state);
+  place_tokens_backward(state);
   each_folded(state, [](const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift,
                         float factor, const BitsMatrix* bias, const BitsFolded& out) {
-    unfold(in, scale, shift, factor, bias ? bias->slope : nullptr, out);
+    unfold(in, scale, shift, factor, bias ? bias->grad : nullptr, out);
   });
-  float* logits = state.array[bits_output].slope;
-  each_vector(state.wide, [&](Size f) {
-    const Floats slope = load_floats(state.difference.slope + f);
-    store_floats(logits + f, negated(slope));
-    store_floats(logits + state.wide + f, slope);
+  float* logits = state.array[bits_output].grad;
+  each_vector(state.padded_width, [&](Size f) {
+    const Floats grad = load_floats(state.difference.grad + f);
+    store_floats(logits + f, negated(grad));
+    store_floats(logits + state.padded_width + f, grad);
   });
   float* to = state.gradient;
   for (const BitsMatrix& matrix : state.array) {
     for (Size row = 0; row < matrix.rows; row++, to += matrix.columns) {
-      __builtin_memcpy(to, matrix.slope + row * matrix.stride,
+      __builtin_memcpy(to, matrix.grad + row * matrix.stride,
                        static_cast<std::size_t>(matrix.columns) * sizeof(float));
     }
   }
@@ -352,21 +360,21 @@ void collect(BitsState& state) {
 struct Example {
   BitsNormed token;
   std::uint16_t* drawn;
-  float *weights, *dropped, *asked, *asked_back, *mixed, *mixed_back;
-  float *total, *total_back;
+  float *weights, *dropped, *asked, *grad_asked, *mixed, *grad_mixed;
+  float *total, *grad_total;
 };
 Example example_of(const BitsState& state, Size e) {
-  const Size heads = e * state.heads * state.wide, places = e * state.tokens;
-  return {{state.token.centred + places * state.wide, state.token.inverse + places},
+  const Size heads = e * state.heads * state.padded_width, places = e * state.tokens;
+  return {{state.token.centred + places * state.padded_width, state.token.inverse + places},
           state.drawn + e * state.drawn_size,
-          state.weights + places * state.over,
-          state.dropped + places * state.over,
+          state.weights + places * state.padded_heads,
+          state.dropped + places * state.padded_heads,
           state.asked + heads,
-          state.asked_back + heads,
+          state.grad_asked + heads,
           state.mixed + heads,
-          state.mixed_back + heads,
-          state.total + e * state.over,
-          state.total_back + e * state.over};
+          state.grad_mixed + heads,
+          state.total + e * state.padded_heads,
+          state.grad_total + e * state.padded_heads};
 }
 
 struct Keys {
@@ -380,31 +388,33 @@ ELEGANS_INLINE Size row_of(const BitsState& state, const std::uint8_t* bits, Siz
 
 void embed(const BitsState& state, const Keys& keys, std::uint32_t number, const std::uint8_t* bits,
            const Example& example, float* own) {
-  const Size wide = state.wide;
+  const Size padded_width = state.padded_width;
   if (state.drop) {
     draw_halves(keys.site[at_embedding], number, state.tokens * state.width, example.drawn);
   }
   for (Size t = 0; t < state.tokens; t++) {
-    const float* from = state.table + row_of(state, bits, t) * wide;
+    const float* from = state.table + row_of(state, bits, t) * padded_width;
     const std::uint16_t* drawn = example.drawn + t * state.width;
-    for (Size f = 0; f < wide; f += lanes) {
+    for (Size f = 0; f < padded_width; f += lanes) {
       const Floats x = load_floats(from + f);
-      store_floats(example.token.centred + t * wide + f,
+      store_floats(example.token.centred + t * padded_width + f,
                    state.drop ? x * keep(state, drawn + f) : x);
     }
   }
-  const float* last = example.token.centred + state.n * wide;
-  each_vector(wide, [&](Size f) { store_floats(own + f, load_floats(last + f)); });
+  const float* last = example.token.centred + state.n * padded_width;
+  each_vector(padded_width, [&](Size f) { store_floats(own + f, load_floats(last + f)); });
   normalise(state, example.token.centred, example.token.inverse, state.tokens);
 }
 
-// scores [tokens][over] = tokens times one vector a head, [heads][wide].
+// scores [tokens][padded_heads] = tokens times one vector per head, [heads][padded_width].
 void score(const BitsState& state, const float* centred, Size count, const float* by_head,
            float* scores) {
-  turn(by_head, state.wide, state.heads, state.width, state.heads_across, state.over);
-  multiply<false, 1, tokens_at_once>(
-      state.over / lanes, count, state.width, Vectors{state.heads_across, lanes, state.over},
-      Numbers{centred, state.wide, 1}, Place{scores, lanes, state.over});
+  transpose_matrix(by_head, state.padded_width, state.heads, state.width, state.heads_transposed,
+                   state.padded_heads);
+  multiply<false, 1, tokens_at_once>(state.padded_heads / lanes, count, state.width,
+                                     Vectors{state.heads_transposed, lanes, state.padded_heads},
+                                     Numbers{centred, state.padded_width, 1},
+                                     Place{scores, lanes, state.padded_heads});
 }
 
 // What the weights of places first ... first + lanes - 1 are multiplied by, for the heads from
@@ -419,16 +429,16 @@ void keep_weights(const BitsState& state, Size first, Size head, Floats* factor)
 
 void attend(const BitsState& state, const Keys& keys, std::uint32_t number,
             const Example& example) {
-  const Size over = state.over, tokens = state.tokens;
+  const Size padded_heads = state.padded_heads, tokens = state.tokens;
   score(state, example.token.centred, tokens, example.asked, example.weights);
   if (state.drop) draw_halves(keys.site[at_attention], number, state.heads * tokens, state.draws);
-  for (Size head = 0; head < over; head += lanes) {
+  for (Size head = 0; head < padded_heads; head += lanes) {
     float *weights = example.weights + head, *dropped = example.dropped + head;
     Floats top = load_floats(weights), sum{}, total{};
-    for (Size t = 1; t < tokens; t++) top = larger(top, load_floats(weights + t * over));
+    for (Size t = 1; t < tokens; t++) top = larger(top, load_floats(weights + t * padded_heads));
     for (Size t = 0; t < tokens; t++) {
-      const Floats e = exp_negative(load_floats(weights + t * over) - top);
-      store_floats(weights + t * over, e);
+      const Floats e = exp_negative(load_floats(weights + t * padded_heads) - top);
+      store_floats(weights + t * padded_heads, e);
       sum += e;
     }
     const Floats share = 1.0f / sum;
@@ -437,7 +447,7 @@ void attend(const BitsState& state, const Keys& keys, std::uint32_t number,
       if (state.drop) keep_weights(state, first, head, factor);
       const Size here = tokens - first < lanes ? tokens - first : lanes;
       for (Size i = 0; i < here; i++) {
-        const Size place = (first + i) * over;
+        const Size place = (first + i) * padded_heads;
         const Floats weight = load_floats(weights + place) * share;
         const Floats left = state.drop ? weight * factor[i] : weight;
         store_floats(weights + place, weight);
@@ -447,57 +457,60 @@ void attend(const BitsState& state, const Keys& keys, std::uint32_t number,
     }
     store_floats(example.total + head, total);
   }
-  combine<false>(state.heads, tokens, Numbers{example.dropped, 1, over},
-                 rows_of(example.token.centred, state.wide), rows_of(example.mixed, state.wide));
+  combine<false>(state.heads, tokens, Numbers{example.dropped, 1, padded_heads},
+                 rows_of(example.token.centred, state.padded_width),
+                 rows_of(example.mixed, state.padded_width));
 }
 
 // Derivatives by the heads' mixtures become those by scores, in the place of the weights, and by
 // what was asked.
-void attend_back(const BitsState& state, const Example& example) {
-  const Size over = state.over, tokens = state.tokens;
-  float* back = state.scores;
-  score(state, example.token.centred, tokens, example.mixed_back, back);
-  for (Size head = 0; head < over; head += lanes) {
-    const Floats all = load_floats(example.total_back + head);
+void attend_backward(const BitsState& state, const Example& example) {
+  const Size padded_heads = state.padded_heads, tokens = state.tokens;
+  float* grad_out = state.scores;
+  score(state, example.token.centred, tokens, example.grad_mixed, grad_out);
+  for (Size head = 0; head < padded_heads; head += lanes) {
+    const Floats all = load_floats(example.grad_total + head);
     Floats sum{};
-    for (Size t = head; t < tokens * over; t += over) {
-      const Floats x = load_floats(example.dropped + t) * (load_floats(back + t) + all);
-      store_floats(back + t, x);
+    for (Size t = head; t < tokens * padded_heads; t += padded_heads) {
+      const Floats x = load_floats(example.dropped + t) * (load_floats(grad_out + t) + all);
+      store_floats(grad_out + t, x);
       sum += x;
     }
-    for (Size t = head; t < tokens * over; t += over) {
+    for (Size t = head; t < tokens * padded_heads; t += padded_heads) {
       store_floats(example.weights + t,
-                   load_floats(back + t) - load_floats(example.weights + t) * sum);
+                   load_floats(grad_out + t) - load_floats(example.weights + t) * sum);
     }
   }
-  combine<false>(state.heads, tokens, Numbers{example.weights, 1, over},
-                 rows_of(example.token.centred, state.wide),
-                 rows_of(example.asked_back, state.wide));
+  combine<false>(state.heads, tokens, Numbers{example.weights, 1, padded_heads},
+                 rows_of(example.token.centred, state.padded_width),
+                 rows_of(example.grad_asked, state.padded_width));
 }
 
 // Derivatives by the tokens, added to those by the table.
-void embed_back(const BitsState& state, const std::uint8_t* bits, const Example& example,
-                const float* asking_back, const float* own_back) {
-  const Size wide = state.wide, over = state.over;
-  const Rows back = rows_of(state.place_back, wide);
+void embed_backward(const BitsState& state, const std::uint8_t* bits, const Example& example,
+                    const float* grad_asking, const float* grad_own) {
+  const Size padded_width = state.padded_width, padded_heads = state.padded_heads;
+  const Rows grad_out = rows_of(state.grad_place, padded_width);
   for (Size first = 0; first < state.tokens; first += lanes) {
     const Size left = state.tokens - first, here = left < lanes ? left : lanes;
-    combine<false>(here, state.heads, Numbers{example.dropped + first * over, over, 1},
-                   rows_of(example.mixed_back, wide), back);
-    combine<true>(here, state.heads, Numbers{example.weights + first * over, over, 1},
-                  rows_of(example.asked, wide), back);
-    float* last = left <= lanes ? back.at + (left - 1) * wide : nullptr;
-    if (last) add(last, asking_back, wide);
-    normalise_back(state, example.token.centred + first * wide, example.token.inverse + first,
-                   back.at, here);
-    if (last) add(last, own_back, wide);
+    combine<false>(here, state.heads,
+                   Numbers{example.dropped + first * padded_heads, padded_heads, 1},
+                   rows_of(example.grad_mixed, padded_width), grad_out);
+    combine<true>(here, state.heads,
+                  Numbers{example.weights + first * padded_heads, padded_heads, 1},
+                  rows_of(example.asked, padded_width), grad_out);
+    float* last = left <= lanes ? grad_out.at + (left - 1) * padded_width : nullptr;
+    if (last) add(last, grad_asking, padded_width);
+    normalise_backward(state, example.token.centred + first * padded_width,
+                       example.token.inverse + first, grad_out.at, here);
+    if (last) add(last, grad_own, padded_width);
     for (Size r = 0; r < here; r++) {
-      float* slope = state.table_slope + row_of(state, bits, first + r) * wide;
+      float* grad = state.table_grad + row_of(state, bits, first + r) * padded_width;
       const std::uint16_t* drawn = example.drawn + (first + r) * state.width;
-      for (Size f = 0; f < wide; f += lanes) {
-        const Floats x = load_floats(back.at + r * wide + f);
-        store_floats(slope + f,
-                     load_floats(slope + f) + (state.drop ? x * keep(state, drawn + f) : x));
+      for (Size f = 0; f < padded_width; f += lanes) {
+        const Floats x = load_floats(grad_out.at + r * padded_width + f);
+        store_floats(grad + f,
+                     load_floats(grad + f) + (state.drop ? x * keep(state, drawn + f) : x));
       }
     }
   }
@@ -506,39 +519,40 @@ void embed_back(const BitsState& state, const std::uint8_t* bits, const Example&
 // out [features] = for each head's features, the products of that head's row with a matrix's rows.
 void read_by_head(const BitsState& state, const float* by_head, const BitsMatrix& matrix,
                   float* out) {
-  const Size wide = state.wide, size = state.head_size;
+  const Size padded_width = state.padded_width, size = state.head_size;
   for (Size first = 0; first < matrix.rows; first += lanes) {
     Floats sum[lanes] = {};
     const Size here = matrix.rows - first < lanes ? matrix.rows - first : lanes;
     for (Size i = 0; i < here; i++) {
-      const float* row = by_head + (first + i) / size * wide;
-      const float* other = matrix.value + (first + i) * wide;
-      for (Size f = 0; f < wide; f += lanes)
+      const float* row = by_head + (first + i) / size * padded_width;
+      const float* other = matrix.value + (first + i) * padded_width;
+      for (Size f = 0; f < padded_width; f += lanes)
         sum[i] += load_floats(row + f) * load_floats(other + f);
     }
     store_floats(out + first, over_lanes<false, lanes>(sum));
   }
 }
 
-// by_head [count][heads][wide] = features [count][heads, head size] times a matrix, head by head.
+// by_head [count][heads][padded_width] = features [count][heads, head size] times a matrix, head by
+// head.
 void spread_by_head(const BitsState& state, Size count, float* features, const BitsMatrix& matrix,
                     float* by_head) {
-  const Size wide = state.wide, size = state.head_size;
+  const Size padded_width = state.padded_width, size = state.head_size;
   for (Size head = 0; head < state.heads; head++) {
-    combine<false>(count, size, Numbers{features + head * size, state.across, 1},
-                   Rows{matrix.value + head * size * wide, wide, wide},
-                   Rows{by_head + head * wide, state.heads * wide, wide});
+    combine<false>(count, size, Numbers{features + head * size, state.padded_features, 1},
+                   Rows{matrix.value + head * size * padded_width, padded_width, padded_width},
+                   Rows{by_head + head * padded_width, state.heads * padded_width, padded_width});
   }
 }
 
-// The slopes of that matrix.
-void slopes_by_head(const BitsState& state, Size count, float* features, const BitsMatrix& matrix,
-                    float* by_head) {
-  const Size wide = state.wide, size = state.head_size;
+// The gradient of that matrix.
+void grads_by_head(const BitsState& state, Size count, float* features, const BitsMatrix& matrix,
+                   float* by_head) {
+  const Size padded_width = state.padded_width, size = state.head_size;
   for (Size head = 0; head < state.heads; head++) {
-    combine<true>(size, count, Numbers{features + head * size, 1, state.across},
-                  Rows{by_head + head * wide, state.heads * wide, wide},
-                  Rows{matrix.slope + head * size * wide, wide, wide});
+    combine<true>(size, count, Numbers{features + head * size, 1, state.padded_features},
+                  Rows{by_head + head * padded_width, state.heads * padded_width, padded_width},
+                  Rows{matrix.grad + head * size * padded_width, padded_width, padded_width});
   }
 }
 
@@ -546,27 +560,27 @@ void slopes_by_head(const BitsState& state, Size count, float* features, const B
 void find(const BitsState& state, Size count) {
   const Size size = state.head_size;
   for (Size e = 0; e < count; e++) {
-    float* found = state.found + e * state.across;
+    float* found = state.found + e * state.padded_features;
     read_by_head(state, example_of(state, e).mixed, state.value.matrix, found);
     for (Size f = 0; f < state.value.matrix.rows; f++) {
-      found[f] += state.total[e * state.over + f / size] * state.value.bias[f];
+      found[f] += state.total[e * state.padded_heads + f / size] * state.value.bias[f];
     }
   }
 }
 
-void find_back(const BitsState& state, Size count) {
+void find_backward(const BitsState& state, Size count) {
   const Size size = state.head_size;
   for (Size e = 0; e < count; e++) {
-    const float* back = state.found_back + e * state.across;
-    float* total_back = state.total_back + e * state.over;
-    clear(total_back, state.over);
+    const float* grad_out = state.grad_found + e * state.padded_features;
+    float* grad_total = state.grad_total + e * state.padded_heads;
+    clear(grad_total, state.padded_heads);
     for (Size f = 0; f < state.value.matrix.rows; f++) {
-      total_back[f / size] += back[f] * state.value.bias[f];
-      state.value.bias_slope[f] += back[f] * state.total[e * state.over + f / size];
+      grad_total[f / size] += grad_out[f] * state.value.bias[f];
+      state.value.bias_grad[f] += grad_out[f] * state.total[e * state.padded_heads + f / size];
     }
   }
-  spread_by_head(state, count, state.found_back, state.value.matrix, state.mixed_back);
-  slopes_by_head(state, count, state.found_back, state.value.matrix, state.mixed);
+  spread_by_head(state, count, state.grad_found, state.value.matrix, state.grad_mixed);
+  grads_by_head(state, count, state.grad_found, state.value.matrix, state.mixed);
 }
 
 // --- what follows attention ---
@@ -574,58 +588,60 @@ void find_back(const BitsState& state, Size count) {
 void keep_rows(const BitsState& state, Key key, std::uint32_t first, Size count, float* kept) {
   for (Size e = 0; e < count; e++) {
     draw_halves(key, first + static_cast<std::uint32_t>(e), state.width, state.draws);
-    for (Size f = 0; f < state.wide; f += lanes) {
-      store_floats(kept + e * state.wide + f, keep(state, state.draws + f));
+    for (Size f = 0; f < state.padded_width; f += lanes) {
+      store_floats(kept + e * state.padded_width + f, keep(state, state.draws + f));
     }
   }
 }
 
 // gelu(x) = x Phi(x), and its derivative.
-void bend(const BitsState& state, Size count) {
-  for (Size p = 0; p < count * state.deep; p += lanes) {
-    const Floats x = load_floats(state.sums + p);
+void apply_gelu(const BitsState& state, Size count) {
+  for (Size p = 0; p < count * state.padded_hidden; p += lanes) {
+    const Floats x = load_floats(state.preactivations + p);
     const Floats share = 0.5f + 0.5f * error_function(x * 0.707106781f);
     const Floats density = exp_negative(-0.5f * x * x) * 0.398942280f;
-    store_floats(state.active + p, x * share);
-    store_floats(state.bent + p, share + x * density);
+    store_floats(state.gelu + p, x * share);
+    store_floats(state.gelu_derivative + p, share + x * density);
   }
 }
 
 // From what was found and the class token to the outputs.
 void answer(const BitsState& state, const Keys* keys, std::uint32_t first, Size count) {
-  const Size wide = state.wide, all = count * wide;
+  const Size padded_width = state.padded_width, all = count * padded_width;
   const BitsMatrix* array = state.array;
   const bool drop = keys && state.drop;
   float* stream = state.stream;
-  combine_with(array[bits_merge_bias].value, count, array[bits_merge].rows,
-               Numbers{state.found, state.across, 1}, rows_of(array[bits_merge]),
-               rows_of(stream, wide));
+  combine_with(array[bits_out_proj_bias].value, count, array[bits_out_proj].rows,
+               Numbers{state.found, state.padded_features, 1}, rows_of(array[bits_out_proj]),
+               rows_of(stream, padded_width));
   if (drop) {
-    keep_rows(state, keys->site[at_merged], first, count, state.merged_kept);
-    scale_by(stream, state.merged_kept, all);
+    keep_rows(state, keys->site[at_out_proj], first, count, state.out_proj_kept);
+    scale_by(stream, state.out_proj_kept, all);
   }
   add(stream, state.own, all);
   __builtin_memcpy(state.norm2.centred, stream, static_cast<std::size_t>(all) * sizeof(float));
   normalise(state, state.norm2.centred, state.norm2.inverse, count);
-  combine_with(state.hidden_map.bias, count, state.width, Numbers{state.norm2.centred, wide, 1},
-               rows_of(state.hidden_map.across, state.deep), rows_of(state.sums, state.deep));
-  bend(state, count);
+  combine_with(state.hidden_map.bias, count, state.width,
+               Numbers{state.norm2.centred, padded_width, 1},
+               rows_of(state.hidden_map.transposed, state.padded_hidden),
+               rows_of(state.preactivations, state.padded_hidden));
+  apply_gelu(state, count);
   float* last = state.norm3.centred;
   combine_with(array[bits_residual_bias].value, count, state.hidden,
-               Numbers{state.active, state.deep, 1}, rows_of(state.residual_across, wide),
-               rows_of(last, wide));
+               Numbers{state.gelu, state.padded_hidden, 1},
+               rows_of(state.residual_transposed, padded_width), rows_of(last, padded_width));
   if (drop) {
-    keep_rows(state, keys->site[at_perceptron], first, count, state.perceptron_kept);
-    scale_by(last, state.perceptron_kept, all);
+    keep_rows(state, keys->site[at_mlp], first, count, state.mlp_kept);
+    scale_by(last, state.mlp_kept, all);
   }
   add(last, stream, all);
   normalise(state, last, state.norm3.inverse, count);
   for (Size row = 0; row < count; row += lanes) {
     Floats sum[lanes] = {};
     for (Size i = 0; i < lanes && row + i < count; i++) {
-      for (Size f = 0; f < wide; f += lanes) {
-        sum[i] +=
-            load_floats(last + (row + i) * wide + f) * load_floats(state.output.matrix.value + f);
+      for (Size f = 0; f < padded_width; f += lanes) {
+        sum[i] += load_floats(last + (row + i) * padded_width + f) *
+                  load_floats(state.output.matrix.value + f);
       }
     }
     store_floats(state.output_row + row, over_lanes<false, lanes>(sum) + state.output.bias[0]);
@@ -633,42 +649,43 @@ void answer(const BitsState& state, const Keys* keys, std::uint32_t first, Size 
 }
 
 // From the derivatives by the outputs to those by what was found, and by the class token.
-void answer_back(const BitsState& state, Size count) {
-  const Size wide = state.wide, all = count * wide;
+void answer_backward(const BitsState& state, Size count) {
+  const Size padded_width = state.padded_width, all = count * padded_width;
   const BitsMatrix* array = state.array;
-  const Rows back = rows_of(state.back, wide), deep = rows_of(state.deep_back, state.deep);
-  float* stream = state.own_back;
+  const Rows grad_out = rows_of(state.grad_out, padded_width),
+             padded_hidden = rows_of(state.grad_hidden, state.padded_hidden);
+  float* stream = state.grad_own;
   const Rows one = rows_of(state.output.matrix);
-  combine<true>(1, count, Numbers{state.slope_row, 1, 1}, rows_of(state.norm3.centred, wide),
-                slopes_of(state.output.matrix));
-  for (Size e = 0; e < count; e++) state.output.bias_slope[0] += state.slope_row[e];
-  combine<false>(count, 1, Numbers{state.slope_row, 1, 1}, one, rows_of(stream, wide));
-  normalise_back(state, state.norm3.centred, state.norm3.inverse, stream, count);
+  combine<true>(1, count, Numbers{state.grad_row, 1, 1}, rows_of(state.norm3.centred, padded_width),
+                grads_of(state.output.matrix));
+  for (Size e = 0; e < count; e++) state.output.bias_grad[0] += state.grad_row[e];
+  combine<false>(count, 1, Numbers{state.grad_row, 1, 1}, one, rows_of(stream, padded_width));
+  normalise_backward(state, state.norm3.centred, state.norm3.inverse, stream, count);
 
-  __builtin_memcpy(back.at, stream, static_cast<std::size_t>(all) * sizeof(float));
-  if (state.drop) scale_by(back.at, state.perceptron_kept, all);
-  add_rows(count, back, array[bits_residual_bias].slope);
-  combine<true>(state.width, count, Numbers{back.at, 1, wide}, rows_of(state.active, state.deep),
-                slopes_of(array[bits_residual]));
-  combine<false>(count, state.width, Numbers{back.at, wide, 1}, rows_of(array[bits_residual]),
-                 deep);
-  scale_by(deep.at, state.bent, count * state.deep);
-  add_rows(count, deep, state.hidden_map.bias_slope);
-  combine<true>(state.hidden, count, Numbers{deep.at, 1, state.deep},
-                rows_of(state.norm2.centred, wide), slopes_of(state.hidden_map.matrix));
-  combine<false>(count, state.hidden, Numbers{deep.at, state.deep, 1},
-                 rows_of(state.hidden_map.matrix), back);
-  normalise_back(state, state.norm2.centred, state.norm2.inverse, back.at, count);
-  add(stream, back.at, all);
+  __builtin_memcpy(grad_out.at, stream, static_cast<std::size_t>(all) * sizeof(float));
+  if (state.drop) scale_by(grad_out.at, state.mlp_kept, all);
+  add_rows(count, grad_out, array[bits_residual_bias].grad);
+  combine<true>(state.width, count, Numbers{grad_out.at, 1, padded_width},
+                rows_of(state.gelu, state.padded_hidden), grads_of(array[bits_residual]));
+  combine<false>(count, state.width, Numbers{grad_out.at, padded_width, 1},
+                 rows_of(array[bits_residual]), padded_hidden);
+  scale_by(padded_hidden.at, state.gelu_derivative, count * state.padded_hidden);
+  add_rows(count, padded_hidden, state.hidden_map.bias_grad);
+  combine<true>(state.hidden, count, Numbers{padded_hidden.at, 1, state.padded_hidden},
+                rows_of(state.norm2.centred, padded_width), grads_of(state.hidden_map.matrix));
+  combine<false>(count, state.hidden, Numbers{padded_hidden.at, state.padded_hidden, 1},
+                 rows_of(state.hidden_map.matrix), grad_out);
+  normalise_backward(state, state.norm2.centred, state.norm2.inverse, grad_out.at, count);
+  add(stream, grad_out.at, all);
 
-  __builtin_memcpy(back.at, stream, static_cast<std::size_t>(all) * sizeof(float));
-  if (state.drop) scale_by(back.at, state.merged_kept, all);
-  add_rows(count, back, array[bits_merge_bias].slope);
-  combine<true>(array[bits_merge].rows, count, Numbers{state.found, 1, state.across}, back,
-                slopes_of(array[bits_merge]));
-  combine<false>(count, state.width, Numbers{back.at, wide, 1},
-                 rows_of(state.merge_across, state.across),
-                 rows_of(state.found_back, state.across));
+  __builtin_memcpy(grad_out.at, stream, static_cast<std::size_t>(all) * sizeof(float));
+  if (state.drop) scale_by(grad_out.at, state.out_proj_kept, all);
+  add_rows(count, grad_out, array[bits_out_proj_bias].grad);
+  combine<true>(array[bits_out_proj].rows, count, Numbers{state.found, 1, state.padded_features},
+                grad_out, grads_of(array[bits_out_proj]));
+  combine<false>(count, state.width, Numbers{grad_out.at, padded_width, 1},
+                 rows_of(state.out_proj_transposed, state.padded_features),
+                 rows_of(state.grad_found, state.padded_features));
 }
 
 struct Sums {
@@ -688,7 +705,7 @@ Sums block_losses(const BitsState& state, Size count) {
                  label = load_floats(state.label_row + e);
     infinite |= real & (Ints)(output - output != 0.0f);
     const Term term = loss_term(state.loss.kind, output, label);
-    store_floats(state.slope_row + e, where(real, term.slope * share));
+    store_floats(state.grad_row + e, where(real, term.grad * share));
     sums.loss += static_cast<double>(lane_sum(where(real, term.loss * share)));
     sums.wrong +=
         static_cast<double>(lane_sum(where(real & ~(Ints)(output * label > 0.0f), spread(1.0f))));
@@ -699,8 +716,10 @@ Sums block_losses(const BitsState& state, Size count) {
 
 void forward(const BitsState& state, const Keys& keys, std::uint32_t first, Size count) {
   combine_with(state.query.bias, count, state.width,
-               Numbers{state.token.centred + state.n * state.wide, state.tokens * state.wide, 1},
-               rows_of(state.query.across, state.across), rows_of(state.asking, state.across));
+               Numbers{state.token.centred + state.n * state.padded_width,
+                       state.tokens * state.padded_width, 1},
+               rows_of(state.query.transposed, state.padded_features),
+               rows_of(state.asking, state.padded_features));
   spread_by_head(state, count, state.asking, state.key.matrix, state.asked);
   for (Size e = 0; e < count; e++) {
     attend(state, keys, first + static_cast<std::uint32_t>(e), example_of(state, e));
@@ -710,25 +729,28 @@ void forward(const BitsState& state, const Keys& keys, std::uint32_t first, Size
 }
 
 void backward(const BitsState& state, const std::uint8_t* const* bits, Size count) {
-  answer_back(state, count);
-  find_back(state, count);
+  answer_backward(state, count);
+  find_backward(state, count);
   for (Size e = 0; e < count; e++) {
     const Example example = example_of(state, e);
-    attend_back(state, example);
-    read_by_head(state, example.asked_back, state.key.matrix, state.asking_back + e * state.across);
+    attend_backward(state, example);
+    read_by_head(state, example.grad_asked, state.key.matrix,
+                 state.grad_asking + e * state.padded_features);
   }
-  slopes_by_head(state, count, state.asking, state.key.matrix, state.asked_back);
-  const Rows asking = rows_of(state.asking_back, state.across);
-  add_rows(count, asking, state.query.bias_slope);
+  grads_by_head(state, count, state.asking, state.key.matrix, state.grad_asked);
+  const Rows asking = rows_of(state.grad_asking, state.padded_features);
+  add_rows(count, asking, state.query.bias_grad);
   const Size rows = state.query.matrix.rows;
-  float* last = state.token.centred + state.n * state.wide;
-  combine<true>(rows, count, Numbers{asking.at, 1, state.across},
-                Rows{last, state.tokens * state.wide, state.wide}, slopes_of(state.query.matrix));
-  combine<false>(count, rows, Numbers{asking.at, state.across, 1}, rows_of(state.query.matrix),
-                 rows_of(state.back, state.wide));
+  float* last = state.token.centred + state.n * state.padded_width;
+  combine<true>(rows, count, Numbers{asking.at, 1, state.padded_features},
+                Rows{last, state.tokens * state.padded_width, state.padded_width},
+                grads_of(state.query.matrix));
+  combine<false>(count, rows, Numbers{asking.at, state.padded_features, 1},
+                 rows_of(state.query.matrix), rows_of(state.grad_out, state.padded_width));
   for (Size e = 0; e < count; e++) {
-    const Size row = e * state.wide;
-    embed_back(state, bits[e], example_of(state, e), state.back + row, state.own_back + row);
+    const Size row = e * state.padded_width;
+    embed_backward(state, bits[e], example_of(state, e), state.grad_out + row,
+                   state.grad_own + row);
   }
 }
 
@@ -750,10 +772,10 @@ void shorten(BitsState& state) {
 bool step(BitsState& state, const std::uint8_t* bits, const float* labels,
           const std::uint32_t* index, float factor) {
   place(state);
-  clear_slopes(state);
+  clear_grads(state);
   const Key key = folded(state.dropout_key, static_cast<std::uint32_t>(state.step));
-  const Keys keys{{folded(key, at_embedding), folded(key, at_attention), folded(key, at_merged),
-                   folded(key, at_perceptron)}};
+  const Keys keys{{folded(key, at_embedding), folded(key, at_attention), folded(key, at_out_proj),
+                   folded(key, at_mlp)}};
   double loss = 0, wrong = 0;
   for (Size first = 0; first < state.batch; first += state.block) {
     const Size left = state.batch - first, count = left < state.block ? left : state.block;
@@ -763,7 +785,7 @@ bool step(BitsState& state, const std::uint8_t* bits, const float* labels,
       rows[e] = bits + static_cast<Size>(index[first + e]) * state.n;
       state.label_row[e] = labels[index[first + e]];
       embed(state, keys, number + static_cast<std::uint32_t>(e), rows[e], example_of(state, e),
-            state.own + e * state.wide);
+            state.own + e * state.padded_width);
     }
     forward(state, keys, number, count);
     const Sums sums = block_losses(state, count);
@@ -777,7 +799,7 @@ bool step(BitsState& state, const std::uint8_t* bits, const float* labels,
   }
   collect(state);
   if (state.clip < __builtin_inf()) shorten(state);
-  move(state, factor, [&](Size p) { return load_floats(state.gradient + p); });
+  adam_step(state, factor, [&](Size p) { return load_floats(state.gradient + p); });
   state.step++;
   state.loss_sum += loss;
   state.error_sum += wrong / static_cast<double>(state.batch);
@@ -788,29 +810,32 @@ bool step(BitsState& state, const std::uint8_t* bits, const float* labels,
 
 void prepare(BitsState& state) {
   place(state);
-  const Size count = 2 * state.n + 1, wide = state.wide, across = state.across;
+  const Size count = 2 * state.n + 1, padded_width = state.padded_width,
+             padded_features = state.padded_features;
   const BitsNormed& tokens = state.table_normed;
   __builtin_memcpy(tokens.centred, state.table,
-                   static_cast<std::size_t>(count * wide) * sizeof(float));
+                   static_cast<std::size_t>(count * padded_width) * sizeof(float));
   normalise(state, tokens.centred, tokens.inverse, count);
   combine_with(state.query.bias, 1, state.width,
-               Numbers{tokens.centred + (count - 1) * wide, wide, 1},
-               rows_of(state.query.across, across), rows_of(state.asking, across));
+               Numbers{tokens.centred + (count - 1) * padded_width, padded_width, 1},
+               rows_of(state.query.transposed, padded_features),
+               rows_of(state.asking, padded_features));
   spread_by_head(state, 1, state.asking, state.key.matrix, state.asked);
-  combine_with(state.value.bias, count, state.width, Numbers{tokens.centred, wide, 1},
-               rows_of(state.value.across, across), rows_of(state.table_value, across));
+  combine_with(state.value.bias, count, state.width, Numbers{tokens.centred, padded_width, 1},
+               rows_of(state.value.transposed, padded_features),
+               rows_of(state.table_value, padded_features));
   score(state, tokens.centred, count, state.asked, state.table_score_by_head);
   for (Size row = 0; row < count; row++) {
     for (Size f = 0; f < state.value.matrix.rows; f++) {
-      state.table_score[row * across + f] =
-          state.table_score_by_head[row * state.over + f / state.head_size];
+      state.table_score[row * padded_features + f] =
+          state.table_score_by_head[row * state.padded_heads + f / state.head_size];
     }
   }
-  each_vector(across, [&](Size f) {
+  each_vector(padded_features, [&](Size f) {
     Floats top = load_floats(state.table_score + f);
-    for (Size p = f; p < count * across; p += across)
+    for (Size p = f; p < count * padded_features; p += padded_features)
       top = larger(top, load_floats(state.table_score + p));
-    for (Size p = f; p < count * across; p += across) {
+    for (Size p = f; p < count * padded_features; p += padded_features) {
       const Floats weight = exp_negative(load_floats(state.table_score + p) - top);
       store_floats(state.table_weight + p, weight);
       store_floats(state.table_part + p, weight * load_floats(state.table_value + p));
@@ -821,13 +846,13 @@ void prepare(BitsState& state) {
 // What an example's heads find, from the tables; with a largest score of its own where its weights
 // have vanished beside those of other tokens.
 void find_in_tables(const BitsState& state, const std::uint8_t* bits, float* found) {
-  const Size across = state.across;
-  in_blocks<vectors_at_once>(across / lanes, [&](auto height, Size first) {
+  const Size padded_features = state.padded_features;
+  in_blocks<vectors_at_once>(padded_features / lanes, [&](auto height, Size first) {
     constexpr int most = height.value;
     const Size feature = first * lanes;
     Floats total[most] = {}, sum[most] = {};
     for (Size t = 0; t < state.tokens; t++) {
-      const Size row = row_of(state, bits, t) * across + feature;
+      const Size row = row_of(state, bits, t) * padded_features + feature;
 #pragma GCC unroll 4
       for (int v = 0; v < most; v++) {
         total[v] += load_floats(state.table_weight + row + v * lanes);
@@ -838,13 +863,13 @@ void find_in_tables(const BitsState& state, const std::uint8_t* bits, float* fou
       const Size f = feature + v * lanes;
       if (sign_bits((Words)(total[v] < smallest_total))) {
         const float* scores = state.table_score + f;
-        Floats top = load_floats(scores + row_of(state, bits, state.n) * across);
+        Floats top = load_floats(scores + row_of(state, bits, state.n) * padded_features);
         for (Size t = 0; t < state.n; t++) {
-          top = larger(top, load_floats(scores + row_of(state, bits, t) * across));
+          top = larger(top, load_floats(scores + row_of(state, bits, t) * padded_features));
         }
         total[v] = sum[v] = Floats{};
         for (Size t = 0; t < state.tokens; t++) {
-          const Size row = row_of(state, bits, t) * across;
+          const Size row = row_of(state, bits, t) * padded_features;
           const Floats weight = exp_negative(load_floats(scores + row) - top);
           total[v] += weight;
           sum[v] += weight * load_floats(state.table_value + f + row);
@@ -856,11 +881,11 @@ void find_in_tables(const BitsState& state, const std::uint8_t* bits, float* fou
 }
 
 void outputs(BitsState& state, const std::uint8_t* bits, Size count, float* output) {
-  const float* own = state.table + 2 * state.n * state.wide;
+  const float* own = state.table + 2 * state.n * state.padded_width;
   for (Size e = 0; e < count; e++) {
-    find_in_tables(state, bits + e * state.n, state.found + e * state.across);
-    each_vector(state.wide, [&](Size f) {
-      store_floats(state.own + e * state.wide + f, load_floats(own + f));
+    find_in_tables(state, bits + e * state.n, state.found + e * state.padded_features);
+    each_vector(state.padded_width, [&](Size f) {
+      store_floats(state.own + e * state.padded_width + f, load_floats(own + f));
     });
   }
   answer(state, nullptr, 0, count);

@@ -14,12 +14,12 @@ enum BitsParameter {
   bits_query,     // [heads * head size][width], and so the next three
   bits_key,
   bits_value,
-  bits_merge,
+  bits_out_proj,
   bits_query_bias,  // [1][heads * head size], and so the next two
   bits_key_bias,
   bits_value_bias,
-  bits_merge_bias,  // [1][width]
-  bits_scale1,      // [1][width], and so the next five
+  bits_out_proj_bias,  // [1][width]
+  bits_scale1,         // [1][width], and so the next five
   bits_shift1,
   bits_scale2,
   bits_shift2,
@@ -37,7 +37,7 @@ enum BitsParameter {
 struct BitsMatrix {
   Size rows, columns, stride;
   float* value;  // [rows][stride]
-  float* slope;  // [rows][stride]: the derivative of the loss by it
+  float* grad;   // [rows][stride]: the derivative of the loss by it
 };
 
 // A map that reads something normed: it reads what is normed to mean 0 and variance 1, since scale
@@ -45,27 +45,27 @@ struct BitsMatrix {
 struct BitsFolded {
   BitsMatrix matrix;
   float* bias;        // [rows, in whole vectors]
-  float* bias_slope;  // the same
-  float* across;      // [columns][rows, in whole vectors]: the matrix transposed, or null
+  float* bias_grad;   // the same
+  float* transposed;  // [columns][rows, in whole vectors]: the matrix transposed, or null
 };
 
-// What a norm leaves of rows [count][wide], and 1 / the deviation of each.
+// What a norm leaves of rows [count][padded_width], and 1 / the deviation of each.
 struct BitsNormed {
   float *centred, *inverse;
 };
 
-constexpr Size largest_bits_block = 32;  // examples gone through together at the most
+constexpr Size largest_bits_block = 32;  // examples computed together at most
 
 enum class BitsEncoding { trained, fixed, bag };
 
 // Everything that a kernel needs of one network. Vectors lie along features, heads or hidden
-// neurons, filled up with zeros: wide, over (heads), across (heads' features) and deep (hidden
-// neurons) are such sizes. Examples are gone through in blocks.
+// neurons, filled up with zeros to the padded sizes. Examples are computed in blocks.
 struct BitsState : DescentState {
   Size n, width, heads, head_size, hidden;
-  Size tokens;                    // n + 1: the class token is the last
-  Size wide, over, across, deep;  // numbers of floats, in whole vectors
-  Size block;                     // examples at a time
+  Size tokens;  // n + 1: the class token is the last
+  Size padded_width, padded_heads, padded_features,
+      padded_hidden;  // numbers of floats, in whole vectors
+  Size block;         // examples at a time
   BitsEncoding encoding;
   float score_scale;
   std::uint32_t drop;  // an entry is dropped where a half word is below this; 0: no dropout
@@ -79,41 +79,42 @@ struct BitsState : DescentState {
   BitsMatrix difference;  // [1][width]: of the two logits' weights, which is all that counts
   BitsMatrix no_bias;     // [1][1]: 0
   BitsFolded query, key, value, hidden_map, output;
-  float* merge_across;     // [width][across]
-  float* residual_across;  // [hidden][wide]
-  float* real;             // [wide]: 1 for a feature, 0 where rows are filled up
-  float* table;            // [2 n + 1][wide]: the tokens of 0 and 1 at each place, and of the class
-  float* table_slope;      // [2 n + 1][wide]
+  float* out_proj_transposed;  // [width][padded_features]
+  float* residual_transposed;  // [hidden][padded_width]
+  float* real;                 // [padded_width]: 1 for a feature, 0 where rows are filled up
+  float* table;  // [2 n + 1][padded_width]: the tokens of 0 and 1 at each place, and of the class
+  float* table_grad;  // [2 n + 1][padded_width]
 
   // Of one example after the other, [block] of each.
-  BitsNormed token;      // [tokens][wide], [tokens]
+  BitsNormed token;      // [tokens][padded_width], [tokens]
   std::uint16_t* drawn;  // [drawn_size]: half words of the embedding's entries
   Size drawn_size;
-  float *weights, *dropped;   // [tokens][over]: after the softmax, and with dropout
-  float *asked, *asked_back;  // [heads][wide]: what scores are products with
-  float *mixed, *mixed_back;  // [heads][wide]: the tokens mixed by the weights
+  float *weights, *dropped;   // [tokens][padded_heads]: after the softmax, and with dropout
+  float *asked, *grad_asked;  // [heads][padded_width]: what scores are products with
+  float *mixed, *grad_mixed;  // [heads][padded_width]: the tokens mixed by the weights
   // Of one example at a time.
-  std::uint16_t* draws;  // half words of the attention's entries
-  float* heads_across;   // [wide][over]: asked or mixed_back, transposed
-  float* scores;         // [tokens][over]
-  float* place_back;     // [lanes][wide]
+  std::uint16_t* draws;     // half words of the attention's entries
+  float* heads_transposed;  // [padded_width][padded_heads]: asked or grad_mixed, transposed
+  float* scores;            // [tokens][padded_heads]
+  float* grad_place;        // [lanes][padded_width]
 
   // Of a block of examples.
-  float *own, *own_back;                 // [block][wide]: the class token, before it is normed
-  float *asking, *asking_back;           // [block][across]: queries
-  float *total, *total_back;             // [block][over]: sums of weights
-  float *found, *found_back;             // [block][across]
-  float *merged_kept, *perceptron_kept;  // [block][wide]: 0, or what the entry is multiplied by
-  float *stream, *stream_back;           // [block][wide]
-  BitsNormed norm2, norm3;               // [block][wide], [block]
-  float *sums, *active, *bent;  // [block][deep]: of the hidden neurons, gelus and their slopes
-  float *back, *deep_back;      // [block][wide], [block][deep]
-  float *output_row, *label_row, *slope_row;  // [block, in whole vectors]
+  float *own, *grad_own;            // [block][padded_width]: the class token, before it is normed
+  float *asking, *grad_asking;      // [block][padded_features]: queries
+  float *total, *grad_total;        // [block][padded_heads]: sums of weights
+  float *found, *grad_found;        // [block][padded_features]
+  float *out_proj_kept, *mlp_kept;  // [block][padded_width]: 0, or what the entry is multiplied by
+  float* stream;                    // [block][padded_width]
+  BitsNormed norm2, norm3;          // [block][padded_width], [block]
+  float *preactivations, *gelu,
+      *gelu_derivative;                      // [block][padded_hidden]: of the hidden neurons
+  float *grad_out, *grad_hidden;             // [block][padded_width], [block][padded_hidden]
+  float *output_row, *label_row, *grad_row;  // [block, in whole vectors]
 
-  // Tables for evaluation, [2 n + 1][across].
+  // Tables for evaluation, [2 n + 1][padded_features].
   float *table_score, *table_weight, *table_value, *table_part;
-  float* table_score_by_head;  // [2 n + 1][over]
-  BitsNormed table_normed;     // [2 n + 1][wide]
+  float* table_score_by_head;  // [2 n + 1][padded_heads]
+  BitsNormed table_normed;     // [2 n + 1][padded_width]
 };
 
 // What one instruction set offers.

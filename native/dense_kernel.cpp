@@ -19,29 +19,30 @@ double root(double x) { return __builtin_sqrt(x); }
 
 // out [count][outputs], rows `stride` apart = below [count][inputs + 1] times weight^T
 template <class T>
-void sums(const Dense<T>& dense, const DenseLayer<T>& layer, Size count, T* out, int stride) {
+void preactivations(const Dense<T>& dense, const DenseLayer<T>& layer, Size count, T* out,
+                    int stride) {
   const int rows = static_cast<int>(count), width = layer.inputs + 1;
   const T one = 1, zero = 0;
   dense.gemm("T", "N", &layer.outputs, &rows, &width, &one, layer.weight, &width, layer.below,
              &width, &zero, out, &stride);
 }
 
-// into [outputs][inputs + 1] = beta * into + alpha * slope^T [outputs][count] times below
+// into [outputs][inputs + 1] = beta * into + alpha * grad^T [outputs][count] times below
 template <class T>
 void add_gradient(const Dense<T>& dense, const DenseLayer<T>& layer, Size count, T alpha, T beta,
                   T* into) {
   const int rows = static_cast<int>(count), width = layer.inputs + 1;
-  dense.gemm("N", "T", &width, &layer.outputs, &rows, &alpha, layer.below, &width, layer.slope,
+  dense.gemm("N", "T", &width, &layer.outputs, &rows, &alpha, layer.below, &width, layer.grad,
              &layer.outputs, &beta, into, &width);
 }
 
-// further [count][inputs] = slope [count][outputs] times weight without its biases
+// grad_inputs [count][inputs] = grad [count][outputs] times weight without its biases
 template <class T>
-void pass_back(const Dense<T>& dense, const DenseLayer<T>& layer, Size count, T* further) {
+void input_gradient(const Dense<T>& dense, const DenseLayer<T>& layer, Size count, T* grad_inputs) {
   const int rows = static_cast<int>(count), width = layer.inputs + 1;
   const T one = 1, zero = 0;
-  dense.gemm("N", "N", &layer.inputs, &rows, &layer.outputs, &one, layer.weight, &width,
-             layer.slope, &layer.outputs, &zero, further, &layer.inputs);
+  dense.gemm("N", "N", &layer.inputs, &rows, &layer.outputs, &one, layer.weight, &width, layer.grad,
+             &layer.outputs, &zero, grad_inputs, &layer.inputs);
 }
 
 template <class T>
@@ -57,7 +58,7 @@ void forward(const Dense<T>& dense, const std::int64_t* index, Size count) {
     const DenseLayer<T>& layer = dense.layers[l];
     const int stride = layer.outputs + 1;
     T* out = dense.layers[l + 1].below;
-    sums(dense, layer, count, out, stride);
+    preactivations(dense, layer, count, out, stride);
     for (Size row = 0; row < count; row++) {
       T* sum = out + row * stride;
       // A sum that is not a number stays one, and is seen in the loss.
@@ -65,52 +66,52 @@ void forward(const Dense<T>& dense, const std::int64_t* index, Size count) {
     }
   }
   const DenseLayer<T>& top = dense.layers[dense.layer_count - 1];
-  sums(dense, top, count, dense.output, top.outputs);
+  preactivations(dense, top, count, dense.output, top.outputs);
 }
 
 // One row's loss, and its derivative by the outputs.
 template <class T>
-T row_loss(Head head, const T* output, const T* target, T* slope, Size heads) {
+T row_loss(Head head, const T* output, const T* target, T* grad, Size heads) {
   if (head == Head::logistic) {
     const T x = output[0], size = x < 0 ? -x : x, small = exponential(-size);
-    slope[0] = (x < 0 ? small : T(1)) / (1 + small) - target[0];
+    grad[0] = (x < 0 ? small : T(1)) / (1 + small) - target[0];
     return (x < 0 ? T(0) : x) + log_of_one_plus(small) - target[0] * x;
   }
   if (head == Head::square) {
     T loss = 0;
     for (Size h = 0; h < heads; h++) {
-      slope[h] = output[h] - target[h];
-      loss += slope[h] * slope[h] / 2;
+      grad[h] = output[h] - target[h];
+      loss += grad[h] * grad[h] / 2;
     }
     return loss;
   }
   T largest = output[0], total = 0, loss = 0;
   for (Size h = 1; h < heads; h++) largest = output[h] > largest ? output[h] : largest;
   for (Size h = 0; h < heads; h++) {
-    slope[h] = exponential(output[h] - largest);
-    total += slope[h];
+    grad[h] = exponential(output[h] - largest);
+    total += grad[h];
     loss -= target[h] * (output[h] - largest);
   }
-  for (Size h = 0; h < heads; h++) slope[h] = slope[h] / total - target[h];
+  for (Size h = 0; h < heads; h++) grad[h] = grad[h] / total - target[h];
   return loss + logarithm(total);
 }
 
-// Returns the sum of the rows' losses; the slopes are those of their mean.
+// Returns the sum of the rows' losses; the gradients are those of their mean.
 template <class T>
 double losses(const Dense<T>& dense, const std::int64_t* index, Size count) {
   const DenseLayer<T>& top = dense.layers[dense.layer_count - 1];
   const Size heads = top.outputs;
   double total = 0;
   for (Size row = 0; row < count; row++) {
-    T* slope = top.slope + row * heads;
+    T* grad = top.grad + row * heads;
     const double loss = row_loss(dense.head, dense.output + row * heads,
-                                 dense.targets + index[row] * heads, slope, heads);
+                                 dense.targets + index[row] * heads, grad, heads);
     const double weight = dense.row_weights ? static_cast<double>(dense.row_weights[index[row]]) *
                                                   dense.row_weight_scale
                                             : 1.0;
     total += weight * loss;
     const T share = static_cast<T>(weight / static_cast<double>(count));
-    for (Size h = 0; h < heads; h++) slope[h] *= share;
+    for (Size h = 0; h < heads; h++) grad[h] *= share;
   }
   return total;
 }
@@ -132,9 +133,9 @@ void adapt(const Dense<T>& dense, const DenseLayer<T>& layer, double first_power
   T* __restrict second = layer.second;
   const T* __restrict gradient = dense.gradient;
   for (Size i = 0; i < size; i++) {
-    const T slope = gradient[i];
-    first[i] = old_first * first[i] + new_first * slope;
-    second[i] = old_second * second[i] + new_second * slope * slope;
+    const T grad = gradient[i];
+    first[i] = old_first * first[i] + new_first * grad;
+    second[i] = old_second * second[i] + new_second * grad * grad;
     weight[i] = keep * weight[i] - rate * first[i] / (root(second[i]) + small);
   }
 }
@@ -149,12 +150,12 @@ double step(Dense<T>& dense, const std::int64_t* index, Size count) {
   for (Size l = dense.layer_count - 1; l >= 0; l--) {
     const DenseLayer<T>& layer = dense.layers[l];
     if (l > 0) {
-      T* further = dense.layers[l - 1].slope;
-      pass_back(dense, layer, count, further);
+      T* grad_inputs = dense.layers[l - 1].grad;
+      input_gradient(dense, layer, count, grad_inputs);
       for (Size row = 0; row < count; row++) {
         const T* fired = layer.below + row * (layer.inputs + 1);
-        T* slope = further + row * layer.inputs;
-        for (Size i = 0; i < layer.inputs; i++) slope[i] = fired[i] > 0 ? slope[i] : T(0);
+        T* grad = grad_inputs + row * layer.inputs;
+        for (Size i = 0; i < layer.inputs; i++) grad[i] = fired[i] > 0 ? grad[i] : T(0);
       }
     }
     if (dense.adaptive) {

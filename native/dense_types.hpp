@@ -22,7 +22,7 @@ struct DenseLayer {
   int inputs, outputs;
   T *weight, *first, *second;
   T* below;  // [batch][inputs + 1]: what the layer reads, the last column ones
-  T* slope;  // [batch][outputs]: derivative of the loss by the layer's sums
+  T* grad;   // [batch][outputs]: derivative of the loss by the layer's preactivations
 };
 
 template <class T>

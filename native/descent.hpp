@@ -7,9 +7,9 @@
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
 // Kingma and Ba (2015) with the decay of Loshchilov and Hutter (2019), or plain descent. Arrays
-// are whole vectors; `slope` gives those of the gradient.
-template <class Slope>
-void move(const DescentState& state, float factor, Slope slope) {
+// are whole vectors; `grad` gives those of the gradient.
+template <class Gradient>
+void adam_step(const DescentState& state, float factor, Gradient grad) {
   const double step = static_cast<double>(state.step + 1);
   const float first_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta1, step)));
   const float second_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta2, step)));
@@ -19,7 +19,7 @@ void move(const DescentState& state, float factor, Slope slope) {
   const float new_second = static_cast<float>(1 - state.beta2);
   const float epsilon = static_cast<float>(state.epsilon);
   for (Size p = 0; p < state.size; p += lanes) {
-    Floats direction = slope(p);
+    Floats direction = grad(p);
     if (state.adaptive) {
       const Floats first = old_first * load_floats(state.first + p) + new_first * direction;
       const Floats second =

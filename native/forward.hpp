@@ -67,11 +67,11 @@ ELEGANS_INLINE void start(const Neurons& neurons, const Floats* hidden, bool fir
   for (int i = 0; i < count; i++) sum[i] = first ? neurons.bias : hidden[i];
 }
 
-// Where the sums of one vector of neurons go.
+// Where the preactivations of one vector of neurons go.
 struct Sink {
-  Floats* partial;  // [examples]: ReLUs add to the outputs here
-  Words* mask;      // [examples / 32]: and leave here who fired, unless null
-  Floats* sums;     // [examples]: of others the sums themselves are kept
+  Floats* partial;         // [examples]: ReLUs add to the outputs here
+  Words* mask;             // [examples / 32]: and leave here who fired, unless null
+  Floats* preactivations;  // [examples]: of others these themselves are kept
 };
 
 // `count` examples from q on have their hidden values in `sum`.
@@ -87,7 +87,7 @@ ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, const Sink
     if (sink.mask) sink.mask[q / 32] = fired;
   } else {
 #pragma GCC unroll 16
-    for (int i = 0; i < count; i++) sink.sums[q + i] = sum[i];
+    for (int i = 0; i < count; i++) sink.preactivations[q + i] = sum[i];
   }
 }
 
@@ -240,9 +240,10 @@ ELEGANS_INLINE void send(const State& state, const Neurons& neurons, const Examp
     const Sink sink{partial, kept ? mask : nullptr, nullptr};
     send<true>(state, neurons, examples, input, stride, count, sink);
   } else {
-    Floats* sums = kept ? sums_of(state, vector) : reinterpret_cast<Floats*>(state.hidden);
-    send<false>(state, neurons, examples, input, stride, count, {partial, nullptr, sums});
-    activate(state, real_lanes(state, vector), neurons.output, sums, count, partial);
+    Floats* preactivations =
+        kept ? preactivations_of(state, vector) : reinterpret_cast<Floats*>(state.hidden);
+    send<false>(state, neurons, examples, input, stride, count, {partial, nullptr, preactivations});
+    activate(state, real_lanes(state, vector), neurons.output, preactivations, count, partial);
   }
 }
 

@@ -70,7 +70,7 @@ Size advance(State& state, const float* factors, Size steps) {
       if (!last) forward_drawn(state, k, state.next, state.batch, true);
     }
     state.output_bias =
-        rates.keep[output_bias] * state.output_bias - rates.rate[output_bias] * totals.slope;
+        rates.keep[output_bias] * state.output_bias - rates.rate[output_bias] * totals.grad;
     state.step++;
     if (last) return done + 1;
     const Examples swap = state.current;

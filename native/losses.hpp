@@ -8,7 +8,7 @@
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
 struct Term {
-  Floats loss, slope;
+  Floats loss, grad;
 };
 
 ELEGANS_INLINE Term hinge(Floats margin, Floats label) {
@@ -52,22 +52,23 @@ ELEGANS_INLINE Term loss_term(LossKind loss, Floats output, Floats label) {
 struct Totals {
   bool finite;
   bool flat;  // no example has a gradient
-  float loss, wrong, slope;
+  float loss, wrong, grad;
 };
 
-// Loss, mistakes, and the derivative of the mean loss by each output of the minibatch. Fills slope,
+// Loss, mistakes, and the derivative of the mean loss by each output of the minibatch. Fills
+// grad_output,
 // active and label_bits; entries beyond the batch are zero.
 [[maybe_unused]] static Totals losses(const State& state, const Examples& examples) {
   const Floats* output = reinterpret_cast<const Floats*>(examples.output);
   const Floats* label = reinterpret_cast<const Floats*>(examples.label);
-  Floats* slope = reinterpret_cast<Floats*>(state.slope);
+  Floats* grad_output = reinterpret_cast<Floats*>(state.grad_output);
   const float mean = 1.0f / static_cast<float>(state.batch);
   const float share = state.loss.scale * mean;
   const Ints batch = (Ints)spread(static_cast<std::uint32_t>(state.batch));
   const Ints lane = (Ints)lane_numbers();
   Floats loss{};
   Floats wrong{};
-  Floats slopes{};
+  Floats grads{};
   Ints infinite{};
   Words any{};
   for (Size word = 0; word < state.mask_words; word++) {
@@ -82,9 +83,9 @@ struct Totals {
       const Term term = loss_term(state.loss.kind, f, y);
       loss += where(real, term.loss);
       wrong += where(real & (Ints)(f * y <= 0.0f), spread(1.0f));
-      slope[i] = where(real, term.slope * share);
-      slopes += slope[i];
-      const Words on = (Words)(slope[i] != 0.0f);
+      grad_output[i] = where(real, term.grad * share);
+      grads += grad_output[i];
+      const Words on = (Words)(grad_output[i] != 0.0f);
       any |= on;
       active |= sign_bits(on) << (part * lanes);
       negative |= sign_bits((Words)y) << (part * lanes);
@@ -93,7 +94,7 @@ struct Totals {
     state.label_bits[word] = negative;
   }
   return {sign_bits((Words)infinite) == 0, sign_bits(any) == 0, lane_sum(loss) * share,
-          lane_sum(wrong) * mean, lane_sum(slopes)};
+          lane_sum(wrong) * mean, lane_sum(grads)};
 }
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

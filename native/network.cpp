@@ -231,7 +231,8 @@ class Network : public Host<State> {
       for (std::size_t i = 0; i < wanted; i++) {
         s.coefficient[i] = static_cast<float>(coefficients[i]);
         if (i > 0) {
-          s.slope_coefficient[i - 1] = static_cast<float>(static_cast<double>(i) * coefficients[i]);
+          s.derivative_coefficient[i - 1] =
+              static_cast<float>(static_cast<double>(i) * coefficients[i]);
         }
       }
     }
@@ -288,7 +289,7 @@ class Network : public Host<State> {
     if (relu) {
       s.mask = memory_.allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
     } else {
-      s.sums = memory_.allocate<float>(s.vectors * capacity * s.lanes);
+      s.preactivations = memory_.allocate<float>(s.vectors * capacity * s.lanes);
     }
     s.active = memory_.allocate<std::uint32_t>(s.mask_words);
     s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
@@ -297,7 +298,7 @@ class Network : public Host<State> {
       s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
       s.gradient = memory_.allocate<float>(s.rows * s.lanes);
     }
-    s.slope = memory_.allocate<float>(capacity);
+    s.grad_output = memory_.allocate<float>(capacity);
     s.table = memory_.allocate<float>(table_bytes / static_cast<Size>(sizeof(float)));
     s.hidden = memory_.allocate<float>(example_block * s.lanes);
     if (s.order == Order::epochs) reserve_epochs(s, memory_, capacity);

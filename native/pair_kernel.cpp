@@ -86,8 +86,8 @@ ELEGANS_INLINE Size real_neurons(const PairState& state, Size block) {
 }
 
 // The values of the neurons of one block on a tile, with pairs in the lanes.
-void values_across(const PairState& state, Size block, const Pairs& pairs, Size count,
-                   float* across) {
+void values_by_pair(const PairState& state, Size block, const Pairs& pairs, Size count,
+                    float* value_by_pair) {
   const float* rows = block_of(state.parameter, state, block);
   with_neurons(state, [=](auto neuron) {
     for (Size p = 0; p < count; p += lanes) {
@@ -100,7 +100,8 @@ void values_across(const PairState& state, Size block, const Pairs& pairs, Size 
         }
         transpose(x);
 #pragma GCC unroll 16
-        for (Size l = 0; l < lanes; l++) store_floats(across + (i + l) * pair_tile + p, x[l]);
+        for (Size l = 0; l < lanes; l++)
+          store_floats(value_by_pair + (i + l) * pair_tile + p, x[l]);
       }
     }
   });
@@ -112,7 +113,8 @@ void forward(const PairState& state, const Pairs& pairs, Size count) {
     const Size left = state.blocks - group;
     const Size blocks = left < pair_group ? left : pair_group;
     for (Size b = 0; b < blocks; b++) {
-      values_across(state, group + b, pairs, count, state.across + b * pair_block * pair_tile);
+      values_by_pair(state, group + b, pairs, count,
+                     state.value_by_pair + b * pair_block * pair_tile);
     }
     for (Size p = 0; p < count; p += column) {
       in_rows(state.order, [&, group, blocks, p](auto rows, Size c) {
@@ -120,10 +122,11 @@ void forward(const PairState& state, const Pairs& pairs, Size count) {
         float* place = state.output + c * pair_tile + p;
         if (group > 0) tile.load(place, pair_tile);
         for (Size b = 0; b < blocks; b++) {
-          add_products(tile.sum,
-                       Vectors{state.across + b * pair_block * pair_tile + p, lanes, pair_tile},
-                       Numbers{output_rows(state, group + b) + c * pair_block, pair_block, 1},
-                       real_neurons(state, group + b));
+          add_products(
+              tile.sum,
+              Vectors{state.value_by_pair + b * pair_block * pair_tile + p, lanes, pair_tile},
+              Numbers{output_rows(state, group + b) + c * pair_block, pair_block, 1},
+              real_neurons(state, group + b));
         }
         tile.store(place, pair_tile);
       });
@@ -181,7 +184,7 @@ PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size count)
   return {sign_bits((Words)infinite) == 0, lane_sum(loss), lane_sum(wrong)};
 }
 
-// Adds to the gradients of u and v what a block's values on a tile pass back.
+// Adds to the gradients of u and v of a block's neurons on a tile.
 void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Size count) {
   float* gradient = block_of(state.gradient, state, block);
   const float* weights = output_rows(state, block);
@@ -197,11 +200,11 @@ void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Si
 #pragma GCC unroll 2
         for (Size half = 0; half < 2; half++) {
           const Size at = i + half * lanes;
-          const Floats back =
-              tile.sum[half][r] * load_floats(state.slope + (p + r) * pair_block + at);
+          const Floats grad =
+              tile.sum[half][r] * load_floats(state.derivative + (p + r) * pair_block + at);
           float* right = gradient + pairs.right[p + r] + at;
-          store_floats(right, load_floats(right) + back);
-          left[half] += back;
+          store_floats(right, load_floats(right) + grad);
+          left[half] += grad;
           if (!same || r + 1 == rows.value) {
             float* place = gradient + pairs.left[p + r] + at;
             store_floats(place, load_floats(place) + left[half]);
@@ -237,7 +240,7 @@ void backward(const PairState& state, const Pairs& pairs, Size count) {
           const Both both = neuron.both(load_floats(rows + pairs.left[p] + i) +
                                         load_floats(rows + pairs.right[p] + i));
           store_floats(state.value + p * pair_block + i, both.value);
-          store_floats(state.slope + p * pair_block + i, both.slope);
+          store_floats(state.derivative + p * pair_block + i, both.derivative);
         }
       }
     });

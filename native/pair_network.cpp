@@ -131,9 +131,9 @@ class PairNetwork : public Host<PairState> {
     s.current = make_pairs(s.batch);
     s.test = make_pairs(pair_tile);
     s.fresh = true;
-    s.across = memory_.allocate<float>(pair_group * pair_block * pair_tile);
+    s.value_by_pair = memory_.allocate<float>(pair_group * pair_block * pair_tile);
     s.value = memory_.allocate<float>(pair_tile * pair_block);
-    s.slope = memory_.allocate<float>(pair_tile * pair_block);
+    s.derivative = memory_.allocate<float>(pair_tile * pair_block);
     s.output = memory_.allocate<float>(s.order * pair_tile);
   }
 

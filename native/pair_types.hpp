@@ -41,13 +41,13 @@ struct PairState : NetworkState {
   float penalty_norm, penalty_exponent;
   Key sample_key;
 
-  bool fresh;     // the pairs of `current` have not been found yet
-  Pairs current;  // [batch]
-  Pairs test;     // [pair_tile]
-  float* across;  // [pair_group * pair_block][pair_tile]: values of neurons, lanes are pairs
-  float* value;   // [pair_tile][pair_block]: the same for one block, lanes are neurons
-  float* slope;   // [pair_tile][pair_block]: the derivatives
-  float* output;  // [order][pair_tile]: the outputs, then the loss's derivatives by them
+  bool fresh;            // the pairs of `current` have not been found yet
+  Pairs current;         // [batch]
+  Pairs test;            // [pair_tile]
+  float* value_by_pair;  // [pair_group * pair_block][pair_tile]: values of neurons, lanes are pairs
+  float* value;          // [pair_tile][pair_block]: the same for one block, lanes are neurons
+  float* derivative;     // [pair_tile][pair_block]: the derivatives
+  float* output;         // [order][pair_tile]: the outputs, then the loss's derivatives by them
 };
 
 // What one instruction set offers.

@@ -66,13 +66,13 @@ ELEGANS_INLINE void in_blocks(Size count, Function function) {
   if (first < count) with_count<most - 1>(count - first, function, first);
 }
 
-// Puts the products of rows a and columns b in their place, or adds them to what is there; `tall`
-// rows and `wide` columns at a time.
-template <bool added, int tall = 4, int wide = chunk == 16 ? 4 : 2, class Columns>
+// Puts the products of rows a and columns b in their place, or adds them to what is there;
+// tile_rows rows and tile_columns columns at a time.
+template <bool added, int tile_rows = 4, int tile_columns = chunk == 16 ? 4 : 2, class Columns>
 [[gnu::noinline]] void multiply(Size rows, Size columns, Size count, Vectors a, Columns b,
                                 Place place) {
-  in_blocks<tall>(rows, [&](auto height, Size row) {
-    in_blocks<wide>(columns, [&](auto width, Size column) {
+  in_blocks<tile_rows>(rows, [&](auto height, Size row) {
+    in_blocks<tile_columns>(columns, [&](auto width, Size column) {
       Floats sum[height.value][width.value] = {};
       add_products(sum, from(a, row), from(b, column), count);
 #pragma GCC unroll 16

@@ -24,8 +24,8 @@ struct Loss {
   float scale;
 };
 
-// What neurons do with their sums w x + b. A product network has no neurons of its own: its output
-// is the product of the sums.
+// What neurons do with their preactivations w x + b. A product network has no neurons of its own:
+// its output is the product of these.
 enum class Activation { relu, relu6, power, zigzag, triangle_wave, polynomial, sinusoid, product };
 constexpr int largest_degree = 32;
 constexpr Size largest_product = 64;
@@ -69,10 +69,10 @@ struct State : NetworkState {
   float output_bias;
 
   Activation activation;
-  int degree;                                   // of power, zigzag, triangle wave and sinusoid
-  float scale;                                  // of the sinusoid: what sums are multiplied by
-  float coefficient[largest_degree + 1];        // of the polynomial, of degree 0 first
-  float slope_coefficient[largest_degree + 1];  // of its derivative
+  int degree;                             // of power, zigzag, triangle wave and sinusoid
+  float scale;                            // of the sinusoid: the factor of preactivations
+  float coefficient[largest_degree + 1];  // of the polynomial, of degree 0 first
+  float derivative_coefficient[largest_degree + 1];  // of its derivative
 
   Loss loss;
   Order order;
@@ -90,14 +90,14 @@ struct State : NetworkState {
       next;       // two minibatches: the next one's forward pass rides on this one's backward
   Examples test;  // the block in which the network is evaluated
   std::uint32_t*
-      mask;     // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
-  float* sums;  // [vectors][32*mask_words][lanes]: what ReLUs do without, the neurons' sums
+      mask;  // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
+  float* preactivations;      // [vectors][32*mask_words][lanes]: what ReLUs do without
   std::uint32_t* active;      // [mask_words]: examples whose loss gradient is not zero
   std::uint32_t* label_bits;  // [mask_words]: examples whose label is -1
   std::uint32_t* by_input;    // [mask_words][sign_words*32]: the inputs, examples in the bits
   std::uint16_t*
       by_input_offset;  // [capacity/4][sign_words*32]: bytes into the table of four examples
-  float* slope;         // [capacity]: derivative of the mean loss by each output
+  float* grad_output;   // [capacity]: derivative of the mean loss by each output
   float* table;         // [table_floats]
   float* hidden;        // [example_block][lanes]: sums carried from one block of inputs to the next
   float* gradient;      // [rows][lanes]: the same for the backward pass

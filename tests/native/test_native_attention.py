@@ -36,7 +36,7 @@ class Problem:
 
     def start(self, std=0.5):
         size = sum(int(np.prod(shape)) for shape in self.shapes())
-        return np.random.default_rng(self.seed).normal(0, deviation, size).astype(np.float32)
+        return np.random.default_rng(self.seed).normal(0, std, size).astype(np.float32)
 
     def batches(self, steps=1):
         random = np.random.default_rng(self.seed + 1)
