@@ -12,12 +12,10 @@ import pytest
 
 import elegans as el
 from elegans import theory
-from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
-from elegans.studies.xor_two_phases.plots import xor_features, xor_phases, xor_samples
 from elegans.studies.xor_two_phases.probes import XORMargins, XORParts
-from elegans.studies.xor_two_phases.xor_phases import trial
-from elegans.studies.xor_two_phases.xor_samples import KERNELS, analysis, learners
+from elegans.studies.xor_two_phases.settings import trial
+from elegans.studies.xor_two_phases.xor_samples import KERNELS, learners, summarise
 from elegans.studies.xor_two_phases.xor_variants import VARIANTS, variants
 
 SEEDS = range(5)
@@ -57,12 +55,6 @@ def test_the_staircase_is_the_formula_and_half_of_the_labels_are_positive():
     one, two, three = x[:, :3].T
     assert np.array_equal(y, (one + one * two + one * two * three - one * three) / 2)
     assert np.array_equal(y, one * np.sign(1 + two + two * three))
-
-
-@pytest.mark.parametrize("plot", [xor_phases, xor_samples, xor_features])
-def test_pictures_without_their_columns_are_refused(plot):
-    with pytest.raises(ExperimentError, match="must have a column '.*': task.n"):
-        plot(pd.DataFrame({"task.n": [1]}))
 
 
 @pytest.mark.slow
@@ -150,7 +142,7 @@ def test_neurons_grow_as_the_surrogate_map_predicts():
 def test_networks_need_nearly_linearly_many_examples_and_kernels_the_square():
     """Exponents over n = 32, 64, 128 and 16, 24, 32, three trials each; the page of the experiment has
     the intervals of ten trials and more sizes, which are 0.1 wide for networks and 0.15 for kernels."""
-    table = analysis(el.run(learners((32, 64, 128), (16, 24, 32), 3))).groupby("learner").first()["exponent"]
+    table = summarise(el.run(learners((32, 64, 128), (16, 24, 32), 3))).groupby("learner").first()["exponent"]
     kernels = table[list(KERNELS)]
     assert table.drop(list(KERNELS)).between(0.9, 1.6).all()
     assert kernels.between(1.6, 2.4).all()

@@ -129,11 +129,6 @@ def test_a_mean_with_a_bias_of_its_own_or_no_second_layer_is_refused(field, valu
         el.SphereInit(0)
 
 
-def test_networks_of_before_keep_their_identity():
-    one = trial(el.MLP(width=4))
-    assert "scaling" not in one.model.model_dump(mode="json", context={"for": "identity"})
-
-
 @pytest.mark.slow
 def test_a_learner_on_the_sphere_takes_as_long_in_every_basis():
     """Times to an error of 1% in the standard and in random bases, 40 trials each, by Mann and Whitney's test at 0.001;

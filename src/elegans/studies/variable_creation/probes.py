@@ -65,7 +65,6 @@ class SelectionHeads(Probe):
     ``construction.``.
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many held-out examples.
     """
 
@@ -112,7 +111,6 @@ class ClassWeights(Probe):
     """What the class token attends to on single examples, place by place: for pictures.
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many examples, the first of the trial's test stream.
     """
 

@@ -1,4 +1,4 @@
-"""What the theory of the XOR in two phases speaks of, along the way: parts of weights, margins, heavy networks.
+"""The quantities of the theory of the XOR in two phases: parts of weights, margins, signal-heavy networks.
 
 All are in the mean-field scaling, whichever the network has, and in the task's basis. Source of all here: Glasgow, "SGD
 Finds then Tunes Features in Two-Layer Neural Networks with Near-Optimal Sample Complexity: A Case Study in the XOR
@@ -30,7 +30,7 @@ SHARES = (0.1, 0.5, 0.9)
 
 
 class XORProbe(Probe):
-    """What looks at the weights of a ReLU network without biases that learns the XOR.
+    """A measure of a ReLU network without biases that learns the XOR.
 
     Args:
         every: how many steps lie between two measurements.
@@ -50,9 +50,6 @@ class XORParts(XORProbe):
     """How large the signal, opposite and remaining parts of neurons are, and their output weights.
 
     Source: section 4.
-
-    Args:
-        every: how many steps lie between two measurements.
     """
 
     def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
@@ -87,7 +84,6 @@ class XORMargins(XORProbe):
     Source: Table 1, Definition 4.2, Lemma C.1 and Equation 4.1.
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many held-out examples loss and error are taken of, the first of the trial's test stream.
     """
 
@@ -125,7 +121,6 @@ class SignalHeavy(XORProbe):
     Source: Definition 4.2; the relaxed version is derived here, see ``theory.xor_signal_heavy``.
 
     Args:
-        every: how many steps lie between two measurements.
         scale: H, at least 1; None for the smallest that the definition allows, max(1, E||w||^2 / 2).
         kappa: what stands for exp(6 H) in the relaxed version, above 0.
     """
@@ -150,11 +145,7 @@ class SignalHeavy(XORProbe):
 
 
 class SubspaceShare(Probe):
-    """How much of the first layer lies in the subspace that the labels depend on: features are found as it grows.
-
-    Args:
-        every: how many steps lie between two measurements.
-    """
+    """How much of the first layer lies in the subspace that the labels depend on: features are found as it grows."""
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse models without hidden weights, and tasks without such a subspace."""

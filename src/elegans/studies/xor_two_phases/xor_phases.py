@@ -1,62 +1,45 @@
-"""The XOR in two phases: one run with everything measured that the theory speaks of.
+"""The XOR in two phases: one run with every quantity of the theory measured.
 
-The source is a theorem and has no experiment; sizes are ours. Scaled as its theorem scales them: theta and the step
-size are 0.1, and minibatches hold n / theta fresh examples. Its constants stand for powers of log n, so that none of
-its bounds says anything at these sizes: phases are told apart by measured marks (``elegans.probes.XORMargins``).
+Phases are told apart by measured marks (``probes.XORMargins``), since the theorem's bounds say nothing at these sizes.
 
-A second arm keeps the output weights where they begin, at size 1, as Remark 4.3 does.
+A second arm keeps the output weights at their initial size, 1, as Remark 4.3 does.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval
+from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
-from elegans.models import MLP, SphereInit
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.models import SphereInit
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
-from elegans.stopping import StoppingRule
-from elegans.studies.xor_two_phases.plots import xor_phases
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
 from elegans.studies.xor_two_phases.theory.network import xor_sizes
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE, xor_surrogate_trajectory
 from elegans.sweeps import Sweep, grid
-from elegans.tasks import XOR, Online
-from elegans.training import SGD, LayerRates, Outcome, Trial
-from elegans.training.losses import Logistic
+from elegans.tasks import XOR
+from elegans.training import SGD, LayerRates, Trial
 
-THETA = RATE = 0.1
-"""The scale of the initialisation and the step size."""
-BOTH, FROZEN = "both layers", "second layer stays"
+BOTH, FROZEN = "both layers", "second layer frozen"
 MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
 """What is marked: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
 ASKED = 0.3
-"""The smallest margin from which on the balance of the four is looked at."""
-
-
-def trial(task: XOR, *, width: int, batch_size: int, steps: int, every: int, stop: bool = False) -> Trial:
-    """Return a mean-field network from the sphere of radius 0.1 on fresh examples, with the source's loss and steps.
-
-    Args:
-        task: what is learned.
-        width: the number of neurons.
-        batch_size: how many fresh examples a step.
-        steps: how many steps.
-        every: how many steps lie between two looks at 4000 held-out examples; solved is an error of at most 1%.
-        stop: whether training ends where the trial is solved.
-    """
-    model = MLP(width=width, init=SphereInit(THETA), hidden_bias=False, output_bias=False, scaling="mean-field")
-    success = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)
-    training = SGD(learning_rate=RATE, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, stopping=success)
-    return Trial(task=task, regime=Online(), model=model, training=training)
+"""The smallest margin from which on the balance of the four is evaluated."""
+CLUSTERS = (r"$\mu_1$", r"$-\mu_1$", r"$\mu_2$", r"$-\mu_2$")
+DASHED = (0, (4, 3))
+PLACES = range(1, 5)
 
 
 def arms(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
-    """Return the run and its counterpart whose second layer stays."""
+    """Return the run and its counterpart whose second layer is frozen."""
     base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=every)
     frozen = base.replace("training.layers", {"output": LayerRates(learning_rate=0.0)})
     frozen = frozen.replace("model.init", SphereInit(THETA, output=1.0))
@@ -84,36 +67,37 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return XORParts(every=every), XORMargins(every=every), SignalHeavy(every=every), SubspaceShare(every=every)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: what was measured, the steps of the marks, and what theory predicts.
+def analyse(results: Results) -> Tables:
+    """Return one row per trial and measured step: what was measured, the steps of the marks, and what theory predicts.
 
-    Arrays are columns each: quantiles over neurons as ``signal_low``, ``signal`` and ``signal_high``, clusters as
-    ``margin_1`` to ``margin_4``. ``predicted_signal``, ``predicted_opposite`` and ``predicted_rest`` are the medians
-    that the surrogate map makes of the trial's initial neurons, until the signal is found; ``predicted_margin`` is the
-    margin of aligned, balanced neurons, from where the signal dominates on. Elsewhere they are NaN.
+    Quantiles over neurons are ``signal_low``, ``signal`` and ``signal_high``, clusters ``margin_1`` to ``margin_4``.
+    ``predicted_signal``, ``predicted_opposite`` and ``predicted_rest`` are the medians that the surrogate map makes of
+    the trial's initial neurons, until the signal is found; ``predicted_margin`` is the margin of aligned, balanced
+    neurons, from where the signal dominates on. Elsewhere they are NaN.
     """
-    return pd.concat([_course(outcome) for outcome in trials["outcome"]], ignore_index=True)
+    kinds = ("xor-parts", "xor-margins", "signal-heavy", "subspace-share")
+    taken = [results.measures[kind].set_index(["trial", "seed", "step"]) for kind in kinds]
+    parts, margins, heavy, share = taken
+    arrays = {name: (f"{name}_low", name, f"{name}_high") for name in ("signal", "opposite", "rest", "output")}
+    found = [_columns(parts[name], names) for name, names in arrays.items()]
+    found += [_columns(margins[name], [f"{name}_{place}" for place in PLACES]) for name in ("margin", "heavy", "slope")]
+    found += [margins[["loss", "error", "least_share", "dominance", "fit"]]]
+    found += [parts[["weight_square", "output_square", "noise", "heaviness", "excess"]], heavy, share]
+    table = pd.concat(found, axis=1).reset_index()
+    for name, (quantity, level) in MARKS.items():
+        table[f"{name}_at"] = table["trial"].map(_reached(table, quantity, level))
+    rows = [_predicted(run, results.trial(run["trial"].iloc[0])) for _, run in table.groupby("trial", sort=False)]
+    return {"table": pd.concat(rows, ignore_index=True)}
 
 
-def _course(outcome: Outcome) -> pd.DataFrame:
-    parts, margins = outcome.measures["xor-parts"], outcome.measures["xor-margins"]
-    heavy, share = outcome.measures["signal-heavy"], outcome.measures["subspace-share"]
-    found: dict[str, Any] = {"step": np.array(parts["step"])}
-    for name in ("signal", "opposite", "rest", "output"):
-        low, middle, high = np.array(parts[name]).T
-        found |= {f"{name}_low": low, name: middle, f"{name}_high": high}
-    for name in ("margin", "heavy", "slope"):
-        found |= {f"{name}_{place}": values for place, values in enumerate(np.array(margins[name]).T, start=1)}
-    for name in ("loss", "error", "least_share", "dominance", "fit"):
-        found[name] = margins[name]
-    for name in ("weight_square", "output_square", "noise", "heaviness", "excess"):
-        found[name] = parts[name]
-    found |= {name: heavy[name] for name in ("zeta", "asked", "relaxed", "scale", "holds")}
-    table = pd.DataFrame(found | {"share": share["share"]})
-    marks = {f"{name}_at": _reached(table, *level) for name, level in MARKS.items()}
-    arm = FROZEN if _training(outcome.trial).layers else BOTH
-    names: dict[str, Any] = {"arm": arm, "task.n": outcome.trial.task.input_size, "seed": outcome.trial.seed}
-    return _predicted(table.assign(**names, **marks), outcome.trial)
+def _columns(cells: "pd.Series[Any]", names: Sequence[str]) -> pd.DataFrame:
+    """Return cells of arrays as columns."""
+    return pd.DataFrame(np.stack(cells.to_list()), cells.index, list(names))
+
+
+def _reached(table: pd.DataFrame, name: str, level: float) -> "pd.Series[float]":
+    """Return each trial's first measured step at which a quantity reaches a level, where it does."""
+    return table[table[name] >= level].groupby("trial")["step"].min().astype(float)
 
 
 def _training(one: Trial) -> SGD:
@@ -121,14 +105,8 @@ def _training(one: Trial) -> SGD:
     return one.training
 
 
-def _reached(table: pd.DataFrame, name: str, level: float) -> float:
-    """Return the first measured step at which a quantity reaches a level, or NaN."""
-    there = table["step"][table[name] >= level]
-    return float(there.iloc[0]) if len(there) else np.nan
-
-
 def _predicted(table: pd.DataFrame, one: Trial) -> pd.DataFrame:
-    """Return the table with what the surrogate map and the clean margin's equation predict."""
+    """Return a run with its arm, and with what the surrogate map and the clean margin's equation predict."""
     steps, rate = table["step"].to_numpy(int), _training(one).learning_rate
     weight, output = mean_field_of(one.model, one.model.initialise(one.key("init"), one.task))
     sizes = xor_sizes(weight, output, one.task.draw(one.key("task")))
@@ -136,12 +114,14 @@ def _predicted(table: pd.DataFrame, one: Trial) -> pd.DataFrame:
     middle = np.median(path[steps, :3], axis=2)
     middle[steps > table["found_at"].iloc[0]] = np.nan
     start = table["dominates_at"].iloc[0]
-    mean = table[[f"margin_{place}" for place in range(1, 5)]].mean(axis=1)
+    mean = table[[f"margin_{place}" for place in PLACES]].mean(axis=1)
     margin = np.full(len(table), np.nan)
     for place in np.flatnonzero(steps >= start):
         first = float(mean[table["step"] == start].iloc[0])
         margin[place] = xor_clean_margin(first, float(rate * (steps[place] - start)))
     return table.assign(
+        arm=FROZEN if _training(one).layers else BOTH,
+        **{"task.n": one.task.input_size},
         predicted_signal=middle[:, 0],
         predicted_opposite=middle[:, 1],
         predicted_rest=middle[:, 2],
@@ -149,21 +129,128 @@ def _predicted(table: pd.DataFrame, one: Trial) -> pd.DataFrame:
     )
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw loss, parts, margins, slopes, dominance and the signal-heavy condition, phases marked."""
-    return figure_of(xor_phases(table))
+def plot(tables: Tables) -> Figure:
+    """Draw loss and error, parts of neurons, margins, slopes, dominance, and the signal-heavy condition.
+
+    Parts, margins and slopes are those of the first arm's trial with the smallest seed; elsewhere its other trials are
+    faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
+    """
+    table = tables["table"]
+    figure, axes = panels(2, 3, height=2.2, width=7.2)
+    drawn = axes.ravel()
+    arm = table[table["arm"] == table["arm"].iloc[0]]
+    runs = [run for _, run in arm.groupby("seed")]
+    _losses(drawn[0], runs)
+    _parts(drawn[1], runs[0])
+    _clusters(drawn[2], runs[0], "margin", r"margins $\gamma_\mu$")
+    drawn[2].plot(runs[0]["step"], runs[0]["predicted_margin"], color="black", linewidth=0.8, linestyle=DASHED)
+    drawn[2].plot([], [], color="black", linewidth=0.8, linestyle=DASHED, label="clean equation")
+    _legend(drawn[2], "lower right")
+    _clusters(drawn[3], runs[0], "slope", r"slopes $g_\mu$")
+    _legend(drawn[3], "lower left")
+    _dominance(drawn[4], runs)
+    _heavy(drawn[5], runs)
+    for place, ax in enumerate(drawn):
+        quiet(ax)
+        ax.set_xlim(0, runs[0]["step"].max())
+        _mark(ax, runs[0], named=place < 3)
+        if place >= 3:
+            ax.set_xlabel("steps", fontsize=MEDIUM)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, an arm, the marks, how well phase 1 is predicted, and how margins balance in phase 2."""
-    return {str(arm): _stated(rows) for arm, rows in table.groupby("arm", sort=False)}
+def _losses(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
+    for run, style in _faint(runs):
+        ax.plot(run["step"], run["loss"], color=COLOURS[0], **style)
+        ax.plot(run["step"], run["error"], color=COLOURS[1], **style)
+    ax.plot([], [], color=COLOURS[0], label="loss")
+    ax.plot([], [], color=COLOURS[1], label="error")
+    ax.set_ylim(0, 1.95)
+    _title(ax, "held-out loss and error")
+    _legend(ax, "center right")
+
+
+def _parts(ax: Axes, run: pd.DataFrame) -> None:
+    names = {"signal": r"signal $\|w_{sig}\|$", "opposite": r"opposite $\|w_{opp}\|$", "rest": r"rest $\|w_\perp\|$"}
+    for (name, label), colour in zip(names.items(), COLOURS, strict=False):
+        ax.fill_between(run["step"], run[f"{name}_low"], run[f"{name}_high"], color=colour, alpha=0.15, linewidth=0)
+        ax.plot(run["step"], run[name], color=colour, linewidth=1.2, label=label)
+    ax.set_yscale("log")
+    sizes = run[["signal", "opposite", "rest"]].to_numpy()
+    ax.set_ylim(sizes.min() / 20, sizes.max() * 20)
+    for name in names:
+        ax.plot(run["step"], run[f"predicted_{name}"], color="black", linewidth=0.8, linestyle=DASHED)
+    ax.plot([], [], color="black", linewidth=0.8, linestyle=DASHED, label="surrogate map")
+    _title(ax, "parts of neurons: median, 10 to 90%")
+    _legend(ax, "lower right", ncols=2)
+
+
+def _clusters(ax: Axes, run: pd.DataFrame, name: str, title: str) -> None:
+    for place, cluster in enumerate(CLUSTERS):
+        ax.plot(run["step"], run[f"{name}_{place + 1}"], color=COLOURS[place], linewidth=1, label=cluster)
+    _title(ax, title)
+
+
+def _dominance(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
+    for run, style in _faint(runs):
+        least = run[[f"heavy_{place}" for place in PLACES]].min(axis=1)
+        ax.plot(run["step"], least.where(least > 0), color=COLOURS[0], **style)
+        ax.plot(run["step"], run["noise"], color=COLOURS[2], **style)
+    ax.plot([], [], color=COLOURS[0], label="least heavy margin")
+    ax.plot([], [], color=COLOURS[2], label=r"$E\|w_\perp + w_{opp}\|^2$")
+    ax.set_yscale("log")
+    _title(ax, "heavy margins against noise")
+    _legend(ax, "upper left")
+    ax.set_ylim(top=ax.get_ylim()[1] * 10)
+
+
+def _heavy(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
+    lines = {"zeta": r"least $\zeta$, factor $e^{6H}$", "relaxed": r"least $\zeta$, factor 1", "asked": r"$e^{-10H}$"}
+    for (name, label), colour in zip(lines.items(), (COLOURS[1], COLOURS[0], "black"), strict=True):
+        for run, style in _faint(runs):
+            ax.plot(run["step"], run[name].where(np.isfinite(run[name])), color=colour, **style)
+        ax.plot([], [], color=colour, label=label)
+    ax.set_yscale("log")
+    ax.set_ylim(1e-10, 1e6)
+    _title(ax, "signal-heavy condition")
+    _legend(ax, "lower right")
+
+
+def _faint(runs: Sequence[pd.DataFrame]) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
+    """Return runs and how they are drawn: the first strongly, on top of the others."""
+    strong: dict[str, Any] = {"linewidth": 1.2, "zorder": 3}
+    return [(run, {"linewidth": 0.6, "alpha": 0.35} if place else strong) for place, run in enumerate(runs)]
+
+
+def _mark(ax: Axes, run: pd.DataFrame, named: bool) -> None:
+    for name in MARKS:
+        step = float(run[f"{name}_at"].iloc[0])
+        if not np.isfinite(step):
+            continue
+        ax.axvline(step, color=GREY, linewidth=0.7, linestyle=":")
+        if named:
+            place: dict[str, Any] = {"x": step, "y": 1.0, "s": f" {name}", "rotation": 90, "va": "top", "ha": "right"}
+            ax.text(**place, fontsize=SMALL - 0.5, color=GREY, transform=ax.get_xaxis_transform())
+
+
+def _title(ax: Axes, title: str) -> None:
+    ax.set_title(title, loc="left", fontsize=MEDIUM)
+
+
+def _legend(ax: Axes, place: Any, ncols: int = 1) -> None:
+    ax.legend(fontsize=SMALL - 0.5, frameon=False, loc=place, handlelength=1.4, columnspacing=1, ncols=ncols)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each arm, the marks, how well phase 1 is predicted, and how margins balance in phase 2."""
+    return {str(arm): _stated(rows) for arm, rows in tables["table"].groupby("arm", sort=False)}
 
 
 def _stated(rows: pd.DataFrame) -> dict[str, Any]:
     runs = [run for _, run in rows.groupby("seed")]
     stated = {
         **{name: [run[f"{name}_at"].iloc[0] for run in runs] for name in MARKS},
-        "error_below_1_percent": [_reached(run.assign(right=1 - run["error"]), "right", 0.99) for run in runs],
+        "error_below_1_percent": [run.loc[run["error"] <= 0.01, "step"].min() for run in runs],
         "loss_at_the_end": [run["loss"].iloc[-1] for run in runs],
         "smallest_margin_at_the_end": [run["fit"].iloc[-1] for run in runs],
         "balance_first": [_balance(run[run["fit"] >= ASKED], 0) for run in runs],
@@ -179,22 +266,15 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
             "growth_rate": [_growth(run) for run in runs],
             "clean_margin_error": [_clean_error(run) for run in runs],
         }
-    found: dict[str, Any] = {name: _middle(np.array(values, float)) for name, values in stated.items()}
+    found: dict[str, Any] = {name: spread(values, 6) for name, values in stated.items()}
     return {"trials": len(runs), **found} | ({"growth_rate_of_theory": PHASE_ONE_RATE} if len(stated) > 10 else {})
-
-
-def _middle(values: np.ndarray) -> dict[str, Any]:
-    """Return the median and its order-statistic interval, what was not reached being infinite."""
-    ends = [median(values), *median_interval(values)]
-    middle, low, high = (round(float(end), 6) if np.isfinite(end) else None for end in ends)
-    return {"median": middle, "interval": [low, high]}
 
 
 def _balance(run: pd.DataFrame, place: int) -> float:
     """Return the largest margin over the smallest at a place of a run, NaN where there is none."""
     if run.empty:
         return np.nan
-    four = run[[f"margin_{cluster}" for cluster in range(1, 5)]].iloc[place]
+    four = run[[f"margin_{cluster}" for cluster in PLACES]].iloc[place]
     return float(four.max() / four.min())
 
 
@@ -209,28 +289,27 @@ def _growth(run: pd.DataFrame) -> float:
     small = run[(run["signal"] < run["rest"] / 2).cummin()]
     if len(small) < 2:
         return np.nan
-    return float(np.polyfit(RATE * small["step"], np.log(small["signal"]), 1)[0])
+    return float(np.polyfit(LEARNING_RATE * small["step"], np.log(small["signal"]), 1)[0])
 
 
 def _clean_error(run: pd.DataFrame) -> float:
     """Return the relative error of the margin that the clean equation predicts, at the end."""
     last = run.iloc[-1]
-    mean = np.mean([last[f"margin_{place}"] for place in range(1, 5)])
+    mean = np.mean([last[f"margin_{place}"] for place in PLACES])
     return float(abs(last["predicted_margin"] / mean - 1))
 
 
 EXPERIMENT = Experiment(
     name="xor-phases",
-    shows="SGD on the XOR finds the signal directions first, each neuron for itself, and then balances the margins",
+    shows="SGD on the XOR finds the signal directions first, neuron by neuron, and then balances the margins",
     source="theory in sections 4 and 5, no figure",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=20, time="about a day on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

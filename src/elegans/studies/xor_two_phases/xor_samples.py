@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from scipy.stats import linregress
 
-from elegans.analysis import bootstrap_interval, median, scaling_exponent
+from elegans.analysis import bootstrap_interval, finite, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Tables, one_table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
 from elegans.stopping import StoppingRule
-from elegans.studies.xor_two_phases.plots import xor_samples
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
-from elegans.studies.xor_two_phases.xor_phases import RATE, trial
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import XOR, Online
 from elegans.training import Trial
@@ -30,10 +31,11 @@ from elegans.training.outcome import FINISHED
 
 WIDTH = 128
 BATCHES = {"SGD, batch 2n": 2.0, "SGD, batch n/2": 0.5}
-"""Examples a step, in units of n."""
+"""Examples per step, in units of n."""
 KERNELS = {"tangent kernel": "ntk", "kernel of the hidden layer": "relu"}
 BLOCKS, LARGEST = 32, 64
-"""A kernel takes n^2 / 32 examples a round, 64 rounds at the most."""
+"""A kernel takes n^2 / 32 examples per round, at most 64 rounds."""
+DASHED = (0, (4, 3))
 SEED = 0
 """Of the bootstraps: the same trials have the same intervals."""
 
@@ -45,9 +47,9 @@ def network(n: int, batch: float) -> Trial:
 
 def regression(n: int, kernel: str) -> Trial:
     """Return a kernel regression on the XOR of n dimensions."""
-    success = StoppingRule(error=0.01, examples=4000, every=1)
+    rule = StoppingRule(error=0.01, examples=4000, every=1)
     model = KernelRidge.parse({"kind": "kernel-ridge", "kernel": kernel, "examples": n * n // BLOCKS, "steps": LARGEST})
-    return Trial(task=XOR(n=n, basis="random"), regime=Online(), model=model.replace("stopping", success))
+    return Trial(task=XOR(n=n, basis="random"), regime=Online(), model=model.replace("stopping", rule))
 
 
 def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sweep:
@@ -56,7 +58,7 @@ def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sw
     Args:
         networks: the dimensions n of the networks.
         kernels: those of the kernels, at least 6.
-        trials: how many trials a cell.
+        trials: how many trials per cell.
     """
     cells = [
         *((n, network(n, batch)) for batch in BATCHES.values() for n in networks),
@@ -81,12 +83,12 @@ def paper(trials: int) -> Sweep:
     return learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a learner and dimension: the median number of examples with its interval, and the learner's law.
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per learner and dimension: the median number of examples with its interval, and the power law.
 
     Columns ``samples``, ``low`` and ``high`` (unsolved trials being infinite), ``trials``, ``solved``, ``steps`` (the
     median); the same in all rows of a learner: ``exponent`` with interval and ``factor`` of the power law, and, of
-    networks, ``steps_a_log``, by how much steps grow with log n, with its standard error.
+    networks, ``steps_per_log``, by how much steps grow with log n, with its standard error.
     """
     counted = trials[trials["state"].isin(FINISHED)].assign(learner=lambda rows: rows.apply(_learner, axis=1))
     size = counted["training.batch_size"].fillna(counted["model.examples"]).astype(float)
@@ -118,7 +120,7 @@ def _line(own: pd.DataFrame) -> list[dict[str, Any]]:
     if own["model"].iloc[0] == "mlp" and len(known) >= 2:
         solved = own[own["steps"].notna()]
         line = linregress(np.log(solved["task.n"].astype(float)), solved["steps"])
-        law |= {"steps_a_log": float(line.slope), "steps_a_log_error": float(line.stderr)}
+        law |= {"steps_per_log": float(line.slope), "steps_per_log_error": float(line.stderr)}
     return [{**_cell(own[own["task.n"] == n], values), **law} for n, values in cells.items()]
 
 
@@ -136,35 +138,63 @@ def _cell(rows: pd.DataFrame, values: np.ndarray) -> dict[str, Any]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw examples against dimension, a curve a learner."""
-    return figure_of(xor_samples(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the examples to an error of 1% against the dimension, one curve per learner, with its power law.
+
+    Bars are 95% bootstrap intervals of the medians; dashed lines are the fits, whose exponents with intervals are in
+    the legend. Grey lines have the slopes 1 and 2.
+    """
+    table = tables["table"]
+    figure, axes = panels(1, 1, height=4.0, width=4.4)
+    ax = axes[0, 0]
+    for place, (learner, rows) in enumerate(table.groupby("learner", sort=False)):
+        known = rows[np.isfinite(rows["samples"])]
+        law, size, middle = rows.iloc[0], known["task.n"], known["samples"]
+        ends = [middle - known["low"], known["high"].where(np.isfinite(known["high"]), middle) - middle]
+        between = f" ({law['exponent_low']:.2f} to {law['exponent_high']:.2f})"
+        label = f"{learner}: {law['exponent']:.2f}{between}" if np.isfinite(law["exponent"]) else str(learner)
+        style: dict[str, Any] = {"fmt": "osD^v"[place % 5], "markersize": 3, "linewidth": 0.8, "capsize": 1.5}
+        ax.errorbar(size, middle, yerr=ends, color=COLOURS[place], label=label, **style)
+        ax.plot(size, law["factor"] * size ** law["exponent"], color=COLOURS[place], linewidth=0.8, linestyle=DASHED)
+    sizes = np.array(sorted(table["task.n"].unique()), float)
+    bottom = float(table["samples"].min())
+    for power in (1, 2):
+        reference = bottom / 5 * (sizes / sizes[0]) ** power
+        ax.plot(sizes, reference, color="0.75", linewidth=0.8, zorder=0)
+        ax.text(sizes[-1], reference[-1], f" $n^{power}$", fontsize=SMALL, color=GREY, va="center")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    quiet(ax)
+    ax.set_xlabel("dimension n", fontsize=MEDIUM)
+    ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
+    below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.16)}
+    ax.legend(fontsize=SMALL, frameon=False, title="exponents", title_fontsize=SMALL, alignment="left", **below)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return each learner's exponent with interval, its examples, and how the steps of networks grow with log n.
 
     Signals grow from theta / sqrt(n) by exp(tau_1 eta t), so that steps grow by 1 / (2 tau_1 eta) for each unit of
-    log n: ``steps_a_log_of_theory``.
+    log n: ``steps_per_log_of_theory``.
     """
     found: dict[str, Any] = {}
-    for learner, rows in table.groupby("learner", sort=False):
+    for learner, rows in tables["table"].groupby("learner", sort=False):
         law = rows.iloc[0]
         found[str(learner)] = {
-            "exponent": _finite(law["exponent"]),
-            "interval": [_finite(law["exponent_low"]), _finite(law["exponent_high"])],
-            "samples": {str(n): _finite(samples) for n, samples in zip(rows["task.n"], rows["samples"], strict=True)},
+            "exponent": finite(law["exponent"], 3),
+            "interval": [finite(law["exponent_low"], 3), finite(law["exponent_high"], 3)],
+            "samples": {str(n): finite(samples, 3) for n, samples in zip(rows["task.n"], rows["samples"], strict=True)},
             "solved": f"{rows['solved'].sum()} of {rows['trials'].sum()}",
         }
-        if np.isfinite(law["steps_a_log"]):
-            between = [law["steps_a_log"] + side * 1.96 * law["steps_a_log_error"] for side in (-1, 1)]
-            found[str(learner)]["steps_a_log"] = _finite(law["steps_a_log"])
-            found[str(learner)]["steps_a_log_interval"] = [_finite(end) for end in between]
-    return {**found, "steps_a_log_of_theory": _finite(1 / (2 * PHASE_ONE_RATE * RATE))}
-
-
-def _finite(number: float) -> float | None:
-    return round(float(number), 3) if np.isfinite(number) else None
+        if np.isfinite(law["steps_per_log"]):
+            between = [law["steps_per_log"] + side * 1.96 * law["steps_per_log_error"] for side in (-1, 1)]
+            found[str(learner)]["steps_per_log"] = finite(law["steps_per_log"], 3)
+            found[str(learner)]["steps_per_log_interval"] = [finite(end, 3) for end in between]
+    return {**found, "steps_per_log_of_theory": finite(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
 
 
 EXPERIMENT = Experiment(
@@ -176,7 +206,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=30, time="about 12 hours on 2 cores"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

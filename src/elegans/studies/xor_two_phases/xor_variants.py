@@ -11,17 +11,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval
+from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe, TestError
-from elegans.studies.xor_two_phases.plots import xor_features
 from elegans.studies.xor_two_phases.probes import SubspaceShare
-from elegans.studies.xor_two_phases.xor_phases import THETA, trial
+from elegans.studies.xor_two_phases.settings import THETA, trial
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import XOR
 from elegans.training import Trial
 
+DASHED = (0, (4, 3))
 VARIANTS: dict[str, tuple[dict[str, Any], bool]] = {
     "XOR": ({}, False),
     "XOR in a random basis": ({"basis": "random"}, False),
@@ -31,9 +32,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], bool]] = {
     "parity of 3, biases": ({"link": "signed-parity:3"}, True),
     "staircase of 3, biases": ({"link": "truth-table:+--++-+-"}, True),
 }
-"""By name: what the task has of its own, and whether neurons have biases.
+"""By name: what the task adds, and whether neurons have biases.
 
-The staircase is x1 maj(1, x2, x2 x3) = (x1 + x1 x2 + x1 x2 x3 - x1 x3) / 2: each term has one direction more.
+The staircase is x1 maj(1, x2, x2 x3) = (x1 + x1 x2 + x1 x2 x3 - x1 x3) / 2: each term adds one direction.
 """
 
 
@@ -64,18 +65,31 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return error and features, measured whenever success is checked."""
-    success = one.stopping
-    return TestError(every=success.every, examples=success.examples), SubspaceShare(every=success.every)
+    rule = one.stopping
+    return TestError(every=rule.every, examples=rule.examples), SubspaceShare(every=rule.every)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a variant and measured step: medians over trials of ``error`` and ``share``, with their range.
+def analyse(results: Results) -> Tables:
+    """Return one row per variant and measured step: medians over trials of ``error`` and ``share``, with their range.
 
     ``solved_at`` and its interval, the same in all rows of a variant: the median first check at which at most 1% of
     held-out examples are wrong, unsolved trials being infinite.
     """
-    names = trials["outcome"].map(lambda outcome: _variant(outcome.trial))
-    return pd.concat([_course(name, own) for name, own in trials.groupby(names, sort=False)], ignore_index=True)
+    trials = results.trials.assign(variant=[_variant(results.trial(place)) for place in results.trials.index.tolist()])
+    kinds = ("test-error", "subspace-share")
+    taken = pd.concat([results.measures[kind].set_index(["trial", "step"]) for kind in kinds], axis=1)
+    taken = taken[["error", "share"]].reset_index().join(trials["variant"], on="trial")
+    found = taken.groupby(["variant", "step"], sort=False)[["error", "share"]].agg(["median", "min", "max"])
+    found.columns = pd.Index(["error", "error_low", "error_high", "share", "share_low", "share_high"])
+    times = pd.DataFrame({name: _times(own) for name, own in trials.groupby("variant", sort=False)}).T
+    return {"table": found.reset_index().join(times, on="variant").astype({"trials": int, "solved": int})}
+
+
+def _times(own: pd.DataFrame) -> dict[str, float]:
+    times = own["solved_at"].to_numpy(float, na_value=np.nan)
+    low, high = median_interval(times)
+    solved = int(np.isfinite(times).sum())
+    return {"solved_at": median(times), "solved_low": low, "solved_high": high, "trials": len(own), "solved": solved}
 
 
 def _variant(one: Trial) -> str:
@@ -86,41 +100,42 @@ def _variant(one: Trial) -> str:
     raise AssertionError(f"a trial must be of a variant: {one.to_json()}")
 
 
-def _course(name: Any, own: pd.DataFrame) -> pd.DataFrame:
-    measures = [outcome.measures for outcome in own["outcome"]]
-    times = own["solved_at"].to_numpy(float, na_value=np.nan)
-    low, high = median_interval(times)
-    table = pd.DataFrame({"variant": name, "step": measures[0]["test-error"]["step"]})
-    for column, kind in (("error", "test-error"), ("share", "subspace-share")):
-        values = np.array([taken[kind][column] for taken in measures])
-        table[column] = np.median(values, axis=0)
-        table[f"{column}_low"], table[f"{column}_high"] = values.min(axis=0), values.max(axis=0)
-    solved = {"trials": len(own), "solved": int(np.isfinite(times).sum())}
-    return table.assign(solved_at=median(times), solved_low=low, solved_high=high, **solved)
+def plot(tables: Tables) -> Figure:
+    """Draw error and features against steps, one curve per variant: medians over trials, bands their whole range."""
+    table = tables["table"]
+    figure, axes = panels(1, 2, height=2.9, width=7.2)
+    drawn = axes[0]
+    titles = {"error": "held-out error", "share": "share of the first layer in the relevant subspace"}
+    for ax, (name, title) in zip(drawn, titles.items(), strict=True):
+        for place, (variant, rows) in enumerate(table.groupby("variant", sort=False)):
+            colour = (*COLOURS, "black")[place % 7]
+            low, high = rows[f"{name}_low"], rows[f"{name}_high"]
+            ax.fill_between(rows["step"], low, high, color=colour, alpha=0.13, linewidth=0)
+            style: dict[str, Any] = {"linewidth": 1.2, "linestyle": DASHED if place % 2 else "-"}
+            ax.plot(rows["step"], rows[name], color=colour, label=str(variant), **style)
+        quiet(ax)
+        ax.set_ylim(-0.02, 0.8 if name == "error" else 1.02)
+        ax.set_xlim(0, table["step"].max())
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_title(title, loc="left", fontsize=MEDIUM)
+    named = drawn[0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside lower center", ncols=4, fontsize=SMALL, frameon=False)
+    return figure
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw error and features against steps."""
-    return figure_of(xor_features(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return each variant's time to an error of 1%, and its error and features at the end."""
     found = {}
-    for variant, rows in table.groupby("variant", sort=False):
+    for variant, rows in tables["table"].groupby("variant", sort=False):
         last = rows.iloc[-1]
         found[str(variant)] = {
             "solved": f"{last['solved']} of {last['trials']}",
-            "solved_at": _finite(last["solved_at"]),
-            "interval": [_finite(last["solved_low"]), _finite(last["solved_high"])],
-            "error_at_the_end": [_finite(last[name]) for name in ("error_low", "error", "error_high")],
-            "share_at_the_end": [_finite(last[name]) for name in ("share_low", "share", "share_high")],
+            "solved_at": finite(last["solved_at"], 4),
+            "interval": [finite(last["solved_low"], 4), finite(last["solved_high"], 4)],
+            "error_at_the_end": [finite(last[name], 4) for name in ("error_low", "error", "error_high")],
+            "share_at_the_end": [finite(last[name], 4) for name in ("share_low", "share", "share_high")],
         }
     return found
-
-
-def _finite(number: float) -> float | None:
-    return round(float(number), 4) if np.isfinite(number) else None
 
 
 EXPERIMENT = Experiment(
@@ -132,9 +147,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=20, time="about a day on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -1,0 +1,35 @@
+"""The networks of the two-phase theorem, which states no experiment: scaled as the theorem scales them.
+
+theta and the step size are 0.1, and minibatches of n / theta fresh examples; sizes are ours. The theorem's constants
+stand for powers of log n, so that none of its bounds says anything at these sizes.
+
+Source: Glasgow (2024), Theorem 3.1.
+"""
+
+from elegans.models import MLP, SphereInit
+from elegans.stopping import StoppingRule
+from elegans.tasks import XOR, Online
+from elegans.training import SGD, Trial
+from elegans.training.losses import Logistic
+
+THETA = LEARNING_RATE = 0.1
+"""The scale of the initialisation and the step size."""
+
+
+def trial(task: XOR, *, width: int, batch_size: int, steps: int, every: int, stop: bool = False) -> Trial:
+    """Return a mean-field network from the sphere of radius 0.1 on fresh examples, with the source's loss and steps.
+
+    Args:
+        task: what is learned.
+        width: the number of neurons.
+        batch_size: how many fresh examples per step.
+        steps: how many steps.
+        every: how many steps lie between two checks on 4000 held-out examples; solved is an error of at most 1%.
+        stop: whether training ends where the trial is solved.
+    """
+    model = MLP(width=width, init=SphereInit(THETA), hidden_bias=False, output_bias=False, scaling="mean-field")
+    rule = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)
+    training = SGD(
+        learning_rate=LEARNING_RATE, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, stopping=rule
+    )
+    return Trial(task=task, regime=Online(), model=model, training=training)
