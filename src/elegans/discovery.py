@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 _ROOT = Path(__file__).parent
 _CLASS = re.compile(r"^class (\w+)(?:\(([^)]*)\))?", re.MULTILINE)
-_PUBLIC = re.compile(r"^(?:class|def) ([A-Za-z]\w*)", re.MULTILINE)
+_PUBLIC = re.compile(r"^(class|def) ([A-Za-z]\w*)[(:]", re.MULTILINE)
 _KIND = re.compile(r'\bkind="([^"]+)"')
 
 
@@ -102,11 +103,19 @@ def homes() -> dict[str, str]:
 
 @cache
 def calculator_homes() -> dict[str, str]:
-    """Return the module of each public name of the studies' ``theory`` folders and of ``elegans.boolean``."""
+    """Return the module of each calculator and public class of the ``theory`` folders and of ``elegans.boolean``.
+
+    A calculator is a public function whose docstring states a formula.
+    """
     found = {}
     for module, path in calculator_modules():
-        for name in _PUBLIC.findall(path.read_text()):
-            found[name] = module
+        text = path.read_text()
+        starts = [*_PUBLIC.finditer(text), None]
+        for here, following in pairwise(starts):
+            assert here is not None
+            body = text[here.end() : following.start() if following else None]
+            if here[1] == "class" or "\n    Formula: " in body:
+                found[here[2]] = module
     return found
 
 

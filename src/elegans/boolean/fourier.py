@@ -203,12 +203,22 @@ def two_level_coefficient(
 
 
 def set_index(members: Iterable[int]) -> int:
-    """Return where a set's coefficient stands in a table: the number with those bits set."""
+    """Return the position of a set's coefficient in a table of all sets.
+
+    Formula: sum_{i in S} 2^i.
+    Source: the order of the Walsh-Hadamard transform.
+
+    Args:
+        members: the elements of S, distinct, counted from 0.
+    """
     return sum(1 << member for member in members)
 
 
 def sign_table(n: int) -> np.ndarray:
-    """Return all inputs of n signs in the order of tables: x_j is -1 where bit j of the place is 1.
+    """Return all inputs of n signs in the order of tables.
+
+    Formula: row i has x_j = -1 where bit j of i is 1, else +1.
+    Source: the order of the Walsh-Hadamard transform.
 
     Args:
         n: the number of signs, at most 24.
