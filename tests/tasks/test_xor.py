@@ -53,7 +53,7 @@ def test_gaussian_inputs_are_standard_normal_in_every_basis():
     assert np.array_equal(y, label) and np.array_equal(y, np.where(x[:, 0] * x[:, 1] < 0, 1, -1))
 
 
-LINKS = {
+FUNCTIONS = {
     "-++-": lambda s: -s[:, 0] * s[:, 1],
     "+-": lambda s: s[:, 0],
     "++--": lambda s: s[:, 1],
@@ -62,23 +62,26 @@ LINKS = {
 
 
 @pytest.mark.parametrize("inputs", ["signs", "gaussian"])
-@pytest.mark.parametrize("labels", LINKS)
+@pytest.mark.parametrize("labels", FUNCTIONS)
 def test_a_truth_table_is_any_function_of_signs(labels, inputs):
-    _, x, y = sample(el.XOR(n=5, link=f"truth-table:{labels}", inputs=inputs))
-    assert np.array_equal(y, LINKS[labels](np.sign(x)))
+    values = labels.replace("+", "1").replace("-", "0")
+    _, x, y = sample(el.XOR(n=5, k=len(labels).bit_length() - 1, function=f"table:{values}", inputs=inputs))
+    assert np.array_equal(y, FUNCTIONS[labels](np.sign(x)))
 
 
-@pytest.mark.parametrize(("k", "sign"), [(1, 1), (2, -1), (3, 1), (5, -1)])
-def test_a_signed_parity_is_a_product_of_signs(k, sign):
-    _, x, y = sample(el.XOR(n=5, link=el.SignedParity(k=k, sign=sign), inputs="gaussian"))
+@pytest.mark.parametrize(
+    ("k", "function", "sign"), [(1, "symmetric:10", 1), (2, "parity", -1), (3, "symmetric:1010", 1), (5, "parity", -1)]
+)
+def test_a_parity_and_its_opposite_are_products_of_signs(k, function, sign):
+    _, x, y = sample(el.XOR(n=5, k=k, function=function, inputs="gaussian"))
     assert np.array_equal(y, sign * np.sign(x[:, :k]).prod(axis=1))
 
 
-@pytest.mark.parametrize(("inputs", "link"), [("signs", "signed-parity:3"), ("gaussian", "truth-table:+++-+---")])
-def test_examples_are_the_same_in_compiled_programs(inputs, link):
+@pytest.mark.parametrize(("inputs", "function"), [("signs", "parity"), ("gaussian", "table:11101000")])
+def test_examples_are_the_same_in_compiled_programs(inputs, function):
     import jax
 
-    task = el.XOR(n=7, basis="random", inputs=inputs, link=link)
+    task = el.XOR(n=7, basis="random", inputs=inputs, k=3, function=function)
     hidden, x, y = sample(task)
     key = el.random.stream(0, "sample")
     compiled = jax.jit(lambda basis, index: task.examples(basis, key, index))
@@ -100,9 +103,9 @@ REFUSED = [
     ({"basis": np.eye(3)}, r"basis must have shape \(n, n\): shape=\(3, 3\), n=4"),
     ({"basis": [1, 2]}, r"basis must have shape \(n, n\): shape=\(2,\)"),
     ({"basis": "rotated"}, "basis must be standard, random, or n rows of n numbers: basis='rotated'"),
-    ({"link": "signed-parity:5"}, "no more than n directions: 'signed-parity:5' has 5, n=4"),
-    ({"link": "truth-table:-+"[:-1]}, "must be 2, 4, …, 1024 characters .* and -: '-'"),
-    ({"link": "truth-table:-++0"}, "'-[+][+]0'"),
+    ({"k": 5}, "k must be at most n: k=5, n=4"),
+    ({"function": "table:0"}, "values must be 4 characters for s=2 bits: values='0'"),
+    ({"function": "table:011x"}, "values must be characters 0 and 1: values='011x'"),
     ({"inputs": "uniform"}, "inputs must be one of signs, gaussian"),
     ({"n": 1}, "n must be greater than or equal to 2: n=1"),
 ]
@@ -114,7 +117,7 @@ def test_what_is_no_xor_is_refused(fields, message):
         el.XOR(**{"n": 4, **fields})
 
 
-@pytest.mark.parametrize("task", [el.XOR(n=6, basis=ROTATION), el.XOR(n=6, link="truth-table:-++-", basis="random")])
+@pytest.mark.parametrize("task", [el.XOR(n=6, basis=ROTATION), el.XOR(n=6, function="table:0110", basis="random")])
 def test_a_task_is_read_back_from_its_record(task):
     assert el.Task.parse(task.model_dump(mode="json")) == task
 

@@ -214,7 +214,7 @@ NEIGHBOURS = {
         el.BiasedParity(n=20, k=3),
         el.MLP(width=7, output_bias=False, scaling="mean-field", activation="sinusoid:3"),
     ),
-    "parity of three": (el.XOR(n=9, link="signed-parity:3"), el.PolyNet(degree=3)),
+    "parity of three": (el.XOR(n=9, k=3), el.PolyNet(degree=3)),
 }
 
 
@@ -230,7 +230,7 @@ def test_the_engines_agree_on_neighbours_of_parities_and_on_means(task, model, d
 
 def test_xors_beyond_signs_are_left_to_the_general_engine():
     network = el.MLP(width=3)
-    for task in (el.XOR(n=5, basis="random"), el.XOR(n=5, inputs="gaussian"), el.XOR(n=5, link="truth-table:-++-")):
+    for task in (el.XOR(n=5, basis="random"), el.XOR(n=5, inputs="gaussian"), el.XOR(n=5, function="table:0110")):
         assert choose(small_trial(network, "hinge", "gradient", (5, 2)).replace("task", task)).name == "jax"
 
 

@@ -25,4 +25,4 @@ from .priors import (
     Symmetric2 as Symmetric2,
     Unigram as Unigram,
 )
-from .xor import XOR as XOR, Link as Link, SignedParity as SignedParity, TruthTable as TruthTable
+from .xor import XOR as XOR

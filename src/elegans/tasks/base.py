@@ -117,6 +117,20 @@ def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
     return labels * (1 - 2 * flipped.astype(np.float32))
 
 
+class NoisyLabels(Component):
+    """What a task has whose training labels, -1 and 1, are flipped at random; inherit from this before ``Task``.
+
+    Args:
+        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+    """
+
+    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
+        """Flip each label with the probability ``noise``; an example is flipped at all steps or at none."""
+        return flip(labels, self.noise, key, index)
+
+
 class Regime(Component, family=True):
     """How examples reach the learner: fresh ones every step, or minibatches of a fixed sample."""
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 from elegans import random
 from elegans.component import Component
 from elegans.errors import TrialError
-from elegans.tasks.base import Task, flip
+from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.parity import Supported
 
 LARGEST_TABLE = 16
@@ -239,7 +239,7 @@ class TableFunction(BooleanFunction, kind="table"):
         return _numbers(self.values, 2**s, s)
 
 
-class SparseBoolean(Supported, Task):
+class SparseBoolean(NoisyLabels, Supported, Task):
     """A function of k of n bits, each of which is 1 with probability p, independently of the others.
 
     An input is x = 2 b - 1, +1 where the bit b is 1; the label is 2 f - 1, +1 where the function is 1. With p = 1/2
@@ -251,29 +251,19 @@ class SparseBoolean(Supported, Task):
 
     Source: thesis, section 4.6 (conjunctions of three bits, p = 2^(-1/3), for which labels are balanced; parities).
 
-    Args:
-        n: the number of bits, the thesis' T.
-        k: the size of the support, the thesis' s.
-        support: the k distinct coordinates, or None to draw them for each trial.
+    Args: as ``Supported`` (n and k are the thesis' T and s) and ``NoisyLabels``, and
         function: what the label is of the bits on the support, in increasing order: ``and``, ``or``, ``parity``,
             ``majority``, ``threshold:2``, ``symmetric:0110``, ``table:01101001``.
         p: the probability of a one; ``function.balancing_bias(k)`` makes both labels equally likely.
-        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
     """
 
     function: SerializeAsAny[BooleanFunction]
     p: Annotated[float, Field(ge=0, le=1)] = 0.5
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
 
     @model_validator(mode="after")
     def _has_values(self) -> Self:
         self.function.by_count(self.k)
         return self
-
-    @property
-    def information(self) -> float:
-        """log2 of the number of supports: the bits that identify one."""
-        return math.log2(math.comb(self.n, self.k))
 
     @property
     def on_cube(self) -> bool:
@@ -294,10 +284,6 @@ class SparseBoolean(Supported, Task):
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the clean labels (count,) of given inputs."""
         return 2 * self.function.value(x[:, hidden] > 0) - 1
-
-    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
-        """Flip each label with the probability ``noise``; the same examples every time they are seen."""
-        return flip(labels, self.noise, key, index)
 
     def consistent(
         self, x: Float32[np.ndarray, "count n"], y: Float32[np.ndarray, " count"], most: int | None = None

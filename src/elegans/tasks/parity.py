@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from elegans import random
 from elegans.component import Component
-from elegans.tasks.base import Task, flip
+from elegans.tasks.base import NoisyLabels, Task
 
 
 class Supported(Component):
@@ -47,6 +47,11 @@ class Supported(Component):
         """The number n of coordinates."""
         return self.n
 
+    @property
+    def information(self) -> float:
+        """log2 of the number of supports: the bits that identify one (Pareto frontiers, section 1)."""
+        return math.log2(math.comb(self.n, self.k))
+
     def draw(self, key: random.Key) -> np.ndarray:
         """Return the support, int64 of shape (k,), in increasing order."""
         if self.support is not None:
@@ -54,26 +59,15 @@ class Supported(Component):
         return np.asarray(random.subsets(key, rows=1, n=self.n, size=self.k)[0])
 
 
-class SparseParity(Supported, Task):
+class SparseParity(NoisyLabels, Supported, Task):
     """The (n, k)-parity: x uniform on {-1, +1}^n, y the product of x over a support of k coordinates.
 
     The support is drawn from the trial's task stream unless it is given. Any k coordinates are equally
     hard for a learner that treats coordinates alike, and no correlation with fewer than k of them
     carries information: the model system of "Pareto Frontiers in Deep Feature Learning", section 2.
 
-    Args:
-        n: the input size, at least 1.
-        k: the size of the support, from 1 to n.
-        support: the k distinct coordinates, or None to draw them for each trial.
-        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+    Args: as ``Supported`` and ``NoisyLabels``.
     """
-
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
-
-    @property
-    def information(self) -> float:
-        """log2 of the number of supports: the bits that identify one (Pareto frontiers, section 1)."""
-        return math.log2(math.comb(self.n, self.k))
 
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
@@ -86,21 +80,13 @@ class SparseParity(Supported, Task):
         """Return the products over the support (count,)."""
         return x[:, hidden].prod(axis=1)
 
-    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
-        """Flip each label with the probability ``noise``; the same examples every time they are seen."""
-        return flip(labels, self.noise, key, index)
-
 
 class DisjointParity(SparseParity):
     """A (n, k)-parity with one coordinate of its support in each of k blocks of n/k successive coordinates.
 
     Source: thesis, chapter 5, section 5.4 (disjoint parities).
 
-    Args:
-        n: the input size, a multiple of k.
-        k: the number of blocks.
-        support: the k coordinates, one a block, or None to draw them for each trial.
-        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+    Args: as ``SparseParity``, n being a multiple of k, and ``support`` having one coordinate per block.
     """
 
     @model_validator(mode="after")
@@ -119,11 +105,11 @@ class DisjointParity(SparseParity):
 
     @property
     def information(self) -> float:
-        """log2 of the number of supports: the bits that identify one."""
+        """log2 of the number of supports."""
         return self.k * math.log2(self.block)
 
     def draw(self, key: random.Key) -> np.ndarray:
-        """Return the support, int64 of shape (k,), in increasing order."""
+        """Return the support, as ``Supported``."""
         if self.support is not None:
             return np.asarray(self.support, np.int64)
         places = random.integers(key, np.arange(self.k, dtype=np.uint32), np.uint32(0), np.uint32(self.block))

@@ -1,6 +1,5 @@
 """The XOR in any orthonormal basis, and its neighbours: labels that depend on a few directions of the inputs."""
 
-from abc import abstractmethod
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -8,90 +7,20 @@ from jaxtyping import Float32, UInt32
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans import random
-from elegans.component import Component
-from elegans.tasks.base import Task, flip
+from elegans.tasks.base import NoisyLabels, Task
+from elegans.tasks.boolean import BooleanFunction, Parity
 
 ORTHONORMAL = 1e-5
 """How far Q^T Q may be from the identity, entry by entry, for a basis Q that is given in single precision."""
-LARGEST_TABLE = 10
-"""The largest number of directions of a truth table."""
 
 
-class Link(Component, family=True):
-    """The function g of a multi-index target y = g(U x): of the signs of a few directions of x, with labels -1 and 1.
-
-    All functions of signs are of this form; on Gaussian inputs they are those of the orthants.
-    """
-
-    @property
-    @abstractmethod
-    def directions(self) -> int:
-        """How many directions it looks at."""
-
-    @abstractmethod
-    def value(self, along: Float32[Any, "count directions"]) -> Float32[Any, " count"]:
-        """Return the labels, -1 or 1, of the inputs' coordinates along the directions; 0 counts as positive."""
-
-
-class SignedParity(Link, kind="signed-parity"):
-    """The product of k signs, times a sign: the XOR of two by default, which is 1 where they differ.
-
-    Args:
-        k: how many directions, at least 1.
-        sign: what the product is multiplied by, -1 or 1.
-    """
-
-    shorthand = "k"
-    k: Annotated[int, Field(ge=1)] = 2
-    sign: Literal[-1, 1] = -1
-
-    @property
-    def directions(self) -> int:
-        """The number k."""
-        return self.k
-
-    def value(self, along: Float32[Any, "count k"]) -> Float32[Any, " count"]:
-        """Return the labels (count,)."""
-        return self.sign * signs_of(along).prod(axis=1)
-
-
-class TruthTable(Link, kind="truth-table"):
-    """Any function of a few signs, its values written one after another: ``-++-`` is the XOR of two.
-
-    Args:
-        labels: 2^k characters + and -, for k from 1 to 10; in the place p, that of the signs of which the j-th is -1
-            where bit j of p is set: for two directions ++, -+, +-, --.
-    """
-
-    shorthand = "labels"
-    labels: str
-
-    @field_validator("labels")
-    @classmethod
-    def _is_table(cls, labels: str) -> str:
-        sizes = [2**k for k in range(1, LARGEST_TABLE + 1)]
-        if set(labels) - set("+-") or len(labels) not in sizes:
-            raise ValueError(f"labels of a truth table must be 2, 4, …, {sizes[-1]} characters + and -: {labels!r}")
-        return labels
-
-    @property
-    def directions(self) -> int:
-        """The number k of signs whose 2^k values are written."""
-        return len(self.labels).bit_length() - 1
-
-    def value(self, along: Float32[Any, "count k"]) -> Float32[Any, " count"]:
-        """Return the labels (count,)."""
-        place = ((along < 0) * 2 ** np.arange(self.directions, dtype=np.uint32)).sum(axis=1)
-        table = np.array([1 if label == "+" else -1 for label in self.labels], np.float32)
-        return along.__array_namespace__().asarray(table)[place]
-
-
-class XOR(Task, kind="xor"):
+class XOR(NoisyLabels, Task, kind="xor"):
     """The XOR y = -(x . q_1)(x . q_2) on the hypercube in an orthonormal basis Q, x = Q s with s uniform signs.
 
     A learner that is rotation invariant learns it in every basis alike. Beyond the two-phase theory, inputs may be
-    Gaussian, and the label another function of the signs of the first few directions q_1, q_2, …: another parity
-    (``link="signed-parity:3"``) or any truth table. Labels are signs: real-valued targets are not of this family.
+    Gaussian, and the label another function of the signs of the first k directions q_1, q_2, …: the parity of more
+    (``k=3``) or any Boolean function. As in Fourier analysis, a bit is 1 where its coordinate is negative (0 counts as
+    positive); the label is 1 where the function is 1, and -1 elsewhere.
 
     Counters: example i is drawn as for ``SparseParity``, so that in the standard basis both have the same inputs; a
     normal coordinate j is drawn at (i, j).
@@ -103,15 +32,16 @@ class XOR(Task, kind="xor"):
         n: the input size, at least 2.
         basis: ``standard``, ``random`` (uniform, drawn for each trial from its task stream), or Q itself, n rows of n.
         inputs: whether s has uniform ``signs`` or is standard ``gaussian``.
-        link: what the label is of the coordinates of s: their XOR by default.
-        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+        k: how many directions the label depends on, from 1 to n.
+        function: what the label is of their k bits: ``parity``, ``majority``, ``table:01111110``.
+        noise: as in ``NoisyLabels``.
     """
 
     n: Annotated[int, Field(ge=2, le=65536)]
     basis: Literal["standard", "random"] | tuple[tuple[float, ...], ...] = "standard"
     inputs: Literal["signs", "gaussian"] = "signs"
-    link: SerializeAsAny[Link] = SignedParity()
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+    k: Annotated[int, Field(ge=1)] = 2
+    function: SerializeAsAny[BooleanFunction] = Parity()
 
     @field_validator("basis", mode="before")
     @classmethod
@@ -129,9 +59,9 @@ class XOR(Task, kind="xor"):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.link.directions > self.n:
-            named = f"{self.link.label()!r} has {self.link.directions}, n={self.n}"
-            raise ValueError(f"a link must look at no more than n directions: {named}")
+        if self.k > self.n:
+            raise ValueError(f"k must be at most n: k={self.k}, n={self.n}")
+        self.function.by_count(self.k)
         if isinstance(self.basis, str):
             return self
         matrix = np.array(self.basis)
@@ -169,22 +99,14 @@ class XOR(Task, kind="xor"):
             along = random.rademacher(key, index, self.n)
         else:
             along = random.normal(key, index[:, None], np.arange(self.n, dtype=np.uint32)[None, :])
-        labels = self.link.value(along[:, : self.link.directions])
-        return (along if hidden is None else along @ hidden.T), labels
+        return (along if hidden is None else along @ hidden.T), self._labels(along)
 
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         """Return the clean labels (count,) of given inputs."""
-        few = slice(self.link.directions)
-        return self.link.value(x[:, few] if hidden is None else x @ hidden[:, few])
+        return self._labels(x if hidden is None else x @ hidden[:, : self.k])
 
-    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
-        """Flip each label with the probability ``noise``; the same examples every time they are seen."""
-        return flip(labels, self.noise, key, index)
-
-
-def signs_of(numbers: Float32[Any, "*shape"]) -> Float32[Any, "*shape"]:
-    """Return 1 where a number is at least 0 and -1 elsewhere."""
-    return 1 - 2 * (numbers < 0).astype(np.float32)
+    def _labels(self, along: Float32[Any, "count directions"]) -> Float32[Any, " count"]:
+        return 2 * self.function.value(along[:, : self.k] < 0) - 1
 
 
 def uniform_basis(key: random.Key, n: int) -> np.ndarray:

@@ -97,7 +97,7 @@ def test_noise_and_large_output_weights_undo_it():
 
 def test_the_share_of_the_subspace():
     assert SubspaceShare().measure(snapshot())["share"] == pytest.approx(72 / 72.01)
-    one = SubspaceShare().measure(snapshot(task=el.XOR(n=N, link="signed-parity:1")))
+    one = SubspaceShare().measure(snapshot(task=el.XOR(n=N, k=1)))
     assert one["share"] == pytest.approx(36 / 72.01)
     start = SubspaceShare().measure(snapshot(None, model=network(width=4000)))
     assert start["share"] == pytest.approx(2 / N, abs=0.02)
@@ -119,7 +119,7 @@ def test_measures_are_the_same_in_every_basis_and_scaling(probe):
 
 REFUSED = [
     (el.SparseParity(n=4, k=2), network(), "needs the xor of two directions: task='sparse-parity'"),
-    (el.XOR(n=4, link="signed-parity:3"), network(), "task='xor' with link='signed-parity:3'"),
+    (el.XOR(n=4, k=3), network(), "task='xor' with k=3, function='parity'"),
     (el.XOR(n=4), el.MLP(width=3), "needs a two-layer relu mlp without biases: model='mlp'"),
     (el.XOR(n=4), network().replace("activation", "relu6"), "without biases: model='mlp'"),
     (el.XOR(n=4), el.LinearPredictor(), "without biases: model='linear-predictor'"),
@@ -136,7 +136,7 @@ def test_other_tasks_and_networks_are_refused(probe, task, model, message):
 def test_shares_are_of_tasks_with_few_directions():
     with pytest.raises(ValueError, match="subspace-share must have a task of few directions: task='sparse-parity'"):
         SubspaceShare().check(el.SparseParity(n=4, k=2), network())
-    SubspaceShare().check(el.XOR(n=4, link="signed-parity:3"), el.MLP(width=3))
+    SubspaceShare().check(el.XOR(n=4, k=3), el.MLP(width=3))
 
 
 def test_probes_run_along_with_a_training():

@@ -23,7 +23,7 @@ from elegans.studies.xor_two_phases.theory.network import (
     xor_sizes,
     xor_slope,
 )
-from elegans.tasks import XOR, SignedParity, Task
+from elegans.tasks import XOR, Parity, Task
 
 SHARES = (0.1, 0.5, 0.9)
 """The quantiles over neurons that are measured."""
@@ -38,9 +38,9 @@ class XORProbe(Probe):
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse other labels than the XOR of two directions, and other networks than the theory's."""
-        if not isinstance(task, XOR) or task.link != SignedParity():
-            link = f" with link={task.link.label()!r}" if isinstance(task, XOR) else ""
-            raise ValueError(f"{self.kind} needs the xor of two directions: task={task.kind!r}{link}")
+        if not isinstance(task, XOR) or (task.k, task.function) != (2, Parity()):
+            function = f" with k={task.k}, function={task.function.label()!r}" if isinstance(task, XOR) else ""
+            raise ValueError(f"{self.kind} needs the xor of two directions: task={task.kind!r}{function}")
         biased = isinstance(model, MLP) and (model.hidden_bias or model.output_bias)
         if not isinstance(model, MLP) or not isinstance(model.activation, ReLU) or not model.readout or biased:
             raise ValueError(f"{self.kind} needs a two-layer relu mlp without biases: model={model.kind!r}")
@@ -156,7 +156,7 @@ class SubspaceShare(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``share``: ||W U||^2 / ||W||^2 in Frobenius norms, U the k directions; about k / n at first."""
         assert isinstance(snapshot.task, XOR)
-        weight, k = hidden_weight(snapshot), snapshot.task.link.directions
+        weight, k = hidden_weight(snapshot), snapshot.task.k
         along = weight[:, :k] if snapshot.hidden is None else weight @ snapshot.hidden[:, :k]
         return {"share": float((along**2).sum() / (weight**2).sum())}
 

@@ -27,10 +27,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], bool]] = {
     "XOR": ({}, False),
     "XOR in a random basis": ({"basis": "random"}, False),
     "XOR of Gaussian inputs": ({"inputs": "gaussian"}, False),
-    "not all of 3 equal": ({"link": "truth-table:-++++++-"}, False),
-    "parity of 3, no biases": ({"link": "signed-parity:3"}, False),
-    "parity of 3, biases": ({"link": "signed-parity:3"}, True),
-    "staircase of 3, biases": ({"link": "truth-table:+--++-+-"}, True),
+    "not all of 3 equal": ({"k": 3, "function": "table:01111110"}, False),
+    "parity of 3, no biases": ({"k": 3}, False),
+    "parity of 3, biases": ({"k": 3}, True),
+    "staircase of 3, biases": ({"k": 3, "function": "table:10011010"}, True),
 }
 """By name: what the task adds, and whether neurons have biases.
 

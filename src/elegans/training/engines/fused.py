@@ -18,7 +18,7 @@ from elegans.models.activations import (
     Zigzag,
 )
 from elegans.probes import Probe, WeightMovement
-from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Sample, SignedParity, SparseParity, Task
+from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Parity, Sample, SparseParity, Task
 from elegans.training.engines.base import Chunk, Interval, Plan
 from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, loss_of
 from elegans.training.optimisers import SGD
@@ -49,7 +49,7 @@ class _Network(NativeNetwork):
     engine: ClassVar[str] = "fused"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "task": (SparseParity, DisjointParity, BiasedParity, XOR),
-        "task.link": (SignedParity,),
+        "task.function": (Parity,),
         "regime": (Online, Sample),
         "model": (MLP, PolyNet),
         "model.activation": tuple(ACTIVATIONS),
@@ -183,8 +183,7 @@ def _input_unit(task: Task) -> float:
 def _labels(task: Task, key: random.Key) -> dict[str, Any]:
     """Return of which inputs the label is the product, and the sign of that."""
     if isinstance(task, XOR):
-        assert isinstance(task.link, SignedParity)
-        return {"support": list(range(task.link.k)), "label_sign": task.link.sign}
+        return {"support": list(range(task.k)), "label_sign": -1}
     return {"support": [int(place) for place in task.draw(key)]}
 
 
