@@ -5,6 +5,9 @@ A, over all 2^n inputs. Where f depends on the sum of the signs alone, it depend
 Everything here is a whole number or a fraction, but where pi or an array comes in.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    degree: the size d of the set, from 0 to n.
 """
 
 import math
@@ -31,7 +34,6 @@ def krawtchouk(n: int, degree: int, minus_ones: int) -> int:
 
     Args:
         n: the number of signs.
-        degree: the size d of the set, from 0 to n.
         minus_ones: the number a of signs that are -1, from 0 to n.
 
     Returns:
@@ -75,7 +77,6 @@ def half_coefficient(n: int, degree: int) -> Fraction:
 
     Args:
         n: the number of signs, even.
-        degree: the size d of the set, from 0 to n.
     """
     require(n >= 0 and n % 2 == 0, "n must be even (Lemma 17, Half)", n=n)
     require(0 <= degree <= n, "degree must lie in 0..n", degree=degree, n=n)
@@ -97,7 +98,6 @@ def majority_coefficient(n: int, degree: int, tie: int = 0) -> Fraction:
 
     Args:
         n: the number of signs, at least 1.
-        degree: the size d of the set, from 0 to n.
         tie: the value where the sum is 0: -1 (as the paper defines the sign), 0 or 1. Unused for odd n.
     """
     require(n >= 1, "n must be at least 1 (Lemma 17, Maj)", n=n)

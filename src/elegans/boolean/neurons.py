@@ -4,6 +4,9 @@ Everything is about the correlations G_i = E[y x_i sigma'(w . x + b)] of neurons
 negative gradient of the correlation loss, and of the hinge loss at an output of 0. Rows are neurons.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weight: shape (..., n).
 """
 
 import math
@@ -43,7 +46,6 @@ def sinusoid_coefficients(
     Source: derived here: E[e^(i omega w_j x_j)] = cos(omega w_j) and E[x_j e^(i omega w_j x_j)] = i sin(omega w_j).
 
     Args:
-        weight: shape (..., n).
         bias: shape (...), or one number.
         members: the coordinates of A.
         sinusoid: the frequency omega and the phase beta of sin(omega z + beta). A cosine has pi / 2 more phase.
@@ -72,7 +74,6 @@ def sinusoid_correlations(
     Source: derived here, for the neurons of the thesis, section 5.3.1 and appendix B.3.1.
 
     Args:
-        weight: shape (..., n).
         bias: shape (...), or one number.
         support: the coordinates of S.
         sinusoid: the frequency omega and the phase beta of the activation sin(omega z + beta).
@@ -110,7 +111,6 @@ def power_correlations(weight: Any, support: Iterable[int], degree: int | None =
     Source: derived here, for the networks of the thesis, section 5.3.1 and appendix B.3.7.
 
     Args:
-        weight: shape (..., n).
         support: the k coordinates of S.
         degree: d, from 1 to k; k by default.
 

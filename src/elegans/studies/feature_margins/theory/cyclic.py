@@ -4,6 +4,9 @@ Arrays u, v, w over the residues have shape (..., p). The DFT is u^(j) = sum_k u
 its theorem for primes; nothing in the computation uses that p is prime, and all here takes any odd p >= 3.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    p: the modulus, odd and at least 3.
 """
 
 import math
@@ -27,9 +30,6 @@ def cyclic_maximum_margin(p: int) -> float:
 
     Formula: gamma* = sqrt(2/27) / (p^(1/2) (p - 1)).
     Source: thesis, Theorem 7.7.
-
-    Args:
-        p: the modulus, odd and at least 3.
     """
     require_modulus(p)
     return math.sqrt(2 / 27) / (math.sqrt(p) * (p - 1))
@@ -42,7 +42,6 @@ def cyclic_width(p: int, per_frequency: PerFrequency = 8) -> int:
     Source: thesis, Theorem 7.7; with six or seven derived here.
 
     Args:
-        p: the modulus, odd and at least 3.
         per_frequency: neurons for each frequency.
     """
     require_modulus(p)
@@ -55,9 +54,6 @@ def cyclic_amplitude(p: int) -> float:
 
     Formula: sqrt(2 / (3p)), so that |u^(+-zeta)| = |v^(+-zeta)| = |w^(+-zeta)| = sqrt(p/6).
     Source: thesis, appendix D.6.1.
-
-    Args:
-        p: the modulus, odd and at least 3.
     """
     require_modulus(p)
     return math.sqrt(2 / (3 * p))
@@ -71,7 +67,6 @@ def cyclic_neurons(p: int, frequencies: Any, phases_u: Any, phases_v: Any) -> Pa
     Source: thesis, Theorem 7.7.
 
     Args:
-        p: the modulus, odd and at least 3.
         frequencies: zeta of each neuron, from 1 to (p - 1)/2, shape (neurons,).
         phases_u: theta_u in radians, shape (neurons,).
         phases_v: theta_v in radians, shape (neurons,).
@@ -93,7 +88,6 @@ def random_cyclic_neurons(p: int, count: int, key: random.Key) -> PairWeights:
     Source: thesis, Theorem 7.7.
 
     Args:
-        p: the modulus, odd and at least 3.
         count: how many.
         key: of the draws.
     """
@@ -114,7 +108,6 @@ def cyclic_construction(p: int, per_frequency: PerFrequency = 8) -> PairWeights:
     Source: thesis, appendix D.6.2; with six or seven derived here.
 
     Args:
-        p: the modulus, odd and at least 3.
         per_frequency: neurons for each frequency.
     """
     width = cyclic_width(p, per_frequency)
@@ -136,7 +129,6 @@ def cyclic_logits(p: int, form: Form = "corrected") -> tuple[float, float]:
     Source: thesis, appendix D.6.2.
 
     Args:
-        p: the modulus, odd and at least 3.
         form: "corrected", or "printed" for the thesis' values.
 
     Returns:

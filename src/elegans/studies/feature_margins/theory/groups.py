@@ -3,6 +3,9 @@
 The closed form rests on a condition, *positivity*: sum_R d_R^1.5 chi_R(C) < 0 over non-trivial R, for every non-trivial
 class C. It holds for S_2 to S_5, dihedral groups and powers of Z_2, and fails for A_5, S_6, S_7 and S_8; there
 ``margin_game`` has the answer. Arrays over irreps and classes have the trivial one and the identity's first.
+
+Shared arguments:
+    group: the group.
 """
 
 import math
@@ -22,9 +25,6 @@ def group_positivity(group: Group) -> Float[np.ndarray, " classes"]:
     Formula: sum_{n >= 2} d_n^1.5 chi_n(C), negative for every C but the identity's.
     Source: thesis, Theorem 7.9.
 
-    Args:
-        group: the group.
-
     Returns:
         float64 of shape (classes,); the first is sum d^2.5.
 
@@ -40,9 +40,6 @@ def group_maximum_margin(group: Group) -> float:
 
     Formula: gamma* = 2 / (3 sqrt(3 |G|) sum_{n >= 2} d_n^2.5).
     Source: thesis, Theorem 7.9.
-
-    Args:
-        group: the group.
 
     Raises:
         TheoryError: positivity fails, at the classes that are named; ``margin_game`` takes such groups.
@@ -88,9 +85,6 @@ def group_shares(group: Group) -> Float[np.ndarray, " irreps"]:
     Formula: d_R^2.5 / sum_{n >= 2} d_n^2.5, and 0 for the trivial one.
     Source: derived here from the thesis' Theorem 7.9.
 
-    Args:
-        group: the group.
-
     Returns:
         float64 of shape (irreps,), of sum 1.
 
@@ -115,7 +109,6 @@ def group_weighting(group: Group, form: Form = "corrected") -> Float[np.ndarray,
     Source: thesis, Lemma D.14.
 
     Args:
-        group: the group.
         form: "corrected", or "printed" for the thesis' sign.
 
     Returns:
@@ -143,7 +136,6 @@ def irrep_scores(group: Group, weighting: Any, form: Form = "corrected") -> Floa
     Source: thesis, Lemma D.13.
 
     Args:
-        group: the group.
         weighting: tau of each class an element, shape (classes,); its first is not read.
         form: "corrected", or "printed" for the thesis' factor.
 
@@ -168,9 +160,6 @@ def group_logits(group: Group) -> tuple[float, float]:
 
     Formula: gamma* (|G| - 1)/|G| and -gamma*/|G|.
     Source: thesis, Lemma D.16, with its constant.
-
-    Args:
-        group: the group.
 
     Raises:
         TheoryError: positivity fails.

@@ -5,6 +5,10 @@ matrix, so that u(g) = sum_R sum_ij alpha_R[i, j] R(g)[i, j]; beta_R and gamma_R
 are in the group's order, the trivial one first. Coefficients need real irreps; neurons and networks take any group.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    group: the group.
+    irrep: the place of R among the irreps, at least 1.
 """
 
 import math
@@ -31,7 +35,6 @@ def group_coefficients(group: Group, u: Any) -> list[Float[np.ndarray, "neurons 
     Source: thesis, appendix D.9, from Lemma D.10.
 
     Args:
-        group: the group.
         u: vectors, shape (neurons, order).
 
     Returns:
@@ -55,7 +58,6 @@ def group_vectors(group: Group, coefficients: Sequence[Any]) -> Float[np.ndarray
     Source: thesis, appendix D.9.
 
     Args:
-        group: the group.
         coefficients: for each irrep an array of shape (neurons, d, d), as ``group_coefficients`` returns them.
 
     Returns:
@@ -104,7 +106,6 @@ def group_objective(group: Group, u: Any, v: Any, w: Any, weighting: Any) -> Flo
     Source: thesis, Lemma D.11.
 
     Args:
-        group: the group.
         u: weights of shape (neurons, order).
         v: the same.
         w: the same.
@@ -134,7 +135,6 @@ def group_errors(group: Group, u: Any, v: Any, w: Any) -> Float[np.ndarray, "neu
     Source: thesis, appendix D.9.
 
     Args:
-        group: the group.
         u: weights of shape (neurons, order).
         v: the same.
         w: the same.
@@ -160,7 +160,6 @@ def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeigh
 
     Args:
         group: any finite group.
-        irrep: the place of R among the irreps, at least 1.
         x: vectors of shape (neurons, d), not 0, real for a real irrep; they are scaled to length 1.
         y: the same.
         z: the same.
@@ -205,7 +204,6 @@ def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> fl
 
     Args:
         group: any finite group.
-        irrep: the place of R among the irreps, at least 1.
         form: "corrected", or "printed" for the thesis' coefficient.
     """
     require_form(form)
@@ -226,7 +224,6 @@ def irrep_construction(group: Group, irrep: int) -> PairWeights:
 
     Args:
         group: any finite group.
-        irrep: the place of R among the irreps, at least 1.
     """
     scale = irrep_neuron_scale(group, irrep)
     chosen = group.irreps[irrep]
@@ -271,9 +268,6 @@ def group_basis(group: Group) -> Float[np.ndarray, "order order"]:
     Formula: rho_{R,(i,j)}(g) = R(g)_ij; rows are orthogonal, of squared length |G|/d_R.
     Source: thesis, Lemma D.10.
 
-    Args:
-        group: the group.
-
     Returns:
         float64 of shape (order, order).
 
@@ -292,7 +286,6 @@ def group_transform(group: Group, logits: Any) -> Float[np.ndarray, "order order
     Source: thesis, appendix D.9.1.
 
     Args:
-        group: the group.
         logits: f of shape (order, order, order), or (order^2, order) as ``PairWeights.logits`` returns it.
 
     Returns:
@@ -318,7 +311,6 @@ def matched_transform(group: Group, irrep: int, logits: Any) -> Float[np.ndarray
     Source: thesis, appendix D.9.1.
 
     Args:
-        group: the group.
         irrep: the place of R among the irreps.
         logits: as for ``group_transform``.
 

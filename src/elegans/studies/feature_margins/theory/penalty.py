@@ -13,6 +13,9 @@ Source of all: derived here, for the objective of the thesis' section 7.2; its l
 of Wei, Lee, Liu and Ma (2019).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    penalty: lambda, positive.
 """
 
 import math
@@ -86,7 +89,6 @@ def cyclic_penalised_optimum(p: int, penalty: float, exponent: float = 3) -> Pen
 
     Args:
         p: the modulus, odd and at least 3.
-        penalty: lambda, positive.
         exponent: r, positive, of ||theta||_{2,3}^r.
     """
     frequencies = (p - 1) // 2
@@ -104,7 +106,6 @@ def parity_penalised_optimum(k: int, penalty: float, exponent: float | None = No
 
     Args:
         k: the size of the support, at least 1.
-        penalty: lambda, positive.
         exponent: r, positive, of ||theta||_{2,k+1}^r; k + 1 by default.
     """
     power = 1.0 if exponent is None else exponent / (k + 1)
@@ -124,7 +125,6 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
 
     Args:
         group: any finite group.
-        penalty: lambda, positive.
         exponent: r, positive, of ||theta||_{2,3}^r.
     """
     partners, payoff, sizes = conjugate_irreps(group), margin_payoffs(group)[:, 1:], group.class_sizes[1:].astype(float)

@@ -8,6 +8,10 @@ as all others are.
 Source of all here: Daniely and Malach, "Learning Parities with Neural Networks" (NeurIPS 2020).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of A.
+    norm: the largest norm B of the predictor's weights.
 """
 
 import itertools
@@ -83,9 +87,7 @@ def biased_linear_bound(k: int, features: int, norm: float, form: Form = "correc
     Source: Daniely and Malach (2020), Theorem 2, for k <= n / 16 and features in [-1, 1].
 
     Args:
-        k: the size of A.
         features: the number N of features.
-        norm: the largest norm B of the predictor's weights.
         form: "corrected" for what the proof gives, "printed" for the statement.
 
     Returns:
@@ -105,9 +107,7 @@ def biased_average_bound(n: int, k: int, features: int, norm: float) -> float:
 
     Args:
         n: the number of inputs.
-        k: the size of A.
         features: the number N of features, all in [-1, 1].
-        norm: the largest norm B of the predictor's weights.
 
     Returns:
         The bound; it says nothing where it is negative.
@@ -127,9 +127,7 @@ def biased_fourier_bound(n: int, k: int, features: int, norm: float) -> float:
 
     Args:
         n: the number of inputs.
-        k: the size of A.
         features: the number N of features, all in [-1, 1].
-        norm: the largest norm B of the predictor's weights.
 
     Returns:
         The bound; it says nothing where it is negative.
@@ -163,8 +161,6 @@ def biased_support_bounds(features: Any, k: int, norm: float) -> SupportBounds:
 
     Args:
         features: Psi at all 2^n inputs in the order of ``sign_table``, shape (N, 2^n), of any size.
-        k: the size of A.
-        norm: the largest norm B of the predictor's weights.
 
     Returns:
         All sets and their bounds.

@@ -8,6 +8,9 @@ at 48 k |r|, and features that end at 6 do not span the parity for k = 5 and 7. 
 Source of all here: Daniely and Malach (2020), Lemmas 10 to 12.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of A, odd.
 """
 
 import math
@@ -35,7 +38,6 @@ def biased_features(k: int, form: Form = "corrected") -> Matrix:
     Source: Daniely and Malach (2020), Lemma 10.
 
     Args:
-        k: the size of A, odd.
         form: "corrected" for plain relus, "printed" for features that end at 6.
 
     Returns:
@@ -55,9 +57,6 @@ def biased_readout(k: int) -> Vector:
 
     Formula: c_r = -2 (-1)^((k - r) / 2) for |r| < k; c_{-k} = -c_k = 3/2 if k = 3 mod 4, 1/2 if k = 1 mod 4.
     Source: derived here; existence is Daniely and Malach (2020), Lemma 12.
-
-    Args:
-        k: the size of A, odd.
 
     Returns:
         The k + 1 exact weights, for r = -k, -k + 2, …, k.
@@ -81,7 +80,6 @@ def p_feature(n: int, k: int, r: int, epsilon: float, *, slope: float = 0.25, fo
 
     Args:
         n: the number of inputs.
-        k: the size of A, odd.
         r: the knot, odd, from -k to k.
         epsilon: the precision, from 0 to k.
         slope: alpha of the neuron, from 1/4 to 1.
@@ -105,7 +103,6 @@ def p_feature_bound(k: int, epsilon: float, *, drawn: bool = False) -> float:
     Source: Daniely and Malach (2020), Lemmas 10 and 11.
 
     Args:
-        k: the size of A, odd.
         epsilon: the precision.
         drawn: whether the weights w are drawn too, as in Lemma 11, or the neuron is known to be good.
     """

@@ -12,6 +12,9 @@ W_A = sum_A w_j, and m fair signs of sum S_m,
 Source of all here: Daniely and Malach (2020), section 5.1; the closed forms are derived here.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    support: the k coordinates of A, k odd.
 """
 
 import math
@@ -52,7 +55,6 @@ def biased_correlations(weight: Any, bias: Any, support: Iterable[int], mix: flo
     Args:
         weight: the weights, all -1, 0 or 1, shape (q, n).
         bias: the biases, shape (q,) or one for all.
-        support: the k coordinates of A, k odd.
         mix: the probability of D2 in the mixture: 0 for D1 alone, 1 for D2 alone.
     """
     neurons = Neurons(weight, bias, support)
@@ -92,7 +94,6 @@ def biased_first_step(weight: Any, bias: Any, output: Any, support: Iterable[int
         weight: the initial weights, all -1, 0 or 1, shape (q, n).
         bias: the initial biases, shape (q,) or one for all.
         output: the initial output weights u0, shape (q,).
-        support: the k coordinates of A, k odd.
         mix: the probability of D2 in the mixture.
 
     Returns:
@@ -189,7 +190,6 @@ def biased_neuron_report(before: BiasedNetwork, after: BiasedNetwork, support: I
     Args:
         before: the initial parameters; q neurons with weights -1, 0, 1 and output weights that are not 0.
         after: the parameters after the step, of a population or of a sample.
-        support: the k coordinates of A, k odd.
 
     Returns:
         The report.

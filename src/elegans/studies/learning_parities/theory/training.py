@@ -6,6 +6,13 @@ unspecified: they are arguments here, 1 by default. With them at 1 every size is
 (k^16 = 3.3e13 for k = 7): these are calculators, not settings.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of A.
+    n: the number of inputs.
+    q: half the number of neurons.
+    steps: the number T of steps.
+    form: "corrected" or "printed".
 """
 
 import math
@@ -26,10 +33,6 @@ def biased_loss_bound(
     Source: Daniely and Malach (2020), Theorem 3.
 
     Args:
-        k: the size of A.
-        q: half the number of neurons.
-        n: the number of inputs.
-        steps: the number T of steps.
         constants: c1 to c4.
     """
     require_positive("Theorem 3", k=k, q=q, n=n, steps=steps)
@@ -57,13 +60,8 @@ def biased_explicit_bound(
     Source: Daniely and Malach (2020), proof of Theorem 3.
 
     Args:
-        k: the size of A.
-        q: half the number of neurons.
-        n: the number of inputs.
-        steps: the number T of steps.
         readout: the universal constant B of Lemma 12.
         drift: the universal constant B' of the drift of the features.
-        form: "corrected" or "printed".
     """
     require_positive("Theorem 3", k=k, q=q, n=n, steps=steps)
     require_form(form)
@@ -77,8 +75,6 @@ class BiasedSizes(NamedTuple):
     """Sizes that Corollary 4 asks for.
 
     Args:
-        q: half the number of neurons.
-        steps: the number T of steps.
         n: the smallest number of inputs.
     """
 
@@ -104,11 +100,9 @@ def biased_sizes(
     Source: Daniely and Malach (2020), Corollary 4; the corrected exponents derived here.
 
     Args:
-        k: the size of A.
         epsilon: the loss aimed at, between 0 and 1/2.
         delta: the probability of failure, between 0 and 1/2.
         constants: what multiplies q, T and n.
-        form: "corrected" or "printed".
 
     Returns:
         q, T and n.
@@ -153,10 +147,6 @@ def biased_output_bound(n: int, k: int) -> float:
 
     Formula: |u_i^(1)| <= k / sqrt(n).
     Source: Daniely and Malach (2020), Lemma 14.
-
-    Args:
-        n: the number of inputs.
-        k: the size of A.
     """
     require_positive("Lemma 14", n=n, k=k)
     return k / math.sqrt(n)
@@ -188,12 +178,9 @@ def biased_drift(n: int, k: int, rate: float, step: int, decay: float = 0, form:
     Source: Daniely and Malach (2020), Lemma 15.
 
     Args:
-        n: the number of inputs.
-        k: the size of A.
         rate: the step size eta of steps 2, 3, …, at most 1/2.
         step: the step t.
         decay: the decay lambda of those steps, at most 1/2.
-        form: "corrected" or "printed".
 
     Returns:
         The three bounds.
@@ -220,8 +207,6 @@ def biased_loss_drift(
     Source: Daniely and Malach (2020), Lemma 16.
 
     Args:
-        n: the number of inputs.
-        k: the size of A.
         rate: the step size eta of steps 2, 3, ….
         step: the step t.
         readout_norm: ||u*||_2.
@@ -255,8 +240,6 @@ def biased_readout_bounds(
     Source: Daniely and Malach (2020), Lemma 12.
 
     Args:
-        k: the size of A.
-        q: half the number of neurons.
         delta: the probability of failure.
         constants: C, B and B~.
 

@@ -3,6 +3,12 @@
 Lines for plots: constants and logarithms that a theorem leaves open are dropped where a docstring says so.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs.
+    k: the size of the support, from 1 to n.
+    steps: the number T of gradient steps.
+    form: "strict" for the constant that the proof gives, "printed" for the paper's.
 """
 
 import math
@@ -37,10 +43,6 @@ def information_bits(n: int, k: int) -> float:
     Formula: log2 C(n, k).
     Source: Pareto frontiers, section 2.1.
 
-    Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
-
     Returns:
         Bits.
     """
@@ -55,8 +57,6 @@ def p_ambiguous_bound(n: int, k: int, sample: int) -> Fraction:
     Source: union bound over parities, each agreeing with probability 2^-m; Pareto frontiers, section 2.1.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         sample: the sample size m.
     """
     require_parity(n, k, "an (n, k)-parity")
@@ -71,8 +71,6 @@ def statistical_limit(n: int, k: int, delta: float = 0.01) -> int:
     Source: Pareto frontiers, section 2.1; with ``information_bits`` the two sides of the statistical limit.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         delta: the probability that the sample leaves another parity consistent, between 0 and 1.
     """
     require_parity(n, k, "an (n, k)-parity")
@@ -106,7 +104,6 @@ def mlp_parameters(n: int, width: int) -> int:
     Source: counting; Pareto frontiers, section 3.1 counts parameters, its experiments count units.
 
     Args:
-        n: the number of inputs.
         width: the number of hidden units.
     """
     return width * (n + 2) + 1
@@ -120,7 +117,6 @@ def sq_resource(parameters: int, steps: int, tau: Number, delta: Number) -> floa
 
     Args:
         parameters: the number r of parameters (each a query of every step).
-        steps: the number T of gradient steps.
         tau: the gradient precision; ``sq_precision(m)`` for a sample of m.
         delta: luck: the success probability over the initialisation that the method may settle for.
 
@@ -142,11 +138,6 @@ def sq_threshold(n: int, k: int, form: SQForm = "strict") -> Fraction:
     Formula: C(n, k) / 4; printed: C(n, k) / 2.
     Source: Pareto frontiers, Proposition 3.
 
-    Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
-        form: "strict" for the constant that the proof gives, "printed" for the paper's.
-
     Returns:
         The exact threshold for ``sq_resource``.
     """
@@ -164,13 +155,9 @@ def sq_excluded(
     Source: Pareto frontiers, Proposition 3.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         parameters: the number r of parameters.
-        steps: the number T of gradient steps.
         tau: the gradient precision, the adversary's largest noise.
         delta: the probability over initialisations with which the iterates may still depend on the target.
-        form: "strict" for the constant that the proof gives, "printed" for the paper's.
 
     Returns:
         True where success is excluded; False says nothing.
@@ -185,12 +172,8 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
     Source: Pareto frontiers, Proposition 3 with tau = m^(-1/2).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         parameters: the number r of parameters.
-        steps: the number T of gradient steps.
         delta: the success probability that one settles for, above 0 and at most 1.
-        form: "strict" for the constant that the proof gives, "printed" for the paper's.
 
     Returns:
         The sample size, no whole number in general.
@@ -205,8 +188,6 @@ def sq_correlated_fraction(n: int, k: int, tau: Number) -> Fraction:
     Source: thesis, appendix B.1.1; Kearns, "Efficient noise-tolerant learning from statistical queries" (1998).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         tau: the tolerance, above 0.
     """
     require_parity(n, k, "an (n, k)-parity")
@@ -224,8 +205,6 @@ def sq_queries(n: int, k: int, tau: Number) -> int:
     Source: thesis, appendix B.1.1, with its constant.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         tau: the tolerance, above 0.
     """
     require_parity(n, k, "an (n, k)-parity")
@@ -242,7 +221,6 @@ def over_sparse_frontier(n: int, k: int, s: int, *, truncated: bool = False) -> 
     Source: Pareto frontiers, Theorem 4 and its footnote on truncation.
 
     Args:
-        n: the number of inputs.
         k: the size of the support, even.
         s: how many weights of each neuron are 1, odd, above k and at most n.
         truncated: whether gradients below a threshold are set to 0.
@@ -263,7 +241,6 @@ def under_sparse_frontier(n: int, k: int, s: int) -> Resources:
     Source: Pareto frontiers, Theorem 5.
 
     Args:
-        n: the number of inputs.
         k: the size of the support, even.
         s: how many weights of each neuron are large: 0, 2, …, k - 2.
 
@@ -282,10 +259,6 @@ def dense_frontier(n: int, k: int) -> tuple[Resources, Resources]:
     Formula: width 1, sample from n^(k - 1) to n^(k + 1).
     Source: Pareto frontiers, discussion of Theorems 4 and 5.
 
-    Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
-
     Returns:
         The point with the smaller sample and the point with the larger.
     """
@@ -302,7 +275,6 @@ def selection_sample(n: int, width: int, gap: Number, delta: float) -> int:
     Source: Pareto frontiers, Lemma 10 with tau = gap / 2.
 
     Args:
-        n: the number of inputs.
         width: the number r of neurons.
         gap: |relevant| - |irrelevant| correlation, as ``over_sparse_relevant`` and its siblings give them.
         delta: the probability of failure, between 0 and 1.

@@ -1,6 +1,12 @@
 """Luck: how likely good neurons are, how many a width holds, and how wide is wide enough.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs.
+    k: the size of the support.
+    neurons: how many neurons r are drawn independently: half the width where each has a mirrored copy.
+    p: the probability that one is good.
 """
 
 import math
@@ -28,8 +34,6 @@ def p_good_over(n: int, k: int, s: int) -> Fraction:
     Source: Pareto frontiers, Lemma 7 (any k; its theorems need k even and s odd).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
         s: how many weights of the neuron are 1, from k to n.
     """
     require_parity(n, k, "Lemma 7")
@@ -44,8 +48,6 @@ def p_good_over_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
     Source: Pareto frontiers, Lemma 7 (lower); the factors of the exact product (upper).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
         s: how many weights of the neuron are 1, from 2k to n.
 
     Returns:
@@ -63,8 +65,6 @@ def p_good_under(n: int, k: int, s: int) -> Fraction:
     Source: Pareto frontiers, proof of Theorem 21 (any k and s; the theorem needs both even).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
         s: how many weights of the neuron are large, from 0 to k.
 
     Returns:
@@ -82,8 +82,6 @@ def p_good_under_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
     Source: the factors (k - i) / (n - i) of the exact product fall with i.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
         s: how many weights of the neuron are large, from 0 to k.
 
     Returns:
@@ -100,10 +98,6 @@ def expected_good(neurons: int, p: Number) -> Number:
     Formula: r p.
     Source: linearity of expectation.
 
-    Args:
-        neurons: how many neurons r are drawn independently: half the width where each has a mirrored copy.
-        p: the probability that one is good.
-
     Returns:
         The expectation, exact where p is a fraction.
     """
@@ -116,10 +110,6 @@ def p_any_good(neurons: int, p: Number) -> float:
 
     Formula: 1 - (1 - p)^r.
     Source: independence of the neurons.
-
-    Args:
-        neurons: how many neurons r are drawn independently: half the width where each has a mirrored copy.
-        p: the probability that one is good.
 
     Returns:
         The probability, accurate also where it is tiny.
@@ -139,8 +129,6 @@ def p_all_biases_good(neurons: int, p: Number, biases: int) -> float:
     Source: what the readouts of Pareto frontiers, Theorems 16 and 21 need.
 
     Args:
-        neurons: how many neurons r are drawn independently: half the width where each has a mirrored copy.
-        p: the probability that one is good.
         biases: the number B of values of the bias, from 1 to 30.
 
     Returns:
@@ -190,8 +178,6 @@ def good_per_bias(n: int, k: int, s: int, width: int, *, biases: int | None = No
     Source: Pareto frontiers, Lemma 15.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
         s: how many weights of each neuron are 1, from 2k to n.
         width: the width r, half of it mirrored copies.
         biases: the number B of values of the bias; k / 2, as the corrected list has, where it is None.
@@ -268,8 +254,6 @@ def lemma15_width(n: int, k: int, s: int, delta: float) -> int:
     Source: Pareto frontiers, Lemma 15.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
         s: how many weights of each neuron are 1, from 2k to n.
         delta: the probability of failure, between 0 and 1.
 

@@ -6,6 +6,11 @@ output weight u_i. An *over-sparse* neuron has s > k weights 1 and the others 0,
 *under-sparse* neuron has s < k weights 1 and a small epsilon elsewhere, and is good when the ones lie inside S.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of the support, even.
+    s: how many weights are 1, odd and above k.
+    n: the number of inputs.
 """
 
 import math
@@ -40,10 +45,6 @@ def over_sparse_relevant(k: int, s: int) -> Fraction:
 
     Formula: C_{k,s} = Maj^_s(k - 1) / 2.
     Source: Pareto frontiers, Lemma 8. The identity holds for every odd s above k; k < s/4 is for the bounds.
-
-    Args:
-        k: the size of the support, even.
-        s: how many weights are 1, odd and above k.
     """
     require_over_sparse(k, s, "Lemma 8")
     return majority_coefficient(s, k - 1) / 2
@@ -54,10 +55,6 @@ def over_sparse_irrelevant(k: int, s: int) -> Fraction:
 
     Formula: c_{k,s} = Maj^_s(k + 1) / 2.
     Source: Pareto frontiers, Lemma 8.
-
-    Args:
-        k: the size of the support, even.
-        s: how many weights are 1, odd and above k.
 
     Returns:
         The exact correlation, of the opposite sign to C_{k,s}.
@@ -75,10 +72,6 @@ def over_sparse_ratio(k: int, s: int) -> Fraction:
     Formula: |c| / |C| = (k - 1) / (s - k).
     Source: follows from Pareto frontiers, Lemma 17; bounded in Lemma 8.
 
-    Args:
-        k: the size of the support, even.
-        s: how many weights are 1, odd and above k.
-
     Returns:
         The exact ratio.
     """
@@ -95,7 +88,6 @@ def over_sparse_lower_bound(k: int, s: int, form: Form = "corrected") -> float:
     Source: Pareto frontiers, proof of Lemma 8.
 
     Args:
-        k: the size of the support, even.
         s: how many weights are 1, odd and above 4k.
         form: which limit weight stands for rho: see ``limit_weight``.
     """
@@ -112,7 +104,6 @@ def over_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) ->
     Source: Pareto frontiers, Lemmas 8 and 9.
 
     Args:
-        n: the number of inputs.
         support: the k coordinates of S, k even.
         ones: the s coordinates with weight 1, s odd and above k; the other weights are 0.
 
@@ -135,8 +126,6 @@ def under_sparse_relevant(n: int, k: int, s: int) -> Fraction:
     Source: Pareto frontiers, Lemma 20. For even n - s the majority's value at a tie is 0.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, even.
         s: how many weights are 1, even and below k; the others are 0 < epsilon < 1/(n - s).
 
     Returns:
@@ -154,7 +143,6 @@ def under_sparse_irrelevant(n: int, k: int, s: int) -> Fraction:
 
     Args:
         n: the number of inputs, above k.
-        k: the size of the support, even.
         s: how many weights are 1, even and below k.
 
     Returns:
@@ -176,7 +164,6 @@ def under_sparse_ratio(n: int, k: int, s: int, form: Form = "corrected") -> Frac
 
     Args:
         n: the number of inputs, above k.
-        k: the size of the support, even.
         s: how many weights are 1, even and below k.
         form: "corrected" for the exact ratio, "printed" for the paper's.
 
@@ -200,7 +187,6 @@ def under_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) -
     Source: Pareto frontiers, Lemmas 18 and 19.
 
     Args:
-        n: the number of inputs.
         support: the k coordinates of S, k even.
         ones: the s coordinates of S' with weight 1, s even and below k; the other weights are epsilon.
 

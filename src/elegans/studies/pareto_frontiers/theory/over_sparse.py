@@ -8,6 +8,9 @@ The printed list of biases has k/2 - 1 values. With both signs and a constant th
 values of the sum, and the parity is not among their combinations; one more value, i = 0, makes it so.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of the support, even.
 """
 
 import itertools
@@ -44,7 +47,6 @@ def over_sparse_biases(k: int, offset: Number | None = None, form: Form = "corre
     Source: Pareto frontiers, appendix B.2.2.
 
     Args:
-        k: the size of the support, even.
         offset: o, between 0 and 1; by default 3/4 in the corrected list and 1/16 in the printed one. Bad neurons stay
             dead with a slack of (1 - o) / (2k).
         form: "corrected" for k/2 values, "printed" for the paper's k/2 - 1.
@@ -66,7 +68,6 @@ def bad_neuron_slack(k: int, offset: Number = OFFSET) -> Fraction:
     Source: Pareto frontiers, proof of Lemma 11, with a general offset.
 
     Args:
-        k: the size of the support, even.
         offset: o, between 0 and 1.
 
     Returns:
@@ -82,7 +83,6 @@ def readout_features(k: int, biases: Sequence[Number]) -> Matrix:
     Source: Pareto frontiers, proof of Lemma 11.
 
     Args:
-        k: the size of the support, even.
         biases: the values beta_j, as ``over_sparse_biases`` gives them.
 
     Returns:
@@ -106,7 +106,6 @@ def over_sparse_readout(k: int, biases: Sequence[Number] | None = None) -> Vecto
     Source: Pareto frontiers, proof of Lemma 11.
 
     Args:
-        k: the size of the support, even.
         biases: the values of the bias; the corrected list with offset 3/4 by default.
 
     Returns:
@@ -146,7 +145,6 @@ def spread_readout(
     Source: Pareto frontiers, proof of Lemma 11.
 
     Args:
-        k: the size of the support, even.
         bias_index: for each of the first r/2 neurons, the place j of its bias if it is good, else None.
         positive: for each of them, whether the step left +1/(2k) on the support, that is u_i C_{k,s} > 0.
         offset: the biases' offset.
@@ -176,7 +174,6 @@ def smallest_hinge_loss(k: int, biases: Sequence[Number]) -> Fraction:
     Source: the loss of Pareto frontiers, Theorem 16; linear-programming duality.
 
     Args:
-        k: the size of the support, even.
         biases: the values of the bias.
 
     Returns:
@@ -206,7 +203,6 @@ def over_sparse_rate(k: int, s: int) -> Fraction:
     Source: Pareto frontiers, Lemma 11.
 
     Args:
-        k: the size of the support, even.
         s: how many weights are 1, odd and above k.
     """
     return 1 / (2 * k * abs(over_sparse_relevant(k, s)))
@@ -219,7 +215,6 @@ def over_sparse_threshold(k: int, s: int) -> Fraction:
     Source: the middle of the gap of Pareto frontiers, Lemma 8; for the footnote of Theorem 4 on truncation.
 
     Args:
-        k: the size of the support, even.
         s: how many weights are 1, odd and above k; above 2k - 1, or there is no gap.
     """
     require(over_sparse_gap(k, s) > 0, "s must be above 2k - 1 for a gap (Lemma 8)", s=s, k=k)
@@ -233,7 +228,6 @@ def over_sparse_gap(k: int, s: int) -> Fraction:
     Source: follows from Pareto frontiers, Lemma 8.
 
     Args:
-        k: the size of the support, even.
         s: how many weights are 1, odd and above k.
 
     Returns:

@@ -1,6 +1,10 @@
 """Searches that are no gradient descent, and what each costs: the corners of the frontier.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs.
+    k: the size of the support, from 1 to n.
 """
 
 import math
@@ -39,8 +43,6 @@ def exhaustive_search(n: int, k: int, delta: float = 0.01) -> SearchCost:
     Source: Pareto frontiers, section 3.2 (warm-up).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         delta: the probability that the sample leaves two parities consistent, between 0 and 1.
 
     Returns:
@@ -56,8 +58,6 @@ def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCo
     Source: Pareto frontiers, section 3.2 (warm-up).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         width: how many parities r are tried at each step.
         delta: the probability that the sample leaves two parities consistent, between 0 and 1.
 
@@ -77,8 +77,6 @@ def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 
     Source: Pareto frontiers, section 3.2 (warm-up).
 
     Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
         width: how many parities r are tried at each step.
         steps: the number T of steps.
         delta: the probability that a wrong one of those tried fits the sample, between 0 and 1.

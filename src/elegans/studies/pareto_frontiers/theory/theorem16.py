@@ -4,6 +4,13 @@ They are astronomically large, for B_k^2 enters the sample, the sparsity and the
 and the algorithm itself runs at sizes far below them.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs.
+    k: the size of the support.
+    epsilon: the loss aimed at, between 0 and 1/2.
+    rate: the learning rate eta of the first layer's step.
+    r_prime: about how many good neurons each bias has.
 """
 
 import math
@@ -37,7 +44,6 @@ def lemma10_sample(n: int, width: int, tau: float, delta: float) -> int:
     Source: Pareto frontiers, Lemma 10.
 
     Args:
-        n: the number of inputs.
         width: the number r of neurons.
         tau: the precision.
         delta: the probability of failure, between 0 and 1.
@@ -53,11 +59,6 @@ def lemma11_precision(n: int, k: int, rate: Number) -> float:
     Formula: tau <= 1 / (16 k n eta); printed for offset 1/16, it holds for offsets up to 7/8.
     Source: Pareto frontiers, Lemma 11.
 
-    Args:
-        n: the number of inputs.
-        k: the size of the support.
-        rate: the learning rate eta of the first layer's step.
-
     Returns:
         The precision.
     """
@@ -72,7 +73,6 @@ def lemma11_feature_norm(k: int, r_prime: float) -> float:
     Source: Pareto frontiers, Lemma 11, part 1.
 
     Args:
-        k: the size of the support.
         r_prime: about how many good neurons each bias has: see ``good_per_bias``.
     """
     require_positive("Lemma 11", k=k, r_prime=r_prime)
@@ -86,9 +86,7 @@ def lemma11_loss(k: int, s: int, r_prime: float, norm: float) -> float:
     Source: Pareto frontiers, Lemma 11, part 2.
 
     Args:
-        k: the size of the support.
         s: how many weights of each neuron are 1.
-        r_prime: about how many good neurons each bias has.
         norm: the readout's norm B_k.
     """
     require_positive("Lemma 11", k=k, s=s, r_prime=r_prime, norm=norm)
@@ -102,10 +100,6 @@ def lemma11_distance(n: int, k: int, r_prime: float, rate: Number, tau: float) -
     Source: Pareto frontiers, Lemma 11, part 3.
 
     Args:
-        n: the number of inputs.
-        k: the size of the support.
-        r_prime: about how many good neurons each bias has.
-        rate: the learning rate eta of the first layer's step.
         tau: the gradients' precision.
     """
     require_positive("Lemma 11", n=n, k=k, r_prime=r_prime, rate=rate, tau=tau)
@@ -153,7 +147,6 @@ def lemma14_sample(norm: float, feature_norm: float, epsilon: float, delta: floa
     Args:
         norm: the norm B of a readout with loss at most epsilon.
         feature_norm: the largest norm of the features.
-        epsilon: the loss aimed at, between 0 and 1/2.
         delta: the probability of failure, between 0 and 1/2.
     """
     _require_lemma14(norm, feature_norm, epsilon)
@@ -174,7 +167,6 @@ def lemma14_steps(norm: float, feature_norm: float, epsilon: float, form: Form =
     Args:
         norm: the norm B of a readout with loss at most epsilon.
         feature_norm: the largest norm of the features.
-        epsilon: the loss aimed at, between 0 and 1/2.
         form: "corrected" for what the proof needs, "printed" for the paper's.
 
     Returns:
@@ -197,7 +189,6 @@ def lemma14_loss(epsilon: float, form: Form = "corrected") -> float:
     Source: Pareto frontiers, Lemma 14.
 
     Args:
-        epsilon: the loss aimed at, between 0 and 1/2.
         form: "corrected" for what the proof gives, "printed" for the paper's.
 
     Returns:
@@ -219,8 +210,6 @@ class Theorem16:
 
     Args:
         width: the number r of neurons, mirrored copies counted.
-        r_prime: about how many good neurons each bias has.
-        rate: the learning rate eta of the first layer's step.
         norm: the readout's norm B_k.
         tau: the precision that the gradients need.
         sample: the sample size m.
@@ -255,10 +244,8 @@ def theorem16_parameters(
     Source: Pareto frontiers, Theorem 16 and its proof.
 
     Args:
-        n: the number of inputs.
         k: the size of the support, even.
         s: how many weights of each neuron are 1, odd and above 4k.
-        epsilon: the loss aimed at, between 0 and 1/2.
         delta: the probability of failure of each of the parts, between 0 and 1/2.
         offset: the biases' offset; 3/4 by default, 1/16 in the printed form.
         form: "corrected" or "printed". Both take B_k from the corrected list of biases: with the printed list there

@@ -8,6 +8,12 @@ its bias a relu of the support's sum with a knot between two values of it. One s
 No end-to-end guarantee is known here: the output weights that make it are fitted afterwards.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of the support, even.
+    s: how many weights are 1, even and below k.
+    n: the number of inputs, above k.
+    epsilon: the small weights, positive.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,10 +51,6 @@ def under_sparse_biases(k: int, epsilon: Number) -> Vector:
     Formula: epsilon (2j - k + 1) / (2k), j = 0..k - 1.
     Source: Pareto frontiers, appendix B.3.
 
-    Args:
-        k: the size of the support, even.
-        epsilon: the small weights, positive.
-
     Returns:
         The exact biases in increasing order, all below epsilon / 2 in absolute value.
     """
@@ -63,11 +65,6 @@ def under_sparse_gap(n: int, k: int, s: int) -> Fraction:
     Formula: |xi_rel| - |xi_irr|.
     Source: follows from Pareto frontiers, Lemma 20.
 
-    Args:
-        n: the number of inputs, above k.
-        k: the size of the support, even.
-        s: how many weights are 1, even and below k.
-
     Returns:
         The exact gap, positive where (n - k) > (k - s - 1) for odd n - s.
     """
@@ -81,9 +78,6 @@ def under_sparse_threshold(n: int, k: int, s: int, form: ThresholdForm = "midpoi
     Source: Pareto frontiers, proof of Theorem 21.
 
     Args:
-        n: the number of inputs, above k.
-        k: the size of the support, even.
-        s: how many weights are 1, even and below k.
         form: "midpoint" for samples, "printed" for the population's.
     """
     require_form(form, ("midpoint", "printed"))
@@ -101,8 +95,6 @@ def under_sparse_rate(n: int, k: int, s: int, epsilon: Number) -> Fraction:
 
     Args:
         n: the number of inputs.
-        k: the size of the support, even.
-        s: how many weights are 1, even and below k.
         epsilon: the small weights.
 
     Returns:
@@ -123,10 +115,6 @@ def under_sparse_decay(k: int, epsilon: Number) -> Fraction:
     Formula: lambda = 1 - epsilon / (2k).
     Source: Pareto frontiers, proof of Theorem 21.
 
-    Args:
-        k: the size of the support, even.
-        epsilon: the small weights, positive.
-
     Returns:
         The exact decay: the weights keep a share of 1 - lambda.
     """
@@ -146,7 +134,6 @@ def under_sparse_step(n: int, support: Iterable[int], ones: Iterable[int], epsil
     Source: Pareto frontiers, proof of Theorem 21.
 
     Args:
-        n: the number of inputs, above k.
         support: the k coordinates of S, k even.
         ones: the s coordinates with initial weight 1, s even and below k.
         epsilon: the initial weight of the others, between 0 and 1/(n - s).
@@ -175,9 +162,6 @@ def under_sparse_features(k: int) -> Matrix:
     Formula: (1, relu((s + 2j - k + 1) / (2k)) for j = k - 1, …, 0), s = -k, -k + 2, …, k.
     Source: Pareto frontiers, proof of Theorem 21.
 
-    Args:
-        k: the size of the support, even.
-
     Returns:
         k + 1 exact rows of k + 1 features; column 1 + i belongs to the i-th largest bias.
     """
@@ -193,9 +177,6 @@ def under_sparse_readout(k: int) -> Vector:
 
     Formula: the solution of the triangular system of ``under_sparse_features`` for the parity.
     Source: Pareto frontiers, proof of Theorem 21 (subnetwork).
-
-    Args:
-        k: the size of the support, even.
 
     Returns:
         The constant and the k exact weights, of the largest bias first. Divide the weights (not the constant) by
@@ -218,8 +199,6 @@ def under_sparse_largest_epsilon(n: int, k: int, s: int) -> Fraction:
 
     Args:
         n: the number of inputs.
-        k: the size of the support, even.
-        s: how many weights are 1, even and below k.
 
     Returns:
         The exact bound; sufficient, not necessary.
@@ -234,10 +213,6 @@ def under_sparse_subnetwork(k: int, epsilon: Number) -> tuple[Fraction, Sequence
 
     Formula: c = a_0, and output weight a_j / epsilon for the neuron with bias b_j.
     Source: Pareto frontiers, proof of Theorem 21.
-
-    Args:
-        k: the size of the support, even.
-        epsilon: the small weights, positive.
 
     Returns:
         The output bias, and for each neuron its bias and its output weight, exact, in increasing order of biases.
@@ -256,9 +231,6 @@ def under_sparse_sample(n: int, k: int, s: int, width: int, delta: float) -> int
     Source: Pareto frontiers, Lemma 10 and the proof of Theorem 21.
 
     Args:
-        n: the number of inputs, above k.
-        k: the size of the support, even.
-        s: how many weights are 1, even and below k.
         width: the number r of neurons.
         delta: the probability of failure, between 0 and 1.
     """
@@ -275,11 +247,6 @@ def under_sparse_printed_precision(n: int, k: int, s: int) -> Fraction:
 
     Formula: tau = |xi_irr| / 2 (printed).
     Source: Pareto frontiers, proof of Theorem 21.
-
-    Args:
-        n: the number of inputs, above k.
-        k: the size of the support, even.
-        s: how many weights are 1, even and below k.
 
     Returns:
         The exact printed precision.

@@ -4,6 +4,11 @@ All bounds take the cover of a linear map as B^2 log(d m T) / eps^2, with the co
 they are no numbers of examples. What the proofs give is the default; printed statements that differ have names.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    lipschitz: L, of the activation.
+    points: m T, the number of tokens of all sequences.
+    d: the dimension of tokens.
 """
 
 import math
@@ -77,10 +82,7 @@ def head_capacity(
         value_rows: B_V21, a bound on ||W_V||_{2,1}.
         value: B_V, a bound on the spectral norm of W_V.
         merged_rows: B_QK21, a bound on ||W_QK^T||_{2,1}.
-        points: m T, the number of tokens of all sequences.
-        d: the dimension of tokens.
         input_norm: B_X, or B_X + B_P. Trained positions may cost a factor T besides.
-        lipschitz: L, of the activation.
         form: "corrected", "unit-query", "printed" (the appendix) or "printed-main".
     """
     require_form(form, ("corrected", "unit-query", "printed", "printed-main"))
@@ -109,10 +111,7 @@ def heads_capacity(
 
     Args:
         heads: the bounds on each head's norms.
-        points: m T, the number of tokens of all sequences.
-        d: the dimension of tokens.
         input_norm: B_X.
-        lipschitz: L, of the activation.
         form: "corrected", "unit-query" (the asking token has norm at most 1) or "printed".
     """
     require_form(form, ("corrected", "unit-query", "printed"))
@@ -143,7 +142,6 @@ def block_lipschitz(output: float, value: float, merged: float, lipschitz: float
         output: B_C, a bound on the spectral norm of W_C.
         value: B_V, on that of W_V.
         merged: B_QK, on that of W_K W_Q^T.
-        lipschitz: L, of the activation.
     """
     require_positive("Lemma A.15", output=output, value=value, merged=merged, lipschitz=lipschitz)
     return lipschitz * output * value * (1 + 4 * merged)
@@ -160,7 +158,6 @@ def depth_amplification(
 
     Args:
         blocks: the bounds on each block's norms, from the input on.
-        lipschitz: L, of the activation.
         form: "corrected" or "printed".
     """
     require_form(form)
@@ -193,10 +190,7 @@ def depth_capacity(
     Args:
         blocks: the bounds on each block's norms, from the input on.
         readout: B_w.
-        points: m T, the number of tokens of all sequences.
-        d: the dimension of tokens.
         k: the dimension of a head.
-        lipschitz: L, of the activation.
         form: "corrected" or "printed".
     """
     require_positive("Theorem A.17", readout=readout, points=points, d=d, k=k)
@@ -233,8 +227,6 @@ def depth_capacity_simplified(
         spectral: C_2 times the activation's Lipschitz constant.
         rows: C_21, the bound on all (2,1)-norms.
         readout: B_w.
-        points: m T, the number of tokens of all sequences.
-        d: the dimension of tokens.
         depth: the number of blocks.
         input_norm: B_X.
         exponent: c, which the source does not name.

@@ -3,6 +3,13 @@
 The constants of the two inequalities that the thesis quotes are arguments: it derives neither.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    largest: A, a bound on the absolute values of the class.
+    constant: c, universal and unnamed.
+    lipschitz: Lip, of the loss in its first argument.
+    loss_bound: b: the loss is at most b.
+    failure: delta.
 """
 
 import math
@@ -25,7 +32,6 @@ def dudley_bound(
 
     Args:
         log_cover: log N by precision.
-        largest: A, a bound on the absolute values of the class.
         m: the number of examples.
         delta: the lower limit; None for the best one.
         constant: c.
@@ -59,9 +65,7 @@ def rademacher_bound(capacity: float, largest: float, m: int, constant: float = 
 
     Args:
         capacity: C.
-        largest: A, a bound on the absolute values of the class.
         m: the number of examples, at least C / A^2.
-        constant: c, universal and unnamed.
     """
     require_positive("Corollary A.3", capacity=capacity, largest=largest, m=m, constant=constant)
     least = math.sqrt(capacity / m)
@@ -87,9 +91,6 @@ def risk_gap(
     Args:
         rademacher: the empirical Rademacher complexity of the class.
         m: the number of examples.
-        lipschitz: Lip, of the loss in its first argument.
-        loss_bound: b: the loss is at most b.
-        failure: delta.
         complexity_factor: what stands before Lip Rad.
         deviation_factor: what stands before b sqrt(...).
     """
@@ -118,12 +119,7 @@ def generalisation_gap(
 
     Args:
         capacity: C, at the number of examples m if it grows with it.
-        largest: A, a bound on the absolute values of the class.
         m: the number of examples, at least C / A^2.
-        lipschitz: Lip, of the loss in its first argument.
-        loss_bound: b: the loss is at most b.
-        failure: delta.
-        constant: c, universal and unnamed.
     """
     complexity = rademacher_bound(capacity, largest, m, constant)
     return risk_gap(complexity, m, lipschitz=lipschitz, loss_bound=loss_bound, failure=failure)
@@ -150,13 +146,8 @@ def generalisation_sample(
 
     Args:
         capacity: C, at m = 1.
-        largest: A, a bound on the absolute values of the class.
         gap: the target.
         growth: C', by how much C grows with log m; 0 for a capacity that does not.
-        lipschitz: Lip, of the loss in its first argument.
-        loss_bound: b: the loss is at most b.
-        failure: delta.
-        constant: c, universal and unnamed.
     """
     require(growth >= 0, "growth must be at least 0", growth=growth)
     require_positive("Lemma A.5", capacity=capacity, largest=largest, gap=gap)

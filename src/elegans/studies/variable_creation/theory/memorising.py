@@ -1,6 +1,9 @@
 """A three-layer ReLU network that takes given values around given points, and nowhere has to be trained.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    form: "corrected" or "printed".
 """
 
 from typing import Any, NamedTuple
@@ -49,7 +52,6 @@ def memoriser_bump(x: Any, delta: float, form: Form = "corrected") -> np.ndarray
     Args:
         x: of any shape.
         delta: the half width, above 0.
-        form: "corrected" or "printed".
 
     Returns:
         float64 of the same shape.
@@ -74,7 +76,6 @@ def memoriser_shapes(
     Args:
         points: n.
         inputs: d_f.
-        form: "corrected" or "printed".
     """
     require_form(form)
     require_positive("Lemma A.25", points=points, inputs=inputs)
@@ -113,7 +114,6 @@ def memoriser_norms(
         inputs: d_f.
         delta: the half width.
         largest: max |f(x_i)|.
-        form: "corrected" or "printed".
     """
     require_form(form)
     _require_width(delta)
@@ -136,7 +136,6 @@ def memoriser(points: Any, values: Any, delta: float, form: Form = "corrected") 
         points: x_i, shape (n, d_f), at least 4 delta apart in some coordinate.
         values: f(x_i), shape (n,).
         delta: the half width, above 0 and at most 1.
-        form: "corrected" or "printed".
     """
     require_form(form)
     _require_width(delta)

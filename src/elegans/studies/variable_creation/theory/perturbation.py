@@ -4,6 +4,9 @@ Blocks are g' = Pi(act(Pi(f(g))) W_C), row by row, with f(Z) = softmax(Z W_Q (Z 
 the unit ball and no residual path. All distances are those of the token that moves most.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    block: the weights.
 """
 
 from typing import Any, NamedTuple
@@ -37,7 +40,6 @@ def attention_output(tokens: Any, block: Block) -> np.ndarray:
 
     Args:
         tokens: Z, shape (T, d).
-        block: the weights.
 
     Returns:
         float64 of shape (T, k).
@@ -54,7 +56,6 @@ def attention_block(tokens: Any, block: Block) -> np.ndarray:
 
     Args:
         tokens: Z, shape (T, d).
-        block: the weights.
 
     Returns:
         float64 of shape (T, d).
@@ -70,7 +71,6 @@ def weight_change_bound(tokens: Any, block: Block, other: Block) -> float:
 
     Args:
         tokens: Z, shape (T, d), rows of norm at most 1.
-        block: the weights.
         other: the changed weights.
     """
     z = _short(tokens, "Lemma A.13")
@@ -87,7 +87,6 @@ def input_change_bound(tokens: Any, others: Any, block: Block) -> float:
     Args:
         tokens: Z, shape (T, d), rows of norm at most 1.
         others: Z', the same.
-        block: the weights.
     """
     z, moved = _short(tokens, "Lemma A.14"), _short(others, "Lemma A.14")
     return _spectral(block.value) * (1 + 4 * _spectral(block.merged)) * token_norm(z - moved)
@@ -103,7 +102,6 @@ def block_change_bound(tokens: Any, others: Any, block: Block, other: Block) -> 
     Args:
         tokens: g, shape (T, d), rows of norm at most 1.
         others: g', the same.
-        block: the weights.
         other: the changed weights.
     """
     moved = _short(others, "Lemma A.15")

@@ -1,6 +1,12 @@
 """Attention heads that select s of T bits: their weights, their exact worst errors, and their norms.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    encoding: "fixed", "trained" or "bag".
+    target: "scalar" or "vector".
+    T: the number of bits.
+    form: "corrected" or "printed".
 """
 
 import math
@@ -80,8 +86,6 @@ def selection_separation(s: int, encoding: Encoding = "fixed", target: Target = 
 
     Args:
         s: the size of the support, at least 1.
-        encoding: "fixed", "trained" or "bag".
-        target: "scalar" or "vector".
     """
     _require_kinds(s, encoding, target)
     if encoding == "bag":
@@ -103,9 +107,6 @@ def selection_target(
 
     Args:
         selected: the bits on the support, shape (count, s).
-        encoding: "fixed", "trained" or "bag".
-        target: "scalar" or "vector".
-        form: "corrected" or "printed".
 
     Returns:
         float64 of shape (count, 1) or (count, s).
@@ -135,12 +136,9 @@ def selection_gap(
     Source: thesis, Lemmas A.19 to A.21; corrected forms derived here, the same at Delta = 0.
 
     Args:
-        T: the number of bits.
         s: the size of the support.
         gamma: four times the error, above 0 and at most 1.
-        encoding: "fixed", "trained" or "bag".
         leak: the largest |v_t . u| off the support, or Delta as printed; below 1, or 1/s as printed.
-        form: "corrected" or "printed".
     """
     require_form(form)
     _require_kinds(s, encoding, "scalar")
@@ -164,11 +162,8 @@ def selection_worst_error(T: int, s: int, gap: float, encoding: Encoding = "fixe
     Source: derived here; the thesis bounds them by 2 T e^-R, 2 T s e^-R and 2 T e^-R.
 
     Args:
-        T: the number of bits.
         s: the size of the support, from 1 to T.
         gap: R, at least 0.
-        encoding: "fixed", "trained" or "bag".
-        target: "scalar" or "vector".
     """
     _require_kinds(s, encoding, target)
     require(s <= T, "s must be at most T (Lemma A.19)", s=s, T=T)
@@ -190,7 +185,6 @@ def selection_flip_change(T: int, s: int, gap: float) -> float:
     Source: derived here from the thesis' Lemma A.19.
 
     Args:
-        T: the number of bits.
         s: the size of the support, from 1 to T.
         gap: R.
     """
@@ -218,10 +212,8 @@ def selection_norms(
     Source: thesis, Lemmas A.19 to A.21; exact values derived here.
 
     Args:
-        T: the number of bits.
         s: the size of the support.
         gamma: as of ``selection_gap``.
-        encoding: "fixed", "trained" or "bag".
         target: "scalar" or "vector": of each of s heads where positions are used.
         form: "corrected" for the exact norms, "printed" for the claimed bounds.
     """
@@ -261,11 +253,9 @@ def selection_heads(
     Args:
         codes: the vectors that inputs are made of; trained positions replace ``codes.position``.
         support: the s coordinates, in the order of the output's.
-        encoding: "fixed", "trained" or "bag".
         target: "scalar" (one head) or "vector" (s heads; one for a bag).
         gamma: four times the largest error; None for the target's separation, or 1 if that is more.
         k: the dimension of a head; None for the smallest: s for a bag, else 1 (2 as printed).
-        form: "corrected" or "printed".
     """
     require_form(form)
     places = list(support)
@@ -377,7 +367,6 @@ def selection_error(
         selection: the heads.
         support: the s coordinates, in the order that the heads were made for.
         bits: the inputs, shape (count, T); None for all 2^T, in closed form for positions and for T up to 14 else.
-        target: "scalar" or "vector".
         form: the form of the target.
     """
     places = list(support)

@@ -6,6 +6,11 @@ cluster alone. Its rate tau_2 = sqrt(2)/4 differs from that of phase 1; the sour
 Source of all here: Glasgow (2024), section D.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weight: w, shape (p, d).
+    output: a, shape (p,).
+    basis: an orthonormal Q where the inputs are Q times signs.
 """
 
 import math
@@ -43,10 +48,7 @@ def xor_clean_growth(weight: Any, output: Any, *, law: Law = "auto", basis: Any 
     Source: derived here; bounded in Glasgow (2024), Claim D.6 and Lemma D.7.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         law: how the law of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
-        basis: an orthonormal Q where the inputs are Q times signs.
         seed: the seed of drawn signs.
 
     Returns:
@@ -93,10 +95,7 @@ def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -
     Source: Glasgow (2024), Lemmas D.5 (for (zeta, H)-signal-heavy networks) and D.10.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         zeta: with which the network is signal-heavy.
-        basis: an orthonormal Q where the inputs are Q times signs.
     """
     weights, outputs = network(weight, output)
     require_positive("Lemma D.5", zeta=zeta)
@@ -118,11 +117,8 @@ def xor_noise_decay(
     Source: Glasgow (2024), Corollary D.8.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         scale: H.
         law: how the law of w . xi is found, as for ``xor_clean_growth``.
-        basis: an orthonormal Q where the inputs are Q times signs.
         seed: the seed of drawn signs.
 
     Returns:

@@ -4,6 +4,10 @@ Every bound is for one neuron of weights w and output weight a; means are over t
 here: Glasgow (2024), sections B and C.1.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weight: w, shape (p, d).
+    output: a, shape (p,).
 """
 
 import math
@@ -42,8 +46,6 @@ def xor_surrogate_errors(weight: Any, output: Any, lipschitz: float = LIPSCHITZ)
     Source: Glasgow (2024), Lemmas C.2 and C.5; with c = 1/2 derived here.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         lipschitz: c, 2 as in the source or the sharper 1/2.
     """
     weights, outputs = network(weight, output)
@@ -68,8 +70,6 @@ def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = L
     Source: Glasgow (2024), Lemma C.3.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         x: the inputs over which probabilities are taken, ``sign_table(d)`` for exact ones, shape (count, d).
         lipschitz: c, 2 as in the source or the sharper 1/2.
 
@@ -135,8 +135,6 @@ def xor_layer_bounds(weight: Any, output: Any, rate: float) -> LayerBounds:
     Source: Glasgow (2024), Lemma B.13, for eta <= 1/4 and m >= d log(d)^2.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         rate: the step size eta, at most 1/4.
     """
     weights, outputs = network(weight, output)

@@ -3,6 +3,11 @@
 Source of all here: Glasgow (2024), section 4 and Definition 4.2.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weight: w, shape (p, d).
+    output: a, shape (p,).
+    basis: an orthonormal Q where the inputs are Q times signs.
 """
 
 import math
@@ -28,10 +33,7 @@ def xor_heavy_margins(weight: Any, output: Any, members: Any, basis: Any = None)
     Source: Glasgow (2024), Definition 4.2 and D.1.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         members: which neurons S holds, bool of shape (p,).
-        basis: an orthonormal Q where the inputs are Q times signs.
 
     Returns:
         float64 of shape (4,), for mu1, -mu1, mu2, -mu2.
@@ -91,12 +93,9 @@ def xor_signal_heavy(
     Source: Glasgow (2024), Definition 4.2; the choice of S and the relaxed version derived here.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         zeta: above 0.
         scale: H, at least 1; None for the smallest that (iii) allows, max(1, E ||w||^2 / 2).
         kappa: what stands for exp(6 H) in the relaxed version; None for the condition as defined.
-        basis: an orthonormal Q where the inputs are Q times signs.
 
     Returns:
         The set and the conditions.
@@ -116,11 +115,8 @@ def xor_smallest_zeta(
     Source: Glasgow (2024), Definition 4.2; the bisection is ours: see ``xor_signal_heavy``.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         scale: H, at least 1; None for the smallest that (iii) allows.
         kappa: what stands for exp(6 H); None for exp(6 H).
-        basis: an orthonormal Q where the inputs are Q times signs.
 
     Returns:
         zeta; infinity where none up to a million will do.
@@ -196,11 +192,6 @@ def xor_marks(weight: Any, output: Any, basis: Any = None) -> XorMarks:
     Formula: S = {w : ||w_sig|| > ||w_perp + w_opp||}; share_mu = P(w in S, w_sig . mu > 0);
         dominance = min gt_mu / E ||w_perp + w_opp||^2.
     Source: Glasgow (2024), Lemma C.1 (3) and Equation 4.1; as marks derived here.
-
-    Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
-        basis: an orthonormal Q where the inputs are Q times signs.
 
     Returns:
         The quantities.

@@ -11,6 +11,11 @@ Source of all here: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural 
 Complexity: A Case Study in the XOR Problem" (ICLR 2024).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weight: w, shape (p, d).
+    output: a, shape (p,).
+    basis: an orthonormal Q where the inputs are Q times signs.
 """
 
 import math
@@ -84,8 +89,6 @@ def xor_output(weight: Any, output: Any, x: Any) -> np.ndarray:
     Source: Glasgow (2024), section 2.2.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         x: the inputs, shape (count, d).
 
     Returns:
@@ -116,11 +119,8 @@ def xor_gradients(weight: Any, output: Any, x: Any, *, slope: Slope = "network",
     Source: Glasgow (2024), sections 2.2 and 4; Equation 4.7 for the clean slope.
 
     Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
         x: the inputs, shape (count, d).
         slope: at which output the loss's slope is taken.
-        basis: an orthonormal Q where the inputs are Q times signs.
 
     Returns:
         Both gradients.
@@ -177,11 +177,6 @@ def xor_parts(weight: Any, output: Any, basis: Any = None) -> XorParts:
     Formula: for a >= 0: w_sig = mu1 mu1^T w / 2, w_opp = mu2 mu2^T w / 2; for a < 0 exchanged; w_perp = the rest.
     Source: Glasgow (2024), section 4.
 
-    Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
-        basis: an orthonormal Q where the inputs are Q times signs.
-
     Returns:
         The three parts, in the coordinates of the weights.
     """
@@ -223,11 +218,6 @@ def xor_sizes(weight: Any, output: Any, basis: Any = None) -> XorSizes:
         for a < 0; r = ||w_perp||.
     Source: Glasgow (2024), section 4.
 
-    Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
-        basis: an orthonormal Q where the inputs are Q times signs.
-
     Returns:
         Norms and clusters.
     """
@@ -252,11 +242,6 @@ def xor_margins(weight: Any, output: Any, basis: Any = None) -> np.ndarray:
     Formula: gamma_mu = y(mu) f(mu) = y(mu) E[a relu(w . mu)], mu = mu1, -mu1, mu2, -mu2.
     Source: Glasgow (2024), Table 1.
 
-    Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
-        basis: an orthonormal Q where the inputs are Q times signs.
-
     Returns:
         float64 of shape (4,).
     """
@@ -276,10 +261,6 @@ def xor_heaviness(weight: Any, output: Any) -> float:
 
     Formula: H_rho = E ||a w||.
     Source: Glasgow (2024), section D.
-
-    Args:
-        weight: w, shape (p, d).
-        output: a, shape (p,).
 
     Returns:
         The mean over neurons.

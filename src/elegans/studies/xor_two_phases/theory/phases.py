@@ -6,6 +6,12 @@ log(d) > 5 log(log(d)), d above 3e5. For runs there are measured marks: see ``xo
 Source of all here: Glasgow (2024).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    d: the number of inputs, at least 3.
+    rate: the step size eta.
+    theta: the scale of the initialisation.
+    zeta: log^-c(d), between 0 and 1.
 """
 
 import math
@@ -24,7 +30,6 @@ class XorTheorem(NamedTuple):
     """What the main theorem asks for and promises.
 
     Args:
-        theta: the scale of the initialisation.
         batch: the smallest minibatch.
         width: the smallest number p of neurons.
         rate: the largest step size.
@@ -48,7 +53,6 @@ def xor_theorem_parameters(d: int, constant: float = 1) -> XorTheorem:
     Source: Glasgow (2024), Theorem 3.1. (Lemma C.1 prints m >= d / theta^2.)
 
     Args:
-        d: the number of inputs, at least 3.
         constant: C.
     """
     _require_size(d, "Theorem 3.1")
@@ -80,9 +84,6 @@ def xor_phase_one_lengths(d: int, zeta: float, rate: float, exponent: float = LA
     Source: Glasgow (2024), Definition C.8.
 
     Args:
-        d: the number of inputs, at least 3.
-        zeta: log^-c(d), between 0 and 1.
-        rate: the step size eta.
         exponent: e.
 
     Returns:
@@ -116,10 +117,6 @@ def xor_control(d: int, theta: float, zeta: float, rate: float, step: int) -> Xo
     Source: Glasgow (2024), Definition C.7; the powers and the 50 of Q are hard to read in print.
 
     Args:
-        d: the number of inputs, at least 3.
-        theta: the scale of the initialisation.
-        zeta: log^-c(d), between 0 and 1.
-        rate: the step size eta.
         step: t.
 
     Returns:
@@ -144,10 +141,6 @@ def xor_strong_signal(
     Source: Glasgow (2024), Definition C.13, where start is C_S log(800 C_BE …) and excess a constant.
 
     Args:
-        d: the number of inputs, at least 3.
-        theta: the scale of the initialisation.
-        zeta: log^-c(d), between 0 and 1.
-        rate: the step size eta.
         step: t.
         spread: C_S, at least 1.
         start: how long the first part is, in units of 1 / (eta tau_1).
@@ -196,9 +189,7 @@ def xor_phase_two(d: int, constant: float, rate: float) -> XorPhaseTwo:
     Source: Glasgow (2024), Definition D.2, Lemma D.3 and the proof of Theorem 3.1.
 
     Args:
-        d: the number of inputs, at least 3.
         constant: c of Lemma C.1.
-        rate: the step size eta.
 
     Returns:
         The parameters; they need H >= 1.
@@ -248,7 +239,6 @@ def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
     Source: Glasgow (2024), Proposition F.1.
 
     Args:
-        d: the number of inputs, at least 3.
         sample: the number n of examples.
         constant: c.
 
@@ -284,7 +274,6 @@ def xor_sample_rates(d: int, degree: int = 2, leap: int = 2) -> SampleRates:
     Source: Glasgow (2024), section 1.1 and Proposition F.1; Abbe, Boix-Adserà and Misiakiewicz (2023) for the leap.
 
     Args:
-        d: the number of inputs, at least 3.
         degree: the target's degree D.
         leap: its leap complexity L.
 

@@ -7,6 +7,10 @@ neuron's signal, opposite and remaining parts, everything follows from the law o
 Source of all here: Glasgow (2024), section 4.1 and Lemma C.4.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weight: w, shape (p, d).
+    basis: an orthonormal Q where the inputs are Q times signs.
 """
 
 import math
@@ -50,10 +54,8 @@ def xor_surrogate_growth(weight: Any, output: Any, *, law: Law = "auto", basis: 
     Source: Glasgow (2024), Lemma C.4, B1 to B3; the Gaussian form derived here.
 
     Args:
-        weight: w, shape (p, d).
         output: a, shape (p,).
         law: how the law of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
-        basis: an orthonormal Q where the inputs are Q times signs.
         seed: the seed of drawn signs.
 
     Returns:
@@ -83,10 +85,8 @@ def xor_surrogate_coordinates(
     Source: Glasgow (2024), Lemma C.4, B4; the sign checked against enumeration.
 
     Args:
-        weight: w, shape (p, d).
         output: a, shape (p,).
         law: "exact" (d <= 20, slow above 14) or "gaussian".
-        basis: an orthonormal Q where the inputs are Q times signs.
         form: "corrected" or "printed".
 
     Returns:
@@ -136,10 +136,8 @@ def xor_surrogate_gradient(weight: Any, output: Any, *, law: Law = "exact", basi
     Source: Glasgow (2024), Lemma C.4; Equation 4.3 for the first order.
 
     Args:
-        weight: w, shape (p, d).
         output: a, not 0, shape (p,).
         law: "exact" (d <= 20) or "gaussian".
-        basis: an orthonormal Q where the inputs are Q times signs.
 
     Returns:
         Both gradients.
