@@ -8,15 +8,10 @@ import pytest
 
 import elegans as el
 from elegans import theory
-from elegans.errors import ExperimentError
+from elegans.boolean.fourier import sign_table
 from elegans.experiments import EXPERIMENTS, run_experiment
-from elegans.studies.learning_parities import (
-    biased_parity as biased_parity,
-    digit_parity as digit_parity,
-    plot_predictors as predictors,
-)
+from elegans.studies.learning_parities import biased_parity, digit_parity
 from elegans.studies.learning_parities.biased_parity import ABLATIONS, LEARNERS, arms
-from elegans.studies.learning_parities.plot_digits import digit_curves
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 
 
@@ -51,7 +46,7 @@ def test_losses_are_taken_on_each_part_and_weighted_by_its_probability():
         wrong=lambda stream, index: np.zeros(len(index), bool),
     )
     found = ComponentLosses(examples=20_000).measure(snapshot)
-    signs = theory.sparse.fourier.sign_table(9)
+    signs = sign_table(9)
     parts = {"d1": 0.0, "d2": 1.0}
     for part, mix in parts.items():
         table = theory.biased_table(9, (0, 1, 2), mix)
@@ -83,33 +78,33 @@ def test_every_arm_is_named_by_its_trial():
                 assert biased_parity._name(one.with_seed(3), chosen) == name
 
 
-def course(panel, arm, **columns):
+def learned(panel, arm, **columns):
     steps = [0, 10, 20]
     falling = {"hinge": [1, 0.6, 0.5], "hinge_d1": [1, 1, 1], "hinge_d2": [1, 0.2, 0], "error_d1": [0.5, 0.6, 0.7]}
     common = {"panel": panel, "n": 49, "k": 3, "arm": arm, "step": steps, "error": 0.3, "error_d2": 0.0}
     return pd.concat([pd.DataFrame({**common, **falling, "seed": seed, **columns}) for seed in (0, 1)])
 
 
-def test_findings_are_medians_of_last_and_best_and_the_picture_has_three_panels_a_row():
-    table = pd.concat(
-        [
-            course("learners", "network"),
-            course("learners", "linear in the inputs", features=50.0, norm=0.5, theorem2=0.1, fourier=0.4),
-            course("ablations", "network", hinge=[0.9, 0.1, 0.4]),
-        ]
-    )
-    found = biased_parity.findings(table)
+def test_findings_are_medians_of_last_and_best_and_the_figure_has_three_panels_per_row():
+    tables = {
+        "table": pd.concat(
+            [
+                learned("learners", "network"),
+                learned("learners", "linear in the inputs", features=50.0, norm=0.5, theorem2=0.1, fourier=0.4),
+                learned("ablations", "network", hinge=[0.9, 0.1, 0.4]),
+            ]
+        )
+    }
+    found = biased_parity.findings(tables)
     assert found["ablations, n = 49, k = 3"]["network"]["best_hinge"] == 0.1
     linear = found["learners, n = 49, k = 3"]["linear in the inputs"]
     assert (linear["hinge"], linear["norm"], linear["fourier"], linear["trials"]) == (0.5, 0.5, 0.4, 2)
-    assert predictors(table).shape == (2, 3)
-    with pytest.raises(ExperimentError, match="axes must be three a row: axes=3, rows=2"):
-        predictors(table, axes=predictors(course("learners", "network")))
-    with pytest.raises(ExperimentError, match="must have a column 'hinge_d1'"):
-        predictors(table.drop(columns="hinge_d1"))
+    axes = biased_parity.plot(tables).axes
+    assert len(axes) == 6
+    assert [axes[place].get_title(loc="left") for place in (0, 3)] == list(found)
 
 
-def test_digit_findings_and_curves_are_a_panel_a_length():
+def test_digit_findings_and_curves_have_a_panel_for_each_length():
     rows = [
         {"images": "digits", "k": k, "model": model, "seed": seed, "epoch": epoch, "seconds": 1.0}
         | {"train_accuracy": 0.6 + epoch / 10, "test_accuracy": 0.5 + epoch * (2 - epoch) / 10}
@@ -118,13 +113,12 @@ def test_digit_findings_and_curves_are_a_panel_a_length():
         for seed in (0, 1)
         for epoch in (0, 1, 2)
     ]
-    table = pd.DataFrame(rows)
-    found = digit_parity.findings(table)["k = 3"]["network"]
+    tables = {"table": pd.DataFrame(rows)}
+    found = digit_parity.findings(tables)["k = 3"]["network"]
     expected = {"trials": 2, "test_accuracy": 0.5, "best_test_accuracy": 0.6, "train_accuracy": 0.8, "seconds": 2.0}
     assert found == expected
-    assert digit_curves(table).shape == (2, 2)
-    with pytest.raises(ExperimentError, match="must have a column 'epoch'"):
-        digit_curves(table.drop(columns="epoch"))
+    titles = [ax.get_title(loc="left") for ax in digit_parity.plot(tables).axes]
+    assert titles == ["one digit", "sum of 3 digits", "", ""]
 
 
 def test_an_epoch_is_counted_in_strips_and_only_linear_predictors_keep_their_readout():

@@ -7,6 +7,7 @@ import pytest
 
 import elegans as el
 from elegans import theory
+from elegans.boolean.fourier import sign_table
 from elegans.studies.learning_parities.training import theorem_schedule
 from elegans.training.engines import ENGINES, Plan
 
@@ -22,7 +23,7 @@ def network(init, width=20, task=TASK):
 def whole(task):
     """Return all inputs of a task, their labels and their probabilities."""
     table = theory.biased_table(task.n, task.support, task.mix)
-    signs = theory.sparse.fourier.sign_table(task.n)
+    signs = sign_table(task.n)
     return signs.astype(np.float32) * np.float32(task.n**-0.5), table.label, table.probability
 
 

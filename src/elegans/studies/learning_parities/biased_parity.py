@@ -1,12 +1,13 @@
 """Biased parities: what a network learns where no linear predictor can, and what that takes.
 
-The paper proves it and has no experiment on this distribution. Theorem 3's sizes are far beyond any machine and its
-steps too small at those that are not; so the first step is the theorem's, exactly, and what follows is Adam on fresh
-minibatches, plain descent, or the theorem's own steps. What the network is compared with is linear in features that
-stay, trained alike; the lower bounds stand beside each with the number and norm of its own features.
+The paper proves it and has no experiment on this distribution. Theorem 3's sizes are far beyond any machine, and at
+feasible ones its steps are too small; so the first step is the theorem's, exactly, and what follows is Adam on fresh
+minibatches, plain descent, or the theorem's own steps. The network is compared with predictors that are linear in fixed
+features, trained alike; beside each stand the lower bounds at the number and norm of its own features.
 
-Choices: hinge loss; minibatches of 256; no decay after the first step (the theorem allows any lambda up to k/n); biases
-learn; mirrored neurons; A the first k coordinates, which is no restriction since all learners treat coordinates alike.
+Choices: hinge loss; minibatches of 256; no weight decay after the first step (the theorem allows any lambda up to k/n);
+biases learn; mirrored neurons; A the first k coordinates, without loss of generality since all learners treat
+coordinates alike.
 """
 
 from collections.abc import Callable
@@ -14,14 +15,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet, short
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.learning_parities.plot_predictors import predictors
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.theory.parity import LARGEST_SHARE, biased_fourier_bound, biased_linear_bound
 from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, theorem_schedule
@@ -31,7 +33,9 @@ from elegans.training import SGD, Adam, LayerRates, Training, Trial
 
 FROZEN = {"hidden": LayerRates(learning_rate=0.0)}
 MEASUREMENTS = 20
-"""How often a trial is looked at."""
+"""How often a trial is evaluated."""
+HIGHEST = 1.3
+"""Where axes of the hinge loss end; what lies beyond is drawn at the edge."""
 
 Arm = Callable[[BiasedParity, int, int], Trial]
 """Makes a trial of a task, from q (half the network's width) and the number of steps."""
@@ -92,7 +96,7 @@ ABLATIONS: dict[str, Arm] = {
     "first step, then second layer only": _first_step(layers=FROZEN),
     "antipodal neurons": _from(FirstStep(form="antipodal", examples=2**16)),
 }
-"""What is taken away from the network, in words."""
+"""What the network lacks, in words."""
 
 
 def arms(n: int, k: int, q: int, steps: int, chosen: dict[str, Arm]) -> dict[str, Trial]:
@@ -104,8 +108,7 @@ def arms(n: int, k: int, q: int, steps: int, chosen: dict[str, Arm]) -> dict[str
 def _sweep(parts: list[dict[str, Trial]], trials: int) -> Sweep:
     """Return the trials of all arms; one that two panels show is trained once."""
     unique = {trial.cell: trial for part in parts for trial in part.values()}
-    sweeps = [grid(trial, {}, seeds=trials) for trial in unique.values()]
-    return sum(sweeps[1:], start=sweeps[0])
+    return sum((grid(trial, {}, seeds=trials) for trial in unique.values()), Sweep(()))
 
 
 def smoke(trials: int) -> Sweep:
@@ -115,7 +118,7 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return all learners on 101 inputs with k = 3 and 5, and what is taken away from the network at k = 5."""
+    """Return all learners on 101 inputs with k = 3 and 5, and its ablations at k = 5."""
     sizes = [(101, 3, 128, 4000), (101, 5, 128, 4000)]
     return _sweep([*(arms(*size, LEARNERS) for size in sizes), arms(*sizes[1], ABLATIONS)], trials)
 
@@ -134,22 +137,26 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return (losses, PredictorSize(every=every)) if isinstance(one.model, LinearPredictor) else (losses,)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a panel, arm, trial and measured step: losses and errors, and for predictors N, B and the bounds.
+def analyse(results: Results) -> Tables:
+    """Return one row per panel, arm, trial and step: losses and errors, and for predictors N, B and the bounds.
 
     ``theorem2`` and ``fourier`` are lower bounds on the hinge loss on D_A at the predictor's own final N and B. Where
-    the first step was taken, ``good``, ``slope_low``, ``slope_high`` and ``leak`` say what it made of the neurons.
+    the first step was taken, ``good``, ``slope_low``, ``slope_high`` and ``leak`` describe the neurons after it.
     """
-    outcomes = list(trials["outcome"])
-    found = []
-    for panel, chosen in (("learners", LEARNERS), ("ablations", ABLATIONS)):
-        for outcome in outcomes:
-            name = _name(outcome.trial, chosen)
-            if name is not None:
-                found.append(_course(outcome).assign(panel=panel, arm=name))
-    table = pd.concat(found, ignore_index=True)
-    sizes = table.groupby(["panel", "n", "k"])["arm"].transform("nunique")
-    return table[sizes > 1].reset_index(drop=True)
+    trials = {place: results.trial(place) for place in results.trials.index}
+    named = [
+        (panel, name, place)
+        for panel, chosen in (("learners", LEARNERS), ("ablations", ABLATIONS))
+        for place, trial in trials.items()
+        if (name := _name(trial, chosen)) is not None
+    ]
+    sizes = {place: rows.iloc[-1] for place, rows in results.measures["predictor-size"].groupby("trial")}
+    facts = [_facts(trial, sizes.get(place)) for place, trial in trials.items()]
+    losses = results.measures["component-losses"].rename(columns=lambda name: name.replace(".", "_"))
+    table = pd.DataFrame(named, columns=["panel", "arm", "trial"]).merge(losses, on="trial")
+    table = table.join(pd.DataFrame(facts, results.trials.index), on="trial").drop(columns="trial")
+    arms_there = table.groupby(["panel", "n", "k"])["arm"].transform("nunique")
+    return {"table": table[arms_there > 1].reset_index(drop=True)}
 
 
 def _name(trial: Trial, chosen: dict[str, Arm]) -> str | None:
@@ -166,19 +173,15 @@ def _half_width(model: Model) -> int:
     return width // 4 if isinstance(model, RandomReLU | RandomFourier) else width // 2
 
 
-def _course(outcome: Any) -> pd.DataFrame:
-    """Return a row a measured step of one trial."""
-    trial = outcome.trial
-    measured = {name.replace(".", "_"): value for name, value in outcome.measures["component-losses"].items()}
-    found = pd.DataFrame(measured).assign(n=trial.task.n, k=trial.task.k, seed=trial.seed)
-    if isinstance(trial.model, LinearPredictor):
-        features, norm = (
-            outcome.measures["predictor-size"]["features"][-1],
-            outcome.measures["predictor-size"]["norm"][-1],
-        )
-        found = found.assign(features=features, norm=norm, **_bounds(trial.task, int(features), norm))
-    elif isinstance(trial.model, MLP) and isinstance(trial.model.init, FirstStep):
-        found = found.assign(**_step(trial))
+def _facts(trial: Trial, size: pd.Series | None) -> dict[str, Any]:
+    """Return what is known of a trial: n and k; of a predictor its size and bounds; of a network its first step."""
+    assert isinstance(trial.task, BiasedParity)
+    found: dict[str, Any] = {"n": trial.task.n, "k": trial.task.k}
+    if size is not None:
+        found |= {"features": size["features"], "norm": size["norm"]}
+        found |= _bounds(trial.task, int(size["features"]), size["norm"])
+    if isinstance(trial.model, MLP) and isinstance(trial.model.init, FirstStep):
+        found |= _step(trial)
     return found
 
 
@@ -191,7 +194,7 @@ def _bounds(task: BiasedParity, features: int, norm: float) -> dict[str, float]:
 
 
 def _step(trial: Trial) -> dict[str, float]:
-    """Return what the first step made of a trial's neurons."""
+    """Return how the first step changed a trial's neurons."""
     assert isinstance(trial.model, MLP) and isinstance(trial.model.init, FirstStep)
     assert isinstance(trial.task, BiasedParity)
     report = trial.model.init.report(trial.key("init"), trial.model.width, trial.task)
@@ -204,40 +207,84 @@ def _step(trial: Trial) -> dict[str, float]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a row of panels for the learners of each size and for the ablations."""
-    return figure_of(predictors(table))
+def plot(tables: Tables) -> Figure:
+    """Draw a row for the learners of each size and for the ablations: hinge loss on D1, on D2, and at the end.
+
+    Lines are medians over trials. On the right, a dot is a trial's hinge loss on D_A at the last step and a ring its
+    best; a triangle is Theorem 2's lower bound at the predictor's own number and norm of features and a bar the
+    sharper one (negative ones are not drawn); the number is the median error on D1.
+    """
+    rows = [part for _, part in tables["table"].groupby(["panel", "n", "k"], sort=False)]
+    figure, axes = panels(len(rows), 3, height=2.1 + 0.8 / len(rows), width=8.4)
+    for (first, second, ends), part in zip(axes, rows, strict=True):
+        arms = list(part["arm"].unique())
+        colours = dict(zip(arms, (*COLOURS, GREY, "black"), strict=False))
+        _losses(first, part, "hinge_d1", colours)
+        _losses(second, part, "hinge_d2", colours)
+        first.set_ylabel("hinge loss on D1 (uniform)", fontsize=MEDIUM)
+        second.set_ylabel("hinge loss on D2 (aligned)", fontsize=MEDIUM)
+        _ends(ends, part, colours)
+        panel, n, k = part[["panel", "n", "k"]].iloc[0]
+        first.set_title(f"{panel}, n = {n}, k = {k}", loc="left", fontsize=MEDIUM, fontweight="bold")
+    for ax in axes[-1, :2]:
+        ax.set_xlabel("steps after the first", fontsize=MEDIUM)
+    axes[-1, 2].set_xlabel("hinge loss on the training distribution", fontsize=MEDIUM)
+    figure.suptitle("Biased parities: networks and linear predictors", fontsize=LARGE, fontweight="bold")
+    trials = min(int(part.groupby("arm")["seed"].nunique().min()) for part in rows)
+    note = (
+        f"{trials} trial{'s' * (trials > 1)} each. Dots: the last step; rings: the best. "
+        "Lower bounds at each predictor's own N and B: triangle, Theorem 2; bar, the sharper one."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, by panel, size and arm, medians over trials: last and best hinge loss, errors, N, B and both bounds."""
+def _losses(ax: Axes, part: pd.DataFrame, column: str, colours: dict[str, Any]) -> None:
+    for arm, rows in part.groupby("arm", sort=False):
+        middle = rows.groupby("step")[column].median()
+        ax.plot(middle.index, middle.clip(upper=HIGHEST), color=colours[str(arm)], linewidth=1.1)
+    ax.set_ylim(-0.04, HIGHEST + 0.03)
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    quiet(ax)
+
+
+def _ends(ax: Axes, part: pd.DataFrame, colours: dict[str, Any]) -> None:
+    """Draw one line of dots per arm, the first at the top, with its bounds and its error on D1."""
+    arms = list(colours)
+    for place, arm in enumerate(arms):
+        trials = part[part["arm"] == arm].groupby("seed")
+        last, best = trials.last(), trials["hinge"].min()
+        style = {"color": colours[arm], "linestyle": "", "clip_on": False}
+        level = np.full(len(last), len(arms) - 1 - place)
+        ax.plot(best.clip(upper=HIGHEST), level, marker="o", markersize=6, fillstyle="none", alpha=0.6, **style)
+        ax.plot(last["hinge"].clip(upper=HIGHEST), level, marker="o", markersize=3, **style)
+        for name, marker, size in (("theorem2", ">", 4), ("fourier", "|", 11)):
+            if name in last and (last[name] > 0).any():
+                ax.plot(last[name].where(last[name] > 0), level, marker=marker, markersize=size, **style)
+        error = f"{100 * last['error_d1'].median():.0f}%"
+        ax.text(HIGHEST + 0.06, level[0], error, fontsize=SMALL, va="center", ha="left", color=GREY)
+    ax.text(HIGHEST + 0.06, len(arms) - 0.4, "error on D1", fontsize=SMALL, color=GREY, ha="center", va="bottom")
+    ax.set_yticks(range(len(arms)), arms[::-1])
+    for tick, arm in zip(ax.get_yticklabels(), arms[::-1], strict=True):
+        tick.set_color(colours[arm])
+    ax.set_ylim(-0.6, len(arms) - 0.4)
+    ax.set_xlim(-0.04, HIGHEST)
+    ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":")
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, by panel, size and arm, medians over trials: all columns at the last step, and the best hinge loss."""
     found: dict[str, Any] = {}
-    for (panel, n, k, arm), rows in table.groupby(["panel", "n", "k", "arm"], sort=False):
+    for (panel, n, k, arm), rows in tables["table"].groupby(["panel", "n", "k", "arm"], sort=False):
         trials = rows.groupby("seed")
         last = trials.last()
-        stated = {name: _rounded(last[name]) for name in STATED if name in last and last[name].notna().any()}
+        measured = last.drop(columns=["panel", "n", "k", "arm", "step"]).dropna(axis="columns", how="all")
+        stated = {str(name): _rounded(measured[name]) for name in measured}
         stated["best_hinge"] = _rounded(trials["hinge"].min())
         found.setdefault(f"{panel}, n = {n}, k = {k}", {})[str(arm)] = {"trials": len(last), **stated}
     return found
-
-
-STATED = (
-    "hinge",
-    "hinge_d1",
-    "hinge_d2",
-    "error",
-    "error_d1",
-    "error_d2",
-    "features",
-    "norm",
-    "theorem2",
-    "fourier",
-    "good",
-    "slope_low",
-    "slope_high",
-    "leak",
-)
-"""What ``findings`` says of the last step."""
 
 
 def _rounded(values: pd.Series) -> float:
@@ -253,9 +300,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=3, time="about 8 minutes of processor time"),
         "paper": Scale(paper, trials=10, time="hours on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -4,27 +4,31 @@ The label of a strip of k digits is the parity of their sum. With k = 1 the task
 single digit says anything. A network with 512 ReLU neurons is compared with three predictors that are linear in what
 they learn: the same network with its gates frozen, random ReLU features, and random Fourier features.
 
-Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and rate 1; strips drawn anew all the time,
-60000 of them an epoch (a network fits as many fixed ones, and is then worse elsewhere); held-out strips of held-out
-images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate network the inner weights and the output's
-bias learn (with the outer ones as well it would be no linear predictor, though of the same class); a bandwidth of the
-median distance.
+Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and learning rate 1; fresh strips all the
+time, 60000 of them per epoch (a network memorises as many fixed ones, and generalises worse); held-out strips of
+held-out images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate network the inner weights and the
+output's bias learn (with the outer ones as well it would not be a linear predictor, though of the same class); a
+bandwidth of the median distance.
 """
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from elegans import random
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
 from elegans.probes import Probe, TestError, TrainError
 from elegans.stopping import StoppingRule
-from elegans.studies.learning_parities.plot_digits import digit_curves
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import DigitParity, Online
-from elegans.tasks.images import load_images
+from elegans.tasks.images import load_images, strip
 from elegans.training import AdaDelta, LayerRates, Trial
 
 WIDTH = 512
@@ -38,16 +42,18 @@ MODELS: dict[str, Model] = {
 """What is compared, in words."""
 FIXED = {"output.weight": LayerRates(learning_rate=0.0)}
 """What keeps the frozen-gate network linear in what it learns."""
+SHOWN = 2
+"""Strips that the figure shows of each length."""
 
 
 def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
-    """Return the training of one model on strips of k digits; it is looked at once an epoch.
+    """Return the training of one model on strips of k digits, evaluated once per epoch.
 
     Args:
         k: how many digits a strip has.
         model: what learns.
         images: which digits, as ``DigitParity`` takes them.
-        strips: how many an epoch has, none of them seen before.
+        strips: how many an epoch has, all of them fresh.
         epochs: how many there are.
     """
     epoch = -(-strips // BATCH)
@@ -63,10 +69,10 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
 
 def models(images: str, strips: int, epochs: int, trials: int) -> Sweep:
     """Return the four models at k = 3 and at k = 1."""
-    parts = [
+    parts = (
         grid(trial(k, model, images, strips, epochs), {}, seeds=trials) for k in (3, 1) for model in MODELS.values()
-    ]
-    return sum(parts[1:], start=parts[0])
+    )
+    return sum(parts, Sweep(()))
 
 
 def smoke(trials: int) -> Sweep:
@@ -86,43 +92,82 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the two errors, measured once an epoch."""
+    """Return the two errors, measured once per epoch."""
     assert one.training is not None
     every = one.training.stopping.every
     return TrainError(every=every), TestError(every=every)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and epoch: accuracies on the first strips trained on and on held-out ones."""
-    return pd.concat([_course(outcome) for outcome in trials["outcome"]], ignore_index=True)
+def analyse(results: Results) -> Tables:
+    """Return accuracies on the first strips trained on and on held-out ones: one row per trial and epoch."""
+    train, test = (results.measures[f"{kind}-error"] for kind in ("train", "test"))
+    errors = train.merge(test, on=["trial", "seed", "step"], suffixes=("_train", "_test"))
+    accuracies = pd.DataFrame({f"{kind}_accuracy": 1 - errors[f"error_{kind}"] for kind in ("train", "test")})
+    trials = pd.DataFrame([_described(results.trial(place)) for place in results.trials.index], results.trials.index)
+    found = trials.assign(seconds=results.trials["seconds"]).loc[errors["trial"]].reset_index(drop=True)
+    epoch = (errors["step"] / found.pop("every")).round(2)
+    return {"table": found.assign(seed=errors["seed"], epoch=epoch, **accuracies)}
 
 
-def _course(outcome: Any) -> pd.DataFrame:
-    one = outcome.trial
-    train, test = outcome.measures["train-error"], outcome.measures["test-error"]
-    return pd.DataFrame(
-        {
-            "images": one.task.images,
-            "k": one.task.k,
-            "model": next(name for name, model in MODELS.items() if model == one.model),
-            "seed": one.seed,
-            "epoch": [round(step / one.training.stopping.every, 2) for step in test["step"]],
-            "train_accuracy": [1 - error for error in train["error"]],
-            "test_accuracy": [1 - error for error in test["error"]],
-            "seconds": outcome.seconds,
-        }
-    )
+def _described(one: Trial) -> dict[str, Any]:
+    assert isinstance(one.task, DigitParity) and one.training is not None
+    model = next(name for name, model in MODELS.items() if model == one.model)
+    return {"images": one.task.images, "k": one.task.k, "model": model, "every": one.training.stopping.every}
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the accuracies against epochs, a panel for each k, and strips below."""
-    return figure_of(digit_curves(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the accuracies against epochs, one panel for each k, above two held-out strips with their labels."""
+    table = tables["table"]
+    lengths = sorted(table["k"].unique())
+    figure, axes = panels(2, len(lengths), height=1.8, width=3.6 * len(lengths), height_ratios=(4, 1))
+    for (above, below), k in zip(axes.T, lengths, strict=True):
+        _curves(above, table[table["k"] == k])
+        above.set_title("one digit" if k == 1 else f"sum of {k} digits", loc="left", fontsize=MEDIUM)
+        _strips(below, DigitParity(k=int(k), images=str(table["images"].iloc[0])))
+    axes[0, 0].set_ylabel("accuracy", fontsize=MEDIUM)
+    axes[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower right")
+    figure.suptitle("Parity of a strip of digits", fontsize=LARGE, fontweight="bold")
+    count = int(table.groupby(["k", "model"])["seed"].nunique().min())
+    trials = f"{count} trial{'s' * (count > 1)} per line"
+    images = {"digits": "scikit-learn's digits", "mnist": "MNIST"}.get(table["images"].iloc[0], table["images"].iloc[0])
+    note = f"{images}; {trials}. Solid: held-out strips; dotted: the first 10000 trained on."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _curves(ax: Axes, part: pd.DataFrame) -> None:
+    for (model, rows), colour in zip(part.groupby("model", sort=False), COLOURS, strict=False):
+        middle = rows[rows["epoch"] > 0].groupby("epoch")[["train_accuracy", "test_accuracy"]].median()
+        ax.plot(middle.index, middle["test_accuracy"], color=colour, linewidth=1.2, label=str(model))
+        ax.plot(middle.index, middle["train_accuracy"], color=colour, linewidth=0.9, linestyle=":")
+    ax.axhline(0.5, color=GREY, linewidth=0.6, linestyle=":")
+    ax.set_ylim(0.45, 1.02)
+    ax.set_xlim(left=0)
+    percent(ax)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("epochs", fontsize=MEDIUM)
+    quiet(ax)
+
+
+def _strips(ax: Axes, task: DigitParity) -> None:
+    """Show held-out strips of a task side by side, each with its label."""
+    x, y = task.examples(task.held_out(None), random.stream(0, "test"), np.arange(SHOWN, dtype=np.uint32))
+    shown = [strip(row, task.data.shape) for row in x]
+    height, width = shown[0].shape
+    gap = height // 2
+    for place, (digits, label) in enumerate(zip(shown, y, strict=True)):
+        left = place * (width + gap)
+        ax.imshow(1 - digits, cmap="gray", extent=(left, left + width, height, 0), vmin=0, vmax=1)
+        ax.text(left + width / 2, 1.15 * height, "even" if label > 0 else "odd", fontsize=SMALL, ha="center", va="top")
+    ax.set_xlim(0, SHOWN * (width + gap) - gap)
+    ax.set_ylim(1.6 * height, 0)
+    ax.set_axis_off()
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, by k and model, medians over trials of the accuracies at the last epoch, and the best held-out one."""
     found: dict[str, Any] = {}
-    for (k, model), rows in table.groupby(["k", "model"], sort=False):
+    for (k, model), rows in tables["table"].groupby(["k", "model"], sort=False):
         trials = rows.groupby("seed")
         last = trials.last()
         found.setdefault(f"k = {k}", {})[str(model)] = {
@@ -148,9 +193,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=3, time="about 4 minutes of processor time"),
         "paper": Scale(paper, trials=1, time="about 17 minutes of processor time; needs MNIST"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )
