@@ -75,7 +75,6 @@ class Component(BaseModel):
         members[cls.kind] = cls
 
     def __init__(self, **fields: Any) -> None:
-        """Validate the fields; see the class for what they are."""
         try:
             super().__init__(**fields)
         except ValidationError as error:

@@ -46,9 +46,6 @@ def cells(
         and their ``rate`` (NaN without trials) with its Wilson interval ``low`` to ``high``; ``median_steps``,
         the median time to solve with unsolved trials counted as infinite (NaN where that is not finite);
         ``failed``; and the further columns asked for.
-
-    Raises:
-        ExperimentError: a column that is needed is missing.
     """
     summed = "median_steps" in table
     times_needed = intervals is not None or bool(quantiles)

@@ -48,9 +48,6 @@ def grokking_delay(outcome: Outcome, *, train: float = 0.01, test: float = 0.1) 
         train: the train error that counts as fitted, from 0 to 1.
         test: the test error that counts as generalising, from 0 to 1.
 
-    Raises:
-        ValueError: a threshold is no rate, or the outcome lacks a measure.
-
     Source: Pareto frontiers, section 5 (grokking); Power et al., "Grokking" (2022).
     """
     return _delay(_measured(outcome, TRAIN), _measured(outcome, TEST), train, test)

@@ -19,9 +19,6 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[Any, 
         The lower and the upper end, each from 0 to 1, in the form of the arguments; NaN where there are no
         trials.
 
-    Raises:
-        ValueError: more successes than trials, a negative number, or a confidence that is no probability.
-
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927); its
     coverage near 0 and 1 is why Brown, Cai and DasGupta (2001) recommend it for small numbers of trials.
     """
@@ -63,9 +60,6 @@ def quantile(times: Float[np.ndarray, "*groups trials"], share: float) -> Any:
 
     Returns:
         The quantile of each group of trials, as a number where there is one group; NaN where it is not finite.
-
-    Raises:
-        ValueError: the share is none, or there are no trials.
     """
     ordered = np.sort(_censored(times), axis=-1)
     if not 0 <= share <= 1:
@@ -100,9 +94,6 @@ def bootstrap_interval(
 
     Returns:
         The lower and the upper end; infinity wherever an end falls on a sample whose quantile is not finite.
-
-    Raises:
-        ValueError: the share or the confidence is none, or there are no trials or resamples.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """
@@ -186,9 +177,6 @@ def rank_correlation_interval(
 
     Returns:
         The lower and the upper end; NaN where the correlation of no resample is defined.
-
-    Raises:
-        ValueError: the confidence is none, or there are no trials or resamples.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """

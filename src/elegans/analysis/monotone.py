@@ -28,10 +28,6 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         ``over``), ``trials_smaller``, ``solved_smaller``, ``trials_larger``, ``solved_larger``; ``p``, ``p_adjusted``
         and ``falls`` (whether monotonicity is rejected there).
 
-    Raises:
-        ExperimentError: a column is missing.
-        ValueError: ``alpha`` is no probability.
-
     Source: Fisher's exact test by the hypergeometric law; Holm, "A simple sequentially rejective multiple test
     procedure" (1979).
     """

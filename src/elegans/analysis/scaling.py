@@ -77,10 +77,6 @@ def scaling_exponent(
         resamples: how many bootstrap samples.
         confidence: of the interval, between 0 and 1.
 
-    Raises:
-        ValueError: fewer than two sizes, a size that is not positive, or a cell whose statistic is not finite and
-            positive.
-
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 9 and 13.
     """
     values = _checked(cells, resamples, confidence)
@@ -120,10 +116,6 @@ def elbow(
         resamples: how many bootstrap samples.
         confidence: of the interval, between 0 and 1.
 
-    Raises:
-        ValueError: fewer than three sizes, a size that is not positive, or a cell whose statistic is not finite and
-            positive.
-
     Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; the comparison of halves is ours.
     """
     if len(cells) < 3:
@@ -154,9 +146,6 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
     Args:
         sizes: positive, in increasing order.
         values: one a size; the slope to or from one that is not finite and positive is NaN.
-
-    Raises:
-        ValueError: sizes do not increase, or there are not as many values.
     """
     places, heights = np.asarray(sizes, float), np.asarray(values, float)
     if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():

@@ -31,9 +31,6 @@ class SequentialTest:
         confidence: 1 minus the largest probability of either wrong verdict, between 0 and 1.
         maximum: how many trials there are at the most.
 
-    Raises:
-        ValueError: the level or the confidence is no probability, or the trials are too few for any verdict.
-
     Source: Wilson (1927) for the interval; error rates by the exact law of the path of successes, as for any
     curtailed binomial test (Jennison and Turnbull, "Group Sequential Methods", chapter 12).
     """
@@ -43,7 +40,6 @@ class SequentialTest:
     maximum: int = 20
 
     def __post_init__(self) -> None:
-        """Refuse what is no test."""
         for name in ("level", "confidence"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie between 0 and 1: {name}={getattr(self, name)}")

@@ -47,9 +47,6 @@ def kaplan_meier(times: Float[np.ndarray, " trials"], censored_at: Any = None, c
             trials' do not count); by default after every solution.
         confidence: of the intervals, between 0 and 1.
 
-    Raises:
-        ValueError: there are no trials, a step is missing or negative, or the confidence is no probability.
-
     Source: Kaplan and Meier (1958); Brookmeyer and Crowley (1982) for the median's interval; computed by
     ``statsmodels.duration.survfunc.SurvfuncRight``.
     """

@@ -40,9 +40,6 @@ def threshold(
         solved: how many trials are solved at each size, shape (..., sizes).
         trials: out of how many, broadcast against it; sizes without trials are no threshold.
         level: the share, above 0 and at most 1.
-
-    Raises:
-        ValueError: sizes do not increase, or the level is no such share.
     """
     places = np.asarray(sizes, float)
     if not len(places) or not (np.diff(places) > 0).all():
@@ -76,9 +73,6 @@ def threshold_draws(
         level: the share that a threshold asks for.
         resamples: how many samples.
 
-    Raises:
-        ValueError: sizes do not increase, or the level is no such share.
-
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 6.
     """
     hits, out_of = np.asarray(solved, float), np.asarray(trials)
@@ -92,9 +86,6 @@ def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) 
     Args:
         sizes: three at least, positive and distinct.
         values: finite, one row a sample, or a single one of shape (sizes,).
-
-    Raises:
-        ValueError: fewer than three sizes, sizes that are not positive and distinct, or values that are not finite.
     """
     places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
     if len(set(sizes)) != len(places) or len(places) < 3 or not (places > 0).all():

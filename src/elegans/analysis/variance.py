@@ -42,10 +42,6 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
         groups: the values of each group, all finite.
         confidence: of the interval, between 0 and 1.
 
-    Raises:
-        ValueError: there are fewer than two groups, one is empty, no group has two values, a value is not finite, or
-            the confidence is no probability.
-
     Source: Searle, Casella and McCulloch, "Variance Components" (1992), chapter 3.
     """
     from scipy.stats import f

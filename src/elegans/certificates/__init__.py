@@ -1,4 +1,8 @@
-"""What a trained two-layer network has learned, said exactly: its support, proofs of what it does, its spectrum."""
+"""What a trained two-layer network has learned, said exactly: its support, proofs of what it does, its spectrum.
+
+What a function cannot take (another model, an outcome without parameters, a task that is not a parity, an unknown
+choice) raises a CertificateError.
+"""
 
 import lazy_loader
 

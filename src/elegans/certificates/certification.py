@@ -134,9 +134,6 @@ def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...
     Args:
         outcome: the trial's.
         task: or another task, drawn with the trial's seed.
-
-    Raises:
-        CertificateError: the task is no sparse parity.
     """
     task = outcome.trial.task if task is None else task
     if not isinstance(task, SparseParity):

@@ -139,9 +139,6 @@ def network_of(source: Outcome | Mapping[str, Any]) -> Network:
     Args:
         source: an outcome of an ``MLP``, or its parameters: ``hidden`` and ``output``, each with ``weight`` and
             ``bias``; finite float32 numbers.
-
-    Raises:
-        CertificateError: another model, no parameters, or parameters of another form.
     """
     parameters: Any = source
     if isinstance(source, Outcome):

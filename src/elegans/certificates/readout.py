@@ -56,9 +56,6 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
         outcome: of a trial whose model is ``MLP``, with its parameters, as ``elegans.train`` returns it.
         by: ``weights`` or ``influence``.
 
-    Raises:
-        CertificateError: a model that is no ``MLP``, an outcome without parameters, or an unknown ``by``.
-
     Source: influences, O'Donnell, "Analysis of Boolean Functions" (2014), definition 2.13; the mass bounds them.
     """
     network = network_of(outcome)

@@ -35,11 +35,7 @@ class Spectrum:
     error: float
 
     def coefficient(self, members: Iterable[int]) -> float:
-        """Return the coefficient of the set with these members.
-
-        Raises:
-            CertificateError: a member outside 0..n-1.
-        """
+        """Return the coefficient of the set with these members."""
         places = set(members)
         if places and not 0 <= min(places) <= max(places) < self.n:
             raise CertificateError(f"members must lie in 0..n-1: n={self.n}, members={tuple(sorted(places))}")
@@ -68,9 +64,6 @@ def spectrum(source: Outcome | Mapping[str, Any], *, of: Literal["outputs", "sig
     Args:
         source: an outcome with its parameters, or the parameters of an ``MLP``.
         of: ``outputs`` for f itself, ``signs`` for its sign.
-
-    Raises:
-        CertificateError: another model, no parameters, an input size above 20, or an unknown ``of``.
 
     Source: O'Donnell, "Analysis of Boolean Functions" (2014), section 1.4; Higham (2002), section 4.2.
     """

@@ -67,7 +67,6 @@ class _Sum:
         self.watch, self.before, self.last = watch, before, before
 
     def __call__(self, progress: Progress) -> None:
-        """Pass the progress on."""
         self.last = added(self.before, progress)
         if self.watch:
             self.watch(self.last)

@@ -89,12 +89,7 @@ class Experiment:
     extras: Mapping[str, Callable[[Any, Path], None]] = field(default_factory=dict)
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":
-        """Return the experiment with options chosen, by name.
-
-        Raises:
-            ExperimentError: there is no such option; the message says which there are.
-            ElegansError: an option does not take the value.
-        """
+        """Return the experiment with options chosen, by name."""
         chosen = self
         for name, value in options.items():
             if name not in self.options:
@@ -104,11 +99,7 @@ class Experiment:
         return chosen
 
     def scale(self, name: str) -> Scale:
-        """Return a scale by its name.
-
-        Raises:
-            ExperimentError: there is no such scale; the nearest is suggested.
-        """
+        """Return a scale by its name."""
         if name not in self.scales:
             raise ExperimentError(f"{self.name} has no scale {name!r}{suggest(name, dict(self.scales))}")
         return self.scales[name]
@@ -153,11 +144,7 @@ class Result:
         return int(self.record["interrupted"])
 
     def write(self) -> "Result":
-        """Write figure, tables, record and extras.
-
-        Raises:
-            ExperimentError: a file cannot be written.
-        """
+        """Write figure, tables, record and extras."""
         given = self.tables if self.experiment.analyse else self.tables["table"]
         figure = self.experiment.plot(given)
         try:

@@ -88,11 +88,7 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
 
 
 def find_entry(name: str, scale: str | None = None) -> Entry:
-    """Return the entry of an experiment, and make sure that it has a scale where one is named.
-
-    Raises:
-        ExperimentError: there is no such experiment or no such scale; the nearest is suggested.
-    """
+    """Return the entry of an experiment, and make sure that it has a scale where one is named."""
     if name not in entries():
         raise ExperimentError(f"unknown experiment {name!r}{suggest(name, list(entries()))}")
     entry = entries()[name]
@@ -102,11 +98,7 @@ def find_entry(name: str, scale: str | None = None) -> Entry:
 
 
 def find(name: str) -> "Experiment":
-    """Return an experiment by its name.
-
-    Raises:
-        ExperimentError: there is no such experiment; the nearest is suggested.
-    """
+    """Return an experiment by its name."""
     entry = find_entry(name)
     experiment: Experiment = discovery.load(entry.module, entry.attribute)
     return experiment

@@ -44,7 +44,6 @@ class Group(Component, family=True):
     host_only = True
 
     def __init__(self, **fields: Any) -> None:
-        """Validate the fields; see the class for what they are."""
         try:
             super().__init__(**fields)
         except TrialError as error:
@@ -52,11 +51,7 @@ class Group(Component, family=True):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Make a group from its name, the path of a file with its table, a record with a ``kind``, or a group.
-
-        Raises:
-            GroupError: there is no such group; the message says how groups are written.
-        """
+        """Make a group from its name, the path of a file with its table, a record with a ``kind``, or a group."""
         try:
             return super().parse(value)
         except TrialError as error:
@@ -72,9 +67,6 @@ class Group(Component, family=True):
             table: whole numbers (order, order), an array or lists: that of the product ab in row a and column b.
             names: of the elements, in the table's order; their numbers by default.
             title: the group's name, ``group of order n`` by default.
-
-        Raises:
-            GroupError: this is no group's table; the message names the elements at which it fails.
         """
         names = None if names is None else tuple(map(str, names))
         return cls.of_kind("table")(rows=table, names=names, title=title)
@@ -87,9 +79,6 @@ class Group(Component, family=True):
             path: a ``.csv`` file of whole numbers, the names of the elements above them or not; a ``.npy`` array; or a
                 ``.json`` file: a list of lists, or a record with ``table`` and, if you like, ``names`` and ``name``.
                 A group without a name is called like its file.
-
-        Raises:
-            GroupError: the file cannot be read, or holds no group's table.
         """
         return cls.from_table(**read(Path(path)))
 
@@ -145,11 +134,7 @@ class Group(Component, family=True):
 
     @property
     def table(self) -> Int32[np.ndarray, "order order"]:
-        """The number of the product ab, in row a and column b.
-
-        Raises:
-            GroupError: the group has more than 5040 elements.
-        """
+        """The number of the product ab, in row a and column b."""
         self.check_order("table")
         return _once(type(self).make_table, self)
 

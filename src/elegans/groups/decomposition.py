@@ -36,9 +36,6 @@ def decompose(group: Finite) -> tuple[Irrep, ...]:
 
     Matrices are checked to be unitary homomorphisms to 1e-10. Values of characters within 1e-10 of whole numbers are
     these.
-
-    Raises:
-        GroupError: the group has more than 5040 elements, or no draw gives irreps that pass the checks.
     """
     for attempt in range(_ATTEMPTS):
         parts = [part for space in _real_parts(group, attempt) for part in _split(group, space, attempt)]

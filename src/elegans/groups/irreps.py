@@ -36,9 +36,6 @@ class Irrep:
         """R(g) for every element g, shape (order, d, d), with R(ab) = R(a) R(b).
 
         Real orthogonal (float64) where the indicator is 1, complex unitary otherwise.
-
-        Raises:
-            GroupError: the group has more than 5040 elements.
         """
         matrices: Num[np.ndarray, "order d d"] = frozen(self.build())
         return matrices

@@ -50,11 +50,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def square(rows: Any) -> Int64[np.ndarray, "order order"]:
-    """Return a table as an array of whole numbers below its size.
-
-    Raises:
-        ValueError: the table is not square, too large, or an entry is no element.
-    """
+    """Return a table as an array of whole numbers below its size."""
     if hasattr(rows, "__array__"):
         rows = np.asarray(rows).tolist()
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
@@ -80,10 +76,6 @@ def check_table(table: Int64[np.ndarray, "order order"], names: Any = None) -> i
     Args:
         table: entries from 0 to order - 1.
         names: of the elements, by which a message calls them.
-
-    Raises:
-        ValueError: there is no identity, an element has no inverse, the product is not associative, or the names are
-            not one for each element; the message names the elements.
     """
     if names is not None and (len(names) != len(table) or len(set(names)) != len(table)):
         raise ValueError(f"names must be as many as elements, and distinct: {len(table)} elements, names={names!r}")

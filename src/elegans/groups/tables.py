@@ -28,7 +28,6 @@ class TableGroup(Group, kind="table"):
     title: str | None = None
 
     def __hash__(self) -> int:
-        """Return a number that equal groups share, without going through the whole table."""
         return hash((self.title, self.names, len(self.rows), self.rows[-1]))
 
     @model_validator(mode="before")

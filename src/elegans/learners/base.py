@@ -80,8 +80,4 @@ class Learner(Component):
         """Return the learner before its first round."""
 
     def check_regime(self, task: Task, regime: Regime) -> None:
-        """Refuse a regime that cannot feed this learner.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse a regime that cannot feed this learner."""

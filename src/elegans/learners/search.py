@@ -158,7 +158,6 @@ class Sheet:
     """
 
     def __init__(self, lesson: Lesson, first: int, count: int) -> None:
-        """Draw and pack the examples, in blocks."""
         self.count = count
         parts = []
         for start in range(first, first + count, 2**16):

@@ -69,7 +69,6 @@ class Power(Activation):
     degree: Degree
 
     def __init__(self, degree: int) -> None:
-        """Take the degree by position or by name."""
         super().__init__(degree=degree)  # type: ignore[call-arg]
 
     def value(self, z: Any) -> Any:
@@ -92,7 +91,6 @@ class Oscillation(Activation):
     degree: Degree
 
     def __init__(self, degree: int, **fields: Any) -> None:
-        """Take the degree by position or by name."""
         super().__init__(degree=degree, **fields)  # type: ignore[call-arg]
 
 
@@ -169,7 +167,6 @@ class Sinusoid(Oscillation):
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     def __init__(self, degree: int, scale: float = 1.0) -> None:
-        """Take the degree and the scale by position or by name."""
         super().__init__(degree, scale=scale)
 
     def value(self, z: Any) -> Any:

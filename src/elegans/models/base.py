@@ -62,11 +62,7 @@ class Model(Component, family=True):
         raise NotImplementedError(f"{self.kind} has no neurons whose norms can be summed")
 
     def check(self, task: Task) -> None:
-        """Refuse a task that this model cannot learn.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse a task that this model cannot learn."""
 
     def parameter_names(self, task: Task) -> list[str]:
         """Return the dotted names of the parameter arrays, as in ``hidden.weight``."""

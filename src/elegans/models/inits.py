@@ -45,11 +45,7 @@ class Init(Component, family=True):
         return type(self).readout is not Init.readout
 
     def check(self, width: int, task: Task) -> None:
-        """Refuse a width or a task for which there is no such initialisation.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse a width or a task for which there is no such initialisation."""
 
 
 class AffineInit(Init):
@@ -175,7 +171,6 @@ class ConstantInit(AffineInit, kind="constant"):
     value: Annotated[float, Field(allow_inf_nan=False)] = 1.0
 
     def __init__(self, value: float = 1.0) -> None:
-        """Take the number by position or by name."""
         super().__init__(value=value)  # type: ignore[call-arg]
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
@@ -215,7 +210,6 @@ class SparseInit(Init, kind="sparse"):
     value: Annotated[float, Field(allow_inf_nan=False)] = 1.0
 
     def __init__(self, nonzeros: int = 2, value: float = 1.0) -> None:
-        """Take the number of non-zeros by position or by name."""
         super().__init__(nonzeros=nonzeros, value=value)  # type: ignore[call-arg]
 
     def check(self, width: int, task: Task) -> None:
@@ -255,7 +249,6 @@ class SphereInit(Init, kind="sphere"):
     output: Size | None = None
 
     def __init__(self, radius: float, output: float | None = None) -> None:
-        """Take the sizes by position or by name."""
         super().__init__(radius=radius, output=output)  # type: ignore[call-arg]
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:

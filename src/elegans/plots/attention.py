@@ -52,10 +52,6 @@ def attention_lines(
     Returns:
         The axes.
 
-    Raises:
-        ExperimentError: there is no layer, one is of another shape than (heads, length, length), or ``queries`` are not
-            given for every layer.
-
     Source: thesis, figures 8.2 and E.5.
     """
     asking = [None] * len(layers) if queries is None else queries
@@ -100,10 +96,6 @@ def attention_map(
     Returns:
         The axes.
 
-    Raises:
-        ExperimentError: the map is no square, tokens are not as many, or numbers on or below the diagonal are not
-            finite.
-
     Source: thesis, figure E.5.
     """
     shown = np.asarray(values, float)
@@ -140,9 +132,6 @@ def attention_by_position(
 
     Returns:
         The axes, one a head.
-
-    Raises:
-        ExperimentError: weights of another shape, positions that there are none of, or other than one axes a head.
 
     Source: thesis, figure 4.3 (right).
     """

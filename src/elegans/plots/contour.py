@@ -35,9 +35,6 @@ def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
 
     Returns:
         The axes: one, or an array of shape (rows, columns) where there are several panels.
-
-    Raises:
-        ExperimentError: a contour is of other parameters, or two contours have one place.
     """
     given = [contours] if isinstance(contours, Contour) else list(contours)
     for contour in given:

@@ -39,9 +39,6 @@ def error_grid(table: pd.DataFrame, *, row: str, column: str, solved: float, axe
     Returns:
         The axes, of shape (rows, columns).
 
-    Raises:
-        ExperimentError: a column is missing, or there are fewer or more axes than pairs.
-
     Source: thesis, figures 5.4 (right) and B.11.
     """
     for name in (row, column, "seed", "step", "train_error", "test_error", "train_at", "test_at"):

@@ -40,10 +40,6 @@ def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
     Returns:
         The axes: one, or an array of shape (rows, columns) where there are several panels.
 
-    Raises:
-        ExperimentError: a column is missing, a place in a panel has several cells, or there are fewer or
-            more axes than panels.
-
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
     found = checked(table if "rate" in table else cells(table))

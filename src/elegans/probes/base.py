@@ -84,8 +84,4 @@ class Probe(Component, family=True):
         """Return the named quantities of one network at one step: numbers, or arrays of a shape that stays."""
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse a trial that this probe cannot look into.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse a trial that this probe cannot look into."""

@@ -15,7 +15,6 @@ class TestError(Probe):
     """The exact share of held-out examples that the network gets wrong (labels clean).
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many held-out examples, the first of the trial's test stream.
     """
 
@@ -32,7 +31,6 @@ class TestLoss(Probe):
     """The mean hinge loss on held-out examples, (1 - y f(x))_+, and the share that the network gets wrong.
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many held-out examples, the first of the trial's test stream.
     """
 
@@ -57,7 +55,6 @@ class TrainError(Probe):
     Online trials have no sample: there the first examples that training saw stand for it.
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many examples of the sample are looked at at the most.
     """
 

@@ -36,7 +36,6 @@ class FourierGap(Probe):
     Source: thesis, chapter 5, definition 5.4, and appendix B.3.1 for the relaxed gap.
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many held-out examples the estimate ``sample`` rests on.
         estimator: ``sample``, ``exact`` or ``closed form``.
     """

@@ -18,9 +18,6 @@ class WeightMovement(Probe):
     the same trial with ``task.noise`` at 0.5: labels are then independent of inputs, and all else is drawn alike.
 
     Source: thesis, chapter 5, section 5.3 (the measure of hidden progress).
-
-    Args:
-        every: how many steps lie between two measurements.
     """
 
     def check(self, task: Task, model: Model) -> None:
@@ -59,10 +56,6 @@ def hidden_weight(snapshot: Snapshot, parameters: Any = None) -> Float32[np.ndar
 
 
 def require_hidden(probe: Probe, task: Task, model: Model) -> None:
-    """Refuse models whose parameters have no layer ``hidden`` with a ``weight``.
-
-    Raises:
-        ValueError: with the rule and the value.
-    """
+    """Refuse models whose parameters have no layer ``hidden`` with a ``weight``."""
     if isinstance(model, Learner) or "hidden.weight" not in model.parameter_names(task):
         raise ValueError(f"{probe.kind} must look at a network with hidden weights: {model.kind}")

@@ -22,7 +22,6 @@ class WeightTrajectory(Probe):
     Source: thesis, chapter 5, section 5.3 (coordinates of w_t).
 
     Args:
-        every: how many steps lie between two measurements.
         neurons: which neurons, by place; all by default.
         outgoing: whether their output weights are there too.
     """
@@ -57,7 +56,6 @@ class ParameterTrajectory(Probe):
     A store keeps them compressed, four bytes an entry and measurement at the most.
 
     Args:
-        every: how many steps lie between two measurements.
         names: dotted names of parameters or of layers (``["pair", "layer1"]``), or None for all.
     """
 
@@ -90,9 +88,6 @@ class RelevantWeights(Probe):
     """How large the first layer's weights are on the support and off it.
 
     Source: thesis, chapter 5, section 5.3 (relevant weights overtake irrelevant ones before the loss moves).
-
-    Args:
-        every: how many steps lie between two measurements.
     """
 
     def check(self, task: Task, model: Model) -> None:

@@ -106,7 +106,6 @@ class Labels:
     """Turns a column of few distinct texts into small codes and back."""
 
     def __init__(self) -> None:
-        """Begin with no label known."""
         self.known: dict[str | None, int] = {}
 
     def __call__(self, values: Sequence[str | None]) -> np.ndarray:

@@ -47,7 +47,6 @@ class Meter:
     """Measures how fast trials end: over the last while, or since the beginning where that is too short."""
 
     def __init__(self) -> None:
-        """Start the clock."""
         self.begun = time.monotonic()
         self.count = 0
         self.marks: deque[tuple[float, int]] = deque([(self.begun, 0)])

@@ -118,9 +118,6 @@ def open_engine(url: str | Path | None, read_only: bool) -> Engine:
     Args:
         url: None for memory, a path or an SQLAlchemy URL.
         read_only: whether nothing may be created or changed.
-
-    Raises:
-        StoreError: the database cannot be reached, is not a store, or is a store of another version.
     """
     address = _address(url)
     path = _file(address)

@@ -1,4 +1,4 @@
-"""The one table of outcomes: a row a network, in SQLite or another database."""
+"""The one table of outcomes: one row per network, in SQLite or another database."""
 
 import json
 import threading
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Outcomes of trials, a row a network, and the claims of the runs that are at work on them.
+    """Outcomes of trials, one row per network, and the claims of the runs at work on them.
 
     A store is shared: many processes read it while several write. An SQLite file keeps a write-ahead log,
-    so readers never wait; what is committed survives the end of the process at any moment.
+    so readers never wait; what is committed survives the end of the process at any moment. Every method raises a
+    StoreError where the database cannot be read or written, or where it names what the store does not have.
 
     Args:
         url: None for memory (gone when closed), a path, ``sqlite:///…`` or any SQLAlchemy URL.
@@ -50,13 +51,11 @@ class Store:
         self._shared = in_memory(self.engine.url)
 
     def __enter__(self) -> Self:
-        """Return the store."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the store."""
         self.close()
 
     def close(self) -> None:
@@ -96,9 +95,6 @@ class Store:
 
         Returns:
             The run, and what the store has of the sweep already.
-
-        Raises:
-            StoreError: the store cannot be written.
         """
         with self._writing() as connection:
             run, found = claims.begin(connection, sweep, name, claims.probe_texts(probes), retry_failed)
@@ -110,9 +106,6 @@ class Store:
 
         A trial is not to be had once it is settled (finished with the measures that the run asks for, or
         failed and not to be tried again), nor while a run that is alive holds it.
-
-        Raises:
-            StoreError: the store cannot be written.
         """
         with self._writing() as connection:
             return claims.claim(connection, run, trials)
@@ -122,47 +115,28 @@ class Store:
 
         An interrupted outcome does not take the place of a finished one. Measures of other probes that the
         store has of a trial are kept beside the new ones.
-
-        Raises:
-            StoreError: the store cannot be written, or a trial was never claimed.
         """
         with self._writing() as connection:
             claims.record(connection, run, outcomes)
 
     def beat(self, run: Run) -> None:
-        """Write down that a run is alive; other machines believe it for a minute.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
+        """Write down that a run is alive; other machines believe it for a minute."""
         with self._writing() as connection:
             claims.beat(connection, run)
 
     def release(self, run: Run) -> None:
-        """End a run: what it still holds is free for others.
-
-        Raises:
-            StoreError: the store cannot be written; what the run held is free all the same.
-        """
+        """End a run: what it still holds is free for others."""
         liveness.ACTIVE.discard(run.token)
         with self._writing() as connection:
             claims.release(connection, run)
 
     def survey(self, run: Run, sweep: Sweep) -> reading.Survey:
-        """Return what the store has of a run's sweep now.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return what the store has of a run's sweep now."""
         with self._reading() as connection:
             return reading.survey(connection, sweep, run.settles)
 
     def outcome(self, trial: Trial) -> Outcome:
-        """Return what a trial came to, with its curve and measures.
-
-        Raises:
-            StoreError: the store cannot be read, or has no outcome of the trial.
-        """
+        """Return what a trial came to, with its curve and measures."""
         with self._reading() as connection:
             number = reading.cell_numbers(connection, [trial.cell]).get(trial.cell)
             query = reading.outcome_rows(number or 0).where(TRIALS.c.seed == reading.signed(trial.seed))
@@ -174,12 +148,7 @@ class Store:
         return reading.outcome_of(trial, row)
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
-        """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell.
-
-        Raises:
-            StoreError: the store cannot be read.
-            TrialError: a trial is of a class that has not been imported.
-        """
+        """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
         with self._reading() as connection:
             cells = connection.execute(select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)).all()
         wanted = None if sweep is None else {template.cell: frozenset(seeds) for template, seeds in sweep.parts}
@@ -206,19 +175,12 @@ class Store:
             ``solved_at`` (NaN where it was not solved), ``test_error``, ``train_error``, ``steps``,
             ``seconds``, ``evaluation_seconds`` and ``engine``. Whole numbers that not all trials have,
             such as ``regime.size``, are ``Int64``.
-
-        Raises:
-            StoreError: the store cannot be read, or a filter names no column.
         """
         with self._reading() as connection:
             return reading.trial_table(connection, sweep, where)
 
     def recorded(self, sweep: Sweep) -> Sweep:
-        """Return the part of a sweep that has outcomes now: a snapshot, while others may be writing.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the part of a sweep that has outcomes now: a snapshot, while others may be writing."""
         with self._reading() as connection:
             return reading.recorded_part(connection, sweep)
 
@@ -228,9 +190,6 @@ class Store:
         Returns:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, and one column per quantity,
             missing where a trial lacks it. A quantity that is an array is a NumPy array in each row.
-
-        Raises:
-            StoreError: the store cannot be read, or the sweep has only measures of other probes.
         """
         with self._reading() as connection:
             return reading.measures_table(connection, sweep, kind)
@@ -241,9 +200,6 @@ class Store:
         Returns:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, ``loss`` and ``error``,
             as in ``Curve``.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         with self._reading() as connection:
             return reading.curves_table(connection, sweep)
@@ -260,19 +216,12 @@ class Store:
             ``unsolved``, ``diverged``, ``failed`` and ``interrupted`` (ended in that state), ``median_steps``
             (the median of ``solved_at`` where an unsolved trial counts as infinite; NaN where that is not
             finite) and ``seconds`` (in all).
-
-        Raises:
-            StoreError: the store cannot be read, or a filter names no column.
         """
         with self._reading() as connection:
             return reading.cells_table(connection, sweep, where)
 
     def status(self) -> Status:
-        """Return how far the runs of this store are; ``str`` of it is for people.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return how far the runs of this store are; ``str`` of it is for people."""
         with self._reading() as connection:
             return read_status(connection)
 
@@ -285,9 +234,6 @@ class Store:
 
         Returns:
             The number of rows.
-
-        Raises:
-            StoreError: the store cannot be read, or the file not written.
         """
         file = Path(path)
         if file.suffix not in (".csv", ".parquet"):

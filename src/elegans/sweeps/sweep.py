@@ -88,7 +88,6 @@ class Sweep:
         return tuple(dict.fromkeys(seed for seeds in distinct.values() for seed in seeds))
 
     def __len__(self) -> int:
-        """Return the number of trials."""
         return int(self.first[-1])
 
     @cached_property
@@ -103,13 +102,11 @@ class Sweep:
         return template.with_seed(seeds[int(number - self.first[part])])
 
     def __iter__(self) -> Iterator[Trial]:
-        """Yield every trial, cell by cell."""
         for template, seeds in self.parts:
             for seed in seeds:
                 yield template.with_seed(seed)
 
     def __add__(self, other: "Sweep") -> "Sweep":
-        """Return the trials of both, each of them once; the first sweep's engine and store."""
         if not isinstance(other, Sweep):
             return NotImplemented
         return Sweep(_merged([*self.parts, *other.parts]), engine=self.engine, store=self.store)

@@ -62,11 +62,7 @@ class Data:
 
     @classmethod
     def of(cls, X: Any, y: Any, settings: Settings, heads: int, weights: Any = None) -> "Data":
-        """Check rows, targets and weights and return them in the form in which networks are trained.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Check rows, targets and weights and return them in the form in which networks are trained."""
         if np.ndim(X) != 2:
             raise ValueError(f"X must have two dimensions: {np.ndim(X)}")
         if len(y) != len(X) or len(X) == 0:

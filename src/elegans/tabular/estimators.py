@@ -149,9 +149,6 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
         Returns:
             The estimator; interrupted from the keyboard, with the networks so far.
-
-        Raises:
-            ValueError: rows, settings or a validation set that break a rule.
         """
         stop = Stop(self.time_limit)
         fresh = not (self.warm_start and hasattr(self, "networks_"))
@@ -287,11 +284,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         return True if self.missing == "error" else "allow-nan"
 
     def _prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return rows as the networks take them: no missing value, standardised.
-
-        Raises:
-            ValueError: a number that is none any more in the dtype of training.
-        """
+        """Return rows as the networks take them: no missing value, standardised."""
         if self._imputer is not None:
             X = self._imputer.transform(X)
         if self.standardise:
@@ -403,10 +396,6 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
             y: classes, shape (rows,).
             classes: all classes that there are; needed in the first call.
             sample_weight: of the rows, or None; only their ratios within a call count.
-
-        Raises:
-            ValueError: rows or classes that break a rule, early stopping, or balanced classes, which a part of the rows
-                cannot tell.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -507,9 +496,6 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
             X: numbers, shape (rows, features).
             y: targets, shape (rows,) or (rows, targets).
             sample_weight: of the rows, or None; only their ratios within a call count.
-
-        Raises:
-            ValueError: rows that break a rule, or early stopping.
         """
         return self._partial_fit(X, y, sample_weight)
 

@@ -49,11 +49,7 @@ class TableLearner(Learner, Model):
             )
 
     def sample(self, lesson: Lesson) -> tuple[Float32[np.ndarray, "count features"], Bool[np.ndarray, " count"]]:
-        """Return the sample's features and whether each row is of the second class.
-
-        Raises:
-            TrialError: all rows are of one class.
-        """
+        """Return the sample's features and whether each row is of the second class."""
         assert isinstance(lesson.regime, Sample)
         x, y = lesson.examples(np.arange(lesson.regime.size, dtype=np.uint32))
         second = y > 0

@@ -121,9 +121,6 @@ class Networks:
             epochs: how many; by default ``settings.epochs``.
             callback: called after every epoch.
             stop: ends the training within a step once it is set or its time is over.
-
-        Raises:
-            ValueError: sizes that do not fit, or an output that the head cannot have.
         """
         data = Data.of(X, y, self.settings, self.heads, weights)
         if data.inputs.shape[1] - 1 != self.inputs:
@@ -199,9 +196,6 @@ def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1)
         seeds: one a member, from 0 to 2^64 - 1.
         inputs: how many features a row has.
         heads: how many outputs there are: 1 for ``logistic``, else the number of classes or targets.
-
-    Raises:
-        ValueError: an initialisation with more non-zeros than inputs, or no seed.
     """
     if not seeds:
         raise ValueError("there must be at least one seed: seeds=[]")

@@ -12,9 +12,6 @@ class ValidationError(Probe):
     """The exact share of a table's validation rows that the learner gets wrong.
 
     They are the last of the pool: no sample that a learner of tables takes reaches them, nor are they held-out rows.
-
-    Args:
-        every: how many steps lie between two measurements.
     """
 
     def check(self, task: Task, model: Model) -> None:

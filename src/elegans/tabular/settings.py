@@ -31,9 +31,6 @@ class Settings:
         batch_size: rows a step, at least 1; an epoch's last step takes what is left.
         epochs: passes over the rows, at least 0.
         dtype: of all arithmetic, ``float32`` or ``float64``.
-
-    Raises:
-        ValueError: a setting breaks its rule.
     """
 
     hidden: tuple[int, ...] = (300, 300)

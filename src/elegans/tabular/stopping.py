@@ -30,7 +30,7 @@ class Best:
     best: Networks | None = None
 
     def __call__(self, epoch: Epoch) -> Bool[np.ndarray, " members"]:
-        """Look at the networks, and return which members have waited long enough."""
+        """Evaluate the networks, and return which members have waited long enough."""
         networks = epoch.networks
         trained = ~np.isnan(epoch.losses)
         loss = np.full(len(networks), np.nan)

@@ -155,11 +155,7 @@ class Regime(Component, family=True):
         return random.stream(seed, "sample")
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse a task or a training that this regime cannot feed.
-
-        Raises:
-            ValueError: the number of examples drawn does not fit the 32 bits of a counter.
-        """
+        """Refuse a task or a training that this regime cannot feed."""
         if steps * batch_size >= 2**32:
             raise ValueError(f"steps x batch_size must be below 2^32: steps={steps}, batch_size={batch_size}")
 
@@ -183,7 +179,6 @@ class Sample(Regime):
     size: Annotated[int, Field(ge=1, le=LARGEST_SAMPLE), Traced]
 
     def __init__(self, size: int) -> None:
-        """Take the size by position or by name."""
         super().__init__(size=size)  # type: ignore[call-arg]
 
     def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:

@@ -26,10 +26,7 @@ class BiasedParity(Supported, Task):
     in D2 as +-1; they are +-1/sqrt(n) as all others are).
 
     Args:
-        n: the input size, at least 1.
-        k: the size of the support, odd, from 1 to n.
-        support: the k distinct coordinates, or None to draw them for each trial.
-        mix: the probability of D2.
+        mix: the probability of D2. The others are those of ``Supported``, k being odd.
     """
 
     mix: Annotated[float, Field(ge=0, le=1)] = 0.5

@@ -28,20 +28,13 @@ class BooleanFunction(Component, family=True):
 
     @abstractmethod
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"] | None:
-        """Return the values by the number of ones, shape (s + 1,), or None where they depend on more than that.
-
-        Raises:
-            TrialError: the function has no s bits.
-        """
+        """Return the values by the number of ones, shape (s + 1,), or None where they depend on more than that."""
 
     def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
         """Return all values, shape (2^s,): in the place p that of the bits of which the j-th is bit j of p.
 
         Args:
             s: the number of bits, at most 16.
-
-        Raises:
-            TrialError: the function has no s bits, or s is above 16.
         """
         if s > LARGEST_TABLE:
             raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
@@ -300,9 +293,6 @@ class SparseBoolean(NoisyLabels, Supported, Task):
 
         Returns:
             int64 of shape (supports, k), rows in increasing order; every support where there are no examples.
-
-        Raises:
-            TrialError: shapes that do not agree.
         """
         if x.shape != (len(y), self.n):
             raise TrialError(f"x and y must have shapes (count, {self.n}) and (count,): {x.shape} and {y.shape}")

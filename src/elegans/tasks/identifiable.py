@@ -22,8 +22,7 @@ class IdentifiableSample(Sample):
 
     Source: thesis, appendix A.3.1.
 
-    Args:
-        size: the number of examples in the sample, from 1 to 10^9; all of them are looked at for each trial.
+    All of its examples are evaluated before each trial.
     """
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
@@ -42,10 +41,6 @@ class IdentifiableSample(Sample):
 
     def rejected(self, task: Task, seed: int) -> int:
         """Return how many samples a trial draws in vain.
-
-        Args:
-            task: the trial's task.
-            seed: the trial's seed.
 
         Raises:
             TrialError: 10,000 samples leave several supports each.

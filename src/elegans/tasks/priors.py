@@ -37,11 +37,7 @@ class Prior(Component, family=True):
         return 2
 
     def check(self, k: int) -> None:
-        """Refuse a number of symbols that this law has no chains for; none by default.
-
-        Raises:
-            ValueError: there are no such chains.
-        """
+        """Refuse a number of symbols that this law has no chains for; none by default."""
 
     @abstractmethod
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:

@@ -29,7 +29,6 @@ class StoppingChecks:
     """
 
     def __init__(self, trials: int, stopping: StoppingRule) -> None:
-        """Begin with the examples in their own order."""
         self.examples, self.allowed, self.consecutive = stopping.examples, stopping.allowed, stopping.consecutive
         self.streak = np.zeros(trials, np.int64)
         self.mistakes = np.zeros(trials, np.int64)

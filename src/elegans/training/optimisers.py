@@ -45,11 +45,7 @@ class Training(Component, family=True):
     stopping: StoppingRule = StoppingRule()
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse parts that this training does not fit.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse parts that this training does not fit."""
 
 
 class Minibatches(Component):
@@ -79,7 +75,7 @@ class Minibatches(Component):
 
 
 class Descent(Minibatches, Training):
-    """What trainings by gradients have in common: rates, a schedule, weight decay, and exceptions by layer.
+    """What trainings by gradients share beside ``Training`` and ``Minibatches``: rates, their schedule and exceptions.
 
     Args:
         learning_rate: at least 0.
@@ -88,11 +84,6 @@ class Descent(Minibatches, Training):
         layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
         penalty: what is added to the loss for the size of the weights, or None.
         clip: the largest norm of the gradient of all parameters together; longer ones are scaled down to it. Or None.
-        steps: the largest number of steps.
-        batch_size: the number of examples in a minibatch.
-        loss: the loss, by name or as a component.
-        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        stopping: when the trial counts as solved, and whether it then ends.
     """
 
     learning_rate: Rate = 0.1
@@ -161,17 +152,7 @@ class SGD(Descent):
 
     Args:
         decay: whether weight decay is a part of the ``gradient`` or shrinks the ``parameters`` themselves.
-        learning_rate: at least 0.
-        weight_decay: at least 0.
-        schedule: what the learning rate is multiplied by at each step.
-        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
-        penalty: what is added to the loss for the size of the weights, or None.
-        clip: the largest norm of the gradient of all parameters together; longer ones are scaled down to it. Or None.
-        steps: the largest number of steps.
-        batch_size: the number of examples in a minibatch.
-        loss: the loss, by name or as a component.
-        batches: whether minibatches of a sample are drawn with replacement or by shuffled epochs.
-        stopping: when the trial counts as solved, and whether it then ends.
+        learning_rate: at least 0; for the others see ``Descent``, ``Minibatches`` and ``Training``.
     """
 
     decay: Literal["gradient", "parameters"] = "gradient"
@@ -234,7 +215,7 @@ class Adam(Adaptive):
         beta1: how much of the mean is kept a step.
         beta2: how much of the mean square is kept a step.
         epsilon: what is added to the root.
-        learning_rate: at least 0; the rest as in ``SGD``.
+        learning_rate: at least 0; for the others see ``Descent``.
     """
 
     learning_rate: Rate = 0.001
@@ -259,7 +240,7 @@ class AdaDelta(Adaptive, kind="adadelta"):
     Args:
         rho: how much of the mean squares is kept a step.
         epsilon: what is added under both roots.
-        learning_rate: at least 0; the rest as in ``SGD``.
+        learning_rate: at least 0; for the others see ``Descent``.
     """
 
     learning_rate: Rate = 1.0

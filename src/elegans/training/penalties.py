@@ -20,11 +20,7 @@ class Penalty(Component, family=True):
         """Return the penalty of a network's parameters, a scalar, with functions that work on JAX arrays."""
 
     def check(self, model: Model) -> None:
-        """Refuse a model that this penalty is not defined for.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse a model that this penalty is not defined for."""
 
 
 class NormPenalty(Penalty, kind="norm"):
@@ -49,7 +45,6 @@ class NormPenalty(Penalty, kind="norm"):
     exponent: Exponent | None = None
 
     def __init__(self, strength: float, **fields: Any) -> None:
-        """Take the strength by position or by name."""
         super().__init__(strength=strength, **fields)  # type: ignore[call-arg]
 
     def check(self, model: Model) -> None:

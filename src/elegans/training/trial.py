@@ -114,11 +114,7 @@ class Trial(Component):
 
     @classmethod
     def from_json(cls, text: str) -> "Trial":
-        """Read a trial from JSON.
-
-        Raises:
-            TrialError: a record is no trial, or breaks a rule.
-        """
+        """Read a trial from JSON."""
         try:
             return cls.parse(json.loads(text))
         except json.JSONDecodeError as error:
@@ -126,11 +122,7 @@ class Trial(Component):
 
     @classmethod
     def from_toml(cls, text: str) -> "Trial":
-        """Read a trial from TOML with the tables ``task``, ``regime``, ``model`` and ``training``.
-
-        Raises:
-            TrialError: the text is no TOML, or breaks a rule.
-        """
+        """Read a trial from TOML with the tables ``task``, ``regime``, ``model`` and ``training``."""
         try:
             return cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:

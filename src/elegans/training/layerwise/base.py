@@ -41,11 +41,7 @@ class MirroredInit(Component):
 
     @abstractmethod
     def require(self, task: SparseParity) -> None:
-        """Refuse an input size or a support for which the theorem says nothing.
-
-        Raises:
-            ValueError: with the hypothesis and the value.
-        """
+        """Refuse an input size or a support for which the theorem says nothing."""
 
     @abstractmethod
     def rows(self, key: random.Key, count: int, n: int) -> Float32[np.ndarray, "count n"]:
@@ -123,11 +119,7 @@ class Layerwise(Component):
 
     @abstractmethod
     def first_step(self, task: SparseParity, init: Any) -> Step:
-        """Return how the hidden weights move.
-
-        Raises:
-            ValueError: a hypothesis of the theorem does not hold; with the hypothesis and the value.
-        """
+        """Return how the hidden weights move."""
 
     @abstractmethod
     def population_gradient(

@@ -66,11 +66,7 @@ class Readout(Component, family=True):
     """How many steps it takes where the training does not say."""
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse a training that this readout does not go with.
-
-        Raises:
-            ValueError: with the rule and the value.
-        """
+        """Refuse a training that this readout does not go with."""
 
 
 class LastIterate(Readout):

@@ -20,7 +20,6 @@ class FeatureSelection(Probe):
     Source: Pareto frontiers, Theorems 16 and 21 (good and bad neurons).
 
     Args:
-        every: how many steps lie between two measurements.
         examples: how many held-out examples the hinge loss is estimated on.
     """
 
