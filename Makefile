@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-slow test-native check format bench docs clean
+.PHONY: help venv demo test test-fast test-slow test-native check format bench docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,7 +40,10 @@ demo: venv ## the success frontier at laptop scale: figure, table and record und
 # file share what they compile and train; a process that runs out takes over tests that another has not reached yet.
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
-test: check ## the checks and all tests but the slow ones
+test: venv ## the checks and, beside them, the fast tests
+	@$(MAKE) --no-print-directory --jobs=2 check test-fast
+
+test-fast: venv ## all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
 test-slow: venv ## the slow tests: phenomena that need long trainings
