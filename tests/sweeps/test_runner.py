@@ -354,8 +354,12 @@ class StuckEngine(ToyEngine):
 def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monkeypatch, tmp_path, interruptible):
     engine = StuckEngine()
     monkeypatch.setitem(ENGINES, "toy", engine)
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+
+    def interrupt():
+        engine.stuck.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(Interrupted) as raised:
         el.run(SWEEP, tmp_path / "runs.db", engine="toy")
     assert not engine.came_back.is_set()

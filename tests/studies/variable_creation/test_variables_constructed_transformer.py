@@ -6,6 +6,7 @@ import pytest
 
 import elegans as el
 from elegans.errors import TheoryError, TrialError
+from elegans.studies.variable_creation.theory.construction import construct
 
 GATES = ["and", "or", "symmetric:1110", "parity", "majority", "threshold:2", "table:10010110", "table:01001101"]
 SLOW = pytest.mark.slow
@@ -44,7 +45,7 @@ def test_real_values_run_in_a_larger_model_too_and_what_is_looked_at_is_the_same
     """A random real-valued function of four bits: a table of 16 values."""
     T, support = 8, (0, 3, 4, 7)
     values = np.asarray(el.random.normal(el.random.stream(6, "probe"), np.arange(16), np.uint32(0)), float)
-    made = el.theory.attention.construct(values, T, support, encoding=encoding)
+    made = construct(values, T, support, encoding=encoding)
     larger = made.model.replace("width", 20).replace("heads", 6).replace("perceptron", (300, 50))
     larger = larger.replace("head_size", 7)
     patterns = every(T)[:, support] @ 2 ** np.arange(4)
