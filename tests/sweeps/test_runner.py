@@ -343,9 +343,10 @@ class StuckEngine(ToyEngine):
 
     def __init__(self):
         super().__init__()
-        self.let_go, self.came_back = threading.Event(), threading.Event()
+        self.stuck, self.let_go, self.came_back = threading.Event(), threading.Event(), threading.Event()
 
     def advance(self, state, plan):
+        self.stuck.set()
         self.let_go.wait(60)
         self.came_back.set()
         return super().advance(state, plan)
