@@ -25,7 +25,7 @@ from elegans.analysis import cells
 from elegans.studies.pareto_frontiers import settings as pareto
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.schema import CELLS, TRIALS, open_engine
-from elegans.training.engines import ENGINES
+from elegans.training.engines import ENGINES, Plan
 from elegans.training.loop import train_together
 
 MILLISECONDS, MEGABYTES, READING_SECONDS = 1.0, 300.0, 3.0
@@ -117,7 +117,7 @@ def _bare(sweep: el.Sweep) -> float:
 
     def work() -> None:
         for trial in sweep:
-            engine.wrong(engine.advance(engine.init([trial]), 1), "test", index)
+            engine.wrong(engine.advance(engine.init([trial]), Plan.of(1))[0], "test", index)
 
     return seconds(work)
 

@@ -12,7 +12,7 @@ import elegans as el
 from benchmarks.measure import in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.record import Result, Target, cores
 from elegans import _native
-from elegans.training.engines import ENGINES
+from elegans.training.engines import ENGINES, Plan
 
 WIDTH, BATCH = 1000, 32
 INPUTS = (50, 200)
@@ -62,15 +62,16 @@ def steps_in(n: int, budget: float) -> int:
     """Return how many steps of one network fill some seconds."""
     engine = ENGINES["fused"]
     state: Any = engine.init([_trial(n, 0)])
-    engine.advance(state, 200)
-    return max(200, round(budget / (seconds(lambda: engine.advance(state, 200)) / 200)))
+    few = Plan.of(200)
+    engine.advance(state, few)
+    return max(200, round(budget / (seconds(lambda: engine.advance(state, few)) / 200)))
 
 
 def gigaflops(n: int, steps: int) -> float:
     """Return a core's GFLOP/s while every core trains a network of its own."""
     engine = ENGINES["fused"]
     states = [engine.init([_trial(n, seed)]) for seed in range(cores())]
-    spent = seconds_side_by_side([partial(engine.advance, state, steps) for state in states])
+    spent = seconds_side_by_side([partial(engine.advance, state, Plan.of(steps)) for state in states])
     return 4 * BATCH * n * WIDTH * steps / spent / 1e9
 
 

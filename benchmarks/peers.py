@@ -1,5 +1,9 @@
 """The same trials in PyTorch: a plain loop over one network, and ``torch.func.vmap`` over many."""
 
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch.func import functional_call, grad, stack_module_state, vmap
@@ -46,7 +50,35 @@ def hinge(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     return torch.relu(1 - label * output).mean()
 
 
-class PlainLoop:
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let PyTorch compute on so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Loop(ABC):
+    """What a PyTorch user would write: autograd and an optimiser."""
+
+    optimiser: torch.optim.Optimizer
+
+    @abstractmethod
+    def loss(self, step: int) -> torch.Tensor:
+        """Return the loss of the minibatch of a step."""
+
+    def advance(self, steps: int) -> None:
+        """Take steps."""
+        for step in range(steps):
+            self.optimiser.zero_grad()
+            self.loss(step).backward()
+            self.optimiser.step()
+
+
+class PlainLoop(Loop):
     """What a PyTorch tutorial teaches: nn.Module, torch.optim.SGD, one network."""
 
     def __init__(self, trial: el.Trial) -> None:
@@ -60,14 +92,10 @@ class PlainLoop:
             self.network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
         )
 
-    def advance(self, steps: int) -> None:
-        """Take steps."""
-        x, y, network, optimiser = self.x, self.y, self.network, self.optimiser
-        for _ in range(steps):
-            index = torch.randint(len(x), (self.batch_size,))
-            optimiser.zero_grad()
-            hinge(network(x[index]).squeeze(-1), y[index]).backward()
-            optimiser.step()
+    def loss(self, step: int) -> torch.Tensor:
+        """Return the hinge loss of a random minibatch."""
+        index = torch.randint(len(self.x), (self.batch_size,))
+        return hinge(self.network(self.x[index]).squeeze(-1), self.y[index])
 
 
 class VmappedLoop:

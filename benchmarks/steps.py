@@ -7,9 +7,8 @@ one thread. The fused engine trains one network a core. All train the same trial
 initial weights, the same samples; minibatches are drawn step by step by each one's own generator.
 """
 
-import contextlib
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +20,10 @@ import torch
 
 import elegans as el
 from benchmarks import peers
+from benchmarks.beside import in_turn
 from benchmarks.measure import best, in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.record import Result, Target, cores
-from elegans.training.engines import ENGINES
+from elegans.training.engines import ENGINES, Plan
 
 WIDTHS = (10, 100, 1000, 10000)
 LIMITS = {10: 150.0, 100: 80.0, 1000: 20.0, 10000: 7.0}
@@ -119,18 +119,8 @@ def _trials(width: int, count: int) -> list[el.Trial]:
 
 
 def _advance_torch(threads: int, loop: peers.PlainLoop | peers.VmappedLoop, steps: int) -> float:
-    with _threads(threads):
+    with peers.torch_threads(threads):
         return seconds(lambda: loop.advance(steps))
-
-
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _advance_processes(pool: ProcessPoolExecutor, trial: el.Trial, _: None, steps: int) -> float:
@@ -143,7 +133,7 @@ def _jax(width: int, count: int) -> Contender:
     return Contender(
         count,
         lambda: engine.init(_trials(width, count)),
-        lambda state, steps: seconds(lambda: engine.progress(engine.advance(state, steps))),
+        lambda state, steps: seconds(lambda: engine.advance(state, Plan.of(steps))),
     )
 
 
@@ -151,8 +141,9 @@ def _fused(width: int, budget: float) -> Contender:
     """Enough networks a core that a repetition lasts: they are fresh, and their steps few."""
     engine = ENGINES["fused"]
     state = engine.init([trial_of(width)])
-    engine.advance(state, LONGEST[width])
-    one = seconds(lambda: engine.advance(engine.init([trial_of(width)]), LONGEST[width]))
+    whole = Plan.of(LONGEST[width])
+    engine.advance(state, whole)
+    one = seconds(lambda: engine.advance(engine.init([trial_of(width)]), whole))
     per_core = max(1, min(500, round(budget / one)))
 
     def prepare() -> list[Any]:
@@ -162,11 +153,7 @@ def _fused(width: int, budget: float) -> Contender:
         ]
 
     def advance(states: list[Any], steps: int) -> float:
-        def one_core(networks: list[Any]) -> None:
-            for network in networks:
-                engine.advance(network, steps)
-
-        return seconds_side_by_side([partial(one_core, networks) for networks in states])
+        return seconds_side_by_side([partial(in_turn, engine, networks, steps) for networks in states])
 
     return Contender(per_core * cores(), prepare, advance)
 
@@ -189,12 +176,12 @@ def active(width: int, steps: int) -> dict[str, float]:
     """Return the share of a network's sample that has a hinge gradient, at the start and after some steps."""
     trial, engine = trial_of(width), ENGINES["fused"]
     _, x, y = peers.material(trial)
-    state = engine.init([trial])
-    shares = {}
-    for taken in (0, steps):
-        state = engine.advance(state, taken)
-        shares[f"after {taken} steps"] = float(np.mean(y.numpy() * engine.predict(state, x.numpy())[0] < 1))
-    return shares
+    fresh = engine.init([trial])
+    trained, _ = engine.advance(engine.init([trial]), Plan.of(steps))
+    return {
+        f"after {taken} steps": float(np.mean(y.numpy() * engine.predict(state, x.numpy())[0] < 1))
+        for taken, state in ((0, fresh), (steps, trained))
+    }
 
 
 def _figures(found: dict[int, Any], width: int) -> dict[str, list[float]]:

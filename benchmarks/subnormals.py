@@ -15,7 +15,7 @@ import numpy as np
 import elegans as el
 from benchmarks.measure import ratios, short, spread
 from benchmarks.record import Result, Target
-from elegans.training.engines import ENGINES, Engine
+from elegans.training.engines import ENGINES, Engine, Plan
 
 WIDTH = 1000
 AGES = (60_000, 88_000, 130_000)
@@ -68,7 +68,7 @@ def _aged(engine: Engine, scale: int) -> list[dict[str, Any]]:
     state = engine.init([trial])
     _timed(engine, engine.init([trial]), span)
     for age in (age // scale for age in AGES):
-        state = engine.advance(state, age - taken)
+        state, _ = engine.advance(state, Plan.of(age - taken))
         tiny = _share_tiny(engine, state)
         fresh, old = [], []
         for _ in range(REPETITIONS):
@@ -92,8 +92,7 @@ def _aged(engine: Engine, scale: int) -> list[dict[str, Any]]:
 def _timed(engine: Engine, state: Any, steps: int) -> tuple[float, Any]:
     """Return the seconds that some steps take, and the state after them."""
     begun = time.perf_counter()
-    state = engine.advance(state, steps)
-    engine.progress(state)
+    state, _ = engine.advance(state, Plan.of(steps))
     return time.perf_counter() - begun, state
 
 
