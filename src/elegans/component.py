@@ -40,7 +40,8 @@ class Traced:
 class Component(BaseModel):
     """A frozen, validated record with a kind; the base of everything that a trial holds.
 
-    Subclassing a *family* (a class made with ``family=True``) registers the subclass under its kind.
+    Subclassing a *family* (a class made with ``family=True``) registers the subclass under its kind. Every method
+    ``check`` refuses what does not fit by a ValueError that states the rule and the value.
 
     Raises:
         TrialError: a field is missing, unknown, or breaks a rule; the message names rule and value.
