@@ -216,7 +216,6 @@ class Component(BaseModel):
 
 
 def _substitute_members(members: Mapping[str, Component], parts: Mapping[str, Any]) -> dict[str, Component]:
-    """Replace traced fields inside a dictionary of components, whose keys may hold dots."""
     changed = dict(members)
     for key, member in members.items():
         own = {path.removeprefix(f"{key}."): value for path, value in parts.items() if path.startswith(f"{key}.")}
@@ -278,12 +277,7 @@ def family_name(cls: type[Component]) -> str:
 
 
 def explain(error: ValidationError, cls: type[BaseModel]) -> str:
-    """Return a validation error as one line that states the rule and the value.
-
-    Args:
-        error: what pydantic raised.
-        cls: the class that was being made; its fields are what a misspelt name is compared with.
-    """
+    """Return a validation error as one line that states the rule and the value."""
     found = error.errors(include_url=False)
     first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
     path = ".".join(str(part) for part in first["loc"])

@@ -16,9 +16,6 @@ def load(path: str | Path) -> ModuleType:
     The classes in it are members of their families from then on. The module's name depends on the
     file's place alone, so that the same file is the same module in every process.
 
-    Args:
-        path: a ``.py`` file.
-
     Raises:
         SweepError: there is no such file, or importing it raises.
     """
@@ -48,7 +45,6 @@ def _said(error: Exception) -> str:
 
 
 def _line(error: Exception, file: Path) -> str:
-    """Return ``, line 3`` for the last line of the file itself that the error came through."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

@@ -76,7 +76,6 @@ def features() -> str:
 
 @cache
 def _cpuinfo() -> dict[str, str]:
-    """Return the facts about the first core that Linux tells; elsewhere none."""
     try:
         first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError:

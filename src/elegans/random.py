@@ -52,22 +52,12 @@ class Key(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def stream(seed: int, name: str) -> Key:
-    """Return the key of one of a trial's streams.
-
-    Args:
-        seed: the trial's seed, from 0 to 2^64 - 1.
-        name: one of ``STREAMS``.
-    """
+    """Return the key of one of a trial's ``STREAMS`` by its name; seeds are below 2^64."""
     return Key(seed >> 32, seed & 0xFFFFFFFF).fold(STREAMS[name])
 
 
 def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
-    """Return the two random words at each counter (index, lane).
-
-    Args:
-        key: the key.
-        index: whole numbers below 2^32, broadcast against ``lane``.
-        lane: whole numbers below 2^32.
+    """Return the two random words at each counter (index, lane): whole numbers below 2^32, broadcast.
 
     Returns:
         Two uint32 arrays of the broadcast shape; JAX arrays if any argument is one.
@@ -162,11 +152,6 @@ def rademacher(key: Key, index: Any, n: int) -> Any:
     Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block
     holds its bits 0 to 31, the second its bits 32 to 63.
 
-    Args:
-        key: the key.
-        index: which vectors: uint32 of shape (count,).
-        n: the dimension.
-
     Returns:
         float32 of shape (count, n).
     """
@@ -182,11 +167,6 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
     """Return uniform whole numbers below 2^16, n for each index: a quarter of the work of ``bits`` for coarse draws.
 
     Number j is the half word j mod 4 of the block (index, j // 4), the lower half of its first word being the first.
-
-    Args:
-        key: the key.
-        index: uint32 of shape (count,).
-        n: how many.
 
     Returns:
         uint32 of shape (count, n).

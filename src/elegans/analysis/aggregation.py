@@ -97,7 +97,6 @@ def _count(table: pd.DataFrame, by: Sequence[str] | None) -> tuple[pd.DataFrame,
 
 
 def _counted_already(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the rows of a table of cells, and their statistics."""
     counts = {name: table[name].to_numpy() for name in ("trials", "solved", "median_steps")}
     return table, {**counts, "failed": (table["failed"] + table["interrupted"]).to_numpy()}
 

@@ -15,11 +15,6 @@ def crossings(x: Any, rates: Any, level: float = 0.5) -> list[float]:
 
     Between neighbouring cells the rate is interpolated linearly in log x (in x itself where some x is not positive).
     Cells whose rate equals the level count as above it. Cells without a rate are passed over.
-
-    Args:
-        x: the cells' places, increasing.
-        rates: the cells' success rates, NaN where there is none.
-        level: the rate that is crossed.
     """
     place, rate = np.asarray(x, float), np.asarray(rates, float)
     place, rate = place[np.isfinite(rate)], rate[np.isfinite(rate)]

@@ -122,12 +122,9 @@ def error_courses(
 def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return when a cell's networks fitted their sample and when they generalised, for an experiment's findings.
 
-    Medians, with order-statistic intervals, over the trials that fitted their sample: the delay of one that had not
+    From the cell's rows of ``error_courses``: medians, with order-statistic intervals, over the trials that fitted their sample: the delay of one that had not
     generalised at the end of its training is censored, and counts as infinite. ``test_error_when_fitted`` is the
     median test error when the sample is fitted.
-
-    Args:
-        rows: of one cell, as ``error_courses`` returns them.
     """
     last = rows.groupby("seed").last()
     fitted = last[last["train_at"].notna()]
@@ -155,5 +152,4 @@ def _measured(outcome: Outcome, probe: str) -> _Errors:
 
 
 def _first(errors: _Errors, threshold: float) -> int | None:
-    """Return the first measured step at which an error is small enough."""
     return next((int(step) for step, error in zip(*errors, strict=True) if error <= threshold), None)

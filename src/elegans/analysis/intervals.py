@@ -1,4 +1,9 @@
-"""The one place where intervals and censored medians are computed."""
+"""The one place where intervals and censored medians are computed.
+
+``times`` are one per trial, in steps; NaN or infinity where the trial was never solved: it is censored at the end of
+its training. ``generator`` is what resampling draws from: a seeded one gives the same interval every time.
+``confidence`` is the nominal coverage and ``share`` the quantile, both from 0 to 1.
+"""
 
 import math
 from typing import Any
@@ -38,10 +43,6 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[Any, 
 
 def median(times: Float[np.ndarray, " trials"]) -> float:
     """Return the median time to solve, where a trial that was not solved has an infinite time.
-
-    Args:
-        times: a time for each trial, in steps; NaN or infinity where the trial was never solved (its time is
-            censored at the end of its training).
 
     Returns:
         The median over all trials, or NaN where it is not finite: where no more than half of an even number
@@ -85,13 +86,6 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of a quantile of times to solve, unsolved trials being infinite.
 
-    Args:
-        times: a time for each trial, in steps; NaN or infinity where the trial was never solved.
-        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
-        share: which quantile, from 0 to 1; by default the median.
-        resamples: how many bootstrap samples.
-        confidence: the nominal coverage, between 0 and 1.
-
     Returns:
         The lower and the upper end; infinity wherever an end falls on a sample whose quantile is not finite.
 
@@ -115,10 +109,6 @@ def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.9
 
     It needs no assumption on the law of the times: the two ends are the order statistics between which
     the median falls with at least the given probability, by the binomial law of the number of trials below it.
-
-    Args:
-        times: a time for each trial, in steps; NaN or infinity where the trial was never solved.
-        confidence: the smallest coverage, between 0 and 1.
 
     Returns:
         The lower and the upper end; 0 and infinity where there are too few trials for the confidence, and
@@ -167,13 +157,6 @@ def rank_correlation_interval(
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of Spearman's rank correlation, trials being drawn anew in pairs.
-
-    Args:
-        predictor: a number for each trial; no NaN.
-        outcome: a number for each trial; may be infinite, which ranks as the largest.
-        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
-        resamples: how many bootstrap samples.
-        confidence: the nominal coverage, between 0 and 1.
 
     Returns:
         The lower and the upper end; NaN where the correlation of no resample is defined.

@@ -50,7 +50,6 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
 
 
 def _pairs(table: pd.DataFrame, over: str) -> pd.DataFrame:
-    """Return every pair of cells that differ in one column alone."""
     common = [str(name) for name in table if name not in (over, *STATISTICS)]
     groups = table.groupby(common, dropna=False, sort=False) if common else [((), table)]
     rows: list[dict[str, Any]] = []

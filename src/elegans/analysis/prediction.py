@@ -23,12 +23,7 @@ FIXED = "fixed step"
 
 
 def measured(kind: str, name: str) -> Predictor:
-    """Return what a probe measured last before a step, or at it.
-
-    Args:
-        kind: the probe's kind.
-        name: the quantity's name.
-    """
+    """Return what a probe measured last before a step, or at it."""
 
     def value(outcome: Outcome, step: int) -> float:
         taken = outcome.measures[kind]

@@ -109,12 +109,7 @@ def elbow(
 ) -> Elbow:
     """Compare the exponents of the lower and the upper half of the sizes, and bootstrap their difference.
 
-    Args:
-        cells: by size, the values of its trials (as times to solve, NaN where unsolved).
-        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
-        statistic: what is fitted, of the values of one cell; by default the median, unsolved trials being infinite.
-        resamples: how many bootstrap samples.
-        confidence: of the interval, between 0 and 1.
+    Arguments are those of ``scaling_exponent``.
 
     Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; the comparison of halves is ours.
     """
@@ -184,7 +179,6 @@ def _resampled(
 
 
 def _ends(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
-    """Return the ends of the percentile interval, NaN where nothing was drawn."""
     if not drawn:
         return math.nan, math.nan
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])

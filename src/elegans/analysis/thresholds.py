@@ -61,17 +61,9 @@ def threshold_draws(
     level: float = 0.8,
     resamples: int = 2000,
 ) -> Float[np.ndarray, " resamples"]:
-    """Return the thresholds of bootstrap samples: each size's trials are drawn anew, independently, with replacement.
+    """Return the ``threshold`` of each bootstrap sample, in which every size's trials are resampled independently.
 
     A size of which all trials were solved, or none, is so in every sample: few trials make the spread too small.
-
-    Args:
-        sizes: in increasing order.
-        solved: how many trials are solved at each.
-        trials: out of how many.
-        generator: where the resampling draws from.
-        level: the share that a threshold asks for.
-        resamples: how many samples.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 6.
     """

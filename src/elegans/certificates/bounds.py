@@ -40,11 +40,6 @@ def bounds(network: Network, nodes: Nodes, labels: Float[np.ndarray, " count"]) 
 
     Source: Zhang et al., "Efficient neural network robustness certification with general activation functions"
     (CROWN, 2018).
-
-    Args:
-        network: the network.
-        nodes: the boxes.
-        labels: y of each, +1 or -1.
     """
     centre = nodes @ network.weight.T
     centre += network.bias

@@ -129,12 +129,7 @@ def certify(
 
 
 def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...]:
-    """Return the support that a trial's task hides from its learner.
-
-    Args:
-        outcome: the trial's.
-        task: or another task, drawn with the trial's seed.
-    """
+    """Return the support that a trial's task, or another one drawn with the trial's seed, hides from its learner."""
     task = outcome.trial.task if task is None else task
     if not isinstance(task, SparseParity):
         raise CertificateError(f"a task must be a sparse-parity where no support is given: task={task.kind!r}")

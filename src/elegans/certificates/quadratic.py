@@ -19,7 +19,7 @@ _SPREAD = 2.0
 
 
 def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> float:
-    """Bound y f from below over every input of a node.
+    """Bound y f from below over every input of a node, whose entries are -1 and +1 or 0 for both signs; ``label`` is y.
 
     Where a neuron counts against the label and its sign is open, relu(z) = (z + |z|) / 2 is at most
     z / 2 + z^2 / (4 t) + t / 4 for any t > 0. With z = a + w . x the sum over such neurons is affine in x but for
@@ -35,11 +35,6 @@ def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> 
     Source: AM-GM for the neurons; the diagonal is a feasible point of the dual of the semidefinite relaxation in
     Raghunathan et al., "Semidefinite relaxations for certifying robustness to adversarial examples" (2018); Rump,
     "Verification of positive definiteness" (2006), and Higham (2002), theorem 10.3, for the factorisation.
-
-    Args:
-        network: the network.
-        node: the box: -1 and +1 are fixed coordinates, 0 stands for both signs.
-        label: y.
 
     Returns:
         The bound; minus infinity where no neuron of that kind is left, or D could not be verified.

@@ -136,7 +136,6 @@ class CertificateSearch:
             self._record(x[least])
 
     def _record(self, x: np.ndarray) -> Fraction:
-        """Return y f at one input exactly, and keep the input if that is the smallest so far."""
         exact = int(x[self.support].prod()) * self.network.exactly(x)
         if self.attained is None or exact < self.attained:
             self.attained, self.worst = exact, x.astype(np.int8)

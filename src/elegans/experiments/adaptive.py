@@ -73,7 +73,6 @@ class _Sum:
 
 
 def _grid(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:
-    """Return a trial for each panel of a sweep, its sample sizes and its widths."""
     offline = [cell for cell in sweep.cells if isinstance(cell.regime, Sample) and hasattr(cell.model, "width")]
     sizes = sorted({cell.regime.size for cell in offline if isinstance(cell.regime, Sample)})
     widths = sorted({int(cell.columns()["model.width"]) for cell in offline})
@@ -90,7 +89,6 @@ def _plot(contours: Sequence[Contour], tables: Tables) -> Figure:
 
 
 def _findings(contours: Sequence[Contour], tables: Tables) -> dict[str, Any]:
-    """Return what was traced with how many steps, for ``record.json``."""
     test = contours[0].test
     return {
         "steps": sum(contour.steps for contour in contours),

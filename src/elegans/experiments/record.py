@@ -13,9 +13,6 @@ from elegans.machine import machine, versions
 def record_of(trials: pd.DataFrame) -> dict[str, Any]:
     """Return what the trials came to, and the versions and the machine they ran on.
 
-    Args:
-        trials: a row a trial, as ``elegans.run`` returns it.
-
     Returns:
         ``trials``, ``states`` (how many ended how), ``failed``, ``interrupted``, ``engines`` (how many each
         trained), ``training_seconds`` (summed over trials and workers, evaluation included, whenever they

@@ -140,7 +140,6 @@ def draw_experiment(
 
 
 def _written(experiment: Experiment, scale: str, results: Results, folder: Path, made: Mapping[str, Any]) -> Result:
-    """Make an experiment's tables and the record of its trials, and write them with the figure."""
     if experiment.analyse:
         tables = experiment.analyse(results)
     else:
@@ -172,7 +171,6 @@ def _opened(store: Any) -> Iterator[Store]:
 
 
 def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping[str, Any]) -> None:
-    """Train the trials of a sweep, those with the same probes together."""
     groups: dict[tuple[Probe, ...], list[Any]] = {}
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)

@@ -240,7 +240,6 @@ def conjugacy_classes(
 
 
 def _named(part: str, text: str) -> list[dict[str, Any]]:
-    """Return the records of the groups that a name without a product sign stands for: one, or many equal ones."""
     found = re.fullmatch(r"([SADZ])(\d+)(?:\^(\d+))?", part.strip())
     if not found:
         raise ValueError(

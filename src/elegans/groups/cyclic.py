@@ -150,14 +150,7 @@ class Dihedral(Group):
 def one_dimensional(
     name: str, values: Num[np.ndarray, " order"], first: Any = slice(None), indicator: int = 1
 ) -> Irrep:
-    """Return an irrep of dimension 1.
-
-    Args:
-        name: what it is called.
-        values: its value on every element, shape (order,).
-        first: an element of each class, where not every element is a class.
-        indicator: Frobenius and Schur's.
-    """
+    """Return an irrep of dimension 1."""
     return Irrep(name, 1, values[first], indicator, lambda: values[:, None, None].copy())
 
 

@@ -25,8 +25,6 @@ _KEY = random.stream(0, "task")
 
 
 class _Part(NamedTuple):
-    """An irrep before it has a name."""
-
     matrices: Num[np.ndarray, "order d d"]
     character: Num[np.ndarray, " classes"]
 

@@ -101,7 +101,6 @@ class _Regression(Course):
         self.loss, self.error = (float(mean) for mean in before.mean(axis=0))
 
     def _round(self) -> tuple[float, float]:
-        """Take one round's examples; return the loss and the error on them before."""
         seen = len(self.x)
         count = self.model.examples
         if count is None:

@@ -203,5 +203,4 @@ def unrank(places: Int64[np.ndarray, " count"], n: int, k: int) -> Int64[np.ndar
 
 @lru_cache(maxsize=64)
 def _counts(n: int, size: int) -> Int64[np.ndarray, " n"]:
-    """Return C(c, size) for c = 0, …, n - 1."""
     return np.array([math.comb(c, size) for c in range(n)], np.int64)

@@ -156,10 +156,6 @@ class AttentionOnly(Model):
     def apply(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count length k"]:
         """Return the logits of the next token at every position, from the tokens up to it.
 
-        Args:
-            parameters: as ``initialise`` draws them.
-            x: tokens (count, length), of any length up to that of the task.
-
         Returns:
             float32 of shape (count, length, k).
         """
@@ -263,7 +259,6 @@ def _attention_logits(arrays: Any, z: Any, heads: int, asking: slice) -> Any:
 
 
 def _by_head(rows: Any, heads: int) -> Any:
-    """Return (count, length, width) as (count, heads, length, head size)."""
     count, length, width = rows.shape
     return rows.reshape(count, length, heads, width // heads).swapaxes(1, 2)
 

@@ -210,11 +210,7 @@ class BooleanTransformer(Model):
         return self._rest(parameters, tokens[:, -1], found, key)
 
     def tables(self, parameters: Any) -> tuple[Any, Any, Any]:
-        """Return the tokens of zeros and of ones (n, width) and of the class (1, width) as attention reads them.
-
-        Args:
-            parameters: as ``initialise`` draws them.
-        """
+        """Return the tokens of zeros and of ones (n, width) and of the class (1, width) as attention reads them."""
         tokens = (*self._tokens(parameters), self._class(parameters))
         if self.form == "plain":
             return tokens
@@ -227,13 +223,11 @@ class BooleanTransformer(Model):
         return np.float32(1 if self.form == "plain" else 1 / math.sqrt(self.head_width))
 
     def _class(self, parameters: Any) -> Any:
-        """Return the class token (1, width) as it stands in the residual stream."""
         embedding = parameters["embedding"]
         own = embedding["class"] + (embedding["position"][-1] if self.encoding == "trained" else 0)
         return own[None]
 
     def _tokens(self, parameters: Any) -> tuple[Any, Any]:
-        """Return the tokens of zeros and of ones at every position, (n, width) each."""
         import jax
         import jax.numpy as jnp
 
@@ -266,7 +260,6 @@ class BooleanTransformer(Model):
         return logits[:, 1] - logits[:, 0]
 
     def _dropped(self, entries: Any, key: random.Key | None, site: str) -> Any:
-        """Return entries (count, …) with some of them set to 0 and the rest scaled up, in training."""
         if key is None or self.dropout is None:
             return entries
         rate = (np.float32(2**16) * self.dropout).round().astype(np.uint32)

@@ -174,7 +174,6 @@ def _zeros(count: int) -> dict[str, np.ndarray]:
 
 
 def _frozen(layer: Any) -> Any:
-    """Return a layer that no gradient reaches."""
     import jax
 
     return jax.tree.map(jax.lax.stop_gradient, layer)

@@ -271,17 +271,10 @@ class SphereInit(Init, kind="sphere"):
 
 
 def fan_in_uniform(key: random.Key, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
-    """Draw float32 uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], one counter an element.
-
-    Args:
-        key: the key of this array alone.
-        shape: (rows, columns), (rows,) or ().
-        fan_in: the number of inputs that the array's layer sums over.
-    """
+    """Draw float32 uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], one counter an element."""
     return DenseInit().entries(key, shape, fan_in, fan_out=1)
 
 
 def _counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Return one counter an element: its row as the index and its column as the lane."""
     rows, columns = (*shape, 1, 1)[:2]
     return np.arange(rows, dtype=np.uint32)[:, None], np.arange(columns, dtype=np.uint32)[None, :]

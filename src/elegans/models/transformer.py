@@ -102,10 +102,6 @@ class ParityTransformer(Model):
     def attention(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, "count heads places"]:
         """Return how much each head of the class token attends to each sign and, last, to the class token itself.
 
-        Args:
-            parameters: as ``initialise`` draws them.
-            x: inputs of signs (count, n).
-
         Returns:
             Weights of shape (count, heads, n + 1) that add to 1 over the places.
         """

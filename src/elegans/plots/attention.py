@@ -156,7 +156,6 @@ def attention_by_position(
 
 
 def _by_position(ax: Axes, weights: Float[np.ndarray, "examples places"], support: np.ndarray) -> None:
-    """Draw one head: irrelevant positions, those of the support, and the class token behind a line."""
     examples, places = weights.shape
     at = np.arange(places, dtype=float)
     at[-1] += 0.5

@@ -77,7 +77,6 @@ def _belongs(contour: Contour, panel: pd.DataFrame) -> bool:
 
 
 def _draw(ax: Axes, grid: Grid, contour: Contour) -> None:
-    """Draw the crossings of one panel, and a line through those where success is first gained."""
     first = contour.crossings[contour.crossings["direction"] == "gained"].drop_duplicates("model.width")
     joined = first[first["crossing"].notna()]
     if len(joined):
@@ -108,7 +107,6 @@ def _draw_one(ax: Axes, grid: Grid, width: float, span: tuple[float, float, floa
 
 
 def _note(contour: Contour) -> str:
-    """Say what is drawn, and how sure it is."""
     test = contour.test
     return (
         f"In each cell: % of its trials solved (at most {test.maximum} trials), ✓ where all; grey: not examined.\n"

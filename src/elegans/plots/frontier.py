@@ -212,7 +212,6 @@ def _title(found: pd.DataFrame) -> str:
 
 
 def _note(found: pd.DataFrame, places: int) -> list[str]:
-    """Say what is written in the cells, and how wide their intervals are."""
     counted = found[found["trials"] > 0]
     if counted.empty:
         return ["No trials have ended yet."]

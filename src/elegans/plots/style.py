@@ -19,15 +19,7 @@ RATES = matplotlib.colormaps["viridis"]
 def panels(
     rows: int, columns: int, *, height: float = 2.1, width: float = 7.0, **subplots: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Return a new figure and its axes, an array of shape (rows, columns); sizes in inches.
-
-    Args:
-        rows: of panels.
-        columns: of panels.
-        height: of each row.
-        width: of the whole figure.
-        subplots: more for ``Figure.subplots``, such as ``sharex=True``.
-    """
+    """Return a new figure and its axes, an array of shape (rows, columns); sizes in inches."""
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
 

@@ -81,13 +81,11 @@ class FourierGap(Probe):
 
 
 def _activation(model: Model) -> Activation | None:
-    """Return what a model's hidden neurons do with their sums, or None where they do nothing of their own."""
     activation = getattr(model, "activation", None)
     return activation if isinstance(activation, Activation) else None
 
 
 def _estimators(task: SparseParity, model: Model) -> list[str]:
-    """Return the estimators that work for a model's neurons."""
     activation = _activation(model)
     closed = isinstance(activation, Sinusoid) or (isinstance(activation, Power) and activation.degree <= task.k)
     works = {"sample": True, "exact": activation is not None and task.n <= LARGEST_ENUMERATED, "closed form": closed}

@@ -44,12 +44,7 @@ class WeightMovement(Probe):
 
 
 def hidden_weight(snapshot: Snapshot, parameters: Any = None) -> Float32[np.ndarray, "neurons n"]:
-    """Return the first layer's weights, a row a neuron; factors that share the inputs between them make one row.
-
-    Args:
-        snapshot: the network.
-        parameters: the parameters to look at; those of now by default.
-    """
+    """Return the first layer's weights, now by default, one row per neuron; factors that share inputs make one row."""
     layer = (snapshot.parameters if parameters is None else parameters)["hidden"]
     weight: Float32[np.ndarray, "neurons n"] = np.asarray(layer["weight"]).reshape(-1, snapshot.task.input_size)
     return weight

@@ -91,7 +91,6 @@ def begin(
 
 
 def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, int]:
-    """Return the numbers of cells by hash, entering those that are new."""
     by_hash = {template.cell: template for template in templates}
     ids = cell_numbers(connection, by_hash)
     rows = [
@@ -149,7 +148,6 @@ def claim(connection: Connection, run: Run, trials: Iterable[Trial]) -> list[Tri
 
 
 def _held(connection: Connection, holder: int | None, living: dict[int, bool]) -> bool:
-    """Return whether a claim's holder is at work; each is looked up once a transaction."""
     if holder is None:
         return False
     if holder not in living:

@@ -60,7 +60,6 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
 
 
 def _united(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all cells; one that the first cells lack stands where the others have it."""
     names: list[str] = []
     for cell in dict.fromkeys(tuple(cell) for cell in cells):
         place = 0

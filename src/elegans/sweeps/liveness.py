@@ -32,9 +32,6 @@ def is_alive(run: Any) -> bool:
 
     A run in this process is asked by its token; one on this host by its process (number and start, as
     numbers are used again); one elsewhere by when it was last heard of.
-
-    Args:
-        run: a row of the table of runs.
     """
     host, pid, started = this_process()
     if run.finished is not None:

@@ -32,12 +32,7 @@ class Places:
         return part
 
     def of(self, cell: np.ndarray, seed: np.ndarray) -> np.ndarray:
-        """Return the number of each row's trial, -1 where the sweep does not have it.
-
-        Args:
-            cell: each row's cell, as the store numbers cells.
-            seed: each row's seed, uint64.
-        """
+        """Return the number of each row's trial, -1 where the sweep does not have it."""
         part = self.part(cell)
         place = np.full(len(cell), -1, np.int64)
         for number, (ordered, order) in enumerate(self.lookups):

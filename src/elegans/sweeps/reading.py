@@ -92,7 +92,6 @@ def fetch_pieces(
 
 
 def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
-    """Yield the statements that together look at the trials of some cells, or one where that is all cells."""
     if connection.scalar(select(func.count()).select_from(CELLS)) == len(numbers_of):
         yield statement
         return

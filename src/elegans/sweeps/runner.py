@@ -191,7 +191,6 @@ class _Scheduler:
         return any_claimed
 
     def _size(self, engine: Engine) -> int:
-        """Return how many trials to claim next."""
         if engine.side_by_side > 1:
             return engine.side_by_side
         ahead = min(LARGEST_CLAIM, max(self.pool.workers, int(self.meter.per_second * AHEAD_SECONDS)))
@@ -247,13 +246,11 @@ class _Scheduler:
         self.next_commit = now + min(0.25, 10 * (now - begun))
 
     def _wait(self) -> None:
-        """Give others time to end what they hold."""
         until = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < until and not self.pool.stop.wait(LOOK_SECONDS):
             self._turn()
 
     def _look(self, at_once: bool = False) -> None:
-        """Show the progress to whoever watches."""
         now = time.monotonic()
         if self.watch is None or (now < self.next_look and not at_once):
             return

@@ -113,12 +113,7 @@ RUNS = Table(
 
 
 def open_engine(url: str | Path | None, read_only: bool) -> Engine:
-    """Return the SQLAlchemy engine of a store that exists or has been made, checked to be one.
-
-    Args:
-        url: None for memory, a path or an SQLAlchemy URL.
-        read_only: whether nothing may be created or changed.
-    """
+    """Return the SQLAlchemy engine of a store at a path or URL (None: in memory), made where it may be, and checked."""
     address = _address(url)
     path = _file(address)
     if path is not None:

@@ -54,7 +54,6 @@ class RunStatus:
     seconds_left: float | None
 
     def __str__(self) -> str:
-        """Say it in one line."""
         how = "running" if self.alive else "finished" if self.finished else "died"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started))
         ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
@@ -90,7 +89,6 @@ class Status:
     runs: tuple[RunStatus, ...]
 
     def __str__(self) -> str:
-        """Say it in a few lines: cells, trials, and a line a run."""
         states = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
         lines = [
             f"cells   {self.cells_done} of {self.cells} done, {self.cells_running} running, {self.cells_failed} failed",

@@ -150,7 +150,6 @@ def grid(trial: Trial, axes: Mapping[str, Sequence[Any]], seeds: int | Iterable[
 
 
 def _axis(path: str, values: Any) -> list[Any]:
-    """Return an axis's values as plain Python values, or refuse it."""
     if path == "seed":
         raise SweepError("seeds must be given as seeds, not as an axis: axis 'seed'")
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
@@ -217,7 +216,6 @@ def _replaced(component: _C, values: Mapping[str, Any]) -> _C:
 
 
 def _read(source: str | Path) -> tuple[str, Path]:
-    """Return a sweep file's text, and the folder that its paths are relative to."""
     if isinstance(source, str) and ("\n" in source or "=" in source):
         return source, Path()
     path = Path(source).expanduser()
@@ -256,7 +254,6 @@ def _beside(store: str | None, folder: Path) -> str | None:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "", seen: set[str] | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the axes of a table whose paths are written ``"model.width"`` or ``model.width``."""
     seen = set() if seen is None else seen
     for key, value in table.items():
         path = f"{prefix}{key}"

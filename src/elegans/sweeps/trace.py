@@ -378,7 +378,6 @@ def _test(level: float, confidence: float, seeds: int) -> SequentialTest:
 
 
 def _longest(trial: Trial) -> int:
-    """Return what a trial that is not solved takes."""
     if trial.training is None:
         raise SweepError(f"a traced trial must have a training, whose steps are saved: model={trial.model.label()}")
     return trial.training.steps

@@ -101,6 +101,5 @@ class WorkerPool:
 
 
 def _await(threads: Sequence[threading.Thread]) -> None:
-    """Wait until threads have ended, for a minute each at the most."""
     for thread in threads:
         thread.join(60)

@@ -154,7 +154,6 @@ def _folder(folder: str | Path | None) -> Path | None:
 
 
 def _file(name: str, folder: str | Path | None) -> Path | None:
-    """Return the file behind a name, or None where there is none."""
     if name.endswith(".npz"):
         if not Path(name).is_file():
             raise TrialError(f"a table's file must exist: {name}")
@@ -177,7 +176,6 @@ def _from_file(path: str) -> Rows:
 
 
 def _rows(name: str, x: np.ndarray, y: np.ndarray, features: np.ndarray, classes: np.ndarray) -> Rows:
-    """Return a table that has been checked: finite numbers, a class from 0 to 1 a row, both there, names that fit."""
     if x.ndim != 2 or x.dtype.kind not in "fiub" or not x.size:
         raise TrialError(f"X must be numbers of shape (rows, features): {name} has {x.dtype} of shape {x.shape}")
     if not np.isfinite(x).all():
@@ -194,7 +192,6 @@ def _rows(name: str, x: np.ndarray, y: np.ndarray, features: np.ndarray, classes
 
 
 def _kept(name: str) -> Path:
-    """Return where a table from OpenML is kept."""
     from sklearn.datasets import get_data_home
 
     return Path(get_data_home()) / "elegans" / f"{name}.npz"
@@ -276,15 +273,7 @@ def random_tree(
 
     Formula: a node asks whether a uniformly drawn one of k drawn columns exceeds a standard normal threshold; of the
         last forks, a fair coin says which side is of the second class. Flipped with probability ``noise``.
-    Source: as ``noisy_parity``.
-
-    Args:
-        rows: how many examples.
-        features: how many columns, all standard normal.
-        k: how many of them the tree may ask for.
-        depth: how many questions lie between the root and a leaf, at least 1.
-        noise: the probability of a flip.
-        seed: of everything drawn.
+    Source: as ``noisy_parity``, whose arguments these are; ``depth`` questions lie between the root and a leaf.
     """
     _check_drawn(rows, features, k, noise)
     if not 1 <= depth <= 20:

@@ -134,17 +134,7 @@ def epoch(
     step: int,
     stop: Stop,
 ) -> tuple[float, int, int]:
-    """Take an epoch's steps of one network in place, in C++ with SciPy's BLAS.
-
-    Args:
-        settings: the network's description.
-        weights: one array per layer.
-        moments: AdamW's, two arrays per layer, or none.
-        data: what it is trained on.
-        order: the rows, in the order in which they are taken.
-        scale: what row weights are multiplied by.
-        step: the steps taken so far.
-        stop: ends the epoch between two steps.
+    """Take an epoch's steps of one network in place, in C++ with SciPy's BLAS; row weights are multiplied by ``scale``.
 
     Returns:
         The sum of the rows' losses, how many rows were taken, and the steps taken after the epoch.
@@ -229,7 +219,6 @@ def share_out(work: Callable[[Item], Found], items: Sequence[Item], stop: Stop |
 
 
 def _threads() -> int:
-    """Return how many threads matrix products may use now: what was set in the environment or by a limit counts."""
     pools = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
     return int(max(1, min([cores(), *pools])))
 

@@ -309,7 +309,6 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         return X, column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
     def _given(self, validation: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return an explicit validation set, checked."""
         if not isinstance(validation, tuple) or len(validation) not in (2, 3):
             raise ValueError("validation must be (X, y) or (X, y, sample_weight)")
         X, y = self._rows(*validation[:2], reset=False, least=1)
@@ -388,14 +387,8 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one epoch on these rows, from where the networks stand.
 
-        Scales and replacements of missing values are learned in the first call. Calls with the same rows are the epochs
-        of one ``fit``.
-
-        Args:
-            X: numbers, shape (rows, features).
-            y: classes, shape (rows,).
-            classes: all classes that there are; needed in the first call.
-            sample_weight: of the rows, or None; only their ratios within a call count.
+        Scales and replacements of missing values are learned in the first call, which needs all ``classes``. Calls with
+        the same rows are the epochs of one ``fit``; only the ratios of weights within a call count.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -490,12 +483,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
         """Train for one epoch on these rows, from where the networks stand.
 
         Scales (also the target's) and replacements of missing values are learned in the first call. Calls with the same
-        rows are the epochs of one ``fit``.
-
-        Args:
-            X: numbers, shape (rows, features).
-            y: targets, shape (rows,) or (rows, targets).
-            sample_weight: of the rows, or None; only their ratios within a call count.
+        rows are the epochs of one ``fit``; only the ratios of weights within a call count.
         """
         return self._partial_fit(X, y, sample_weight)
 

@@ -134,8 +134,6 @@ class TabularNetwork(TableLearner):
 
 
 class _Fit(Course):
-    """A network on its way."""
-
     def __init__(self, model: TabularNetwork, lesson: Lesson) -> None:
         self.x, self.second = model.sample(lesson)
         self.networks = model.drawn(lesson.key("init"), lesson.task)
@@ -202,8 +200,6 @@ class Forest(TableLearner):
 
 
 class _Growth(Course):
-    """A forest before and after its only round."""
-
     def __init__(self, model: Forest, lesson: Lesson) -> None:
         self.model, self.lesson = model, lesson
         self.x, self.second = model.sample(lesson)

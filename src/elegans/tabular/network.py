@@ -189,14 +189,7 @@ class Networks:
 
 
 def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1) -> Networks:
-    """Draw networks.
-
-    Args:
-        settings: their description.
-        seeds: one a member, from 0 to 2^64 - 1.
-        inputs: how many features a row has.
-        heads: how many outputs there are: 1 for ``logistic``, else the number of classes or targets.
-    """
+    """Draw networks, one per seed; ``heads`` is 1 for ``logistic``, else the number of classes or targets."""
     if not seeds:
         raise ValueError("there must be at least one seed: seeds=[]")
     _check_init(settings, inputs)

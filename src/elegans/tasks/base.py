@@ -73,12 +73,7 @@ class Task(Component, family=True):
         return labels
 
     def target(self, hidden: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
-        """Return the clean labels of given inputs, for tasks on uniform signs; others have no such method.
-
-        Args:
-            hidden: what ``draw`` returned.
-            x: inputs (count, input_size).
-        """
+        """Return the clean labels of given inputs, for tasks on uniform signs; others have no such method."""
         raise NotImplementedError(f"{self.kind} has no labels of given inputs")
 
     @property

@@ -54,5 +54,4 @@ class BiasedParity(Supported, Task):
         return signs * np.float32(self.n**-0.5), signs[:, hidden].prod(axis=1)
 
     def _words(self, key: random.Key, index: UInt32[Any, " count"]) -> tuple[Any, Any]:
-        """Return the two words of each example's lane beyond its signs."""
         return random.bits(key, index, np.uint32((self.n + 63) // 64))

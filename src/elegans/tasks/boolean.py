@@ -31,11 +31,7 @@ class BooleanFunction(Component, family=True):
         """Return the values by the number of ones, shape (s + 1,), or None where they depend on more than that."""
 
     def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
-        """Return all values, shape (2^s,): in the place p that of the bits of which the j-th is bit j of p.
-
-        Args:
-            s: the number of bits, at most 16.
-        """
+        """Return all values, shape (2^s,): in the place p that of the bits of which the j-th is bit j of p."""
         if s > LARGEST_TABLE:
             raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
         counts = self.by_count(s)
@@ -45,9 +41,6 @@ class BooleanFunction(Component, family=True):
 
     def value(self, bits: Any) -> Any:
         """Return the values of inputs.
-
-        Args:
-            bits: NumPy or JAX array (..., s) of 0 and 1, of any type.
 
         Returns:
             float32 of shape (...).
@@ -83,12 +76,7 @@ class BooleanFunction(Component, family=True):
         return float(brentq(lambda p: self.chance(s, p) - 0.5, 0.0, 1.0, xtol=1e-15))
 
     def influences(self, s: int, p: float = 0.5) -> Float64[np.ndarray, " s"]:
-        """Return, for each bit, how likely the value is to change when it is flipped.
-
-        Args:
-            s: the number of bits.
-            p: the probability of a one of every other bit.
-        """
+        """Return how likely the value is to change when a bit is flipped, each other bit being 1 with probability p."""
         counts = self.by_count(s)
         if counts is not None:
             changing = np.flatnonzero(np.diff(counts))
@@ -119,13 +107,11 @@ def _binomial(n: int, ones: int, p: float) -> float:
 
 
 def _weights(s: int, p: float) -> np.ndarray:
-    """Return the probabilities of all inputs in a table's order."""
     ones = np.bitwise_count(np.arange(2**s)).astype(int)
     return np.asarray(p**ones * (1 - p) ** (s - ones))
 
 
 def _flips(table: np.ndarray, s: int) -> np.ndarray:
-    """Return whether the flip of a bit changes the value, shape (2^s, s)."""
     return np.asarray(table[np.arange(2**s)[:, None] ^ 1 << np.arange(s)] != table[:, None])
 
 

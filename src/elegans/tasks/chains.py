@@ -93,7 +93,6 @@ class MarkovChains(Task):
         return chains[:, :, 0] * 0 + np.float32(1 / chains.shape[1])
 
     def _tokens(self, chains: Any, key: random.Key, index: Any) -> Any:
-        """Return length + 1 tokens of every example."""
         xp, width = chains.__array_namespace__(), self.prior.order - 1
         steps = self.length + 2 - width
         if self.start == "stationary":
@@ -162,13 +161,11 @@ def stationary_law(matrix: Float[Any, "count states states"]) -> Float[Any, "cou
     """Return the stationary laws of Markov chains by elimination without subtractions.
 
     States are eliminated from the last to the first; every quantity is a sum of products of probabilities, so that each
-    entry is right to a few roundings, also where eigenvalues are close to 1 and -1. The diagonal is not read.
+    entry is right to a few roundings, also where eigenvalues are close to 1 and -1. The diagonal is not read;
+    a state that is never left takes all.
 
     Source: Grassmann, Taksar and Heyman, "Regenerative analysis and steady state distributions for Markov chains"
     (1985).
-
-    Args:
-        matrix: transition matrices, irreducible, shape (count, states, states). A state that is never left takes all.
     """
     xp, shares = matrix.__array_namespace__(), []
     while matrix.shape[1] > 1:
@@ -186,13 +183,7 @@ def stationary_law(matrix: Float[Any, "count states states"]) -> Float[Any, "cou
 def true_rows(
     chains: Float[Any, "count contexts k"], start: Float[Any, "count contexts"], tokens: Int32[Any, "count length"]
 ) -> Float[Any, "count length k"]:
-    """Return the law of the next token at every position, given the chain and the tokens so far.
-
-    Args:
-        chains: the next symbol's law after each context.
-        start: the law of the first context.
-        tokens: the sequences.
-    """
+    """Return the law of the next token at every position, given the chain and the tokens so far."""
     xp, (count, contexts, k) = chains.__array_namespace__(), chains.shape
     laws, context, seen = [], tokens[:, 0] * 0, 1
     for place in range(min(tokens.shape[1], _width(contexts, k) - 1)):
@@ -206,11 +197,6 @@ def true_rows(
 
 def context_codes(tokens: Int32[Any, "count length"], k: int, width: int) -> Int32[Any, "count places"]:
     """Return the numbers of the contexts of some width, from the first position that has one: its last tokens' digits.
-
-    Args:
-        tokens: the sequences.
-        k: the number of symbols.
-        width: how many tokens a context has, at least 1 and at most the length.
 
     Returns:
         int32 of shape (count, length - width + 1).

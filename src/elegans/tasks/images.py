@@ -69,7 +69,6 @@ def load_images(name: str) -> Images:
 
 
 def _file(name: str) -> Path | None:
-    """Return the file behind a name, or None where there is none."""
     if name == MNIST:
         return Path(os.environ[MNIST_FILE]) if os.environ.get(MNIST_FILE) else None
     return None if name == BUNDLED else Path(name)
@@ -110,7 +109,6 @@ def _from_file(path: str) -> Images:
 
 
 def _images(name: str, x: np.ndarray, y: np.ndarray, held_out_x: np.ndarray, held_out_y: np.ndarray) -> Images:
-    """Return images that have been checked: uint8, of one shape, as many as digits, all from 0 to 9."""
     for images, digits in ((x, y), (held_out_x, held_out_y)):
         _check(name, images, digits, x.shape[1:])
     height, width = x.shape[1:]
@@ -129,10 +127,5 @@ def _check(name: str, images: np.ndarray, digits: np.ndarray, shape: tuple[int, 
 
 
 def strip(pixels: Shaped[np.ndarray, " inputs"], shape: tuple[int, int]) -> Shaped[np.ndarray, "height width"]:
-    """Return one input of digits, whose images follow one another, as the picture of a horizontal strip.
-
-    Args:
-        pixels: the images' pixels, one image after the other.
-        shape: the height and width of one image.
-    """
+    """Return one input of digits, whose images follow one another, as the picture of a horizontal strip."""
     return np.concatenate(list(np.reshape(pixels, (-1, *shape))), axis=1)

@@ -43,11 +43,6 @@ class Prior(Component, family=True):
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
         """Return the next-symbol laws of the chains with the given indices.
 
-        Args:
-            key: the key of the chains' stream.
-            index: which chains, shape (count,).
-            k: the number of symbols.
-
         Returns:
             float32 of shape (count, k^(order - 1), k). A context is numbered by its symbols as digits to base k, the
             oldest the highest.
@@ -239,14 +234,7 @@ def flat_rows(key: random.Key, index: UInt32[Any, " count"], shape: tuple[int, .
 def dirichlet_rows(
     key: random.Key, index: UInt32[Any, " count"], rows: int, alpha: Float32[np.ndarray, " k"]
 ) -> Float32[Any, "count rows k"]:
-    """Return independent Dirichlet points, as ``Dirichlet`` describes.
-
-    Args:
-        key: the key of the draws.
-        index: one each for ``rows`` points, shape (count,).
-        rows: how many points for an index.
-        alpha: the concentrations, shape (k,).
-    """
+    """Return independent Dirichlet points, as ``Dirichlet`` describes."""
     total = int(alpha.sum())
     if (alpha == alpha.round()).all() and total <= LARGEST_SPACINGS:
         return _spacings(_uniforms(key, index, (rows, total - 1)), np.cumsum(alpha)[:-1].astype(int) - 1)

@@ -46,7 +46,6 @@ class XOR(NoisyLabels, Task, kind="xor"):
     @field_validator("basis", mode="before")
     @classmethod
     def _is_matrix(cls, basis: Any) -> Any:
-        """Turn arrays into rows of numbers."""
         if isinstance(basis, str) and basis in ("standard", "random"):
             return basis
         try:
@@ -113,10 +112,6 @@ def uniform_basis(key: random.Key, n: int) -> np.ndarray:
     """Return a uniform orthonormal matrix: the Q of a normal matrix's QR decomposition, R's diagonal being positive.
 
     Source: Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
-
-    Args:
-        key: the key of its draws.
-        n: its size.
 
     Returns:
         float64 of shape (n, n).

@@ -58,11 +58,7 @@ class StoppingChecks:
         return self._count_checks(~unsolved)
 
     def take(self, mistakes: int | None) -> Bool[np.ndarray, " trials"]:
-        """Return the same for a single trial whose examples an engine has looked at.
-
-        Args:
-            mistakes: the exact number, or None where it is larger than allowed.
-        """
+        """Return the same for a single trial from its number of mistakes, or None where that is larger than allowed."""
         self.mistakes = np.array([mistakes or 0])
         self.unseen = None if mistakes is None else np.zeros((1, 0), np.uint32)
         return self._count_checks(np.array([mistakes is not None]))
@@ -92,19 +88,12 @@ class StoppingChecks:
 
 
 def error_rate(wrong: Wrong, trials: int, examples: int) -> Float[np.ndarray, " trials"]:
-    """Return each network's share of mistakes among the first examples of a stream.
-
-    Args:
-        wrong: returns which examples each network gets wrong.
-        trials: how many networks.
-        examples: how many examples.
-    """
+    """Return each network's share of mistakes among the first examples of a stream."""
     index = np.broadcast_to(np.arange(examples, dtype=np.uint32), (trials, examples))
     return _count(wrong, index) / examples
 
 
 def _count(wrong: Wrong, index: UInt32[np.ndarray, "trials count"]) -> Int[np.ndarray, " trials"]:
-    """Return how many of the given examples each network gets wrong, in blocks that bound the memory."""
     mistakes = np.zeros(len(index), np.int64)
     for first in range(0, index.shape[1], LARGEST_BLOCK):
         mistakes += wrong(index[:, first : first + LARGEST_BLOCK]).sum(axis=1)

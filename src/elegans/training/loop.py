@@ -160,7 +160,6 @@ class _Loop:
         return ((position, trial) for position, trial in enumerate(self.running) if trial is not None)
 
     def _charge(self) -> None:
-        """Share out the time since the last call between the trials that were running."""
         now = time.perf_counter()
         current = [running for _, running in self._current()]
         for running in current:

@@ -148,11 +148,9 @@ def class_numbers(label: Any) -> Any:
 
 
 def _right(output: Any, label: Any) -> Any:
-    """Return the output of each label's class."""
     arrays = output.__array_namespace__()
     return arrays.take_along_axis(output, class_numbers(label)[..., None], axis=-1)[..., 0]
 
 
 def _gaps(output: Any, label: Any) -> Any:
-    """Return by how much each label's class is above each class, 0 for itself."""
     return _right(output, label)[..., None] - output

@@ -21,11 +21,7 @@ __all__ = ["ENGINES", "Chunk", "Engine", "Interval", "Plan", "choose"]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:
-    """Return the engine that is to train a trial.
-
-    Args:
-        trial: the trial.
-        name: an engine's name, or ``auto`` for the first that works here and takes the trial.
+    """Return the engine of a name, or for ``auto`` the first that works here and takes the trial.
 
     Raises:
         EngineError: there is no such engine, it does not work on this machine, or it cannot take the trial.

@@ -19,13 +19,7 @@ LARGEST_PATTERN = 16
 def blocks(
     draw: Draw, count: int, size: int | None = None
 ) -> Iterator[tuple[Float32[np.ndarray, "block n"], Float32[np.ndarray, " block"]]]:
-    """Yield the first examples of a sample, a block at a time.
-
-    Args:
-        draw: returns examples.
-        count: how many.
-        size: the largest block, or None for ``BLOCK``.
-    """
+    """Yield the first examples of a sample, a block at a time."""
     size = size or BLOCK
     for first in range(0, count, size):
         yield draw(np.arange(first, min(first + size, count), dtype=np.uint32))
@@ -62,14 +56,9 @@ def recovered(
 ) -> np.ndarray:
     """Return for which good under-sparse neurons the k - s largest |G_i| are the rest of the support.
 
-    The coordinates of large weight are left out: their correlation is 0 in expectation.
+    The ``chosen`` coordinates, those of large initial weight, are left out: their correlation is 0 in expectation.
 
     Source: Pareto frontiers, Theorem 21; the reading-off that its threshold stands for.
-
-    Args:
-        correlation: the neurons' correlations.
-        chosen: the coordinates where their initial weights are large, within the support.
-        support: the support.
     """
     size = np.abs(correlation)
     np.put_along_axis(size, chosen, -1.0, axis=1)
@@ -81,13 +70,7 @@ def recovered(
 def patterns(
     draw: Draw, count: int, used: Int64[np.ndarray, " inputs"]
 ) -> tuple[Float[np.ndarray, "patterns inputs"], Float[np.ndarray, " patterns"], Float[np.ndarray, " patterns"]]:
-    """Return the distinct (inputs on some coordinates, label) of a sample, and the share of the sample that each has.
-
-    Args:
-        draw: returns examples.
-        count: how many.
-        used: the coordinates, ``LARGEST_PATTERN`` at the most.
-    """
+    """Return the distinct (inputs on some coordinates, label) of a sample, and the share of each."""
     places = 1 << np.arange(1, len(used) + 1)
     counts = np.zeros(2 ** (len(used) + 1), np.int64)
     for x, y in blocks(draw, count):

@@ -123,11 +123,7 @@ class Solver(Component):
 
     @abstractmethod
     def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
-        """Return the output layer, constant first.
-
-        Args:
-            parts: returns the sample in parts.
-        """
+        """Return the output layer, constant first."""
 
 
 class Ridge(Solver, Readout):
