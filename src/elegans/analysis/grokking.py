@@ -122,9 +122,9 @@ def error_courses(
 def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return when a cell's networks fitted their sample and when they generalised, for an experiment's findings.
 
-    From the cell's rows of ``error_courses``: medians, with order-statistic intervals, over the trials that fitted their sample: the delay of one that had not
-    generalised at the end of its training is censored, and counts as infinite. ``test_error_when_fitted`` is the
-    median test error when the sample is fitted.
+    ``rows`` are the cell's of ``error_courses``. Medians, with order-statistic intervals, are over the trials that
+    fitted their sample: the delay of one that had not generalised at the end of its training is censored, and counts
+    as infinite. ``test_error_when_fitted`` is the median test error when the sample is fitted.
     """
     last = rows.groupby("seed").last()
     fitted = last[last["train_at"].notna()]
