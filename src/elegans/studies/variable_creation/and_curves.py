@@ -1,20 +1,18 @@
-"""Above and below the threshold of conjunctions: training comes to 100% either way, held-out accuracy does not.
+"""Above and below the threshold of conjunctions: training accuracy reaches 100% either way, held-out not.
 
-Of each replicate, a support with a sample, the start is shown that comes to the highest held-out accuracy.
+Of each replicate, a support with a sample, the start with the highest held-out accuracy is shown.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import wilson
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe, TestError, TrainError
-from elegans.studies.variable_creation.plots import accuracy_curves
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -32,7 +30,7 @@ def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: i
         sizes: the numbers of examples.
         starts: how many starts a replicate has.
         steps: how many steps a start has.
-        every: how many steps lie between two looks at accuracies.
+        every: how many steps lie between two evaluations.
         trials: how many replicates.
     """
     cells = [conjunction(n, size, steps=steps, every=every, stop=False) for size in sizes]
@@ -56,58 +54,57 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the looks at held-out and training accuracy, as often as success is checked."""
+    """Return held-out and training error, measured whenever success is checked."""
     return TestError(every=one.stopping.every), TrainError(every=one.stopping.every)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each look at the best start of each replicate.
+def analyse(results: Results) -> Tables:
+    """Return one row per evaluation of the best start of each replicate.
 
     Columns: ``n``, ``m``, ``seed``, ``start``, ``step``, ``held_out`` and ``training``, the accuracies, and, the same
     in all rows of a replicate, ``best``, the highest held-out accuracy, and ``loss``, the mean minibatch loss of the
     last steps.
     """
-    ended = trials[trials["state"].isin(FINISHED)]
-    runs = [_run(row) for row in ended.to_dict("records")]
-    best: dict[tuple[int, int], pd.DataFrame] = {}
-    for key, run in runs:
-        if key not in best or run["best"].iloc[0] > best[key]["best"].iloc[0]:
-            best[key] = run
-    return pd.concat(list(best.values()), ignore_index=True)
+    names = {"task.n": "n", "regime.size": "m", "seed": "seed", "restart": "start"}
+    ended = results.trials[results.trials["state"].isin(FINISHED)]
+    runs = ended[list(names)].rename(columns=names).astype(int)
+    held_out, training = (results.measures[f"{kind}-error"].set_index(["trial", "step"]) for kind in ("test", "train"))
+    runs["loss"] = results.measures["curve"].groupby("trial")["loss"].last()
+    runs["best"] = 1 - held_out.groupby("trial")["error"].min()
+    best = runs.loc[runs.groupby(["n", "m", "seed"], sort=False)["best"].idxmax()]
+    accuracies = pd.DataFrame({"held_out": 1 - held_out["error"], "training": 1 - training["error"]})
+    return {"table": best.join(accuracies.reset_index("step"), how="inner").reset_index(drop=True)}
 
 
-def _run(row: Mapping[Any, Any]) -> tuple[tuple[int, int], pd.DataFrame]:
-    outcome = row["outcome"]
-    held_out, training = outcome.measures["test-error"], outcome.measures["train-error"]
-    accuracy = 1 - np.asarray(held_out["error"], float)
-    size, seed = int(row["regime.size"]), int(row["seed"])
-    columns = {
-        "n": int(row["task.n"]),
-        "m": size,
-        "seed": seed,
-        "start": int(row["restart"]),
-        "step": held_out["step"],
-        "held_out": accuracy,
-        "training": 1 - np.asarray(training["error"], float),
-        "best": accuracy.max(),
-        "loss": outcome.curve.loss[-1],
-    }
-    return (size, seed), pd.DataFrame(columns)
+def plot(tables: Tables) -> Figure:
+    """Draw held-out and training accuracy against steps, one curve per replicate, one colour per sample size."""
+    table = tables["table"]
+    figure, axes = panels(1, 2, height=2.6, width=7.2)
+    titles = {"held_out": "accuracy on held-out examples", "training": "accuracy on the sample"}
+    for ax, (name, title) in zip(axes[0], titles.items(), strict=True):
+        for (size, rows), colour in zip(table.groupby("m", sort=False), COLOURS, strict=False):
+            for _, run in rows.groupby("seed"):
+                ax.plot(run["step"], run[name], color=colour, linewidth=0.8, alpha=0.6)
+            count = rows["seed"].nunique()
+            ax.plot([], [], color=colour, label=f"m = {size}, {count} replicates")
+        quiet(ax)
+        ax.set_ylim(0.45, 1.02)
+        ax.set_xlim(0, table["step"].max())
+        ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_title(f"{title}, T = {table['n'].iloc[0]}", loc="left", fontsize=MEDIUM)
+    axes[0, 1].legend(fontsize=SMALL, frameon=False, loc="lower right")
+    return figure
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw held-out and training accuracy against steps, a curve a replicate."""
-    return figure_of(accuracy_curves(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each number of examples, how many replicates generalise, and how their accuracies are spread.
 
     Rates have 95% Wilson intervals; ``held_out`` and ``loss`` are least, median and largest at the end, ``best`` those
     of the highest held-out accuracies.
     """
     found = {}
-    for size, rows in table.groupby("m", sort=False):
+    for size, rows in tables["table"].groupby("m", sort=False):
         last = rows.groupby("seed").last()
         solved, fitted = int((last["best"] > SOLVED).sum()), int((rows.groupby("seed")["training"].max() == 1).sum())
         found[str(size)] = {
@@ -136,10 +133,9 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=40, time="about an hour on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )

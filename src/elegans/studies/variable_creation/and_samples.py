@@ -1,7 +1,7 @@
 """How many examples a conjunction of three bits takes a transformer: a threshold that grows slowly with their number.
 
-A trial draws a support and a sample that leaves no other, and has several starts: where training does not come to more
-than 99% of held-out labels, it is begun anew on the same sample. The threshold is the smallest sample at which enough
+A trial draws a support and a sample that leaves no other, and has several starts: where training does not exceed 99%
+of held-out labels, it starts again on the same sample. The threshold is the smallest sample at which enough
 trials succeed. Beside it stand what any learner needs, log2 C(T, 3) examples in bits, and how many examples single out
 the support in as many of the samples that are drawn at first.
 """
@@ -13,19 +13,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from elegans.analysis import growth, threshold, threshold_draws, wilson
+from elegans.analysis import finite, growth, threshold, threshold_draws, wilson
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
-from elegans.plots import figure_of
-from elegans.studies.variable_creation.plots import sample_thresholds
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades, short
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import IdentifiableSample, SparseBoolean
 from elegans.training.outcome import FINISHED
 
+rounded = partial(finite, digits=2)
 LEVEL = 0.8
 """The share of trials that must succeed at a threshold."""
 THESIS = {300: 70}
@@ -34,6 +37,9 @@ PAPER_BITS = (*range(100, 801, 50), 900, 1000, 1100)
 PAPER_SIZES = tuple(range(50, 201, 10))
 DRAWS, LARGEST = 200, 64
 """Of the identifiability curve: how many samples, and how far each is followed."""
+DASHED, DOTTED = (0, (4, 3)), (0, (1, 1.5))
+BESIDE = 0.7
+"""By how many examples the points of one curve are shifted from those of the next, to tell their bars apart."""
 SEED = 0
 """Of the bootstraps: the same trials have the same intervals."""
 
@@ -45,7 +51,7 @@ def thresholds(bits: Sequence[int], sizes: Sequence[int], steps: int, trials: in
         bits: the numbers of bits, the thesis' T.
         sizes: the numbers of examples, its m.
         steps: how many steps a start has.
-        trials: how many trials a cell.
+        trials: how many trials per cell.
     """
     parts = [grid(conjunction(n, size, steps=steps), {}, seeds=trials) for n in bits for size in sizes]
     return Sweep(tuple(part for sweep in parts for part in sweep.parts))
@@ -66,9 +72,9 @@ def paper(trials: int) -> Sweep:
     return thresholds(PAPER_BITS, PAPER_SIZES, 1000, trials)
 
 
-def further(sweep: Sweep, trials: pd.DataFrame, count: int) -> Sweep:
+def further(sweep: Sweep, results: Results, count: int) -> Sweep:
     """Return one more start of every trial that none has solved so far."""
-    ended = trials[trials["state"].isin(FINISHED)]
+    ended = results.trials[results.trials["state"].isin(FINISHED)]
     unsolved = {
         key: len(starts)
         for key, starts in ended.groupby(["task.n", "regime.size", "seed"])
@@ -85,27 +91,31 @@ def further(sweep: Sweep, trials: pd.DataFrame, count: int) -> Sweep:
     return Sweep(tuple(parts))
 
 
-def analysis(trials: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
-    """Return rows of four ``part``s.
+def analyse(results: Results, level: float = LEVEL) -> Tables:
+    """Return four tables.
 
-    ``cell``, a row for each number of bits ``n`` and of examples ``m``: of ``trials`` those ``solved`` by some start,
-    their ``rate`` with a Wilson interval, how many were at the ``first`` start, how many have ``starts`` left to be
-    made, the median ``steps`` of the starts that solved, and how many samples were ``rejected`` on the average.
-    ``threshold``, a row a number of bits: the ``threshold`` with the 95% percentile interval of its bootstrap (infinity
-    where the level is not reached), ``information``, log2 C(n, 3), and ``identified``, after how many examples as large
-    a share of samples single out the support. ``identified``: their ``rate`` at each number ``m``. ``fit``: how
-    thresholds grow (see ``elegans.analysis.growth``), where all are finite and there are three at least.
+    ``cells``, one row per number of bits ``n`` and of examples ``m``: of ``trials`` those ``solved`` by some start,
+    their ``rate`` with a Wilson interval, how many at the ``first`` start, how many have ``starts_left``, the median
+    ``steps`` of the starts that solved, and how many samples were ``rejected`` on the average. ``thresholds``, one row
+    per number of bits: the ``threshold`` with the 95% percentile interval of its bootstrap (infinity where the level is
+    not reached), ``information``, log2 C(n, 3), ``identified``, after how many examples as large a share of samples
+    single out the support, and the ``level``. ``identified``: their ``rate`` at each number ``m``. ``fit``: how
+    thresholds grow (see ``elegans.analysis.growth``), empty unless all are finite and there are at least three.
     """
-    ended = trials[trials["state"].isin(FINISHED)]
+    ended = results.trials[results.trials["state"].isin(FINISHED)]
     most = int(ended["restart"].max()) + 1
     cells = pd.DataFrame([_cell(rows, most) for _, rows in ended.groupby(["task.n", "regime.size"])])
     bits = sorted(set(cells["n"]))
     drawn = {n: _draws(cells[cells["n"] == n], level) for n in bits}
-    found = pd.DataFrame([_threshold(cells[cells["n"] == n], drawn[n], level) for n in bits])
-    parts = [cells.assign(part="cell"), found.assign(part="threshold"), *map(_identified, bits)]
-    if len(bits) >= 3 and np.isfinite(found["threshold"]).all():
-        parts.append(_fit(bits, found["threshold"].to_numpy(float), np.array([drawn[n] for n in bits]).T))
-    return pd.concat(parts, ignore_index=True).assign(level=level)
+    found = pd.DataFrame([_threshold(cells[cells["n"] == n], drawn[n], level) for n in bits]).assign(level=level)
+    fitted = len(bits) >= 3 and np.isfinite(found["threshold"]).all()
+    fit = _fit(bits, found["threshold"].to_numpy(float), np.array([drawn[n] for n in bits]).T) if fitted else {}
+    return {
+        "cells": cells,
+        "thresholds": found,
+        "identified": pd.concat([_identified(n) for n in bits], ignore_index=True),
+        "fit": pd.DataFrame([fit] if fit else []),
+    }
 
 
 def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
@@ -157,7 +167,7 @@ def _threshold(cells: pd.DataFrame, drawn: np.ndarray, level: float) -> dict[str
 def _identified(n: int) -> pd.DataFrame:
     sizes = np.arange(5, LARGEST + 1)
     rate = (_identifying(n)[:, None] <= sizes).mean(axis=0)
-    return pd.DataFrame({"part": "identified", "n": n, "m": sizes, "rate": rate})
+    return pd.DataFrame({"n": n, "m": sizes, "rate": rate})
 
 
 @lru_cache(maxsize=64)
@@ -171,7 +181,7 @@ def _task(n: int) -> SparseBoolean:
     return task
 
 
-def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> pd.DataFrame:
+def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> dict[str, Any]:
     """Return how thresholds grow, with 95% percentile intervals over bootstrap samples that reach the level at all."""
     finite = np.isfinite(drawn).all(axis=1)
     (best,) = growth(bits, thresholds)
@@ -180,59 +190,129 @@ def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> pd.D
     columns: dict[str, Any] = {**best._asdict(), "undefined": int((~finite).sum())}
     for name in ("slope", "power"):
         columns |= {f"{name}_low": low[name], f"{name}_high": high[name]}
-    return pd.DataFrame([{"part": "fit", **columns}])
+    return columns
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw success against examples, and thresholds against bits."""
-    return figure_of(sample_thresholds(table, THESIS))
+def plot(tables: Tables) -> Figure:
+    """Draw how often networks succeed against the number of examples, and the threshold against that of bits.
+
+    Bars are 95% intervals, Wilson's of the rates and the bootstrap's of the thresholds. Dotted curves are how often
+    samples single out the support; grey in the second panel are log2 C(n, 3) and a line through the origin and
+    the first threshold.
+    """
+    figure, axes = panels(1, 2, height=3.1, width=7.2)
+    _rates(axes[0, 0], tables)
+    _thresholds(axes[0, 1], tables)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _rates(ax: Axes, tables: Tables) -> None:
+    cells, identified = tables["cells"], tables["identified"]
+    bits = sorted(set(cells["n"]))
+    for place, (n, colour) in enumerate(zip(bits, shades(len(bits)), strict=True)):
+        rows = cells[cells["n"] == n]
+        ends = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
+        beside = rows["m"] + BESIDE * (place - (len(bits) - 1) / 2)
+        style: dict[str, Any] = {"fmt": "o-", "markersize": 3, "linewidth": 1.1, "elinewidth": 0.5}
+        ax.errorbar(beside, rows["rate"], yerr=ends, color=colour, label=f"T = {n:g}", **style)
+        known = identified[identified["n"] == n]
+        ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
+    ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support singled out")
+    ax.axhline(float(tables["thresholds"]["level"].iloc[0]), color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0)
+    quiet(ax)
+    ax.set_ylim(-0.03, 1.03)
+    ax.set_xlim(left=0)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    ax.set_xlabel("examples m", fontsize=MEDIUM)
+    ax.set_title("trials that succeed", loc="left", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", ncols=1 + len(bits) // 7)
+
+
+def _thresholds(ax: Axes, tables: Tables) -> None:
+    rows = tables["thresholds"]
+    known = rows[np.isfinite(rows["threshold"])]
+    size, middle = known["n"], known["threshold"]
+    ends = [middle - known["threshold_low"], known["threshold_high"].replace(np.inf, np.nan).fillna(middle) - middle]
+    style: dict[str, Any] = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 0.8, "zorder": 3}
+    ax.errorbar(
+        size,
+        middle,
+        yerr=ends,
+        color=COLOURS[0],
+        label=f"threshold at {100 * float(rows['level'].iloc[0]):g}%",
+        **style,
+    )
+    for n, value in THESIS.items():
+        ax.plot(n, value, "*", color=COLOURS[1], markersize=9, zorder=2.5, label="threshold in the thesis")
+    ax.plot(rows["n"], rows["identified"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support singled out")
+    ax.plot(rows["n"], rows["information"], color=GREY, linewidth=1, label=r"$\log_2 C(T, 3)$")
+    every = np.geomspace(rows["n"].min(), max([*rows["n"], *THESIS]), 100)
+    for fit in tables["fit"].to_dict("records"):
+        logarithm = fit["intercept"] + fit["slope"] * np.log(every)
+        ax.plot(every, logarithm, color=COLOURS[0], linewidth=0.9, label=r"$a + b\,\log T$")
+        bent = np.log(every) if abs(fit["power"]) < 1e-9 else every ** fit["power"]
+        own = np.log(size) if abs(fit["power"]) < 1e-9 else size ** fit["power"]
+        law = np.polyval(np.polyfit(own, middle, 1), bent)
+        label = rf"$a + b\,T^c$, c = {fit['power']:.2f}"
+        ax.plot(every, law, color=COLOURS[3], linewidth=0.9, linestyle=DASHED, label=label)
+    quiet(ax)
+    ax.set_xscale("log")
+    ax.set_xticks(rows["n"].to_list(), [short(n) for n in rows["n"]])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ends = known["threshold_high"][np.isfinite(known["threshold_high"])]
+    top = max([1.2 * max([*middle, *rows["identified"], *THESIS.values()]), *(1.04 * ends)])
+    if len(known):
+        straight = middle.iloc[0] * every / size.iloc[0]
+        inside = straight <= top
+        ax.plot(every[inside], straight[inside], color="0.8", linewidth=0.9, zorder=0, label="proportional to T")
+    ax.set_ylim(0, top)
+    ax.set_xlabel("bits T", fontsize=MEDIUM)
+    ax.set_title("examples m", loc="left", fontsize=MEDIUM)
+    handles, labels = ax.get_legend_handles_labels()  # points with bars come last, and should be named first
+    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    ax.legend([handles[-1], *handles[:-1]], [labels[-1], *labels[:-1]], fontsize=SMALL, frameon=False, **beside)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return thresholds with intervals beside what any learner needs, and how they grow.
 
     ``by_doubling`` is what the logarithm's fit adds to the threshold for twice as many bits, with its interval;
     ``growth`` is the threshold of the most bits over that of the fewest, and ``bits`` that of their numbers.
     """
-    rows = table[table["part"] == "threshold"]
-    found: dict[str, Any] = {"level": float(table["level"].iloc[0]), "thresholds": {}}
+    rows, cells = tables["thresholds"], tables["cells"]
+    found: dict[str, Any] = {"level": float(rows["level"].iloc[0]), "thresholds": {}}
     for row in rows.to_dict("records"):
         found["thresholds"][str(int(row["n"]))] = {
-            "threshold": _number(row["threshold"]),
-            "interval": [_number(row["threshold_low"]), _number(row["threshold_high"])],
-            "over_identified": _number(row["threshold"] / row["identified"]),
-            "over_information": _number(row["threshold"] / row["information"]),
+            "threshold": rounded(row["threshold"]),
+            "interval": [rounded(row["threshold_low"]), rounded(row["threshold_high"])],
+            "over_identified": rounded(row["threshold"] / row["identified"]),
+            "over_information": rounded(row["threshold"] / row["information"]),
             **({"thesis": THESIS[int(row["n"])]} if int(row["n"]) in THESIS else {}),
         }
-    cells = table[table["part"] == "cell"]
     found["starts_left"] = int(cells["starts_left"].sum())
     found["solved_at_first_start"] = f"{int(cells['first'].sum())} of {int(cells['solved'].sum())}"
-    for row in table[table["part"] == "fit"].to_dict("records"):
+    for row in tables["fit"].to_dict("records"):
         ends = rows["threshold"].iloc[[0, -1]].to_numpy(float)
         found |= {
-            "growth": _number(ends[1] / ends[0]),
-            "bits": _number(rows["n"].iloc[-1] / rows["n"].iloc[0]),
-            "by_doubling": _number(row["slope"] * np.log(2)),
-            "by_doubling_interval": [_number(row[f"slope_{end}"] * np.log(2)) for end in ("low", "high")],
-            "power": _number(row["power"]),
-            "power_interval": [_number(row["power_low"]), _number(row["power_high"])],
+            "growth": rounded(ends[1] / ends[0]),
+            "bits": rounded(rows["n"].iloc[-1] / rows["n"].iloc[0]),
+            "by_doubling": rounded(row["slope"] * np.log(2)),
+            "by_doubling_interval": [rounded(row[f"slope_{end}"] * np.log(2)) for end in ("low", "high")],
+            "power": rounded(row["power"]),
+            "power_interval": [rounded(row["power_low"]), rounded(row["power_high"])],
             "residual": {
-                "logarithm": _number(row["residual"]),
-                "power": _number(row["power_residual"]),
-                "line": _number(row["linear_residual"]),
+                "logarithm": rounded(row["residual"]),
+                "power": rounded(row["power_residual"]),
+                "line": rounded(row["linear_residual"]),
             },
             "undefined": int(row["undefined"]),
         }
     return found
 
 
-def _number(value: float) -> float | None:
-    return round(float(value), 2) if np.isfinite(value) else None
-
-
 def with_level(experiment: Experiment, value: Any) -> Experiment:
     """Return the experiment with another share of trials that must succeed at a threshold."""
-    return replace(experiment, analysis=partial(analysis, level=_share("level", value)))
+    return replace(experiment, analyse=partial(analyse, level=_share("level", value)))
 
 
 def with_accuracy(experiment: Experiment, value: Any) -> Experiment:
@@ -266,7 +346,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=20, time="about 20 minutes on 2 cores with AVX-512", rounds=2),
         "paper": Scale(paper, trials=40, time="about 3 days on 2 cores with AVX-512", rounds=4),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     further=further,

@@ -1,4 +1,4 @@
-"""What a trained head looks at, beside the construction: the published picture, and how far apart the two are.
+"""What a trained head attends to, beside the construction: the published figure, and how far apart the two are.
 
 The trained network is that of the thesis with one head of all 64 dimensions, on 300 examples of a conjunction of three
 of 50 bits. The construction is run in the same class of networks, and measured on the same inputs. The theory's form of
@@ -11,21 +11,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from elegans.analysis import median
+from elegans.analysis import median, significant
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.attention import attention_by_position
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
-from elegans.studies.variable_creation.plot_pattern import attention_pattern
 from elegans.studies.variable_creation.probes import ClassWeights, SelectionHeads
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.measures import attention_share
 from elegans.sweeps import Sweep, grid
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
-TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "begun at the construction"
+TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "trained from the construction"
 ARMS = (TRAINED, PLAIN, BEGUN)
 EVERY = 10
 BELOW = 5.0
@@ -51,6 +54,14 @@ MEASURED = (
     "capacity",
     "sample",
 )
+PLACES = {
+    "on_zeros": "support,\nbit 0",
+    "on_ones": "support,\nbit 1",
+    "mean_other_negative": "others,\nlabel $-$",
+    "mean_other_positive": "others,\nlabel $+$",
+    "class_token": "class\ntoken",
+}
+MARKERS = ("o", "s", "^")
 BY_LABEL = ("support_negative", "support_positive", "mean_other_negative", "mean_other_positive")
 
 
@@ -61,7 +72,7 @@ def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int
         n: the number of bits.
         size: the number of examples.
         support: the three bits that matter.
-        trials: how many trials an arm.
+        trials: how many trials per arm.
         steps: how many steps each is trained for; none stops when it is solved.
         width: the size of a token, at least n + 3.
     """
@@ -87,24 +98,39 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return SelectionHeads(every=EVERY), ClassWeights(every=one.steps)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return two kinds of rows: what was measured at each step of a trial, and single weights of the first of each arm.
+def analyse(results: Results) -> Tables:
+    """Return two tables: what was measured at each step of a trial, and single weights of the first of each arm.
 
-    The former have the ``part`` course: ``arm``, ``seed``, ``step``, the measures of ``SelectionHeads`` of the one head
-    and, with the beginning ``construction_``, the construction's; ``uniform``; and the same in all rows of a trial
-    ``solved_at``, ``test_error`` and, by label at the end, ``mean_other_negative``, ``mean_other_positive``,
-    ``support_negative`` and ``support_positive``. The latter have the ``part`` weight: ``example``, ``place`` (the
-    class token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction``
-    are where the one begins that is trained from there.
+    ``heads``: ``arm``, ``seed``, ``step``, the measures of ``SelectionHeads`` of the one head and, with the beginning
+    ``construction_``, the construction's; ``uniform``; and the same in all rows of a trial ``solved_at``,
+    ``test_error`` and, by label at the end, ``mean_other_negative``, ``mean_other_positive``, ``support_negative`` and
+    ``support_positive``. ``weights``: ``arm``, ``seed``, ``example``, ``place`` (the class token's is n), ``relevant``,
+    ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are where the arm trained from
+    there begins.
     """
-    outcomes = [outcome for outcome in trials["outcome"] if outcome.measures]
-    firsts: dict[str, Outcome] = {}
-    for outcome in outcomes:
-        firsts.setdefault(_arm(outcome.trial), outcome)
-    weights = [_weights(arm, outcome, -1) for arm, outcome in firsts.items()]
-    if BEGUN in firsts:
-        weights.append(_weights("construction", firsts[BEGUN], 0))
-    return pd.concat([*(_course(outcome) for outcome in outcomes), *weights], ignore_index=True)
+    taken = results.measures["selection-heads"]
+    single = results.measures["class-weights"].set_index("trial")["weights"].groupby(level="trial")
+    first, last = single.first(), single.last()
+    rows: list[dict[str, Any]] = []
+    weights: dict[str, pd.DataFrame] = {}
+    for place, end in zip(last.index.tolist(), last, strict=True):
+        one, arm = results.trial(place), _arm(results.trial(place))
+        rows.append({"arm": arm, **_by_label(one, end[:, 0])})
+        if arm not in weights:
+            weights[arm] = _weights(arm, one, end[:, 0])
+            if arm == BEGUN:
+                weights["construction"] = _weights("construction", one, first[place][:, 0])
+    columns = {name: name for name in ("uniform", *MEASURED)}
+    columns |= {f"construction_{name}": f"construction.{name}" for name in MEASURED}
+    heads = taken[["trial", "seed", "step"]].assign(
+        **{name: [np.asarray(cell, float).item() for cell in taken[own]] for name, own in columns.items()}
+    )
+    trials = results.trials.loc[last.index, ["solved_at", "test_error"]]
+    told = trials.join(pd.DataFrame(rows, index=last.index))
+    return {
+        "heads": heads.join(told, on="trial", how="inner").drop(columns="trial"),
+        "weights": pd.concat(weights.values(), ignore_index=True),
+    }
 
 
 def _arm(one: Trial) -> str:
@@ -113,20 +139,10 @@ def _arm(one: Trial) -> str:
     return PLAIN if one.model.columns()["form"] == "plain" else TRAINED
 
 
-def _course(outcome: Outcome) -> pd.DataFrame:
-    taken = outcome.measures["selection-heads"]
-    found: dict[str, Any] = {"step": np.array(taken["step"]), "uniform": np.array(taken["uniform"])}
-    for name in MEASURED:
-        found[name] = np.array(taken[name]).reshape(len(found["step"]))
-        found[f"construction_{name}"] = np.array(taken[f"construction.{name}"]).reshape(len(found["step"]))
-    ends = {"solved_at": outcome.solved_at, "test_error": outcome.test_error, **_by_label(outcome)}
-    return pd.DataFrame({"part": "course", "arm": _arm(outcome.trial), "seed": outcome.trial.seed, **found, **ends})
-
-
-def _by_label(outcome: Outcome) -> dict[str, float]:
+def _by_label(one: Trial, weights: np.ndarray) -> dict[str, float]:
     """Return what the support and a position outside of it get at the end, on examples of either label."""
-    _, y, support = _examples(outcome)
-    share = attention_share(_single_weights(outcome, -1), support.tolist())
+    _, y, support = _examples(one, len(weights))
+    share = attention_share(weights, support.tolist())
     found = {}
     for name, members in (("negative", y < 0), ("positive", y > 0)):
         for measure in ("support", "mean_other"):
@@ -135,45 +151,125 @@ def _by_label(outcome: Outcome) -> dict[str, float]:
     return found
 
 
-def _examples(outcome: Outcome) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the inputs and labels on which single weights were taken, and the support."""
-    trial, count = outcome.trial, _single_weights(outcome, -1).shape[0]
-    support = trial.task.draw(trial.key("task"))
-    x, y = trial.task.examples(support, trial.key("test"), np.arange(count, dtype=np.uint32))
+def _examples(one: Trial, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the inputs and labels on which single weights were measured, and the support."""
+    support = one.task.draw(one.key("task"))
+    x, y = one.task.examples(support, one.key("test"), np.arange(count, dtype=np.uint32))
     return x, y, support
 
 
-def _single_weights(outcome: Outcome, which: int) -> np.ndarray:
-    """Return the only head's weights at one of the measurements, shape (examples, places)."""
-    return np.asarray(outcome.measures["class-weights"]["weights"][which])[:, 0]
-
-
-def _weights(arm: str, outcome: Outcome, which: int) -> pd.DataFrame:
-    """Return single weights of a trial's only head, a row an example and place."""
-    weights, (x, _, support) = _single_weights(outcome, which), _examples(outcome)
+def _weights(arm: str, one: Trial, weights: np.ndarray) -> pd.DataFrame:
+    """Return single weights of a trial's only head, one row per example and place."""
+    x, _, support = _examples(one, len(weights))
     count, places = weights.shape
     bits = np.concatenate([x > 0, np.zeros((count, 1), bool)], axis=1)
     example, place = np.divmod(np.arange(count * places), places)
     columns = {"example": example, "place": place, "bit": bits.ravel().astype(int), "weight": weights.ravel()}
-    own = {"part": "weight", "arm": arm, "seed": outcome.trial.seed}
-    return pd.DataFrame({**own, **columns, "relevant": np.isin(place, support).astype(int)})
+    return pd.DataFrame({"arm": arm, "seed": one.seed, **columns, "relevant": np.isin(place, support).astype(int)})
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw single weights by position, and how masses, distance and weights by bit come about."""
-    return figure_of(attention_pattern(table))
+def plot(tables: Tables) -> Figure:
+    """Draw single weights by position of up to three networks, then masses, distance and weights by bit.
+
+    Above: the first arm, the second, and the construction. Below: where the first arm's attention goes during training;
+    how far each arm's is from the construction, one line per trial; and what a place gets at the end, by its kind, one
+    dot per trial, with a bar for the construction.
+    """
+    figure, axes = panels(2, 3, height=2.2, width=7.2)
+    drawn, weights, heads = axes.ravel(), tables["weights"], tables["heads"]
+    names = [*weights["arm"].unique()]
+    shown = [*names[:2], *(name for name in names if name == "construction")]
+    for ax, name in zip(drawn, shown, strict=False):
+        _by_position(ax, weights[weights["arm"] == name], name, labelled=ax is drawn[0], legend=name == shown[-1])
+    for ax in drawn[len(shown) : 3]:
+        ax.set_axis_off()
+    arms = list(heads["arm"].unique())
+    _masses(drawn[3], heads[heads["arm"] == arms[0]])
+    _distances(drawn[4], heads, arms)
+    _by_bit(drawn[5], heads, arms)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _by_position(ax: Axes, rows: pd.DataFrame, name: str, *, labelled: bool, legend: bool) -> None:
+    places = int(rows["place"].max()) + 1
+    weights = rows.sort_values(["example", "place"])["weight"].to_numpy(float).reshape(-1, 1, places)
+    support = np.sort(rows.loc[rows["relevant"] == 1, "place"].unique()).astype(int)
+    attention_by_position(weights, support=support, axes=[ax])
+    drawn = ax.get_legend()
+    assert drawn is not None
+    if legend:  # in the panel that has the most room for it
+        drawn.set_loc("upper center")
+    else:
+        drawn.remove()
+    if not labelled:
+        ax.set_ylabel("")
+    ax.set_ylim(0, 1.02)
+    ax.set_title(name, loc="left", fontsize=MEDIUM)
+
+
+def _masses(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw the mass on the support, on the class token and on the rest: a median and the range over trials."""
+    places = {"support": COLOURS[1], "class_token": GREY, "others": COLOURS[0]}
+    for name, colour in places.items():
+        by_step = rows.groupby("step")[name]
+        ax.fill_between(by_step.min().index, by_step.min(), by_step.max(), color=colour, alpha=0.2, linewidth=0)
+        label = {"support": "support", "class_token": "class token", "others": "all others"}[name]
+        ax.plot(by_step.median(), color=colour, linewidth=1.2, label=label)
+    ax.set(ylim=(0, 1.2), xlim=(0, rows["step"].max()), yticks=np.linspace(0, 1, 6))
+    ax.set_xlabel("steps", fontsize=MEDIUM)
+    ax.set_ylabel("mass of attention", fontsize=MEDIUM)
+    ax.set_title(str(rows["arm"].iloc[0]), loc="left", fontsize=MEDIUM)
+    ax.legend(
+        fontsize=SMALL, frameon=False, ncols=3, loc="upper left", handlelength=0.8, columnspacing=0.8, handletextpad=0.4
+    )
+    quiet(ax)
+
+
+def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
+    for arm, colour in zip(arms, COLOURS[2:], strict=False):
+        for number, (_, run) in enumerate(heads[heads["arm"] == arm].groupby("seed")):
+            ax.plot(run["step"], run["distance"], color=colour, linewidth=0.7, alpha=0.7, label=None if number else arm)
+    ax.axhline(heads["construction_distance"].min(), color="black", linewidth=0.8, linestyle=":", label="construction")
+    ax.set(ylim=(0, 2.8), xlim=(0, heads["step"].max()), yticks=np.linspace(0, 2, 5))
+    ax.set_xlabel("steps", fontsize=MEDIUM)
+    ax.set_ylabel(r"$\ell_1$ distance of weights", fontsize=MEDIUM)
+    ax.set_title("from equal weights on the support", loc="left", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper right", handlelength=1, labelspacing=0.2)
+    quiet(ax)
+
+
+def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
+    last = heads.sort_values("step").groupby(["arm", "seed"], sort=False).last()
+    for number, (arm, colour) in enumerate(zip(arms, COLOURS[2:], strict=False)):
+        own = last.loc[arm]
+        for place, name in enumerate(PLACES):
+            beside = place + 0.22 * (number - 1) + 0.012 * (np.arange(len(own)) - (len(own) - 1) / 2)
+            style: dict[str, Any] = {"s": 8, "color": colour, "alpha": 0.8, "linewidth": 0}
+            ax.scatter(beside, own[name], marker=MARKERS[number % 3], **style)
+    for place, name in enumerate(PLACES):
+        made = last[f"construction_{name.removesuffix('_negative').removesuffix('_positive')}"].median()
+        ax.hlines(made, place - 0.35, place + 0.35, color="black", linewidth=0.8)
+    uniform = float(last["uniform"].iloc[0])
+    ax.axhline(uniform, color=GREY, linewidth=0.7, linestyle=":")
+    ax.text(-0.45, uniform * 1.12, "uniform", fontsize=SMALL, color=GREY, va="bottom")
+    ax.set_yscale("log")
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set(xlim=(-0.5, len(PLACES) - 0.5))
+    ax.set_xticks(range(len(PLACES)), list(PLACES.values()), fontsize=SMALL)
+    ax.set_ylabel("mean weight of one place", fontsize=MEDIUM)
+    ax.set_title("at the end", loc="left", fontsize=MEDIUM)
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return each arm's measures at the end, medians and ranges over trials, and what the construction has.
 
     ``uniform_over_mean_other`` is how many times the average weight of an irrelevant position is below uniform at the
     end, ``…_most`` at the step where that is largest, and ``…_on_negatives`` on examples with a violated condition;
     ``at_least_5_below`` in how many trials each is 5 or more.
     """
-    course = table[table["part"] == "course"]
     found: dict[str, Any] = {}
-    for arm, rows in course.groupby("arm", sort=False):
+    for arm, rows in tables["heads"].groupby("arm", sort=False):
         last = rows.sort_values("step").groupby("seed").last()
         ratio = (rows["uniform"] / rows["mean_other"]).groupby(rows["seed"])
         below = {
@@ -190,33 +286,28 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
             "at_least_5_below": {name: int((values >= BELOW).sum()) for name, values in below.items()},
             **{name: _spread(last[name]) for name in (*MEASURED, *BY_LABEL)},
         }
-        found[str(arm)]["construction"] = {name: _rounded(last[f"construction_{name}"].iloc[0]) for name in MEASURED}
+        found[str(arm)]["construction"] = {name: significant(last[f"construction_{name}"].iloc[0]) for name in MEASURED}
     return found
 
 
-def _spread(values: pd.Series) -> dict[str, float]:
+def _spread(values: pd.Series) -> dict[str, float | None]:
     known = values.dropna().to_numpy(float)
     if not len(known):
         return {}
-    return {"median": _rounded(median(known)), "least": _rounded(known.min()), "most": _rounded(known.max())}
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
+    return {"median": significant(median(known)), "least": significant(known.min()), "most": significant(known.max())}
 
 
 EXPERIMENT = Experiment(
     name="attention-pattern",
-    shows="A trained head looks at the relevant positions, at those whose bit settles the label above all",
+    shows="A trained head attends to the relevant positions, above all to those whose bit settles the label",
     source="figure 4.3 (right), and the constructions of appendix A.2",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 3 seconds"),
         "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
         "paper": Scale(laptop, trials=40, time="about 20 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -1,17 +1,15 @@
 """Sparse parities learned by a transformer on fresh examples: chance for hundreds of steps, then an abrupt fall."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import wilson
+from elegans.analysis import share
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
-from elegans.studies.variable_creation.plots import parity_courses
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.studies.variable_creation.settings import parity
 from elegans.sweeps import Sweep, grid
 from elegans.training.outcome import FINISHED
@@ -24,9 +22,10 @@ SETTLED = 10
 """The steps of an initial overshoot, which are no part of the plateau."""
 ABRUPT = 200
 """Within how many steps the fall is over."""
+DASHED = (0, (4, 3))
 
 
-def courses(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
+def networks(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
     """Return networks on parities of three of so many bits, few bits first.
 
     Args:
@@ -40,61 +39,70 @@ def courses(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
 
 def smoke(trials: int) -> Sweep:
     """Return 5 bits with smaller minibatches."""
-    return courses((5,), trials, batch_size=256, steps=600, consecutive=3)
+    return networks((5,), trials, batch_size=256, steps=600, consecutive=3)
 
 
 def laptop(trials: int) -> Sweep:
     """Return the published 10 and 15 bits."""
-    return courses((10, 15), trials, steps=4000)
+    return networks((10, 15), trials, steps=4000)
 
 
 def paper(trials: int) -> Sweep:
     """Return the published 10 and 15 bits, and time enough for every network."""
-    return courses((10, 15), trials, steps=10_000)
+    return networks((10, 15), trials, steps=10_000)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each point of each network's curve.
+def analyse(results: Results) -> Tables:
+    """Return one row per point of each network's curve.
 
     Columns: ``n``, ``seed``, ``step``, ``loss`` and ``error``, means over the minibatches since the point before; and,
     the same in all rows of a network, ``plateau``, the last point at which the loss is within 0.01 of log 2, ``stray``,
     how far the loss is from log 2 at most up to there, the mean that the first 10 steps are part of apart,
-    ``above_99``, the first of the checks in a row at which held-out accuracy is above 99% (NaN where it is never),
+    ``above_99``, the first of the checks in a row at which held-out accuracy is above 99% (NaN where it never is),
     ``fall``, the steps from the plateau's end to there, and ``last``, the loss at the end.
     """
-    ended = trials[trials["state"].isin(FINISHED)]
-    return pd.concat([_course(row) for row in ended.to_dict("records")], ignore_index=True)
+    ended = results.trials[results.trials["state"].isin(FINISHED)]
+    curves = results.measures["curve"].set_index("trial")
+    curves = curves.loc[curves.index.isin(ended.index)]
+    far, by_trial = (curves["loss"] - CHANCE).abs(), curves.groupby(level="trial")
+    checks = (ended["training.stopping.consecutive"] - 1) * ended["training.stopping.every"]
+    networks = pd.DataFrame({"n": ended["task.n"].astype(int), "last": by_trial["loss"].last()})
+    networks["plateau"] = curves["step"].where(far <= CLOSE, 0).groupby(level="trial").max()
+    networks["above_99"] = ended["solved_at"].astype(float) - checks.astype(float)
+    networks["fall"] = networks["above_99"] - networks["plateau"]
+    before = by_trial["step"].shift(fill_value=0) >= SETTLED
+    settled = before & (curves["step"] <= networks["plateau"].reindex(curves.index))
+    networks["stray"] = far.where(settled, 0.0).groupby(level="trial").max()
+    return {"table": curves.join(networks).reset_index(drop=True)}
 
 
-def _course(row: Mapping[Any, Any]) -> pd.DataFrame:
-    curve = row["outcome"].curve
-    step, loss = np.array(curve.step), np.array(curve.loss)
-    settled = np.append(0, step[:-1]) >= SETTLED
-    close = np.abs(loss - CHANCE) <= CLOSE
-    plateau = int(step[close].max()) if close.any() else 0
-    checks = (row["training.stopping.consecutive"] - 1) * row["training.stopping.every"]
-    above = math.nan if pd.isna(row["solved_at"]) else float(row["solved_at"]) - checks
-    columns = {
-        "n": int(row["task.n"]),
-        "seed": int(row["seed"]),
-        "step": step,
-        "loss": loss,
-        "error": curve.error,
-        "plateau": plateau,
-        "stray": float(np.abs(loss[settled & (step <= plateau)] - CHANCE).max(initial=0.0)),
-        "above_99": above,
-        "fall": above - plateau,
-        "last": loss[-1],
-    }
-    return pd.DataFrame(columns)
+def plot(tables: Tables) -> Figure:
+    """Draw minibatch losses against steps, one panel per number of bits, one curve per network.
+
+    The dashed line is log 2, the loss of a network that knows nothing; a dot is where accuracy on held-out examples
+    first exceeds 99%.
+    """
+    found = list(tables["table"].groupby("n", sort=False))
+    figure, axes = panels(1, len(found), height=2.5, width=7.2)
+    for ax, (n, rows) in zip(axes[0], found, strict=True):
+        runs = [run for _, run in rows.groupby("seed")]
+        for place, run in enumerate(runs):
+            colour = (*COLOURS, "black", "0.6", "#8C564B", "#117733")[place % 10]
+            ax.plot(run["step"], run["loss"], color=colour, linewidth=1)
+            ax.plot(run["above_99"].iloc[0], 0, "o", color=colour, markersize=3, clip_on=False, zorder=3)
+        ax.axhline(CHANCE, color=GREY, linewidth=0.7, linestyle=DASHED, zorder=0)
+        ax.text(
+            1, CHANCE, "log 2", fontsize=SMALL, color=GREY, va="bottom", ha="right", transform=ax.get_yaxis_transform()
+        )
+        quiet(ax)
+        ax.set_ylim(0, 0.8)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_title(f"minibatch loss, T = {n}, {len(runs)} networks", loc="left", fontsize=MEDIUM)
+    return figure
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw minibatch losses against steps, a panel a number of bits."""
-    return figure_of(parity_courses(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each number of bits, how long the plateau is and how abrupt the fall.
 
     Numbers are least, median and largest over networks; shares have 95% Wilson intervals. ``flat`` is how many
@@ -102,25 +110,20 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
     """
     found = {}
-    for n, rows in table.groupby("n", sort=False):
+    for n, rows in tables["table"].groupby("n", sort=False):
         runs = rows.groupby("seed").first()
         solved, flat = runs["above_99"].notna(), runs["stray"] <= CLOSE
         found[str(n)] = {
             "networks": len(runs),
-            "solved": _rate(solved),
-            "flat": _rate(flat),
+            "solved": share(solved),
+            "flat": share(flat),
             "stray": _spread(runs["stray"]),
-            "abrupt": _rate(runs["fall"] <= ABRUPT),
+            "abrupt": share(runs["fall"] <= ABRUPT),
             "plateau_until": _spread(runs.loc[solved, "plateau"]),
             "fall": _spread(runs["fall"].dropna()),
             "loss_at_the_end": _spread(runs.loc[solved, "last"]),
         }
     return found
-
-
-def _rate(having: "pd.Series[bool]") -> dict[str, Any]:
-    low, high = wilson(int(having.sum()), len(having))
-    return {"of": f"{int(having.sum())} of {len(having)}", "interval": [round(low, 3), round(high, 3)]}
 
 
 def _spread(values: "pd.Series[float]") -> list[float]:
@@ -138,9 +141,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=10, time="about 15 minutes on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
-    outcomes=True,
     partial=True,
 )
