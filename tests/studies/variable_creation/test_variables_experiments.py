@@ -12,6 +12,7 @@ import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, find, run_experiment
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, one_table, stored
 from elegans.experiments.run import _followed
 from elegans.studies.variable_creation import (
     and_curves as curves,
@@ -19,11 +20,8 @@ from elegans.studies.variable_creation import (
     parity_transformer as parity,
     settings,
 )
-from elegans.studies.variable_creation.plots import accuracy_curves, parity_courses, sample_thresholds
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import IdentifiableSample
-from elegans.training import Outcome
-from elegans.training.outcome import Curve
 
 NAMES = ["and-samples", "and-curves", "parity-transformer"]
 
@@ -39,9 +37,9 @@ def frame(rows):
     return made.assign(solved_at=made["solved_at"].astype("Int64"))
 
 
-def rows_of(sweep, solves, state=None):
-    """The sweep's trials; ``solves`` says of a trial whether it is solved."""
-    return frame([row(one, 50 if solves(one) else None, state) for one in sweep])
+def results_of(sweep, solves, state=None):
+    """The results of a sweep; ``solves`` says of a trial whether it is solved."""
+    return Results(frame([row(one, 50 if solves(one) else None, state) for one in sweep]), sweep=sweep)
 
 
 # what is trained
@@ -88,12 +86,12 @@ def test_the_paper_scales_are_the_published_ones():
 
 def test_only_what_no_start_has_solved_is_begun_anew():
     first = samples.thresholds((20, 50), (20, 30), 100, trials=3)
-    trials = rows_of(first, lambda one: one.task.n == 20 or one.seed == 1)
+    trials = results_of(first, lambda one: one.task.n == 20 or one.seed == 1)
     second = samples.further(first, trials, 3)
     assert {(cell.task.n, cell.restart) for cell in second.cells} == {(50, 1)}
     assert [seeds for _, seeds in second.parts] == [(0, 2), (0, 2)]
     both = first + second
-    trials = rows_of(both, lambda one: one.task.n == 20 or one.seed == 1 or (one.restart == 1 and one.seed == 2))
+    trials = results_of(both, lambda one: one.task.n == 20 or one.seed == 1 or (one.restart == 1 and one.seed == 2))
     third = samples.further(both, trials, 3)
     assert [(cell.restart, tuple(seeds)) for cell, seeds in third.parts] == [(2, (0,)), (2, (0,))]
     assert all(cell.key("sample") == first.cells[2].key("sample") for cell in third.cells[:1])
@@ -101,7 +99,7 @@ def test_only_what_no_start_has_solved_is_begun_anew():
 
 def test_what_has_not_ended_is_not_begun_anew():
     first = samples.thresholds((20,), (20,), 100, trials=2)
-    assert len(samples.further(first, rows_of(first, lambda one: False, "interrupted"), 2)) == 0
+    assert len(samples.further(first, results_of(first, lambda one: False, "interrupted"), 2)) == 0
 
 
 def _is_at_least(one, least):
@@ -111,12 +109,12 @@ def _is_at_least(one, least):
 def test_further_trials_are_asked_for_until_there_are_none_or_the_rounds_are_over():
     first = samples.thresholds((20,), (20,), 100, trials=2)
     for solved_by, rounds, starts in ((5, 2, 3), (1, 4, 2), (0, 4, 1)):
-        take = partial(rows_of, solves=partial(_is_at_least, least=solved_by))
-        sweep, trials = _followed(find("and-samples"), first, take(first), 2, rounds, take)
-        assert len(sweep) == len(trials) == 2 * starts
-    plain = Experiment("x", "", "", {"smoke": Scale(samples.smoke, 1, "")}, samples.analysis, samples.plot)
-    trials = rows_of(first, lambda one: False)
-    assert _followed(plain, first, trials, 2, 3, rows_of) == (first, trials)
+        take = partial(results_of, solves=partial(_is_at_least, least=solved_by))
+        results = _followed(find("and-samples"), take(first), 2, rounds, take)
+        assert len(results.sweep) == len(results.trials) == 2 * starts
+    plain = Experiment("x", "", "", {"smoke": Scale(samples.smoke, 1, "")}, samples.plot, one_table(lambda rows: rows))
+    results = results_of(first, lambda one: False)
+    assert _followed(plain, results, 2, 3, results_of) is results
 
 
 # tables
@@ -133,12 +131,11 @@ def thresholds():
         enough = one.regime.size >= bits[one.task.n]
         return (enough or one.seed < 7) and (one.restart == 1 or one.seed % 2 == 0)
 
-    trials = pd.concat([rows_of(first, solves), rows_of(again, solves)], ignore_index=True)
-    return samples.analysis(trials)
+    return samples.analyse(results_of(first + again, solves))
 
 
 def test_cells_count_trials_that_some_start_solves(thresholds):
-    cells = thresholds[thresholds["part"] == "cell"].set_index(["n", "m"])
+    cells = thresholds["cells"].set_index(["n", "m"])
     assert len(cells) == 12 and (cells["trials"] == 10).all() and (cells["starts_left"] == 0).all()
     assert cells.loc[(32, 20), ["solved", "first"]].tolist() == [7, 4]
     assert cells.loc[(32, 30), ["solved", "first"]].tolist() == [10, 5]
@@ -149,7 +146,7 @@ def test_cells_count_trials_that_some_start_solves(thresholds):
 
 
 def test_thresholds_are_where_four_in_five_succeed(thresholds):
-    rows = thresholds[thresholds["part"] == "threshold"].set_index("n")
+    rows = thresholds["thresholds"].set_index("n")
     assert rows["threshold"].to_dict() == {16: 20, 32: 30, 64: 40}
     assert rows.loc[32, "information"] == pytest.approx(math.log2(math.comb(32, 3)))
     assert (rows["identified"] > rows["information"]).all()
@@ -163,72 +160,61 @@ def test_thresholds_are_where_four_in_five_succeed(thresholds):
 def test_starts_that_are_missing_are_counted():
     first = samples.thresholds((20,), (20,), 100, trials=2)
     again = grid(first.cells[0].replace("restart", 1), {}, seeds=[1])
-    trials = pd.concat([rows_of(first, lambda one: False), rows_of(again, lambda one: False)], ignore_index=True)
-    table = samples.analysis(trials)
-    assert table.loc[table["part"] == "cell", "starts_left"].tolist() == [1]
-    assert samples.findings(table)["thresholds"]["20"]["threshold"] is None
+    tables = samples.analyse(results_of(first + again, lambda one: False))
+    assert tables["cells"]["starts_left"].tolist() == [1]
+    assert samples.findings(tables)["thresholds"]["20"]["threshold"] is None
 
 
-def course(n, loss, solved_at):
-    one = settings.parity(n, steps=1000, consecutive=3)
-    curve = Curve(step=list(range(100, 1001, 100)), loss=loss, error=[0.5] * 10)
-    return {**row(one, solved_at), "outcome": Outcome(one, "solved", curve=curve)}
+def losses(sweep, *curves):
+    """The curves of a sweep's trials, a point every 100 steps."""
+    points = [(trial, 100 * place, loss) for trial, curve in enumerate(curves) for place, loss in enumerate(curve, 1)]
+    table = pd.DataFrame(points, columns=["trial", "step", "loss"]).assign(error=0.5)
+    return table.assign(seed=[sweep[trial].seed for trial in table["trial"]])
 
 
 def test_a_plateau_ends_where_the_loss_leaves_chance():
     falling = [0.695, 0.692, 0.694, 0.69, 0.4, 0.01, *[0.001] * 4]
     straying = [0.72, 0.693, 0.72, *[0.693] * 7]
-    trials = pd.DataFrame([course(10, falling, 620), course(15, straying, None)])
-    table = parity.analysis(trials)
-    found = table.groupby("n").first()
+    trials = [settings.parity(n, steps=1000, consecutive=3) for n in (10, 15)]
+    solved = frame([row(one, at) for one, at in zip(trials, (620, None), strict=True)])
+    tables = parity.analyse(Results(solved, {"curve": losses(trials, falling, straying)}))
+    found = tables["table"].groupby("n").first()
     assert found.loc[10, ["plateau", "above_99", "fall"]].tolist() == [400, 600, 200]
     assert found.loc[10, "stray"] == pytest.approx(math.log(2) - 0.69)
     assert found.loc[15, "plateau"] == 1000 and math.isnan(found.loc[15, "above_99"])
-    stated = parity.findings(table)
-    assert [stated["10"][name]["of"] for name in ("solved", "flat", "abrupt")] == ["1 of 1"] * 3
-    assert [stated["15"][name]["of"] for name in ("solved", "flat", "abrupt")] == ["0 of 1"] * 3
-    assert len(parity_courses(table)) == 2
-
-
-def look(one, errors):
-    step = [0, 50, 100]
-    measures = {"test-error": {"step": step, "error": errors}, "train-error": {"step": step, "error": [0.5, 0.1, 0]}}
-    outcome = Outcome(one, "unsolved", curve=Curve([100], [0.001], [0.0]), measures=measures)
-    return {**row(one), "outcome": outcome}
+    stated = parity.findings(tables)
+    for n, count in ((10, 1), (15, 0)):
+        assert [stated[str(n)][name]["count"] for name in ("solved", "flat", "abrupt")] == [count] * 3
+        assert [stated[str(n)][name]["of"] for name in ("solved", "flat", "abrupt")] == [1] * 3
+    assert len(parity.plot(tables).axes) == 2
 
 
 def test_of_each_replicate_the_best_start_is_shown():
     sweep = curves.replicates(20, (60, 10), 2, 100, 50, trials=2)
     errors = {(60, 0): [0.5, 0.2, 0.3], (60, 1): [0.5, 0.4, 0.0], (10, 0): [0.5, 0.3, 0.3], (10, 1): [0.5, 0.4, 0.4]}
-    trials = pd.DataFrame([look(one, errors[one.regime.size, one.restart]) for one in sweep])
-    table = curves.analysis(trials)
-    assert table.groupby(["m", "seed"])["start"].first().to_dict() == {(10, 0): 0, (10, 1): 0, (60, 0): 1, (60, 1): 1}
-    stated = curves.findings(table)
+    places = pd.DataFrame({"trial": np.repeat(range(8), 3), "step": 8 * [0, 50, 100]})
+    measures = {
+        "test-error": places.assign(error=[x for one in sweep for x in errors[one.regime.size, one.restart]]),
+        "train-error": places.assign(error=8 * [0.5, 0.1, 0]),
+        "curve": places.assign(loss=0.001),
+    }
+    tables = curves.analyse(Results(frame([row(one) for one in sweep]), measures))
+    starts = tables["table"].groupby(["m", "seed"])["start"].first()
+    assert starts.to_dict() == {(10, 0): 0, (10, 1): 0, (60, 0): 1, (60, 1): 1}
+    stated = curves.findings(tables)
     assert (stated["60"]["generalise"], stated["10"]["generalise"]) == (2, 0)
     assert stated["10"]["best"] == [0.7, 0.7, 0.7] and stated["60"]["all_of_the_sample_right"] == 2
-    axes = accuracy_curves(table)
-    assert len(axes[0].lines) == 4 + 2
+    assert len(curves.plot(tables).axes[0].lines) == 4 + 2
 
 
-# pictures and options
+# figures and options
 
 
 def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
-    left, right = sample_thresholds(thresholds, {300: 70})
+    left, right = samples.plot(thresholds).axes
     assert len(left.get_legend().get_texts()) == 4
     names = [text.get_text() for text in right.get_legend().get_texts()]
     assert {"threshold at 80%", "threshold in the thesis", "support singled out", "proportional to T"} <= set(names)
-
-
-@pytest.mark.parametrize("picture", [sample_thresholds, accuracy_curves, parity_courses])
-def test_pictures_without_their_columns_are_refused(picture):
-    with pytest.raises(ExperimentError, match="must have a column '.*': x"):
-        picture(pd.DataFrame({"x": [1]}))
-
-
-def test_pictures_on_other_axes_are_refused(thresholds):
-    with pytest.raises(ExperimentError, match="thresholds must have as many axes as panels: axes=1, panels=2"):
-        sample_thresholds(thresholds, axes=[None])
 
 
 def test_level_and_accuracy_may_be_chosen():
@@ -236,8 +222,8 @@ def test_level_and_accuracy_may_be_chosen():
     cell = chosen.scales["laptop"].sweep(1).cells[0]
     assert cell.training.stopping.allowed == 500
     first = samples.thresholds((20,), (20, 30), 100, trials=10)
-    table = chosen.analysis(rows_of(first, lambda one: one.seed < 6))
-    assert table.loc[table["part"] == "threshold", "threshold"].tolist() == [20]
+    tables = chosen.analyse(results_of(first, lambda one: one.seed < 6))
+    assert tables["thresholds"]["threshold"].tolist() == [20]
     with pytest.raises(ExperimentError, match="level must lie above 0 and at most at 1: level='80%'"):
         find("and-samples").having({"level": "80%"})
 
@@ -253,7 +239,9 @@ def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
     drawn = draw_experiment(name, "smoke", out=tmp_path)
-    pd.testing.assert_frame_equal(drawn.tables["table"], result.tables["table"])
+    assert drawn.tables.keys() == result.tables.keys()
+    for kind, table in result.tables.items():
+        pd.testing.assert_frame_equal(drawn.tables[kind], table)
     assert len(drawn.trials) == len(result.trials) >= EXPERIMENTS[name].scales["smoke"].trials
 
 
@@ -276,12 +264,10 @@ def test_parities_are_learned_abruptly_after_a_plateau():
     """Five networks on 6 bits. Measured of three others: losses within 0.004 of log 2 on plateaus of 260 to 1240 steps,
     and an accuracy above 99% 30 to 50 steps after. Were one network in ten not to learn, two or more of five would not
     with probability 0.08."""
-    trials = []
-    for seed in range(100, 105):
-        one = settings.parity(6, batch_size=512, steps=2000, consecutive=3).with_seed(seed)
-        outcome = el.train(one)
-        trials.append({**row(one, outcome.solved_at), "outcome": outcome})
-    runs = parity.analysis(pd.DataFrame(trials)).groupby("seed").first()
+    sweep = grid(settings.parity(6, batch_size=512, steps=2000, consecutive=3), {}, seeds=range(100, 105))
+    with el.Store() as store:
+        el.run(sweep, store)
+        runs = parity.analyse(stored(store, sweep))["table"].groupby("seed").first()
     solved = runs[runs["above_99"].notna()]
     assert len(solved) >= 4
     assert (solved["plateau"] >= 100).all() and (solved["fall"] <= parity.ABRUPT).all()

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import finite, growth, threshold, threshold_draws, wilson
+from elegans.analysis import Growth, finite, growth, threshold, threshold_draws, wilson
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
@@ -35,6 +35,7 @@ THESIS = {300: 70}
 """The one threshold that the thesis puts a number to."""
 PAPER_BITS = (*range(100, 801, 50), 900, 1000, 1100)
 PAPER_SIZES = tuple(range(50, 201, 10))
+FIT = (*Growth._fields, "undefined", "slope_low", "slope_high", "power_low", "power_high")
 DRAWS, LARGEST = 200, 64
 """Of the identifiability curve: how many samples, and how far each is followed."""
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 1.5))
@@ -114,7 +115,7 @@ def analyse(results: Results, level: float = LEVEL) -> Tables:
         "cells": cells,
         "thresholds": found,
         "identified": pd.concat([_identified(n) for n in bits], ignore_index=True),
-        "fit": pd.DataFrame([fit] if fit else []),
+        "fit": pd.DataFrame([fit] if fit else [], columns=list(FIT)),
     }
 
 
