@@ -50,7 +50,7 @@ class BooleanTransformer(Model):
     their formula with erf.
 
     The ``plain`` form is the theory's: no norms, no residual stream, scores as they are, no biases in attention, and a
-    perceptron of ReLUs that reads the heads alone. Weights of ``theory.construct`` run in it.
+    perceptron of ReLUs that reads the heads alone. Weights of ``theory.selecting_transformer`` run in it.
 
     Its parameters are ``{"embedding": {"token": (2, width), "position": (n or n + 1, width), "class": (width,)},
     "attention": {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden1":

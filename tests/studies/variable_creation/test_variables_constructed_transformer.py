@@ -6,7 +6,6 @@ import pytest
 
 import elegans as el
 from elegans.errors import TheoryError, TrialError
-from elegans.studies.variable_creation.theory.construction import construct
 
 GATES = ["and", "or", "symmetric:1110", "parity", "majority", "threshold:2", "table:10010110", "table:01001101"]
 SLOW = pytest.mark.slow
@@ -30,7 +29,7 @@ def test_every_gate_runs_in_the_model_on_all_inputs(encoding, target):
     names = symmetric if target == "scalar" else GATES
     models = set()
     for name in names:
-        made = el.theory.construct(name, T, support, encoding=encoding, target=target)
+        made = el.theory.selecting_transformer(name, T, support, encoding=encoding, target=target)
         models.add(made.model)
         if name == names[0]:
             apply = jax.jit(made.model.apply)
@@ -45,7 +44,7 @@ def test_real_values_run_in_a_larger_model_too_and_what_is_looked_at_is_the_same
     """A random real-valued function of four bits: a table of 16 values."""
     T, support = 8, (0, 3, 4, 7)
     values = np.asarray(el.random.normal(el.random.stream(6, "probe"), np.arange(16), np.uint32(0)), float)
-    made = construct(values, T, support, encoding=encoding)
+    made = el.theory.selecting_transformer(values, T, support, encoding=encoding)
     larger = made.model.replace("width", 20).replace("heads", 6).replace("perceptron", (300, 50))
     larger = larger.replace("head_size", 7)
     patterns = every(T)[:, support] @ 2 ** np.arange(4)
@@ -64,7 +63,7 @@ def test_real_values_run_in_a_larger_model_too_and_what_is_looked_at_is_the_same
 
 def test_measures_of_a_trained_head_are_those_of_the_construction_on_its_weights():
     T, support = 12, (2, 3, 9)
-    made = el.theory.construct("parity", T, support)
+    made = el.theory.selecting_transformer("parity", T, support)
     looked = made.model.attention(made.parameters, signs(every(T)[:50]))
     gap = el.theory.selection_gap(T, 3, 2 / 3)
     assert el.theory.score_gap(looked.scores, support) == pytest.approx(gap, abs=1e-5)
@@ -91,7 +90,7 @@ def test_measures_of_a_trained_head_are_those_of_the_construction_on_its_weights
     ],
 )
 def test_models_that_do_not_hold_it_are_refused(changes, message):
-    made = el.theory.construct("and", 8, (1, 2, 3))
+    made = el.theory.selecting_transformer("and", 8, (1, 2, 3))
     model = made.model
     for name, value in changes.items():
         model = model.replace(name, value)

@@ -87,7 +87,7 @@ def test_norms_are_the_exact_ones_and_within_the_claims(encoding, target):
 @pytest.mark.parametrize("name", GATES)
 def test_gates_of_three_bits_are_exact_on_all_inputs(encoding, target, name):
     T, support = 8, (6, 1, 3)
-    made = theory.construct(name, T, support, encoding=encoding, target=target)
+    made = theory.selecting_transformer(name, T, support, encoding=encoding, target=target)
     labels = 2 * BooleanFunction.parse(name).value(every(T)[:, support]) - 1
     assert np.abs(made(every(T)) - labels).max() < 1e-9
 
@@ -98,7 +98,7 @@ def test_every_function_of_up_to_three_bits_is_exact_on_all_inputs(encoding):
     T = 7
     for s in (1, 2, 3):
         support = [4, 0, 6][:s]
-        made = theory.construct(np.zeros(2**s), T, support, encoding=encoding, target="vector")
+        made = theory.selecting_transformer(np.zeros(2**s), T, support, encoding=encoding, target="vector")
         perceptron = made.perceptron
         units = np.maximum(made.selected(every(T)) @ perceptron.first[:-1] + perceptron.first[-1], 0)
         units = np.maximum(units @ perceptron.second[:-1] + perceptron.second[-1], 0)
@@ -111,7 +111,7 @@ def test_every_function_of_up_to_three_bits_is_exact_on_all_inputs(encoding):
 def test_every_gate_of_two_bits_takes_one_head(encoding):
     """The symmetric ones of the 16 gates: a single head that counts ones, for trained and fixed positions."""
     for values in itertools.product((0.0, 1.0), repeat=3):
-        made = theory.construct(values, 6, (2, 5), encoding=encoding, target="scalar")
+        made = theory.selecting_transformer(values, 6, (2, 5), encoding=encoding, target="scalar")
         assert len(made.selection.query) == 1
         assert made(every(6)) == pytest.approx(np.array(values)[every(6)[:, [2, 5]].sum(axis=1)], abs=1e-9)
 
@@ -122,7 +122,7 @@ def test_real_valued_functions_are_exact_with_entries_within_the_printed_bounds(
     support = list(range(s))[::-1]
     patterns = every(T)[:, support]
     for target, values in (("scalar", real_values(1, s + 1)), ("vector", real_values(2, 2**s))):
-        made = theory.construct(values, T, support, encoding=encoding, target=target)
+        made = theory.selecting_transformer(values, T, support, encoding=encoding, target=target)
         places = patterns.sum(axis=1) if target == "scalar" else patterns @ 2 ** np.arange(s)
         assert np.abs(made(every(T)) - values[places]).max() < 1e-9
         gamma, read = gamma_of(s, encoding, target), 1 if target == "scalar" else s
@@ -138,7 +138,7 @@ def test_real_valued_functions_are_exact_with_entries_within_the_printed_bounds(
 
 @pytest.mark.parametrize("encoding", ["fixed", "trained", "bag"])
 def test_bits_off_the_support_never_matter(encoding):
-    made = theory.construct(real_values(3, 8), 8, (1, 4, 6), encoding=encoding)
+    made = theory.selecting_transformer(real_values(3, 8), 8, (1, 4, 6), encoding=encoding)
     values = made(every(8)).reshape((2,) * 8)  # the axis of bit t is 7 - t
     for bit in (0, 2, 3, 5, 7):
         assert np.abs(np.diff(values, axis=7 - bit)).max() < 1e-9
@@ -212,7 +212,7 @@ def test_dual_vectors_serve_positions_that_are_not_orthogonal(encoding):
             assert theory.selection_error(heads, (3, 20, 41)) < 0.2 * gamma
             on_support = heads.scores(bits[:1])[0, 0, [3, 20, 41]]
             assert np.ptp(on_support) < 1e-10
-    made = theory.construct("parity", 50, (3, 20, 41), encoding=encoding, codes=codes)
+    made = theory.selecting_transformer("parity", 50, (3, 20, 41), encoding=encoding, codes=codes)
     assert made(bits) == pytest.approx(2.0 * (bits[:, [3, 20, 41]].sum(axis=1) % 2) - 1, abs=1e-9)
 
 
@@ -224,12 +224,15 @@ def test_dual_vectors_serve_positions_that_are_not_orthogonal(encoding):
             "d must be at least T . 3 = 12 for orthonormal positions: d=11, T=9",
         ),
         (lambda: theory.random_codes(4, 3), "d must be at least 4"),
-        (lambda: theory.construct("and", 5, (1, 5)), "support must lie in 0..n-1"),
-        (lambda: theory.construct("and", 5, ()), "s must be at least 1"),
-        (lambda: theory.construct("table:0010", 5, (1, 2), target="scalar"), "a scalar head counts ones"),
-        (lambda: theory.construct([0, 1, 2, 3, 4], 5, (1, 2)), r"values must be s \+ 1 or 2\^s numbers"),
-        (lambda: theory.construct("parity", 12, range(9), target="vector"), "s must be at most 8 for a table"),
-        (lambda: theory.construct("and", 5, (1, 2, 3), gamma=0.9), "gamma must be at most the separation"),
+        (lambda: theory.selecting_transformer("and", 5, (1, 5)), "support must lie in 0..n-1"),
+        (lambda: theory.selecting_transformer("and", 5, ()), "s must be at least 1"),
+        (lambda: theory.selecting_transformer("table:0010", 5, (1, 2), target="scalar"), "a scalar head counts ones"),
+        (lambda: theory.selecting_transformer([0, 1, 2, 3, 4], 5, (1, 2)), r"values must be s \+ 1 or 2\^s numbers"),
+        (
+            lambda: theory.selecting_transformer("parity", 12, range(9), target="vector"),
+            "s must be at most 8 for a table",
+        ),
+        (lambda: theory.selecting_transformer("and", 5, (1, 2, 3), gamma=0.9), "gamma must be at most the separation"),
         (
             lambda: theory.selection_heads(theory.orthonormal_codes(5), (1, 2, 3), encoding="bag", k=2),
             r"k must be at least 3 \(bag positions\): k=2, s=3",

@@ -1,4 +1,4 @@
-"""The transformer that computes its task's function before it has seen an example, as where a training begins."""
+"""The transformer that computes its task's function at initialisation."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from pydantic import Field
 from elegans import random
 from elegans.models import BooleanTransformer
 from elegans.models.inits import Layers
-from elegans.studies.variable_creation.theory.construction import Construction, construct_task
+from elegans.studies.variable_creation.theory.construction import SelectingTransformer, selecting_transformer_for
 from elegans.studies.variable_creation.theory.selection import Target
 from elegans.tasks import Task
 from elegans.tasks.parity import Supported
@@ -17,13 +17,13 @@ from elegans.tasks.parity import Supported
 class ConstructedTransformer(BooleanTransformer):
     """A plain transformer that begins at, or near, the constructed weights of its task's function.
 
-    Selection heads and a perceptron as ``theory.construct`` makes them, for the support that the task must be given;
-    heads, dimensions and neurons to spare are 0, and without noise they stay so.
+    The weights are those of ``theory.selecting_transformer`` for the support that the task must be given; spare heads,
+    dimensions and neurons are 0, and without noise they stay so.
 
     Source: thesis, Proposition A.18.
 
     Args:
-        target: ``scalar``, ``vector``, or None for the scalar one where it serves, as in ``theory.construct``.
+        target: ``scalar``, ``vector``, or None for the scalar one where it serves.
         std: the standard deviation of normal noise on weights and trained embeddings, spare entries too; 0 for
             none.
         width: at least n + 3; of trained positions 4, or k + 3 with the vector target.
@@ -58,8 +58,8 @@ class ConstructedTransformer(BooleanTransformer):
             layer: {name: part + noise[layer][name] for name, part in parts.items()} for layer, parts in made.items()
         }
 
-    def _constructed(self, task: Task) -> Construction:
+    def _constructed(self, task: Task) -> SelectingTransformer:
         if not isinstance(task, Supported) or task.support is None:
             rule = "a constructed transformer must have a task with a support of its own"
             raise ValueError(f"{rule}: task={task.label()!r}")
-        return construct_task(task, task.support, encoding=self.encoding, target=self.target)
+        return selecting_transformer_for(task, task.support, encoding=self.encoding, target=self.target)

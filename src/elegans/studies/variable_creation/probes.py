@@ -1,6 +1,6 @@
 """How far trained attention is from the construction that selects the support.
 
-Source: thesis, section 4.6 and figure 4.3 (right); the measures are those of ``elegans.theory.attention``.
+Source: thesis, section 4.6 and figure 4.3 (right); the measures are those of ``theory.measures``.
 """
 
 import math
@@ -14,7 +14,7 @@ from pydantic import Field
 from elegans.models import BooleanTransformer, Model, ParityTransformer
 from elegans.probes.base import Probe, Snapshot
 from elegans.studies.variable_creation.theory.capacity import HeadNorms, heads_capacity
-from elegans.studies.variable_creation.theory.construction import Construction, construct_task
+from elegans.studies.variable_creation.theory.construction import SelectingTransformer, selecting_transformer_for
 from elegans.studies.variable_creation.theory.generalisation import generalisation_sample
 from elegans.studies.variable_creation.theory.measures import (
     attention_norms,
@@ -30,7 +30,7 @@ RISK = 0.1
 
 
 class Examples(NamedTuple):
-    """What one trial's heads are looked at with.
+    """The examples on which one trial's heads are measured.
 
     Args:
         x: held-out inputs (count, n).
@@ -43,7 +43,7 @@ class Examples(NamedTuple):
     size: int
 
 
-class LookedAt(NamedTuple):
+class Attended(NamedTuple):
     """What the class token attends to, and the largest norm of a token as attention reads it.
 
     Args:
@@ -71,7 +71,7 @@ class SelectionHeads(Probe):
     examples: Count = 1000
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is no transformer with a class token on a sparse function of signs."""
+        """Refuse all but transformers with a class token on sparse functions of signs."""
         _require_class_token(self, task, model)
         _constructed(task, model, range(task.input_size)[: getattr(task, "k", 0)])
 
@@ -108,7 +108,7 @@ class SelectionHeads(Probe):
 
 
 class ClassWeights(Probe):
-    """What the class token attends to on single examples, place by place: for pictures.
+    """What the class token attends to on single examples, place by place: for figures.
 
     Args:
         examples: how many examples, the first of the trial's test stream.
@@ -117,7 +117,7 @@ class ClassWeights(Probe):
     examples: Count = 100
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is no transformer with a class token on a sparse function of signs."""
+        """Refuse all but transformers with a class token on sparse functions of signs."""
         _require_class_token(self, task, model)
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
@@ -130,13 +130,13 @@ def _require_class_token(probe: Probe, task: Task, model: Model) -> None:
     if not isinstance(model, BooleanTransformer | ParityTransformer):
         raise ValueError(f"{probe.kind} needs a transformer with a class token: {model.kind}")
     if not isinstance(task, SparseBoolean | SparseParity):
-        raise ValueError(f"{probe.kind} must have a sparse function of signs: {task.kind}")
+        raise ValueError(f"{probe.kind} needs a sparse function of signs: {task.kind}")
 
 
-def _constructed(task: Task, model: Model, support: Any) -> Construction:
+def _constructed(task: Task, model: Model, support: Any) -> SelectingTransformer:
     """Return the construction with the model's encoding."""
     encoding = model.encoding if isinstance(model, BooleanTransformer) else "trained"
-    return construct_task(task, list(support), encoding=encoding)
+    return selecting_transformer_for(task, list(support), encoding=encoding)
 
 
 def _measured(model: Any, parameters: Any, seen: Examples) -> dict[str, float | np.ndarray]:
@@ -204,22 +204,22 @@ def _heads(model: Any, parameters: Any) -> dict[str, np.ndarray]:
 
 @lru_cache(maxsize=64)
 def _attention(model: Any) -> Any:
-    """Return a compiled program from parameters and inputs to what is looked at."""
+    """Return a compiled program from parameters and inputs to what the class token attends to."""
     import jax
     import jax.numpy as jnp
 
-    def looked_at(parameters: Any, x: Any) -> LookedAt:
+    def attended(parameters: Any, x: Any) -> Attended:
         with jax.default_matmul_precision("float32"):
             if isinstance(model, ParityTransformer):
                 weights = model.attention(parameters, x)
                 embedding = parameters["embedding"]
                 tokens = [*(embedding["position"] + sign for sign in embedding["sign"]), embedding["class"][None]]
-                return LookedAt(jnp.log(weights), weights, _longest(tokens))
+                return Attended(jnp.log(weights), weights, _longest(tokens))
             found = model.attention(parameters, x)
             biased = "query_bias" in parameters["attention"]
-            return LookedAt(found.scores, found.weights, _longest(model.tables(parameters), biased))
+            return Attended(found.scores, found.weights, _longest(model.tables(parameters), biased))
 
-    return jax.jit(looked_at)
+    return jax.jit(attended)
 
 
 def _longest(tables: Any, biased: bool = False) -> Any:

@@ -29,7 +29,7 @@ LARGEST_TABLE = 8
 """The largest support of which all functions are written into a perceptron: its second layer has 8 s 4^s weights."""
 
 
-class Construction(NamedTuple):
+class SelectingTransformer(NamedTuple):
     """A transformer of one layer: selection heads, read at the class token, then a perceptron.
 
     Args:
@@ -105,7 +105,7 @@ class Construction(NamedTuple):
         return {layer: {name: _padded(*part) for name, part in parts.items()} for layer, parts in shaped.items()}
 
 
-def construct(
+def selecting_transformer(
     function: str | BooleanFunction | Sequence[float],
     T: int,
     support: Sequence[int],
@@ -115,7 +115,7 @@ def construct(
     codes: Codes | None = None,
     gamma: float | None = None,
     form: Form = "corrected",
-) -> Construction:
+) -> SelectingTransformer:
     """Return weights of a one-layer transformer that is exactly f on all 2^T inputs.
 
     The heads bring every input within gamma/4 of one of a few points gamma apart; the perceptron has f's value within
@@ -156,29 +156,29 @@ def construct(
     inputs = _patterns(s) if kind == "vector" else np.tri(s + 1, s, -1)
     values = table if kind == "vector" else by_count
     delta = wanted / (4 if form == "corrected" else 8)
-    return Construction(heads, memoriser(selection_target(inputs, encoding, kind), values, delta))
+    return SelectingTransformer(heads, memoriser(selection_target(inputs, encoding, kind), values, delta))
 
 
-def construct_task(
+def selecting_transformer_for(
     task: Task, support: Sequence[int], *, encoding: Encoding = "fixed", target: Target | None = None
-) -> Construction:
+) -> SelectingTransformer:
     """Return weights of a one-layer transformer that is exactly a task's label on all inputs.
 
-    Formula: that of ``construct``, with f the task's function, or the product of the signs on the support.
+    Formula: that of ``selecting_transformer``, with f the task's function, or the product of the signs on the support.
     Source: thesis, Proposition A.18.
 
     Args:
         task: a Boolean function of some bits, or a parity of signs.
         support: those bits, in increasing order.
-        encoding: as of ``construct``.
-        target: as of ``construct``.
+        encoding: as of ``selecting_transformer``.
+        target: as of ``selecting_transformer``.
     """
     known = isinstance(task, SparseBoolean | SparseParity)
     require(known, "the task must be a boolean function or a parity of signs", task=task.label())
     assert isinstance(task, SparseBoolean | SparseParity)
     signs = [float((-1) ** (task.k - ones)) for ones in range(task.k + 1)]
     function = task.function if isinstance(task, SparseBoolean) else signs
-    return construct(function, task.n, support, encoding=encoding, target=target)
+    return selecting_transformer(function, task.n, support, encoding=encoding, target=target)
 
 
 def _padded(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
