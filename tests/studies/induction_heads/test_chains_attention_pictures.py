@@ -1,4 +1,4 @@
-"""What transformers on Markov chains attend to: pictures, masses, and which layer is there first."""
+"""What transformers on Markov chains attend to: figures, masses, and which layer is there first."""
 
 import json
 from dataclasses import replace
@@ -12,9 +12,8 @@ import elegans as el
 from elegans import theory
 from elegans.errors import ExperimentError
 from elegans.experiments import find, run_experiment
-from elegans.studies.induction_heads.attention_pictures import EXAMPLES, GRAFTS, _grafts, order, probes
+from elegans.studies.induction_heads.attention_pictures import EXAMPLES, TRANSPLANTS, order, probes, transplants
 from elegans.studies.induction_heads.settings import transformer
-from elegans.training import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +21,12 @@ def smoke(tmp_path_factory):
     return run_experiment("attention-pictures", "smoke", out=tmp_path_factory.mktemp("results"))
 
 
-def test_a_run_writes_its_film_and_its_page_beside_the_figure(smoke):
-    names = {"figure.png", "figure.pdf", "table.csv", "record.json", "attention.gif", "attention.html"}
+def test_a_run_writes_its_animation_and_its_page_beside_the_figure(smoke):
+    names = {"figure.png", "figure.pdf", "curves.csv", "maps.csv", "record.json", "attention.gif", "attention.html"}
     assert {path.name for path in smoke.files.values()} == names
     assert all(0 < path.stat().st_size < 2_000_000 for path in smoke.files.values())
-    assert len(pd.read_csv(smoke.files["table"])) == len(smoke.tables["table"]) == 5
+    for name, table in smoke.tables.items():
+        assert len(pd.read_csv(smoke.files[name])) == len(table) == 5
 
 
 def test_the_page_shows_the_tables_maps(smoke):
@@ -35,38 +35,38 @@ def test_the_page_shows_the_tables_maps(smoke):
     assert (network["name"], network["steps"]) == ("k = 2", [0, 10, 20, 30, 40])
     assert network["letters"] == list("bbabbbaabbabbbba")
     for layer, found in enumerate(network["layers"], 1):
-        assert np.allclose(np.array(found)[:, 0], smoke.tables["table"][f"layer{layer}"].to_list(), atol=0.006)
+        assert np.allclose(np.array(found)[:, 0], smoke.tables["maps"][f"layer{layer}"].to_list(), atol=0.006)
 
 
 def test_the_record_says_what_was_found(smoke):
     found = json.loads(smoke.files["record"].read_text())["findings"]["k = 2"]
     assert found["trials"] == 1
     assert found["previous"]["uniform"] == pytest.approx(np.mean(1 / np.arange(2, 17)), rel=1e-3)
-    assert {"order_of_masses", "order_of_grafts_alone", "order_of_grafts_with_ends"} <= set(found)
-    assert set(found["grafts"]) == set(GRAFTS)
+    assert {"order_of_masses", "order_of_transplants_alone", "order_of_transplants_with_ends"} <= set(found)
+    assert set(found["transplants"]) == set(TRANSPLANTS)
 
 
 def test_attention_is_uniform_before_training(smoke):
-    first = smoke.tables["table"].iloc[0]
+    first = smoke.tables["curves"].iloc[0]
     assert first["previous"] == pytest.approx(first["uniform_previous"], rel=0.01)
     assert first["induction"] == pytest.approx(first["uniform_induction"], rel=0.01)
 
 
-def test_grafts_of_the_end_are_the_network_itself(smoke):
-    last = smoke.tables["table"].iloc[-1]
-    assert all(last[graft] == pytest.approx(last["ungrafted"], rel=1e-5) for graft in GRAFTS)
-    assert len({round(smoke.tables["table"][graft].iloc[0], 5) for graft in GRAFTS}) == len(GRAFTS)
+def test_transplants_of_the_final_step_are_the_network_itself(smoke):
+    last = smoke.tables["curves"].iloc[-1]
+    assert all(last[name] == pytest.approx(last["intact"], rel=1e-5) for name in TRANSPLANTS)
+    assert len({round(smoke.tables["curves"][name].iloc[0], 5) for name in TRANSPLANTS}) == len(TRANSPLANTS)
 
 
 def with_extras(result, extras, folder):
     """Return a result of an experiment with other extras and an empty figure, to be written elsewhere."""
-    experiment = replace(result.experiment, extras=extras, plot=lambda table: Figure())
+    experiment = replace(result.experiment, extras=extras, plot=lambda tables: Figure())
     return replace(result, experiment=experiment, folder=folder)
 
 
 def test_extras_are_written_with_the_other_files_and_listed_by_the_command(smoke, tmp_path, capsys):
-    def rows(table, path):
-        path.write_text(f"{len(table)} rows")
+    def rows(tables, path):
+        path.write_text(f"{len(tables['curves'])} rows")
 
     result = with_extras(smoke, {"note.txt": rows}, tmp_path).write()
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in result.files.values()}
@@ -79,7 +79,7 @@ def test_extras_are_written_with_the_other_files_and_listed_by_the_command(smoke
 
 
 def test_an_extra_that_cannot_be_written_is_an_error_of_one_line(smoke, tmp_path):
-    def fails(table, path):
+    def fails(tables, path):
         path.mkdir()
         path.write_text("")
 
@@ -87,30 +87,30 @@ def test_an_extra_that_cannot_be_written_is_an_error_of_one_line(smoke, tmp_path
         with_extras(smoke, {"note": fails}, tmp_path).write()
 
 
-def test_a_graft_is_as_good_as_the_layer_that_was_missing():
-    """The construction of bigrams, whose first layer (or second) was not there at the first look."""
+def test_a_transplant_is_as_good_as_the_layer_that_was_missing():
+    """The construction of bigrams, whose first layer (or second) was not there at the first step."""
     one = transformer(2, 24, form="plain", width=6)
     whole = theory.attention_parameters(theory.bigram_construction(2, 24, slope=2.5))
     flat = {f"{layer}.{name}": array for layer, arrays in whole.items() for name, array in arrays.items()}
     for missing, there in (("layer1", "layer2"), ("layer2", "layer1")):
         then = {name: array * (not name.startswith(missing)) for name, array in flat.items()}
-        taken = {name: np.stack([then[name], array, array]) for name, array in flat.items()} | {"step": [0, 10, 20]}
-        start, end = _grafts(Outcome(one, "unsolved", measures={"parameter-trajectory": taken})).to_dict("records")
-        bad, good = start["ungrafted"], end["ungrafted"]
+        taken = pd.DataFrame({name: [then[name], array, array] for name, array in flat.items()})
+        start, end = transplants(one, taken.assign(trial=0, seed=0, step=[0, 10, 20])).to_dict("records")
+        bad, good = start["intact"], end["intact"]
         assert (start["step"], end["step"]) == (0, 20)
         assert bad > 1.5 * good
         assert start[f"{there}_alone"] == pytest.approx(good) and start[f"{there}_with_ends"] == pytest.approx(good)
         assert start[f"{missing}_alone"] == pytest.approx(bad) and start[f"{missing}_with_ends"] == pytest.approx(bad)
 
 
-def test_the_loss_of_an_ungrafted_network_is_that_of_the_probe(smoke):
+def test_the_loss_of_an_intact_network_is_that_of_the_probe(smoke):
     """On the first 128 of the probe's 1000 sequences: the standard error is about 0.02, the seed is fixed."""
-    looked = smoke.tables["table"].dropna(subset="ungrafted")
-    assert EXAMPLES == 128 and len(looked) == 3
-    assert (looked["ungrafted"] - looked["loss"]).abs().max() < 0.05
+    evaluated = smoke.tables["curves"].dropna(subset="intact")
+    assert EXAMPLES == 128 and len(evaluated) == 3
+    assert (evaluated["intact"] - evaluated["loss"]).abs().max() < 0.05
 
 
-def test_order_counts_who_leads_and_tests_by_signs():
+def test_order_counts_which_layer_leads_and_tests_by_signs():
     nan = np.nan
     found = order([10, 10, 10, 30, nan, nan], [20, 20, nan, 20, 20, nan])
     assert (found["first_layer"], found["second_layer"], found["ties"]) == (3, 2, 1)
@@ -120,15 +120,15 @@ def test_order_counts_who_leads_and_tests_by_signs():
     assert order([nan], [nan]) == {"first_layer": 0, "second_layer": 0, "ties": 1, "p": 1.0, "lead": None}
 
 
-def test_paper_scale_has_the_thesis_rate_and_probes_look_a_hundred_times():
+def test_paper_scale_has_the_thesis_rate_and_networks_are_measured_a_hundred_times():
     for cell in find("attention-pictures").scales["paper"].sweep(1).cells:
         assert cell.training.learning_rate == 3e-5
         assert {probe.every for probe in probes(cell)} == {cell.steps // 100}
 
 
 @pytest.mark.slow
-def test_layer_1_comes_to_look_at_the_token_before_and_layer_2_at_what_followed():
-    """Of ten other networks nine did so by step 800, one looks at all but the token before: fails with 0.028."""
+def test_layer_1_attends_to_the_previous_token_at_last_and_layer_2_to_what_followed():
+    """Of ten other networks nine did so by step 800, one attends to all but the previous token: fails with 0.028."""
     sweep = el.grid(transformer(2, steps=800), {}, seeds=[2, 5, 7])
     masses = []
     for one in sweep:

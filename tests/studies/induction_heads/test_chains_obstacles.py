@@ -10,9 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import elegans as el
 from elegans import theory
-from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
 from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads import (
@@ -20,17 +18,9 @@ from elegans.studies.induction_heads import (
     one_layer_fails as one_layer,
     unigrams_delay as unigrams,
 )
-from elegans.studies.induction_heads.plot_obstacles import minimal_courses, one_layer_losses, unigram_delay
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import minimal as minimal_trial, transformer
-
-PLOTS = (minimal_courses, unigram_delay, one_layer_losses)
-
-
-def trained(one, probes, name):
-    """A trial's table as an experiment makes it."""
-    outcome = el.train(one, probes=probes)
-    return name(pd.DataFrame({"outcome": [outcome]}))
+from elegans.studies.induction_heads.settings import minimal as minimal_trial, sweep_of, transformer
+from elegans.sweeps import Sweep
 
 
 def curve(arm, losses, seed=0, **columns):
@@ -79,7 +69,7 @@ def test_every_arm_but_the_halved_and_flat_rows_has_64_doubly_stochastic_sequenc
     doubly = [cell.training.batch_size * getattr(cell.task.prior, "weight", 1) for cell in cells[:6]]
     assert doubly == pytest.approx([64, 64, 64, 64, 64, 32])
     assert [cell.training.batch_size for cell in cells] == [64, 80, 96, 128, 192, 64, 64]
-    names = [unigrams._arm(cell.task, cell.training.batch_size) for cell in cells]
+    names = [unigrams._arm(cell)[0] for cell in cells]
     assert names[:3] == ["64 doubly stochastic", "64 + 16 unigram", "64 + 32 unigram"]
     assert names[-2:] == ["32 + 32 unigram", "flat rows"]
 
@@ -91,7 +81,7 @@ def test_findings_tell_when_each_arm_crosses_and_how_often_later_than_the_first(
     ]
     rows += [curve("more", [0.3, 0.1, 0.1], seed=0, crossed_at=10.0, added=64.0, level=0.125, own_loss=0.1)]
     rows += [curve("more", [0.3, 0.2, 0.2], seed=1, crossed_at=np.nan, added=64.0, level=0.125, own_loss=0.1)]
-    found = unigrams.findings(pd.concat(rows, ignore_index=True))["k = 3"]
+    found = unigrams.findings({"curves": pd.concat(rows, ignore_index=True)})["k = 3"]
     assert found["first"]["doubly"]["median"] == 20 * 64 and found["first"]["later"] == "0 of 2"
     assert found["more"]["crossed_at"] == {"0": 10.0, "1": None}
     assert found["more"]["later"] == "1 of 2" and found["more"]["ratio"]["reached"] == "1 of 2"
@@ -105,25 +95,18 @@ def test_a_network_fails_if_it_ends_high_and_never_falls_at_once():
         steepest = (1 - run["loss"] / run["loss"].shift()).max()
         columns = {"steepest": steepest, "transition": np.nan, "distance.unigram": 0.1, "distance.bigram": 0.1}
         rows.append(run.assign(**columns))
-    found = one_layer.findings(pd.concat(rows).assign(network=lambda t: t["network"].replace("sudden", "two layers")))
+    table = pd.concat(rows).replace({"network": {"sudden": "two layers"}})
+    found = one_layer.findings({"curves": table})
     assert {name: own["fails"] for name, own in found.items()} == {"slow": 1, "two layers": 0, "high": 0}
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_obstacles_without_their_columns_are_refused(plot):
-    with pytest.raises(ExperimentError, match="must have a column '.*': task.n"):
-        plot(pd.DataFrame({"task.n": [1]}))
 
 
 def test_delays_are_drawn_with_those_that_never_come():
     rows = [curve("64", [0.3, 0.2, 0.1], crossed_at=20.0, added=0.0, level=0.125)]
     rows += [curve("64 + 64", [0.3, 0.2, 0.2], crossed_at=np.nan, added=64.0, level=0.125)]
     rows += [curve("flat", [0.3, 0.2, 0.1], crossed_at=20.0, added=np.nan, level=0.125)]
-    left, right = unigram_delay(pd.concat(rows, ignore_index=True))[0]
+    left, right = unigrams.plot({"curves": pd.concat(rows, ignore_index=True)}).axes
     assert [label.get_text() for label in right.get_yticklabels()] == ["64", "64 + 64", "flat"]
     assert left.get_xlim() == right.get_xlim() == (0, 1280)
-    with pytest.raises(ExperimentError, match="axes must be two a number of symbols: axes=1, numbers=1"):
-        unigram_delay(pd.concat(rows, ignore_index=True), [left])
 
 
 @pytest.mark.slow
@@ -133,27 +116,26 @@ def test_each_experiment_writes_figure_table_and_record(name, tmp_path):
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
+    assert len(pd.read_csv(result.files["curves"])) == len(result.tables["curves"]) > 0
 
 
 @pytest.mark.slow
-def test_the_minimal_model_compares_symbols_first_and_looks_one_back_by_and_by():
+def test_the_minimal_model_compares_symbols_first_and_attends_to_the_previous_token_by_and_by(trained):
     """Figures 8.3 (bottom) and 8.4b.
 
     Measured: v_2 is above v_4 by 0.0066 or more and v_4 above the other four of the first six by 0.0023 or more, at
-    all looks from step 100 on; the graft of an early W passes the middle at the first look, that of an early v at steps
-    675 to 750; W ends with 0.202 to 0.203 on the diagonal and 0.0064 or less beside it; the rescaled loss ends at 1.00
-    to 1.11 of that of the best counts, the loss itself at 0.032 to 0.037; at the first looks the distance to unigrams
-    is 0.014 to 0.018, and later, with unigrams still the closest, the loss is 1.36 to 1.52 of theirs.
+    all measurements from step 100 on; the transplant of an early W passes the middle at the first one, that of an early
+    v at steps 675 to 750; W ends with 0.202 to 0.203 on the diagonal and 0.0064 or less beside it; the rescaled loss
+    ends at 1.00 to 1.11 of that of the best counts, the loss itself at 0.032 to 0.037; at the first measurements the
+    distance to unigrams is 0.014 to 0.018, and later, with unigrams still the closest, the loss is 1.36 to 1.52 of
+    theirs.
     """
-    one = minimal_trial(2, 100)
     probes = [ChainLosses(every=25), ParameterTrajectory(every=25, names=("pair", "position"))]
-    table = trained(one, probes, minimal.analysis)
+    table = minimal.analyse(trained(sweep_of(1, minimal_trial(2, 100)), probes))["curves"]
     margins = minimal._margins(table)
     assert margins["v_2 - v_4"] > 0.003 and margins["v_4 - others"] > 0.001
-    middle = minimal._middle(table)
-    assert minimal._first(table, table["early_pair"], middle) <= 50
-    assert 500 < minimal._first(table, table["early_position"], middle) < 900
+    assert minimal._first(table, "early_pair") <= 50
+    assert 500 < minimal._first(table, "early_position") < 900
     last = table.iloc[-1]
     assert last["diagonal"] > 0.18 > 0.02 > last["off_largest"]
     assert 0.85 < last["own"] / last["limit"] < 1.25
@@ -165,7 +147,7 @@ def test_the_minimal_model_compares_symbols_first_and_looks_one_back_by_and_by()
 
 
 @pytest.mark.slow
-def test_unigram_sequences_delay_pairs():
+def test_unigram_sequences_delay_pairs(trained):
     """Figure 8.4a, three symbols and 50 tokens, 64 doubly stochastic sequences a step in both arms.
 
     Measured: at steps 275 to 500 without unigram sequences; with 64 of them added at steps 400 to 700 in eight trials
@@ -175,25 +157,26 @@ def test_unigram_sequences_delay_pairs():
     for seed in range(3):
         at = []
         for index in (0, 3):
-            one = unigrams.laptop(1).cells[index].replace("training.steps", 700).with_seed(seed)
-            at.append(trained(one, unigrams.probes(one), unigrams.analysis)["crossed_at"].iloc[0])
+            one = unigrams.laptop(1).cells[index].replace("training.steps", 700)
+            found = unigrams.analyse(trained(Sweep(((one, (seed,)),)), unigrams.probes(one)))
+            at.append(found["curves"]["crossed_at"].iloc[0])
         earlier += at[0] < (np.inf if np.isnan(at[1]) else at[1])
     assert earlier >= 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_one_layer_has_no_transition_where_two_have_one(seed):
+def test_one_layer_has_no_transition_where_two_have_one(trained, seed):
     """Figure E.8.
 
-    Measured: one layer is at 0.926 to 0.989 of the unigram line after 3000 steps and loses at most 4% from one look to
-    the next; two layers are at 0.362 to 0.414 after 1500 and lose 25 to 36% at once.
+    Measured: one layer is at 0.926 to 0.989 of the unigram line after 3000 steps and loses at most 4% from one
+    measurement to the next; two layers are at 0.362 to 0.414 after 1500 and lose 25 to 36% at once.
     """
     one, two = (
         transformer(3, 50, batch_size=32, steps=steps, layers=layers) for steps, layers in ((3000, 1), (1500, 2))
     )
     for trial, fails in ((one, True), (two, False)):
-        table = trained(trial.with_seed(seed), [ChainLosses(every=60)], one_layer.analysis)
-        last = table.iloc[-1]
+        found = one_layer.analyse(trained(Sweep(((trial, (seed,)),)), [ChainLosses(every=60)]))
+        last = found["curves"].iloc[-1]
         assert (last["loss"] > 0.8 * last["line.unigram"] and last["steepest"] < 0.15) == fails
         assert (last["loss"] < 0.5 * last["line.unigram"] and last["steepest"] > 0.2) == (not fails)

@@ -8,6 +8,7 @@ import elegans as el
 from elegans import theory
 from elegans.errors import TrialError
 from elegans.probes import ParameterTrajectory, Snapshot
+from elegans.studies.induction_heads.measures import chain_loss, parity_bias, strategy_distances
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses, PositionalProfile
 
 TASK = el.MarkovChains(k=3, length=12)
@@ -45,19 +46,19 @@ def softmax(logits):
 
 def test_losses_of_the_construction_are_those_of_its_frequencies():
     tokens, true = held_out()
-    laws = softmax(2.5 * theory.construction_frequencies(tokens, 3))
+    predicted = softmax(2.5 * theory.construction_frequencies(tokens, 3))
     found = ChainLosses(examples=COUNT, positions=True).measure(snapshot())
-    curve = theory.chain_loss(true, laws)
+    curve = chain_loss(true, predicted)
     assert found["loss.positions"] == pytest.approx(curve.divergence, abs=1e-5)
     assert found["cross_entropy.positions"] == pytest.approx(curve.cross_entropy, abs=1e-5)
     assert found["loss"] == pytest.approx(curve.divergence[-1], abs=1e-5)
     assert found["cross_entropy"] == pytest.approx(curve.cross_entropy[-1], abs=1e-5)
     strategies = theory.chain_strategies(tokens, 3)
     for reverse, name in ((False, "distance"), (True, "reverse")):
-        for strategy, distance in theory.strategy_distances(laws, strategies, reverse=reverse).items():
+        for strategy, distance in strategy_distances(predicted, strategies, reverse=reverse).items():
             assert found[f"{name}.{strategy}"] == pytest.approx(distance, abs=1e-5)
-    for strategy, predicted in strategies.items():
-        assert found[f"line.{strategy}"] == pytest.approx(theory.chain_loss(true, predicted).divergence[-1])
+    for strategy, known in strategies.items():
+        assert found[f"line.{strategy}"] == pytest.approx(chain_loss(true, known).divergence[-1])
 
 
 def test_looking_at_the_last_position_alone_finds_the_same():
@@ -90,7 +91,7 @@ def test_networks_that_have_diverged_are_in_no_phase():
     assert np.isnan([found["loss"], found["phase"], found["distance.bigram"]]).all()
 
 
-def test_scores_are_those_of_the_closed_forms_head_by_head():
+def test_scores_are_the_masses_of_attention_head_by_head():
     model, tokens = el.AttentionOnly(width=8, heads=(1, 2)), held_out()[0]
     generator = np.random.default_rng(0)
     drawn = model.initialise(el.random.stream(0, "init"), TASK)
@@ -98,16 +99,19 @@ def test_scores_are_those_of_the_closed_forms_head_by_head():
         part: {name: a + generator.normal(size=a.shape) for name, a in arrays.items()} for part, arrays in drawn.items()
     }
     found = AttentionScores(examples=COUNT).measure(snapshot(loud, model=model))
+    follows = tokens[:, :-1] == tokens[:, -1:]
+    assert found["uniform.induction"] == pytest.approx(follows.sum(axis=1).mean() / 12)
+    assert found["uniform.previous"] == pytest.approx(np.mean([1 / i for i in range(2, 13)]))
     for layer, weights in enumerate(jax.jit(model.attention)(loud, tokens).weights, 1):
         for head in range(weights.shape[1]):
-            mass = theory.induction_mass(weights[:, head], tokens, 3)
-            assert found[f"layer{layer}.induction"][head] == pytest.approx(mass.mass, abs=1e-4)
-            assert found["uniform.induction"] == pytest.approx(mass.uniform)
-            previous = theory.previous_token_mass(weights[:, head]).mean()
+            own = np.asarray(weights[:, head])
+            induction = (own[:, -1, 1:] * follows).sum(axis=1).mean()
+            previous = np.mean([own[:, i, i - 1] for i in range(1, 12)])
+            assert found[f"layer{layer}.induction"][head] == pytest.approx(induction, abs=1e-4)
             assert found[f"layer{layer}.previous"][head] == pytest.approx(previous, abs=1e-4)
 
 
-def test_the_construction_looks_at_the_token_before_and_then_at_what_followed():
+def test_the_construction_attends_to_the_previous_token_and_then_to_what_followed():
     found = AttentionScores(examples=COUNT).measure(snapshot())
     assert found["layer1.previous"] == pytest.approx([1], abs=1e-6)
     assert found["layer2.induction"][0] > 0.8 > 2 * found["uniform.induction"]
@@ -134,7 +138,7 @@ def test_profiles_are_logits_by_distance_and_the_minimal_models_positions():
         logits = query @ drawn["layer1"]["relative"][:, own].T / np.sqrt(2)
         profile = logits.mean(axis=0) - logits.mean()
         assert found["profile"][head] == pytest.approx(profile, abs=1e-5)
-        assert found["parity_bias"][head] == pytest.approx(theory.parity_bias(profile), abs=1e-5)
+        assert found["parity_bias"][head] == pytest.approx(parity_bias(profile), abs=1e-5)
         assert found["encoding"][head] == pytest.approx(softmax(logits).mean(axis=0), abs=1e-5)
         assert found["logits"][head] == pytest.approx(logits, abs=1e-5)
         key = drawn["embedding"]["token"] @ drawn["layer1"]["key"][:, own]

@@ -308,7 +308,10 @@ REFUSED = [
     (lambda: theory.curriculum_diagonal(0.5), "epsilon must lie between 0 and 1/2 .*: epsilon=0.5"),
     (lambda: theory.two_step_curriculum(9, 0.25, 0.0, 1.0), "first_rate must be positive .*: first_rate=0.0"),
     (lambda: theory.overtaking_rate(np.zeros((9, 3, 3))), "the tensor must be of shape .*: shape=\\(9, 3, 3\\)"),
-    (lambda: theory.overtaking_rate(theory.chain_tensor(chains(A[0], B[0]), 9)), "must not tell the two symbols apart"),
+    (
+        lambda: theory.overtaking_rate(theory.chain_tensor(chains(A[0], B[0]), 9)),
+        "must not distinguish the two",
+    ),
     (lambda: theory.curriculum_position(0, 0.25), "place must be at least 1: place=0"),
 ]
 

@@ -11,21 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import elegans as el
 from elegans import theory
-from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
-from elegans.experiments.outcomes import with_outcomes
 from elegans.studies.induction_heads import (
     curriculum,
     first_steps,
     more_symbols as symbols,
-    plot_stages as chain_stages,
     three_grams as trigrams,
 )
-from elegans.studies.induction_heads.plot_steps import curriculum_steps, first_steps as first_steps_picture
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import course
+from elegans.studies.induction_heads.plots import chain_stages
+from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.tables import typical
 from elegans.training import Margin
 from elegans.training.engines import ENGINES
 
@@ -37,7 +33,8 @@ STEPS = np.arange(0, 1501, 20)
 def made(phases, losses, lines, **changes):
     """A run by hand, of as many equal parts as there are phases, each with its loss."""
     part = np.minimum(len(phases) * STEPS // STEPS[-1], len(phases) - 1)
-    columns = {"step": STEPS, "sequences": 64 * STEPS, "seed": 0, "series": "3 and 3 heads", "typical": True}
+    named = {"trial": 0, "seed": 0, "series": "3 and 3 heads", "typical": True}
+    columns = {"step": STEPS, "sequences": 64 * STEPS, **named}
     columns |= {"phase": np.array(phases)[part], "loss": np.array(losses, float)[part]}
     for name, line in zip(STRATEGIES, lines, strict=False):
         columns |= {f"line.{name}": line, f"distance.{name}": columns["loss"]}
@@ -49,7 +46,7 @@ def staged(**changes):
     return made(STRATEGIES, (0.22, 0.14, 0.09, 0.02), (0.22, 0.14, 0.085, 0.018), **changes)
 
 
-def test_what_a_run_on_three_grams_comes_to():
+def test_what_a_run_on_three_grams_shows():
     one = trigrams.stated(staged())
     assert one["stages"] == list(STRATEGIES)
     assert (one["unigram_at"], one["bigram_at"], one["trigram_at"]) == (380, 760, 1140)
@@ -65,7 +62,7 @@ def test_a_run_that_stays_at_bigrams_has_stalled():
     assert trigrams.claims(one) == {"stages": False, "trigrams": False, "stalled": True}
 
 
-def test_what_a_run_with_more_symbols_comes_to_and_each_claim_fails_by_itself():
+def test_what_a_run_with_more_symbols_shows_and_each_claim_fails_by_itself():
     run = made(STRATEGIES[:3], (0.36, 0.32, 0.14), (0.36, 0.32, 0.1), linear=0.13)
     one = symbols.stated(run)
     assert (one["transition"], one["plateau_length"], one["plateau"]) == (1000, 500, 1)
@@ -86,21 +83,22 @@ def test_linear_logits_lose_the_more_beside_bigrams_the_more_symbols_there_are()
     assert found[2].loss < found[3].loss < found[8].loss
 
 
-def test_pictures_of_stages_have_two_axes_a_series_and_lines_of_all_strategies():
-    table = pd.concat([staged(), staged(seed=1, typical=False), staged(series="1 and 1 heads")])
-    axes = chain_stages(table)
-    assert axes.shape == (2, 2)
-    assert {text.get_text() for text in axes[0, 0].texts} == {"unigram", "bigram", "trigram"}
-    assert "linear logits" in {text.get_text() for text in chain_stages(table.assign(linear=0.1))[1, 0].texts}
-    assert axes[0, 0].get_title(loc="left") == "3 and 3 heads: 2 trials, median"
-    with pytest.raises(ExperimentError, match="axes must be two a series: axes=2, series=2"):
-        chain_stages(table, axes[0])
+def test_of_three_grams_the_middle_one_of_those_that_reach_trigrams_is_shown():
+    runs = [staged(trial=i, seed=i, loss=loss) for i, loss in enumerate((0.03, 0.01, 0.02, 0.04))]
+    stalled = [made(STRATEGIES[:3], (0.22, 0.14, loss), (0.22,), trial=i, seed=i) for i, loss in ((4, 0.005), (5, 0.2))]
+    table = pd.concat([*runs, *stalled], ignore_index=True)
+    assert table["seed"][typical(table, trigrams.candidates(table))].unique() == [2]
+    table = pd.concat(stalled, ignore_index=True)
+    assert table["seed"][typical(table, trigrams.candidates(table))].unique() == [4]
 
 
-@pytest.mark.parametrize("plot", [chain_stages, first_steps_picture, curriculum_steps])
-def test_pictures_without_their_columns_are_refused(plot):
-    with pytest.raises(ExperimentError, match="must have a column '.*': task.n"):
-        plot(pd.DataFrame({"task.n": [1]}))
+def test_figures_of_stages_have_two_panels_a_series_and_lines_of_all_strategies():
+    table = pd.concat([staged(), staged(trial=1, seed=1, typical=False), staged(trial=2, series="1 and 1 heads")])
+    axes = chain_stages(table).axes
+    assert len(axes) == 4
+    assert {text.get_text() for text in axes[0].texts} == {"unigram", "bigram", "trigram"}
+    assert "linear logits" in {text.get_text() for text in chain_stages(table.assign(linear=0.1)).axes[2].texts}
+    assert axes[0].get_title(loc="left") == "3 and 3 heads: 2 trials, median"
 
 
 def test_intervals_of_means_are_student_s():
@@ -124,12 +122,12 @@ def test_without_unigrams_v_1_keeps_no_lead():
     """Corollary E.2, at the thesis' sizes: after a step v_1 leads v_2 by 0.115 c eta on flat rows, and by 0.0097 c eta
     on symmetric chains; after two steps v_2 has grown by 7% more than v_1, and by 118% more."""
     leads, ahead = {}, {}
-    for law in ("flat", "symmetric"):
-        tensor = first_steps.tensor_of(law, 100)
+    for prior in ("flat", "symmetric"):
+        tensor = first_steps.tensor_of(prior, 100)
         first = theory.minimal_step(tensor, theory.minimal_constant(2, 100, 0.02, 0.02), 0.03)
         second = theory.minimal_step(tensor, first, 0.03).position
-        leads[law] = (first.position[0] - first.position[1]) / (0.02 * 0.03)
-        ahead[law] = (second[1] - second[0]) / (second[0] - 0.02)
+        leads[prior] = (first.position[0] - first.position[1]) / (0.02 * 0.03)
+        ahead[prior] = (second[1] - second[0]) / (second[0] - 0.02)
     assert leads["flat"] == pytest.approx(0.115, abs=0.001)
     assert leads["symmetric"] < 0.15 * leads["flat"]
     assert ahead["symmetric"] > 4 * ahead["flat"] > 0
@@ -145,7 +143,7 @@ def test_what_stands_beside_v_2_grows_with_the_same_power_of_epsilon():
 
 
 def test_a_curriculum_s_predictor_lies_between_bigrams_and_unigrams():
-    """At 50 tokens, exactly but for 1000 sequences on which it is tried; keeping v or a large W leaves unigrams."""
+    """At 50 tokens, exactly but for 1000 sequences on which it is evaluated; keeping v or a large W leaves unigrams."""
     plain, kept, large = (curriculum.worth(curriculum.after(50, 0.25, *more)) for more in ((), (0.0, True), (3.0,)))
     assert plain["bigram_loss"] < plain["loss"] < 0.65 * plain["unigram_loss"]
     assert plain["bigram"] > 0.97 > plain["unigram"] > plain["counts"]
@@ -154,19 +152,13 @@ def test_a_curriculum_s_predictor_lies_between_bigrams_and_unigrams():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["more-symbols", "three-grams", "first-steps", "curriculum"])
-def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
+def test_each_experiment_writes_figure_tables_and_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
-
-
-def table_of(sweep, experiment, folder):
-    """The table of an experiment on another sweep than its scales'."""
-    with el.Store(folder / "runs.db") as store:
-        trials = el.run(sweep, store, probes=experiment.probes(sweep.cells[0]))
-        return experiment.analysis(with_outcomes(trials, store, sweep))
+    for name, table in result.tables.items():
+        assert len(pd.read_csv(result.files[name])) == len(table) > 0
 
 
 def error_of(rows):
@@ -175,50 +167,54 @@ def error_of(rows):
 
 
 @pytest.mark.slow
-def test_steps_on_sequences_are_the_exact_ones(tmp_path):
+def test_steps_on_sequences_are_the_exact_ones(trained):
     """6400 sequences of 100 tokens in 32 minibatches, 516 values: 6 standard errors are exceeded by one of them with
-    probability 0.001 (Student's law with 31 degrees of freedom), were they independent; they rise and fall together.
-    After two steps v_2 is the largest, exactly and as measured."""
-    table = table_of(first_steps.steps(32, 100, 200), first_steps.FIRST_STEPS, tmp_path)
-    known = table[table["part"] != "rate"]
-    assert error_of(known).max() < 6
-    for law in ("flat", "symmetric"):
-        last = known[(known["law"] == law) & (known["part"] == "position") & (known["step"] == 2)]
+    probability 0.001 (Student's distribution with 31 degrees of freedom), were they independent; they rise and fall
+    together. After two steps v_2 is the largest, exactly and as measured."""
+    sweep = first_steps.steps(32, 100, 200)
+    tables = first_steps.analyse(trained(sweep, first_steps.probes(sweep.cells[0])))
+    for name in ("pair", "position", "diagonal"):
+        assert error_of(tables[name]).max() < 6
+        known = tables[name].dropna(subset=["sampled"])
+        known = known[known["sampled_error"] > first_steps.ROUNDING]
+        assert ((known["sampled"] - known["exact"]) / known["sampled_error"]).abs().max() < 5
+    for prior in ("flat", "symmetric"):
+        last = tables["position"].query(f"prior == '{prior}' and step == 2")
         assert last["exact"].to_numpy().argmax() == last["measured"].to_numpy().argmax() == 1
-    diagonal = known[known["part"] == "diagonal"]["measured"].to_numpy()
+    diagonal = tables["diagonal"]["measured"].to_numpy()
     assert diagonal[1] > diagonal[0] and diagonal[1] > diagonal[2] < diagonal[3] > diagonal[4]
-    drawn = known.dropna(subset=["drawn"])
-    drawn = drawn[drawn["drawn_error"] > first_steps.ROUNDING]
-    assert ((drawn["drawn"] - drawn["exact"]) / drawn["drawn_error"]).abs().max() < 5
 
 
 @pytest.mark.slow
-def test_a_curriculum_on_sequences_ends_at_the_exact_weights(tmp_path):
+def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
     """8192 sequences of 20 tokens in 64 minibatches: 5 standard errors are exceeded by one of 24 values with
     probability 0.0001."""
-    table = table_of(curriculum.sweep_of(64, curriculum.second_step(20, 0.25, 128)), curriculum.CURRICULUM, tmp_path)
-    known = table[table["part"].isin(["pair", "position"])]
-    assert len(known) == 24 and error_of(known).max() < 5
-    pair = known[known["part"] == "pair"].set_index("entry")["measured"]
+    one = curriculum.second_step(20, 0.25, 128)
+    tables = curriculum.analyse(trained(sweep_of(64, one), curriculum.probes(one)))
+    errors = pd.concat([error_of(tables[name]) for name in ("pair", "position")])
+    assert len(errors) == 24 and errors.max() < 5
+    pair = tables["pair"].set_index("entry")["measured"]
     assert pair[["11", "22"]].min() > 10 * pair[["12", "21"]].abs().max()
 
 
 @native
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [4, 8])
-def test_more_symbols_have_a_plateau_and_end_at_linear_logits(k):
+def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained, k):
     """Of seeds 0 to 2 all pass through the phases by step 1500; one of k = 4 has its transition at step 1200, and is
     not yet where the others are."""
     one = transformer(k, 200, steps=1500)
-    held = symbols.claims(symbols.stated(symbols.measured_course(el.train(one, probes=symbols.probes(one)))))
+    run = symbols.analyse(trained(sweep_of(1, one), symbols.probes(one)))["curves"]
+    held = symbols.claims(symbols.stated(run))
     assert all(held.values())
 
 
 @native
 @pytest.mark.slow
 @pytest.mark.parametrize(("heads", "learns"), [((3, 3), True), ((1, 1), False)])
-def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(heads, learns):
+def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(trained, heads, learns):
     """Within 1500 steps. Of seeds 0 to 3 two of three heads stay at bigrams; of 0 to 2 one of single heads does not."""
     one = trigrams.trial(heads, 1500)
-    held = trigrams.claims(trigrams.stated(course(el.train(one, probes=trigrams.probes(one)))))
+    run = trigrams.analyse(trained(sweep_of(1, one), trigrams.probes(one)))["curves"]
+    held = trigrams.claims(trigrams.stated(run))
     assert held == {"stages": learns, "trigrams": learns, "stalled": not learns}

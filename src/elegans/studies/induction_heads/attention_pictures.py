@@ -1,9 +1,9 @@
-"""What the two layers of a transformer attend to while it learns pairs, and which of them is there first.
+"""What the two layers of a transformer attend to while it learns pairs, and which of them is learned first.
 
-One sequence is looked at all along. What layers are worth is told by grafts, the thesis' own suggestion being only
-that the second layer is learned first: the network of the end with a layer of some step in it, and the network of some
-step with the other layer of the end in it. A layer is there once such a network's loss is below the middle of unigram's
-and bigram's. Grafts and the steps at which masses have risen by half are derived here.
+One sequence is followed over training. What layers are worth is told by layer transplants, the thesis' own suggestion
+being only that the second layer is learned first: the final network with a layer of some step in it, and the network of
+some step with the other layer of the final one in it. A layer is there once such a network's loss is below the middle
+of unigram's and bigram's. Transplants and the steps at which masses have risen by half are derived here.
 
 Source: thesis, chapter 8 (figures 8.2 and E.5).
 """
@@ -15,42 +15,57 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import softmax
 from scipy.stats import binomtest
 
+from elegans.analysis import significant, spread
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import Model
-from elegans.plots import figure_of
+from elegans.plots.attention import attention_lines, attention_map
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.animations import attention_film, attention_page, course_of
-from elegans.studies.induction_heads.induction_phases import LOOKS, MIRRORED, cell_of, sweep_of, typical
-from elegans.studies.induction_heads.plot_pictures import attention_pictures
+from elegans.studies.induction_heads.animations import AttentionCourse, attention_animation, attention_page
+from elegans.studies.induction_heads.measures import chain_loss
+from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, title
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import course, lines_of, outcomes_of, significant, spread, transition
-from elegans.studies.induction_heads.theory.metrics import chain_loss
+from elegans.studies.induction_heads.settings import main_networks, sweep_of, thesis_networks, transformer
+from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
 TOKENS = {2: (1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0), 3: (2, 0, 1, 2, 1, 1, 0, 2, 0, 1, 1, 2, 1, 0, 2, 0)}
-"""The sequence that is looked at, by the number of symbols: the last one is rare and has been there before."""
+"""The sequence that is followed, by the number of symbols: its last token is rare and has occurred before."""
+MEASUREMENTS = 100
+"""How often a network is measured."""
 EXAMPLES, BLOCK = 128, 64
-"""How many held-out sequences grafted networks are tried on, and how many of them at a time."""
+"""On how many held-out sequences networks with transplants are evaluated, and how many of them at a time."""
 EVERY_OTHER = 2
-"""Every second look has grafts."""
-GRAFTS: dict[str, Callable[[str], bool]] = {
+"""Transplants are made at every second measured step."""
+TRANSPLANTS: dict[str, Callable[[str], bool]] = {
+    "intact": lambda name: True,
     "layer1_alone": lambda name: name.startswith("layer1."),
     "layer2_alone": lambda name: name.startswith("layer2."),
     "layer1_with_ends": lambda name: not name.startswith("layer2."),
     "layer2_with_ends": lambda name: not name.startswith("layer1."),
-    "ungrafted": lambda name: True,
 }
-"""Which parameters are of a step, the others being of the end; *ends* are embedding and output."""
+"""Which parameters are of a step, the others being final; *ends* are embedding and output."""
+STYLES = {
+    "intact": ("the network itself", "black", "-"),
+    "layer1_alone": ("layer 1 of the step, rest final", COLOURS[0], "-"),
+    "layer2_alone": ("layer 2 of the step, rest final", COLOURS[1], "-"),
+    "layer1_with_ends": ("layer 2 final, rest of the step", COLOURS[0], ":"),
+    "layer2_with_ends": ("layer 1 final, rest of the step", COLOURS[1], ":"),
+}
+LABELS = {"previous": ("layer 1: previous token", COLOURS[0]), "induction": ("layer 2: what followed", COLOURS[1])}
+SHARES = {"plateau": 0.5, "before": 0.85, "after": 1.25}
+"""At which share of the time to the transition attention between start and end is drawn."""
 EARLY = 0.5
 """The share of the time to the transition at which masses are called early."""
-MASSES = {"previous": "layer1.previous", "induction": "layer2.induction"}
+LAYERS = ("layer1", "layer2")
 DIGITS = 3
 """Of logits in the table."""
 
@@ -61,81 +76,64 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' sizes and thirty times its rate."""
-    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1000))
+    """Return two and three symbols at the thesis' sizes and thirty times its learning rate."""
+    return sweep_of(trials, *main_networks())
 
 
 def paper(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' rate."""
-    return sweep_of(trials, *(transformer(k, steps=20_000, learning_rate=3e-5) for k in (2, 3)))
+    """Return two and three symbols at the thesis' learning rate."""
+    return sweep_of(trials, *thesis_networks())
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses, the attention's masses, the attention to one sequence, and all parameters."""
     assert isinstance(one.task, MarkovChains)
-    every = max(10, one.steps // LOOKS)
+    every = max(10, one.steps // MEASUREMENTS)
     maps = AttentionMaps(every=every, tokens=TOKENS[one.task.k])
     return ChainLosses(every=every), AttentionScores(every=every), maps, ParameterTrajectory(every=every)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: losses, masses, grafts, and of typical trials the maps.
+def analyse(results: Results) -> Tables:
+    """Return the tables ``curves`` and ``maps``.
 
-    Columns: those of ``tables.course``; ``cell`` ("k = 2"), ``series`` ("k = 2" or "k = 2, mirrored": first layers that
-    end up looking at all tokens but the one before) and ``transition``; ``previous`` and ``induction``, the masses of
-    the first layer on the token before and of the second on what followed the current token, and ``uniform_previous``
-    and ``uniform_induction``, those of uniform attention; the losses of ``GRAFTS``, at every second step measured; and
-    ``typical``, whether the trial is its series' one with the median transition. Those alone have ``tokens``,
-    ``layer1`` and ``layer2``: lists of the first head's logits on and below the diagonal, row by row.
+    ``curves``: see ``attention_curves``; and the losses of ``TRANSPLANTS``, at every second measured step. ``maps``:
+    of typical trials, one row per measured step: ``series``, ``seed``, ``step``, ``tokens``, and ``layer1`` and
+    ``layer2``, lists of the first head's logits on and below the diagonal, row by row.
     """
-    runs = [(one, _run(one)) for one in outcomes_of(trials)]
-    table = pd.concat([run for _, run in runs], ignore_index=True)
-    chosen = {str(series): typical(rows) for series, rows in table.groupby("series", sort=False)}
-    shown = []
-    for one, run in runs:
-        own = chosen[run["series"].iloc[0]] == one.trial.seed
-        shown.append(run.assign(typical=own, **(_maps(one) if own else {})))
-    return pd.concat(shown, ignore_index=True).sort_values("series", kind="stable", ignore_index=True)
+    trajectories = measured(results, "parameter-trajectory").groupby("trial")
+    losses = [transplants(results.trial(int(rows["trial"].iloc[0])), rows) for _, rows in trajectories]
+    curves = attention_curves(results).merge(pd.concat(losses), on=["trial", "step"], how="left")
+    shown = curves.loc[curves["typical"], ["trial", "series", "seed", "step"]]
+    maps = shown.merge(measured(results, "attention-maps").drop(columns="seed"), on=["trial", "step"])
+    for layer in LAYERS:
+        logits = [one[0][np.tril_indices(one.shape[-1])] for one in maps[f"{layer}.logits"]]
+        maps[layer] = [np.round(one.astype(float), DIGITS).tolist() for one in logits]
+    maps["tokens"] = [tokens.tolist() for tokens in maps["tokens"]]
+    return {"curves": curves, "maps": maps[["series", "seed", "step", "tokens", *LAYERS]]}
 
 
-def _run(outcome: Outcome) -> pd.DataFrame:
-    scores, run = outcome.measures["attention-scores"], course(outcome)
-    found: dict[str, Any] = {name: np.asarray(scores[mass], float).mean(axis=1) for name, mass in MASSES.items()}
-    found |= {f"uniform_{name}": np.asarray(scores[f"uniform.{name}"], float) for name in MASSES}
-    cell = cell_of(outcome.trial)
-    mirrored = bool(found["previous"][-1] < MIRRORED * found["uniform_previous"][-1])
-    named: dict[str, Any] = {"cell": cell, "series": cell + ", mirrored" * mirrored, "transition": transition(run)}
-    return run.assign(**named, **found).merge(_grafts(outcome), on="step", how="left")
+def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses at the last position of a trial's networks with transplants, at every second measured step.
 
-
-def _maps(outcome: Outcome) -> dict[str, Any]:
-    """Return the tokens, and a list of logits a layer and look."""
-    maps = outcome.measures["attention-maps"]
-    tokens = np.asarray(maps["tokens"])
-    seen = np.tril_indices(tokens.shape[1])
-    found = {"tokens": tokens.tolist()}
-    for layer in ("layer1", "layer2"):
-        logits = np.asarray(maps[f"{layer}.logits"], float)[:, 0]
-        found[layer] = np.round(logits[:, *seen], DIGITS).tolist()
-    return found
-
-
-def _grafts(outcome: Outcome) -> pd.DataFrame:
-    """Return a row every second look: ``step``, and the loss of the last position of each of ``GRAFTS``."""
-    one, taken = outcome.trial, outcome.measures["parameter-trajectory"]
+    Args:
+        one: the trial.
+        taken: its parameters, one row per measured step.
+    """
     assert isinstance(one.task, MarkovChains)
-    arrays = {name: np.asarray(values) for name, values in taken.items() if name != "step"}
     key, index = one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
     tokens = one.task.examples(None, key, index)[0]
     true = np.asarray(one.task.conditionals(None, key, index))[:, -1:]
+    steps: list[Any] = taken.to_dict("records")
+    names = [str(name) for name in taken if name not in ("trial", "seed", "step")]
     rows = []
-    for look in range(0, len(taken["step"]), EVERY_OTHER):
-        losses = {}
-        for graft, of_then in GRAFTS.items():
-            mixed = {name: values[look if of_then(name) else -1] for name, values in arrays.items()}
-            law = softmax(np.asarray(_program(one.model)(_nested(mixed), tokens), float), axis=-1)
-            losses[graft] = float(chain_loss(true, law[:, None]).divergence[-1])
-        rows.append({"step": int(taken["step"][look]), **losses})
+    for then in steps[::EVERY_OTHER]:
+        losses = {"trial": then["trial"], "step": then["step"]}
+        for transplant, of_then in TRANSPLANTS.items():
+            mixed = {name: (then if of_then(name) else steps[-1])[name] for name in names}
+            logits = np.asarray(_program(one.model)(_nested(mixed), tokens), np.float64)
+            predicted = softmax(logits, axis=-1)
+            losses[transplant] = float(chain_loss(true, predicted[:, None]).divergence[-1])
+        rows.append(losses)
     return pd.DataFrame(rows)
 
 
@@ -160,54 +158,155 @@ def _program(model: Model) -> Any:
     return jax.jit(whole)
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw one network's attention at five times, and the masses and grafts of all with as many symbols."""
-    return figure_of(attention_pictures(table))
+def courses_of(tables: Tables) -> dict[str, AttentionCourse]:
+    """Return what the typical network of each series attends to, by series."""
+    found, curves = {}, tables["curves"]
+    for series, rows in tables["maps"].groupby("series", sort=False):
+        run = curves[(curves["series"] == series) & curves["typical"]]
+        tokens, layers = np.array(rows["tokens"].iloc[0]), []
+        for layer in LAYERS:
+            logits = np.zeros((len(rows), 1, len(tokens), len(tokens)))
+            logits[:, 0, *np.tril_indices(len(tokens))] = np.array(rows[layer].to_list())
+            layers.append(logits)
+        lines = {name: float(run[f"line.{name}"].iloc[0]) for name in ("unigram", "bigram")}
+        steps, losses = rows["step"].to_numpy(int), run["loss"].to_numpy(float)
+        found[str(series)] = AttentionCourse(tokens, steps, tuple(layers), losses, lines)
+    return found
 
 
-def film(table: pd.DataFrame, path: Path) -> None:
-    """Write the typical network of the first series as a film."""
-    series = table["series"] == table["series"].iloc[0]
-    attention_film(course_of(table[series & table["typical"]]), path)
+def plot(tables: Tables) -> Figure:
+    """Draw what the first series' typical network attends to at five times, then the curves of each series.
+
+    Above: lines (in layer 2 those of the last query), weights of both layers, logits of both. Below is a row of three
+    panels per series: losses, masses and layer transplants; the typical trial is strong there, others are faint.
+    """
+    series = [rows for _, rows in tables["curves"].groupby("series", sort=False)]
+    heights = [5.6, 0.8 + 1.75 * len(series)]
+    figure = Figure(figsize=(7, sum(heights)), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=heights)
+    above, below = parts
+    maps = above.subplots(5, 5, height_ratios=[1.25, 1, 1, 1, 1])
+    _maps(maps, next(iter(courses_of(tables).values())), shown_steps(series[0][series[0]["typical"]]))
+    drawn = below.subplots(len(series), 3, squeeze=False)
+    for axes, rows in zip(drawn, series, strict=True):
+        _curves(axes, rows)
+    for ax in drawn[0, :2]:
+        ax.legend(fontsize=SMALL - 1, frameon=False, labelspacing=0.2)
+    for ax in drawn[-1]:
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+    named = drawn[0, 2].get_legend_handles_labels()
+    below.legend(*named, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    return figure
 
 
-def page(table: pd.DataFrame, path: Path) -> None:
+def shown_steps(run: pd.DataFrame) -> dict[str, int]:
+    """Return the measured steps at which attention is drawn, by name: start, plateau, before, after, end.
+
+    Those between are nearest to 0.5, 0.85 and 1.25 of the transition's, or of the last step where there is none.
+
+    Args:
+        run: one trial's rows in order: ``step`` and ``transition``.
+    """
+    steps, moved = run["step"].to_numpy(int), float(run["transition"].iloc[0])
+    until = moved if np.isfinite(moved) else float(steps[-1])
+    between = {name: int(steps[np.abs(steps - share * until).argmin()]) for name, share in SHARES.items()}
+    return {"start": int(steps[0]), **between, "end": int(steps[-1])}
+
+
+def _maps(axes: np.ndarray, course: AttentionCourse, shown: dict[str, int]) -> None:
+    times = [int(np.flatnonzero(course.steps == step)[0]) for step in shown.values()]
+    largest = [max(float(np.abs(np.tril(layer[time, 0])).max()) for time in times) for layer in course.logits]
+    for column, (name, time) in enumerate(zip(shown, times, strict=True)):
+        weights = course.weights(time)
+        attention_lines(course.tokens, weights, axes[0, column], queries=[None, (len(course.tokens) - 1,)])
+        for word in axes[0, column].texts:
+            word.set_fontsize(SMALL - 2)
+        axes[0, column].set_title(f"{name}: step {course.steps[time]}", fontsize=MEDIUM)
+        for layer in range(2):
+            attention_map(weights[layer][0], axes[1 + layer, column])
+            attention_map(course.logits[layer][time, 0], axes[3 + layer, column], logits=True, limit=largest[layer])
+    for row, what in enumerate(("weights, layer 1", "weights, layer 2", "logits, layer 1", "logits, layer 2"), 1):
+        axes[row, 0].set_ylabel(what, fontsize=SMALL)
+        bar = axes[row, 0].figure.colorbar(axes[row, -1].images[0], ax=list(axes[row]), fraction=0.02, pad=0.01)
+        bar.ax.tick_params(labelsize=SMALL - 1, length=1)
+        bar.outline.set_visible(False)
+
+
+def _curves(axes: np.ndarray, rows: pd.DataFrame) -> None:
+    for typical, run in rows.groupby(["typical", "seed"]):
+        style: dict[str, Any] = {"linewidth": 1.3, "zorder": 3} if typical[0] else {"linewidth": 0.5, "alpha": 0.3}
+        axes[0].plot(run["step"], run["loss"], color="black", **style)
+        for name, (label, colour) in LABELS.items():
+            axes[1].plot(run["step"], run[name], color=colour, label=label if typical[0] else None, **style)
+    shown = rows[rows["typical"]]
+    for name in ("unigram", "bigram"):
+        style = {"color": STRATEGY_COLOURS[name], "linewidth": 0.8, "linestyle": "--"}
+        axes[0].axhline(shown[f"line.{name}"].iloc[0], label=name, **style)
+    for name, (_, colour) in LABELS.items():
+        axes[1].axhline(shown[f"uniform_{name}"].iloc[0], color=colour, linewidth=0.8, linestyle="--")
+    _losses(axes[2], shown)
+    axes[1].set_ylim(0, 1)
+    axes[0].set_ylim(0, 1.05 * shown["loss"].max())
+    names = (f"{rows['series'].iloc[0]}: test loss", "attention masses", "layer transplants")
+    for ax, name in zip(axes, names, strict=True):
+        title(ax, name)
+        ax.set_xlim(0, shown["step"].max())
+        ax.xaxis.set_major_formatter(lambda value, _: short(value))
+        for step in shown_steps(shown).values():
+            ax.axvline(step, color=GREY, linewidth=0.5, linestyle=":", zorder=0)
+        quiet(ax)
+
+
+def _losses(ax: Axes, run: pd.DataFrame) -> None:
+    """Draw the losses of one network with transplants, and the middle of unigram's and bigram's."""
+    run = run.dropna(subset="intact")
+    for name, (label, colour, style) in STYLES.items():
+        ax.plot(run["step"], run[name], color=colour, linestyle=style, linewidth=1, label=label)
+    ax.axhline(_middle(run).iloc[0], color=GREY, linewidth=0.7)
+    ax.set_ylim(0, 1.05 * run["intact"].max())
+
+
+def animation(tables: Tables, path: Path) -> None:
+    """Write the typical network of the first series as an animation."""
+    attention_animation(next(iter(courses_of(tables).values())), path)
+
+
+def page(tables: Tables, path: Path) -> None:
     """Write the typical networks of all series as a page."""
-    shown = table[table["typical"]].groupby("series", sort=False)
-    attention_page({str(series): course_of(run) for series, run in shown}, path)
+    attention_page(courses_of(tables), path)
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each series, the masses early and late, and which layer is there first, by masses and by grafts.
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each series, the masses early and late, and which layer is there first, by masses and by transplants.
 
     Early is at half of the transition's step, late the end. Where masses are early or late, uniform attention's are
-    beside them. ``risen`` are the steps at which a mass has risen by half of what it rises in all. Of grafts, ``at`` is
-    the first looked-at step with a loss below the middle of unigram's and bigram's, and ``better`` the share of looks
-    before the ungrafted network is there at which the graft's loss is lower than that network's.
+    beside them. ``risen`` are the steps at which a mass has risen by half of what it rises in all. Of transplants,
+    ``at`` is the first evaluated step with a loss below the middle of unigram's and bigram's, and ``better`` the share
+    of evaluated steps before the intact network is there at which the transplant's loss is lower than that network's.
     """
-    return {str(series): _found(rows) for series, rows in table.groupby("series", sort=False)}
+    return {str(series): _found(rows) for series, rows in tables["curves"].groupby("series", sort=False)}
 
 
 def _found(rows: pd.DataFrame) -> dict[str, Any]:
-    runs = [run.sort_values("step") for _, run in rows.groupby("seed")]
-    found: dict[str, Any] = {"trials": len(runs), "transition": spread([transition(run) for run in runs])}
+    runs = [run for _, run in rows.groupby("seed")]
+    found: dict[str, Any] = {"trials": len(runs), "transition": spread([run["transition"].iloc[0] for run in runs])}
+    risen = {name: [_risen(run, name) for run in runs] for name in MASSES}
     for name in MASSES:
         found[name] = {
             "uniform": significant(float(rows[f"uniform_{name}"].mean())),
             "early": spread([run.loc[run["step"] <= EARLY * _until(run), name].iloc[-1] for run in runs]),
             "late": spread([run[name].iloc[-1] for run in runs]),
-            "risen": spread([_risen(run, name) for run in runs]),
+            "risen": spread(risen[name]),
         }
-    risen = {name: [_risen(run, name) for run in runs] for name in MASSES}
     found["order_of_masses"] = order(risen["previous"], risen["induction"])
-    grafted = [run.dropna(subset="ungrafted") for run in runs]
-    at = {graft: [_there(run, graft) for run in grafted] for graft in GRAFTS}
-    found["grafts"] = {
-        graft: {"at": spread(steps), "better": spread([_better(run, graft) for run in grafted])}
-        for graft, steps in at.items()
+    evaluated = [run.dropna(subset="intact") for run in runs]
+    at = {name: [_there(run, name) for run in evaluated] for name in TRANSPLANTS}
+    found["transplants"] = {
+        name: {"at": spread(steps), "better": spread([_better(run, name) for run in evaluated])}
+        for name, steps in at.items()
     }
     for kind in ("alone", "with_ends"):
-        found[f"order_of_grafts_{kind}"] = order(at[f"layer1_{kind}"], at[f"layer2_{kind}"])
+        found[f"order_of_transplants_{kind}"] = order(at[f"layer1_{kind}"], at[f"layer2_{kind}"])
     return found
 
 
@@ -230,48 +329,45 @@ def order(first: Any, second: Any) -> dict[str, Any]:
     return {**counts, "p": significant(float(test)), "lead": spread(two[there] - one[there]) if there.any() else None}
 
 
+def _middle(run: pd.DataFrame) -> pd.Series:
+    return (run["line.unigram"] + run["line.bigram"]) / 2
+
+
 def _until(run: pd.DataFrame) -> float:
     """Return a run's transition, its end where there is none."""
-    return float(np.nan_to_num(transition(run), nan=run["step"].max()))
+    return float(np.nan_to_num(run["transition"].iloc[0], nan=run["step"].max()))
 
 
 def _risen(run: pd.DataFrame, name: str) -> float:
     """Return the first step at which a mass has risen by half of what it rises from start to end, NaN if it falls."""
     start, end = run[name].iloc[0], run[name].iloc[-1]
-    return _first(run["step"], run[name] >= (start + end) / 2) if end > start else np.nan
+    return float(run["step"][run[name] >= (start + end) / 2].min()) if end > start else np.nan
 
 
-def _there(run: pd.DataFrame, graft: str) -> float:
-    """Return the first step at which a graft's loss is below the middle of unigram's and bigram's."""
-    lines = lines_of(run)
-    return _first(run["step"], run[graft] < (lines["unigram"] + lines["bigram"]) / 2)
+def _there(run: pd.DataFrame, transplant: str) -> float:
+    """Return the first step at which a transplant's loss is below the middle of unigram's and bigram's."""
+    return float(run["step"][run[transplant] < _middle(run)].min())
 
 
-def _better(run: pd.DataFrame, graft: str) -> float:
-    """Return at what share of looks before the ungrafted network is there a graft's loss is lower."""
-    there = _there(run, "ungrafted")
-    before = run[run["step"] < (there if np.isfinite(there) else np.inf)]
-    return float((before[graft] < before["ungrafted"]).mean()) if len(before) else np.nan
-
-
-def _first(steps: pd.Series, holds: pd.Series) -> float:
-    return float(steps[holds].iloc[0]) if holds.any() else np.nan
+def _better(run: pd.DataFrame, transplant: str) -> float:
+    """Return at what share of evaluated steps before the intact network is there a transplant's loss is lower."""
+    before = run[run["step"] < np.nan_to_num(_there(run, "intact"), nan=np.inf)]
+    return float((before[transplant] < before["intact"]).mean())
 
 
 EXPERIMENT = Experiment(
     name="attention-pictures",
-    shows="What transformers on Markov chains attend to as they learn pairs: the token before, then what followed",
+    shows="What transformers on Markov chains attend to as they learn pairs: the previous token, then what followed",
     source="figures 8.2 and E.5",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=10, time="about 6 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 3 hours on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
-    extras={"attention.gif": film, "attention.html": page},
+    extras={"attention.gif": animation, "attention.html": page},
 )
 """Figures 8.2 and E.5."""

@@ -11,25 +11,35 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans import random
+from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, SMALL, panels
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.first_steps import ENTRIES, agreement, entries, mean_interval, measured, one_step
-from elegans.studies.induction_heads.induction_phases import sweep_of
-from elegans.studies.induction_heads.plot_steps import curriculum_steps
-from elegans.studies.induction_heads.tables import significant
+from elegans.studies.induction_heads.first_steps import (
+    ENTRIES,
+    FEW,
+    agreement,
+    by_cell,
+    entries,
+    mean_interval,
+    one_step,
+    trajectories,
+)
+from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, finish, points
+from elegans.studies.induction_heads.settings import sweep_of
 from elegans.studies.induction_heads.theory.construction import best_linear_logits
-from elegans.studies.induction_heads.theory.metrics import kl_divergence
 from elegans.studies.induction_heads.theory.minimal import (
     MinimalWeights,
     minimal_constant,
     minimal_logits,
     minimal_step,
 )
-from elegans.studies.induction_heads.theory.strategies import ngram_counts, ngram_strategy
+from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, ngram_strategy
 from elegans.studies.induction_heads.theory.two_states import (
     curriculum_background,
     curriculum_position,
@@ -38,11 +48,10 @@ from elegans.studies.induction_heads.theory.two_states import (
 )
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
-from elegans.training import SGD, Outcome, Trial
-from elegans.training.outcome import FINISHED
+from elegans.training import SGD, Trial
 
 FIRST, SECOND = 100.0, 10.0
-"""The rates times t^2 and t: from w = 0 they only scale the result, and at this size single precision is no matter."""
+"""The learning rates times t^2 and t: from w = 0 they only scale the result; at this size single precision suffices."""
 EPSILON = 0.25
 """Half the length of the second step's interval, where it does not vary."""
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
@@ -51,7 +60,7 @@ MULTIPLES = (0.5, 1, 2, 4)
 STARTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """The initial entries w of W; the first step adds 0.19 off the diagonal and 0.76 on it, less O(1/t)."""
 EXAMPLES = 1000
-"""On how many held-out sequences a predictor is tried."""
+"""On how many held-out sequences a predictor is evaluated."""
 NAMES = ("source", "length", "epsilon", "start", "kept")
 WORTH = ("bigram", "unigram", "counts", "own", "remainder", "loss", "bigram_loss", "unigram_loss")
 """Which predictor, and what it is worth."""
@@ -61,9 +70,9 @@ def second_step(length: int, epsilon: float, batch_size: int) -> Trial:
     """Return the second step by itself, from the exact weights after the first, which left v as it was.
 
     Args:
-        length: how many tokens a sequence has.
-        epsilon: half the length of the interval that a = b is drawn from.
-        batch_size: how many sequences the step takes.
+        length: of a sequence.
+        epsilon: half the length of the interval that a = b is sampled from.
+        batch_size: in sequences.
     """
     start = minimal_constant(2, length, 0.0, 1.0)
     pair = minimal_step(flat_tensor(length), start, FIRST / length**2).pair
@@ -106,53 +115,52 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return (ParameterTrajectory(every=1),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of four ``part``s; ``length`` is t, ``epsilon`` half the length of the second step's interval.
+def analyse(results: Results) -> Tables:
+    """Return four tables; ``length`` is t, ``epsilon`` half the length of the second step's interval.
 
     ``pair``, ``position``: an entry of W (``entry``) or v (``place`` j) after ``step`` 1 or 2: ``exact``, and
     ``measured`` with its 95% interval ``low`` to ``high`` and its standard ``error``, of so many ``sequences``.
     ``weights``: exact weights after both steps: W's ``diagonal``, ``v_2``, ``v_4`` and what it would be without the
     part that all coordinates share (``v_4_alone``), the sum of v's ``others`` than v_2, the ``largest_other`` of them
     and, for long sequences, the ``limit`` of the others over v_2.
-    ``predictor``: what weights (of ``source`` exact, or measured) are worth on chains with flat rows, at the last of
+    ``predictors``: what weights (of ``source`` exact, or measured) are worth on chains with flat rows, at the last of
     ``length`` tokens: the correlation of the logits' difference with that of ``bigram`` and ``unigram`` counts, and of
     these two with each other (``counts``); the root mean squares of what v_2 adds to that difference, ``own``, and of
     the ``remainder``; the ``loss`` of the best multiple of the logits, and of bigram and unigram counts
     (``bigram_loss``, ``unigram_loss``), beside the losses of the smoothed strategies (``line.bigram``,
     ``line.unigram``). ``start`` is w, ``kept`` whether v is not forgotten.
     """
-    outcomes = [one for one in trials["outcome"] if one.state in FINISHED]
-    cells: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        cells.setdefault(one.trial.cell, []).append(one)
-    parts = [part for own in cells.values() for part in _cell(own)]
-    longest = max(one.trial.task.input_size for one in outcomes)
+    parts: dict[str, list[pd.DataFrame]] = {"pair": [], "position": [], "predictors": []}
+    for one, taken in by_cell(results):
+        for name, rows in _cell(one, taken).items():
+            parts[name].append(rows)
+    longest = max(int(rows["length"].max()) for rows in parts["position"])
     lengths = [round(multiple * longest) for multiple in MULTIPLES]
-    rows = [exact_weights(length, epsilon) for length in lengths for epsilon in EPSILONS]
-    rows += [_exact(length, EPSILON) for length in lengths]
-    rows += [_exact(longest, epsilon) for epsilon in EPSILONS]
-    rows += [_exact(longest, EPSILON, start, kept) for start in STARTS for kept in (False, True)]
-    return pd.concat([*parts, pd.DataFrame(rows).drop_duplicates(ignore_index=True)], ignore_index=True)
+    exact = [_exact(length, EPSILON) for length in lengths]
+    exact += [_exact(longest, epsilon) for epsilon in EPSILONS]
+    exact += [_exact(longest, EPSILON, start, kept) for start in STARTS for kept in (False, True)]
+    parts["predictors"].append(pd.DataFrame(exact).drop_duplicates())
+    weights = pd.DataFrame([exact_weights(length, epsilon) for length in lengths for epsilon in EPSILONS])
+    return {name: pd.concat(found, ignore_index=True) for name, found in parts.items()} | {"weights": weights}
 
 
-def _cell(outcomes: list[Outcome]) -> list[pd.DataFrame]:
+def _cell(one: Trial, taken: pd.DataFrame) -> Tables:
     """Return the rows of one measured step."""
-    one = outcomes[0].trial
     assert isinstance(one.task, MarkovChains) and isinstance(one.training, SGD)
-    length, epsilon = one.task.length, getattr(one.task.prior, "epsilon", np.nan)
-    seen = {name: measured(outcomes, name)[:, -1] for name in ("pair", "position")}
-    exact = after(length, None if np.isnan(epsilon) else epsilon)
-    count = len(outcomes) * one.training.batch_size
-    own = {"length": length, "epsilon": epsilon, "step": 1 if np.isnan(epsilon) else 2, "sequences": count}
+    length, epsilon = one.task.length, getattr(one.task.prior, "epsilon", None)
+    seen = {name: trajectories(taken, name)[:, -1] for name in ("pair", "position")}
+    exact = after(length, epsilon)
+    count = len(seen["pair"]) * one.training.batch_size
+    own = {"length": length, "epsilon": epsilon, "step": 1 if epsilon is None else 2, "sequences": count}
     pair = {"entry": list(ENTRIES), "exact": entries(exact.pair), **mean_interval(entries(seen["pair"]))}
     places = np.arange(1, length + 1)
     position = {"place": places, "exact": exact.position, **mean_interval(seen["position"])}
-    parts = [pd.DataFrame(pair).assign(part="pair", **own), pd.DataFrame(position).assign(part="position", **own)]
-    if np.isnan(epsilon):
-        return parts
-    means = MinimalWeights(seen["pair"].mean(axis=0), seen["position"].mean(axis=0))
-    named = {"length": length, "epsilon": epsilon, "source": "measured", "start": 0.0, "kept": False}
-    return [*parts, pd.DataFrame([named | {"part": "predictor", "sequences": count} | worth(means)])]
+    found = {"pair": pd.DataFrame(pair | own), "position": pd.DataFrame(position | own)}
+    if epsilon is not None:
+        means = MinimalWeights(seen["pair"].mean(axis=0), seen["position"].mean(axis=0))
+        named = {"length": length, "epsilon": epsilon, "source": "measured", "start": 0.0, "kept": False}
+        found["predictors"] = pd.DataFrame([named | {"sequences": count} | worth(means)])
+    return found
 
 
 def after(length: int, epsilon: float | None, start: float = 0.0, kept: bool = False) -> MinimalWeights:
@@ -170,7 +178,6 @@ def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
     others = np.delete(weights.position, 1)
     second, fourth = (curriculum_position(place, epsilon) for place in (2, 4))
     return {
-        "part": "weights",
         "length": length,
         "epsilon": epsilon,
         "diagonal": float(weights.pair[0, 0]),
@@ -185,12 +192,12 @@ def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
 
 def _exact(length: int, epsilon: float, start: float = 0.0, kept: bool = False) -> dict[str, Any]:
     """Return a row of what exact weights are worth."""
-    named = {"part": "predictor", "length": length, "epsilon": epsilon, "source": "exact", "start": start, "kept": kept}
+    named = {"length": length, "epsilon": epsilon, "source": "exact", "start": start, "kept": kept}
     return named | worth(after(length, epsilon, start, kept))
 
 
 def worth(weights: MinimalWeights) -> dict[str, float]:
-    """Return what weights are worth on held-out sequences of chains with flat rows; see ``analysis``."""
+    """Return what weights are worth on held-out sequences of chains with flat rows; see ``analyse``."""
     length = len(weights.position)
     task, key, index = MarkovChains(k=2, length=length), random.stream(0, "test"), np.arange(EXAMPLES, dtype=np.uint32)
     tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)[:, -1]
@@ -222,37 +229,134 @@ def slope(rows: pd.DataFrame, name: str) -> float:
     return float(rise / np.log(few["epsilon"].iloc[1] / few["epsilon"].iloc[0]))
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw coordinates, how they grow with epsilon and length, and what the predictor is worth."""
-    return figure_of(curriculum_steps(table))
+def plot(tables: Tables) -> Figure:
+    """Draw two steps with a curriculum: lines are exact, points measured on sequences with 95% intervals.
+
+    In reading order: v over v_2; how v_2 and what stands beside it grow with epsilon, times W; all other coordinates
+    over v_2, in sum and the largest, with the limits of the sum for long sequences; the correlation of logits with
+    counts; the loss of the best multiple of logits and of counts; what a start w of W does to that loss.
+    Source: thesis, Propositions 8.5 and E.3.
+    """
+    weights, predictors = tables["weights"], tables["predictors"].query(f"epsilon == {EPSILON}")
+    exact, seen = (predictors[predictors["source"] == source] for source in ("exact", "measured"))
+    plain = exact[(exact["start"] == 0) & ~exact["kept"]].sort_values("length")
+    figure, drawn = panels(2, 3, height=2.3)
+    _coordinates(drawn[0, 0], tables["position"].query("step == 2"))
+    _powers(drawn[0, 1], weights[weights["length"] == weights["length"].max()])
+    _background(drawn[0, 2], weights)
+    _correlations(drawn[1, 0], plain, seen)
+    _worth(drawn[1, 1], plain, seen)
+    _starts(drawn[1, 2], exact[exact["length"] == seen["length"].iloc[0]])
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
+    ax.axhline(0, color="0.8", linewidth=0.7, zorder=0)
+    for colour, (epsilon, own) in zip(COLOURS, rows.groupby("epsilon"), strict=False):
+        few = own[own["place"] <= FEW].copy()
+        few[["exact", "measured", "low", "high"]] /= float(own["exact"].iloc[1])
+        ax.plot(few["place"], few["exact"], color=colour, linewidth=1.2, label=f"$\\epsilon$ = {epsilon:g}")
+        points(ax, few["place"], few, colour)
+    ax.set_xticks(range(2, FEW + 1, 2))
+    finish(ax, f"$v_j$ over $v_2$, t = {rows['length'].iloc[0]}", "place j")
+
+
+def _powers(ax: Axes, rows: pd.DataFrame) -> None:
+    epsilon = rows["epsilon"]
+    names = {"v_2": "$v_2$ W", "v_4": "$v_4$ W", "others": "all but $v_2$, W"}
+    for colour, (name, label) in zip(COLOURS, names.items(), strict=False):
+        ax.plot(epsilon, rows["diagonal"] * rows[name], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
+    for power in (4, 6):
+        reference = (rows["diagonal"] * rows["v_2"]).iloc[-1] * (epsilon / epsilon.iloc[-1]) ** power / 30
+        ax.plot(epsilon, reference, color="0.75", linewidth=0.8, zorder=0)
+        text: dict[str, Any] = {"s": f"$\\epsilon^{power}$ ", "ha": "right", "fontsize": SMALL, "color": GREY}
+        ax.text(epsilon.iloc[0], reference.iloc[0], **text)
+    alone = rows["diagonal"] * rows["v_4_alone"]
+    ax.plot(epsilon, alone, "--", color=COLOURS[1], linewidth=0.8, label="$v_4$ W, long sequences")
+    ax.set(xscale="log", yscale="log")
+    ax.set_xlim(left=float(epsilon.min()) / 2)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    finish(ax, f"products of weights, t = {rows['length'].iloc[0]}", r"$\epsilon$")
+
+
+def _background(ax: Axes, rows: pd.DataFrame) -> None:
+    for colour, epsilon in zip(COLOURS, (0.1, 0.2, 0.4), strict=False):
+        own = rows[rows["epsilon"] == epsilon]
+        style: dict[str, Any] = {"color": colour, "markersize": 2.5, "label": rf"$\epsilon$ = {epsilon:g}"}
+        ax.plot(own["length"], own["others"] / own["v_2"], "o-", **style)
+        ax.axhline(float(own["limit"].iloc[0]), color=colour, linewidth=0.8, linestyle=":")
+        ax.plot(own["length"], own["largest_other"] / own["v_2"], "s--", color=colour, markersize=2.2, linewidth=0.8)
+    ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="their largest")
+    ax.plot([], [], ":", color=GREY, linewidth=0.8, label="sum, long sequences")
+    ax.set_ylim(0, 2 * float(rows["limit"].max()))
+    _by_length(ax, rows, "all but $v_2$, over $v_2$")
+
+
+def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
+    for name in ("bigram", "unigram"):
+        colour = STRATEGY_COLOURS[name]
+        ax.plot(rows["length"], rows[name], "-", color=colour, linewidth=1.2, label=f"{name} counts")
+        ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
+    ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of the two counts")
+    ax.set_ylim(0.5, 1.01)
+    _by_length(ax, rows, "correlation of logits with")
+
+
+def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
+    ax.plot(rows["length"], rows["loss"], color="black", linewidth=1.2, label="logits, rescaled")
+    ax.plot(seen["length"], seen["loss"], "o", color="black", markersize=3, label="as measured")
+    for name in ("unigram", "bigram"):
+        colour, length = STRATEGY_COLOURS[name], rows["length"]
+        ax.plot(length, rows[f"{name}_loss"], color=colour, linewidth=1, label=f"{name} counts, rescaled")
+        ax.plot(length, rows[f"line.{name}"], "--", color=colour, linewidth=0.8, label=f"{name} strategy")
+    ax.set_ylim(0, 2.2 * float(rows["unigram_loss"].max()))
+    _by_length(ax, rows, "KL(true ‖ network), flat rows")
+
+
+def _by_length(ax: Axes, rows: pd.DataFrame, text: str) -> None:
+    lengths = sorted(rows["length"].unique())
+    ax.set_xscale("log")
+    ax.set_xticks(lengths, [f"{length}" for length in lengths])
+    ax.minorticks_off()
+    finish(ax, text, "tokens t")
+
+
+def _starts(ax: Axes, rows: pd.DataFrame) -> None:
+    for kept, colour, label in ((False, COLOURS[2], "v forgotten"), (True, COLOURS[3], "v kept")):
+        own = rows[rows["kept"] == kept].sort_values("start")
+        ax.plot(own["start"], own["loss"], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
+    for name in ("unigram", "bigram"):
+        line = float(rows[f"line.{name}"].iloc[0])
+        ax.axhline(line, color=STRATEGY_COLOURS[name], linewidth=0.8, linestyle="--", zorder=0)
+    least = float(rows["start"][rows["start"] > 0].min())
+    ax.set_xscale("symlog", linthresh=least)
+    ax.set_xticks([0, 0.01, 0.1, 1])
+    ax.minorticks_off()
+    ax.set_xlim(-least / 2, 1.3 * float(rows["start"].max()))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_ylim(bottom=0)
+    finish(ax, f"KL, t = {rows['length'].iloc[0]}", "initial w of W", loc="lower left", bbox_to_anchor=(0, 0.15))
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return how measurement and exact weights agree, the powers of epsilon, and what predictors are worth."""
     found: dict[str, Any] = {}
-    known = table[table["part"].isin(["pair", "position"])]
-    groups: Any = known.groupby(["part", "step", "epsilon"], sort=False, dropna=False)
-    for (part, step, epsilon), rows in groups:
-        name = f"{part} after step {step:.0f}" + ("" if np.isnan(epsilon) else f", epsilon = {epsilon:g}")
-        found[name] = agreement(rows)
-    weights = table[table["part"] == "weights"]
+    for part in ("pair", "position"):
+        groups: Any = tables[part].groupby(["step", "epsilon"], sort=False, dropna=False)
+        for (step, epsilon), rows in groups:
+            name = f"{part} after step {step}" + ("" if pd.isna(epsilon) else f", epsilon = {epsilon:g}")
+            found[name] = agreement(rows)
+    weights, predictors = tables["weights"], tables["predictors"]
     longest = weights[weights["length"] == weights["length"].max()]
     products = longest.assign(**{name: longest["diagonal"] * longest[name] for name in ("v_2", "v_4", "others")})
     found["powers of epsilon"] = {name: round(slope(products, name), 3) for name in ("v_2", "v_4", "others")}
-    exact = table[(table["part"] == "predictor") & (table["source"] == "exact")]
-    plain = exact[(exact["start"] == 0) & ~exact["kept"].astype(bool)]
+    plain = predictors.query("source == 'exact' and start == 0 and not kept")
     middle = plain[plain["length"] == plain["length"].value_counts().idxmax()]
     found["powers of epsilon on logits"] = {name: round(slope(middle, name), 3) for name in ("own", "remainder")}
-    found["predictors"] = [
-        {name: _short(row[name]) for name in NAMES + WORTH}
-        for row in table[table["part"] == "predictor"].to_dict("records")
-    ]
+    found["predictors"] = [{name: _short(row[name]) for name in NAMES + WORTH} for row in predictors.to_dict("records")]
+    ratios = weights[["length", "epsilon", "limit"]].assign(ratio=weights["others"] / weights["v_2"])
     found["others over v_2"] = [
-        {
-            **{name: _short(row[name]) for name in ("length", "epsilon", "limit")},
-            "ratio": _short(row["others"] / row["v_2"]),
-        }
-        for row in weights.to_dict("records")
+        {name: _short(value) for name, value in row.items()} for row in ratios.to_dict("records")
     ]
     return found
 
@@ -270,10 +374,9 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=60, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=5000, time="about half an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )
 """Proposition 8.5."""

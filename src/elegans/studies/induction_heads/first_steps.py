@@ -1,28 +1,32 @@
 """The minimal model's first two steps, exactly and on sampled sequences.
 
-The thesis averages closed forms for one chain over 10,000 drawn chains; here the population's gradients are integrated,
-and stand beside such a draw and beside what training does on sequences. Estimates from sequences have no bias, in the
-second step either: the model is bilinear, and the minibatches of the two steps are independent.
+The thesis averages closed forms for one chain over 10,000 sampled chains; here the population's gradients are
+integrated, and stand beside such a sample and beside what training does on sequences. Estimates from sequences have no
+bias, in the second step either: the model is bilinear, and the minibatches of the two steps are independent.
 
 Source: thesis, Lemma 8.4, Corollary E.2 and figures E.1 and E.2.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
 from elegans import random
+from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, logarithmic, panels
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.induction_phases import sweep_of
 from elegans.studies.induction_heads.models import MinimalAttention
-from elegans.studies.induction_heads.plot_steps import first_steps
-from elegans.studies.induction_heads.settings import NEVER
+from elegans.studies.induction_heads.plots import finish, points
+from elegans.studies.induction_heads.settings import NEVER, sweep_of
+from elegans.studies.induction_heads.tables import measured
 from elegans.studies.induction_heads.theory.minimal import minimal_constant, minimal_step
 from elegans.studies.induction_heads.theory.two_states import (
     first_pair_gradient,
@@ -38,20 +42,26 @@ from elegans.studies.induction_heads.theory.two_states import (
 )
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains, Online
-from elegans.training import SGD, Outcome, Trial
-from elegans.training.outcome import FINISHED
+from elegans.training import SGD, Trial
 
 CONSTANT, RATE = 0.02, 0.03
 """The initial entries of W and v, and the learning rate: those of figures E.1 and E.2."""
 DRAWS = 10_000
-"""How many chains are drawn, as in the thesis."""
+"""How many chains are sampled, as in the thesis."""
 SYMMETRIC = "symmetric2:0.5"
 """Chains without a unigram signal: a = b, uniform on (0, 1)."""
 LENGTHS = (6, 8, 10, 12, 16, 20, 30, 50, 70, 100, 200, 500)
 """Those for which the rate at which v_2 overtakes is computed."""
 ENTRIES = ("11", "22", "12", "21")
+"""Of W, in the order of the tables."""
 LEVEL = 0.95
 """Of intervals."""
+FEW = 12
+"""How many coordinates are shown one by one."""
+PRIORS = {"flat": COLOURS[0], "symmetric": COLOURS[1]}
+"""Chains with flat rows and symmetric chains, and their colours."""
+SAMPLED: dict[str, Any] = {"color": COLOURS[2], "markersize": 4, "markeredgewidth": 0.9}
+LEADING: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--", "label": "leading term"}
 ROUNDING = 1e-12
 """Below this a standard error is that of rounding: entries that are the same for all chains."""
 
@@ -70,14 +80,14 @@ def one_step(
     """Return one step of the minimal model from given weights, on the margin loss with every hinge active.
 
     Args:
-        prior: the law of chains.
-        length: how many tokens it reads.
+        prior: the distribution of chains.
+        length: of a sequence.
         pair: the entries of W.
         position: the entries of v.
         diagonal: what is added to W's diagonal.
-        learning_rate: that of SGD.
-        batch_size: how many sequences a step takes.
-        training: what else it is, as of ``SGD``: another number of ``steps``, ….
+        learning_rate: of SGD.
+        batch_size: in sequences.
+        training: further arguments of ``SGD``, such as another number of ``steps``.
     """
     settings = {"steps": 1, "loss": "margin:linear", "stopping": NEVER, **training}
     return Trial(
@@ -95,8 +105,8 @@ def steps(trials: int, length: int, batch_size: int) -> Sweep:
 
     Args:
         trials: how many minibatches are averaged.
-        length: how many tokens a sequence has.
-        batch_size: how many sequences a minibatch has.
+        length: of a sequence.
+        batch_size: in sequences.
     """
     shared: dict[str, Any] = {"length": length, "batch_size": batch_size, "steps": 2}
     constant, symmetric = (one_step(prior, **shared) for prior in ("dirichlet", SYMMETRIC))
@@ -123,48 +133,63 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return (ParameterTrajectory(every=1),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of three ``part``s.
+def analyse(results: Results) -> Tables:
+    """Return the tables ``pair``, ``position``, ``diagonal`` and ``rates``.
 
     ``pair``, ``position``: an entry of W (``entry``: 11, …) or v (``place`` j) after ``step`` 1 or 2 from constants.
     ``diagonal``: -dL/dv_j at W = I, the part of the second step's gradient that the diagonal of W makes. In all three:
-    ``law`` (flat or symmetric), ``exact``, ``leading`` (its leading terms for long sequences, where they are known),
-    ``printed`` (where that is something else), ``drawn`` (from 10,000 chains, with its standard error ``drawn_error``)
-    and ``measured``, the mean over minibatches with its 95% interval ``low`` to ``high``, ``error``, its standard
-    error, and how many ``sequences`` it is from. ``rate``: by ``length``, the learning ``rate`` above which v_2
-    overtakes v_1 in the second step.
+    ``prior`` (flat or symmetric), ``exact``, ``leading`` (its leading terms for long sequences, where they are known),
+    ``printed`` (where that is something else), ``sampled`` (from 10,000 chains, with its standard error
+    ``sampled_error``) and ``measured``, the mean over minibatches with its 95% interval ``low`` to ``high``, ``error``,
+    its standard error, and how many ``sequences`` it is from. ``rates``: by ``length``, the learning ``rate`` above
+    which v_2 overtakes v_1 in the second step.
     """
-    outcomes = [one for one in trials["outcome"] if one.state in FINISHED]
-    cells: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        cells.setdefault(one.trial.cell, []).append(one)
-    parts = [_cell(own) for own in cells.values()]
-    return pd.concat([*parts, overtaking(max(part["length"].max() for part in parts))], ignore_index=True)
+    parts: dict[str, list[pd.DataFrame]] = {}
+    for one, taken in by_cell(results):
+        for name, rows in _cell(one, taken).items():
+            parts.setdefault(name, []).append(rows)
+    tables = {name: pd.concat(found, ignore_index=True) for name, found in parts.items()}
+    longest = max(int(table["length"].max()) for table in tables.values())
+    return tables | {"rates": overtaking(longest)}
 
 
-def _cell(outcomes: list[Outcome]) -> pd.DataFrame:
+def by_cell(results: Results) -> Iterator[tuple[Trial, pd.DataFrame]]:
+    """Yield one trial of each cell, and the parameters of all of the cell's trials, row by trial and step."""
+    taken = measured(results, "parameter-trajectory")
+    cells = taken["trial"].map({trial: results.trial(trial).cell for trial in taken["trial"].unique()})
+    for _, rows in taken.groupby(cells, sort=False):
+        yield results.trial(int(rows["trial"].iloc[0])), rows
+
+
+def trajectories(taken: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a parameter of all trials at all steps, shape (trials, steps + 1, …)."""
+    values = np.stack(list(taken[name])).astype(float)
+    return values.reshape(taken["trial"].nunique(), -1, *values.shape[1:])
+
+
+def _cell(one: Trial, taken: pd.DataFrame) -> Tables:
     """Return the rows of one setting."""
-    one = outcomes[0].trial
     assert isinstance(one.task, MarkovChains) and isinstance(one.training, SGD)
     assert isinstance(one.model, MinimalAttention)
-    length, law = one.task.length, "symmetric" if one.task.prior.kind == "symmetric2" else "flat"
-    seen = {name: measured(outcomes, name) for name in ("pair", "position")}
+    length, prior = one.task.length, "symmetric" if one.task.prior.kind == "symmetric2" else "flat"
+    seen = {name: trajectories(taken, name) for name in ("pair", "position")}
     if one.model.diagonal:
         gradient = (seen["position"][:, 1] - seen["position"][:, 0]) / one.training.learning_rate
-        parts = [_diagonal(law, length, gradient)]
+        found = {"diagonal": _diagonal(prior, length, gradient)}
     else:
-        parts = _constant(law, length, seen)
-    count = len(outcomes) * one.training.batch_size
-    return pd.concat(parts, ignore_index=True).assign(law=law, length=length, trials=len(outcomes), sequences=count)
-
-
-def measured(outcomes: list[Outcome], name: str) -> np.ndarray:
-    """Return a parameter of all trials at all steps, shape (trials, steps + 1, …)."""
-    return np.array([one.measures["parameter-trajectory"][name] for one in outcomes], np.float64)
+        found = _constant(prior, length, seen)
+    count = len(seen["pair"])
+    named: dict[str, Any] = {
+        "prior": prior,
+        "length": length,
+        "trials": count,
+        "sequences": count * one.training.batch_size,
+    }
+    return {name: rows.assign(**named) for name, rows in found.items()}
 
 
 def mean_interval(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return means over the first axis, their standard errors, and their 95% intervals by Student's law.
+    """Return means over the first axis, their standard errors, and their 95% intervals by Student's distribution.
 
     Args:
         values: shape (count, …); of a single one the error is NaN.
@@ -178,49 +203,47 @@ def mean_interval(values: np.ndarray) -> dict[str, np.ndarray]:
     return {"measured": mean, "error": error, "low": mean - reach, "high": mean + reach}
 
 
-def _diagonal(law: str, length: int, gradient: np.ndarray) -> pd.DataFrame:
+def _diagonal(prior: str, length: int, gradient: np.ndarray) -> pd.DataFrame:
     """Return the rows of the gradient of v at W = I."""
-    tensor, (a, b), places = tensor_of(law, length), drawn_chains(law, length), np.arange(1, length + 1)
+    tensor, (a, b), places = tensor_of(prior, length), sampled_chains(prior, length), np.arange(1, length + 1)
     n = length - places + 1
-    profile = second_step_profile(places) if law == "flat" else symmetric_moments(length) / 4
-    drawn = second_position_gradient(a, b, length)
+    profile = second_step_profile(places) if prior == "flat" else symmetric_moments(length) / 4
     columns = {
+        "step": 1,
         "place": places,
         "exact": np.trace(tensor, axis1=1, axis2=2),
         "leading": n * (n + 1) / (2 * length) * profile,
-        **_drawn(drawn),
+        **_sampled(second_position_gradient(a, b, length)),
         **mean_interval(gradient),
     }
-    return pd.DataFrame(columns).assign(part="diagonal", step=1)
+    return pd.DataFrame(columns)
 
 
-def _constant(law: str, length: int, seen: dict[str, np.ndarray]) -> list[pd.DataFrame]:
+def _constant(prior: str, length: int, seen: dict[str, np.ndarray]) -> Tables:
     """Return the rows of W and v after each of two steps from constants."""
-    tensor, (a, b) = tensor_of(law, length), drawn_chains(law, length)
+    tensor, (a, b) = tensor_of(prior, length), sampled_chains(prior, length)
     first = minimal_step(tensor, minimal_constant(2, length, CONSTANT, CONSTANT), RATE)
-    second = minimal_step(tensor, first, RATE)
-    unit = CONSTANT * RATE
-    drawn = {
-        "pair": _drawn(CONSTANT + unit * entries(first_pair_gradient(a, b, length))),
-        "position": _drawn(CONSTANT + unit * first_position_gradient(a, b, length)),
+    second, unit = minimal_step(tensor, first, RATE), CONSTANT * RATE
+    known: dict[str, dict[str, Any]] = {
+        "pair": _sampled(CONSTANT + unit * entries(first_pair_gradient(a, b, length))),
+        "position": _sampled(CONSTANT + unit * first_position_gradient(a, b, length)),
     }
-    leading = first_step_leading(length, CONSTANT, RATE)
-    places = np.arange(1, length + 1)
-    parts = []
-    for step, exact in ((1, first), (2, second)):
-        pair: dict[str, Any] = {"entry": list(ENTRIES), "exact": entries(exact.pair)}
-        position: dict[str, Any] = {"place": places, "exact": exact.position}
-        if step == 1 and law == "flat":
-            pair["leading"], position["leading"] = entries(leading.pair), leading.position
-        if step == 1 and law == "symmetric":
-            position["printed"] = CONSTANT + unit * symmetric_first_position(length, form="printed")
-        if step == 1:
-            pair, position = pair | drawn["pair"], position | drawn["position"]
-        pair |= mean_interval(entries(seen["pair"][:, step]))
-        position |= mean_interval(seen["position"][:, step])
-        for name, columns in (("pair", pair), ("position", position)):
-            parts.append(pd.DataFrame(columns).assign(part=name, step=step))
-    return parts
+    if prior == "flat":
+        leading = first_step_leading(length, CONSTANT, RATE)
+        known["pair"]["leading"], known["position"]["leading"] = entries(leading.pair), leading.position
+    else:
+        known["position"]["printed"] = CONSTANT + unit * symmetric_first_position(length, form="printed")
+    exact = {"pair": [entries(one.pair) for one in (first, second)], "position": [first.position, second.position]}
+    seen = {"pair": entries(seen["pair"]), "position": seen["position"]}
+    names = {"pair": ("entry", list(ENTRIES)), "position": ("place", np.arange(1, length + 1))}
+    found = {}
+    for part, (name, places) in names.items():
+        steps = [
+            {"step": step, name: places, "exact": exact[part][step - 1], **mean_interval(seen[part][:, step])}
+            for step in (1, 2)
+        ]
+        found[part] = pd.concat([pd.DataFrame(steps[0] | known[part]), pd.DataFrame(steps[1])], ignore_index=True)
+    return found
 
 
 def entries(pair: np.ndarray) -> np.ndarray:
@@ -228,50 +251,119 @@ def entries(pair: np.ndarray) -> np.ndarray:
     return np.stack([pair[..., int(entry[0]) - 1, int(entry[1]) - 1] for entry in ENTRIES], axis=-1)
 
 
-def tensor_of(law: str, length: int) -> np.ndarray:
+def tensor_of(prior: str, length: int) -> np.ndarray:
     """Return the tensor of the minimal model's loss on chains with flat rows, or on symmetric ones."""
-    return flat_tensor(length) if law == "flat" else symmetric_tensor(length)
+    return flat_tensor(length) if prior == "flat" else symmetric_tensor(length)
 
 
-def drawn_chains(law: str, length: int) -> tuple[np.ndarray, np.ndarray]:
+def sampled_chains(prior: str, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities of staying of 10,000 chains."""
-    task = MarkovChains(k=2, length=length, prior="dirichlet" if law == "flat" else SYMMETRIC)
+    task = MarkovChains(k=2, length=length, prior="dirichlet" if prior == "flat" else SYMMETRIC)
     chains = np.asarray(task.chains(random.stream(0, "test"), np.arange(DRAWS, dtype=np.uint32)), float)
     return chains[:, 0, 0], chains[:, 1, 1]
 
 
-def _drawn(values: np.ndarray) -> dict[str, np.ndarray]:
+def _sampled(values: np.ndarray) -> dict[str, np.ndarray]:
     found = mean_interval(values)
-    return {"drawn": found["measured"], "drawn_error": found["error"]}
+    return {"sampled": found["measured"], "sampled_error": found["error"]}
 
 
 def overtaking(longest: int) -> pd.DataFrame:
-    """Return by length, up to five times the longest, from which rate on v_2 leads after two steps."""
-    lengths = [length for length in LENGTHS if length <= 5 * longest]
+    """Return by length, up to five times the longest, from which learning rate on v_2 leads after two steps."""
     rows = [
-        {"part": "rate", "law": law, "length": length, "rate": overtaking_rate(tensor_of(law, length))}
-        for law in ("flat", "symmetric")
-        for length in lengths
+        {"prior": prior, "length": length, "rate": overtaking_rate(tensor_of(prior, length))}
+        for prior in PRIORS
+        for length in LENGTHS
+        if length <= 5 * longest
     ]
     return pd.DataFrame(rows)
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw weights after one step and two, the gradient at W = I, and from which rate on v_2 leads."""
-    return figure_of(first_steps(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the first two steps: lines are exact, points measured on sequences with 95% intervals.
+
+    Crosses are averages of closed forms over sampled chains. In reading order: W after a step; v after it; the gradient
+    of v at W = I; v after two steps, on chains with flat rows and on symmetric ones; the learning rate from which v_2
+    leads. Source: thesis, figures E.1 and E.2, Lemma 8.4 and Corollary E.2.
+    """
+    pair, position = (dict(iter(tables[name].groupby(["prior", "step"]))) for name in ("pair", "position"))
+    figure, drawn = panels(2, 3, height=2.3)
+    _entries(drawn[0, 0], pair)
+    _first_position(drawn[0, 1], position)
+    _gradient(drawn[0, 2], tables["diagonal"])
+    for ax, prior in zip(drawn[1], PRIORS, strict=False):
+        _two_steps(ax, prior, position)
+    _overtaking(drawn[1, 2], tables["rates"], int(tables["pair"]["length"].iloc[0]))
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return how exact values, draws and measurements agree, the largest entries of v, and the even/odd pattern."""
+def _entries(ax: Axes, parts: Any) -> None:
+    for (prior, colour), shift in zip(PRIORS.items(), (-0.12, 0.12), strict=True):
+        rows = parts[prior, 1]
+        at = np.arange(len(rows)) + shift
+        ax.hlines(rows["exact"], at - 0.2, at + 0.2, color=colour, linewidth=1.2)
+        ax.plot(at - 0.07, rows["sampled"], "x", **SAMPLED)
+        points(ax, at + 0.07, rows, colour)
+    ax.set_xticks(range(len(ENTRIES)), [f"$W_{{{entry}}}$" for entry in ENTRIES])
+    ax.plot([], [], color=PRIORS["flat"], label="flat rows")
+    ax.plot([], [], color=PRIORS["symmetric"], label="symmetric")
+    ax.plot([], [], "x", color=COLOURS[2], markersize=4, label="10,000 chains")
+    ax.plot([], [], "o", color=GREY, markersize=2.5, label="sequences")
+    finish(ax, "W after one step")
+
+
+def _first_position(ax: Axes, parts: Any) -> None:
+    for prior, label in (("flat", "flat rows"), ("symmetric", "symmetric")):
+        rows = parts[prior, 1]
+        ax.plot(rows["place"], rows["exact"], color=PRIORS[prior], linewidth=1.2, label=label)
+        few = rows.iloc[:: max(1, len(rows) // 20)]
+        points(ax, few["place"], few, PRIORS[prior])
+    flat, symmetric = parts["flat", 1], parts["symmetric", 1]
+    ax.plot(flat["place"], flat["leading"], **LEADING)
+    style = LEADING | {"linestyle": ":", "label": "symmetric, printed"}
+    ax.plot(symmetric["place"], symmetric["printed"], **style)
+    finish(ax, "$v_j$ after one step", "place j")
+
+
+def _gradient(ax: Axes, rows: pd.DataFrame) -> None:
+    few, colour = rows[rows["place"] <= FEW + 2], PRIORS["flat"]
+    ax.plot(few["place"], few["leading"], **LEADING)
+    ax.plot(few["place"], few["exact"], color=colour, linewidth=1.2, label="exact")
+    ax.plot(few["place"] - 0.15, few["sampled"], "x", **SAMPLED)
+    points(ax, few["place"] + 0.15, few, colour)
+    ax.set_xticks(range(2, FEW + 3, 2))
+    finish(ax, r"$-\partial L/\partial v_j$ at W = I, flat rows", "place j")
+
+
+def _two_steps(ax: Axes, prior: str, parts: Any) -> None:
+    for step, style, label in ((1, "--", "one step"), (2, "-", "two steps")):
+        few = parts[prior, step].query(f"place <= {FEW}")
+        ax.plot(few["place"], few["exact"], color=PRIORS[prior], linewidth=1.2, linestyle=style, label=label)
+        points(ax, few["place"], few, PRIORS[prior])
+    ax.set_xticks(range(2, FEW + 1, 2))
+    finish(ax, f"$v_j$, {prior} {'rows' if prior == 'flat' else 'chains'}", "place j")
+
+
+def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
+    for prior, own in rows[np.isfinite(rows["rate"])].groupby("prior"):
+        ax.plot(own["length"], own["rate"], "o-", color=PRIORS[str(prior)], markersize=2.5, linewidth=1)
+    ax.plot(length, RATE, "*", color="black", markersize=7, label="rate of this figure")
+    logarithmic(ax, "x")
+    ax.set_yscale("log")
+    finish(ax, "learning rate from which $v_2$ leads", "tokens t")
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return how exact, sampled and measured values agree, the largest entries of v, and the even/odd pattern."""
     found: dict[str, Any] = {}
-    groups: Any = table[table["part"] != "rate"].groupby(["law", "part", "step"], sort=False)
-    for (law, part, step), rows in groups:
-        found[f"{law}, {part}, step {step:.0f}"] = agreement(rows) | _values(rows)
-    for law, rows in table[table["part"] == "rate"].groupby("law", sort=False):
-        finite = rows[np.isfinite(rows["rate"])]
-        found[str(law) + ", rate from which v_2 leads"] = {
-            "none_up_to": int(rows["length"][~np.isfinite(rows["rate"])].max()) if len(finite) < len(rows) else None,
-            **{str(int(row.length)): float(f"{row.rate:.4g}") for row in finite.itertuples()},
+    for part in ("pair", "position", "diagonal"):
+        for (prior, step), rows in tables[part].groupby(["prior", "step"], sort=False):
+            found[f"{prior}, {part}, step {step}"] = agreement(rows) | _values(rows)
+    for prior, rows in tables["rates"].groupby("prior", sort=False):
+        finite = np.isfinite(rows["rate"])
+        found[str(prior) + ", rate from which v_2 leads"] = {
+            "none_up_to": None if finite.all() else int(rows["length"][~finite].max()),
+            **{str(length): significant(rate) for length, rate in rows[finite].set_index("length")["rate"].items()},
         }
     return found
 
@@ -285,24 +377,20 @@ def agreement(rows: pd.DataFrame) -> dict[str, Any]:
         "inside": f"{int(inside.sum())} of {len(rows)}",
         "largest_error_in_standard_errors": round(float(away.max()), 2) if len(away) else None,
     }
-    if "drawn" in rows and rows["drawn"].notna().all():
-        drawn = ((rows["drawn"] - rows["exact"]) / rows["drawn_error"])[rows["drawn_error"] > ROUNDING].abs()
-        found["largest_error_of_draws_in_standard_errors"] = round(float(drawn.max()), 2)
+    if "sampled" in rows and rows["sampled"].notna().all():
+        away = ((rows["sampled"] - rows["exact"]) / rows["sampled_error"])[rows["sampled_error"] > ROUNDING].abs()
+        found["largest_error_of_samples_in_standard_errors"] = round(float(away.max()), 2)
     return found
 
 
 def _values(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the first exact and measured entries, and the order of the largest coordinates of v."""
-    first = rows.head(6)
-    names = first["entry"] if rows["part"].iloc[0] == "pair" else "v_" + first["place"].astype(int).astype(str)
-    shown = zip(names, first["exact"], first["measured"], first["error"], strict=True)
-    found: dict[str, Any] = {
-        str(name): [float(f"{value:.5g}") for value in (exact, seen, error)] for name, exact, seen, error in shown
-    }
-    if rows["part"].iloc[0] != "pair":
+    entry = rows["entry"] if "entry" in rows else "v_" + rows["place"].astype(str)
+    shown = rows[["exact", "measured", "error"]].set_axis(entry).head(6)
+    found: dict[str, Any] = {str(name): [significant(value, 5) for value in row] for name, row in shown.T.items()}
+    if "place" in rows:
         for name in ("exact", "measured"):
-            order = rows.sort_values(name, ascending=False)["place"].astype(int)
-            found[f"largest_{name}"] = order.head(4).tolist()
+            found[f"largest_{name}"] = rows.sort_values(name, ascending=False)["place"].head(4).tolist()
     return found
 
 
@@ -315,10 +403,9 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=60, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=5000, time="about half an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )
 """Figures E.1 and E.2."""

@@ -1,12 +1,13 @@
-"""The minimal model learns pairs: what its two parameters do, and which of them is there first.
+"""The minimal model learns pairs: what its two parameters do, and which of them is learned first.
 
-The model is bilinear, so that a parameter is worth nothing without the other. Which comes first is told by grafts: W of
-a step with the v of the end, and v of a step with the W of the end, each pair with the factor that suits it best, so
-that directions alone count. The same factor, of the model's own logits, parts what it has not learned from what it is
-too sure or unsure of. Logits of this model are counts, so that it ends above the loss of add-one bigrams: near that of
-the best multiple of the counts of pairs, which it need not stay above, since other places of v help a little.
+The model is bilinear, so that a parameter is worth nothing without the other. Which is learned first is told by
+transplants: W of a step with the final v, and v of a step with the final W, each pair with the factor that suits it
+best, so that directions alone count. The same factor, of the model's own logits, separates what it has not learned from
+what it is too sure or unsure of. Logits of this model are counts, so that it ends above the loss of add-one bigrams:
+near that of the best multiple of the counts of pairs, which it need not stay above, since other places of v help a
+little.
 
-Grafts, factors and the limit of counts are derived here.
+Transplants, factors and the limit of counts are derived here.
 """
 
 from typing import Any, NamedTuple
@@ -14,68 +15,80 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.plot_obstacles import COORDINATES, minimal_courses
+from elegans.studies.induction_heads.measures import parity_bias
+from elegans.studies.induction_heads.plots import (
+    STRATEGY_COLOURS,
+    along,
+    chain_distances,
+    chain_losses,
+    curves_of_trials,
+    legend_above,
+    level,
+    per_trial,
+    title,
+)
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import minimal
-from elegans.studies.induction_heads.tables import course, lines_of, outcomes_of, spread, transition
+from elegans.studies.induction_heads.settings import minimal, sweep_of
+from elegans.studies.induction_heads.tables import curves, lines_of, measured, transition
 from elegans.studies.induction_heads.theory.construction import best_linear_logits
-from elegans.studies.induction_heads.theory.metrics import parity_bias
 from elegans.studies.induction_heads.theory.strategies import ngram_counts
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
-LOOKS = 80
+MEASUREMENTS = 80
 EXAMPLES = 1000
-"""How many held-out sequences losses are taken on."""
+"""On how many held-out sequences losses are evaluated."""
+COORDINATES = 10
+"""How many of the first coordinates of v are shown."""
+PROFILE_AT = (0.05, 0.25, 0.5, 1.0)
+"""At which shares of the training all of them are drawn."""
+LIMIT = COLOURS[2]
+"""The colour of the best loss that counts of pairs allow."""
 NEAR = 0.1
 """Within which share of its loss a network counts as at the unigram strategy's."""
 ORDERED = 100
-"""From which step on the order of the first six coordinates of v is looked at."""
+"""From which step on the order of the first six coordinates of v is evaluated."""
 SHOWN = (100, 500, 1000, 2000)
 """At which steps findings state the parameters."""
 
 
-def models(ks: tuple[int, ...], length: int, steps: int, trials: int, **training: Any) -> Sweep:
-    """Return the minimal model on each number of symbols; seeds differ in examples alone."""
-    cells = [minimal(k, length, steps=steps, **training) for k in ks]
-    return Sweep(tuple(part for cell in cells for part in grid(cell, {}, seeds=trials).parts))
-
-
 def smoke(trials: int) -> Sweep:
-    """Return two symbols and 16 tokens at ten times the rate."""
-    return models((2,), 16, 100, trials, batch_size=32, learning_rate=2e-2)
+    """Return two symbols and 16 tokens at ten times the learning rate."""
+    return sweep_of(trials, minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2))
 
 
 def laptop(trials: int) -> Sweep:
-    """Return two and three symbols with the published settings."""
-    return models((2, 3), 100, 2000, trials)
+    """Return two and three symbols with the published settings; seeds differ in examples alone."""
+    return sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3)))
 
 
 def paper(trials: int) -> Sweep:
     """Return the same for twice as long."""
-    return models((2, 3), 100, 4000, trials)
+    return sweep_of(trials, *(minimal(k, steps=4000) for k in (2, 3)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return losses and distances to strategies, and both parameters."""
-    assert one.training is not None
-    every = max(one.training.steps // LOOKS, 5)
+    every = max(one.steps // MEASUREMENTS, 5)
     return ChainLosses(every=every, examples=EXAMPLES), ParameterTrajectory(every=every, names=("pair", "position"))
 
 
 class HeldOut(NamedTuple):
-    """Held-out sequences as the minimal model sees them from the last position.
+    """Held-out sequences as the minimal model uses them at the last position.
 
     Args:
         counts: how often a symbol i has a symbol l at the distance d before it, by sequence, i, l and d.
         last: the last token, one-hot.
-        true: the true law of the next token.
+        true: the true distribution of the next token.
         pairs: how often each symbol has followed the last one.
     """
 
@@ -90,7 +103,7 @@ class HeldOut(NamedTuple):
 
 
 def held_out(one: Trial) -> HeldOut:
-    """Return a trial's held-out sequences, those that its losses are taken on."""
+    """Return a trial's held-out sequences, those that its losses are evaluated on."""
     task = one.task
     assert isinstance(task, MarkovChains)
     key, index = one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
@@ -101,42 +114,43 @@ def held_out(one: Trial) -> HeldOut:
     return HeldOut(np.stack(apart, axis=3), symbols[:, -1], true, pairs)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: losses and distances, both parameters, and grafts.
+def analyse(results: Results) -> Tables:
+    """Return the table ``curves``: losses and distances, both parameters, and transplants.
 
-    Beside the columns of ``course``: ``diagonal`` and ``off_diagonal``, the means of W's entries, and ``off_largest``,
-    the largest absolute one off the diagonal; ``v_1``, …; ``parity_bias`` of v; ``own``, ``early_pair`` and
-    ``early_position``, the losses of the model, of its W with the end's v and of its v with the end's W, with the
-    ``factor`` that suits each best, which is that of the model; NaN where W is 0. ``limit``, the same in all rows of a
-    trial, is what is lost with the best multiple of the counts of pairs.
+    Beside the columns of ``tables.curves``: ``diagonal`` and ``off_diagonal``, the means of W's entries, and
+    ``off_largest``, the largest absolute one off the diagonal; ``v_1``, …; ``parity_bias`` of v; ``own``,
+    ``early_pair`` and ``early_position``, the losses of the model, of its W with the final v and of its v with the
+    final W, with the ``factor`` that suits each best, which is that of the model; NaN where W is 0. ``limit``, the same
+    in all rows of a trial, is the loss of the best multiple of the counts of pairs.
     """
-    return pd.concat([_course(outcome) for outcome in outcomes_of(trials)], ignore_index=True)
+    taken = measured(results, "parameter-trajectory").groupby("trial")
+    parts = [_parameters_of(rows, held_out(results.trial(int(rows["trial"].iloc[0])))) for _, rows in taken]
+    return {"curves": curves(results).merge(pd.concat(parts), on=["trial", "step"])}
 
 
-def _course(outcome: Outcome) -> pd.DataFrame:
-    taken = outcome.measures["parameter-trajectory"]
-    pair, position = np.asarray(taken["pair"], float), np.asarray(taken["position"], float)
-    test, k = held_out(outcome.trial), pair.shape[1]
-    inside = np.eye(k, dtype=bool)
-    found = course(outcome).assign(
+def _parameters_of(taken: pd.DataFrame, test: HeldOut) -> pd.DataFrame:
+    """Return what ``analyse`` adds to the curves of one trial."""
+    pair, position = (np.stack(list(taken[name])).astype(float) for name in ("pair", "position"))
+    inside = np.eye(pair.shape[1], dtype=bool)
+    transplants = {
+        "own": (pair, position),
+        "early_pair": (pair, position[[-1] * len(pair)]),
+        "early_position": (pair[[-1] * len(pair)], position),
+    }
+    best = {
+        name: np.array([_best(test, *model) for model in zip(*models, strict=True)]).T
+        for name, models in transplants.items()
+    }
+    return taken[["trial", "step"]].assign(
         diagonal=pair[:, inside].mean(axis=1),
         off_diagonal=pair[:, ~inside].mean(axis=1),
         off_largest=np.abs(pair[:, ~inside]).max(axis=1),
         **{f"v_{place + 1}": position[:, place] for place in range(COORDINATES)},
         parity_bias=parity_bias(position),
         limit=best_linear_logits(test.pairs, test.true).loss,
+        factor=best["own"][0],
+        **{name: losses for name, (_, losses) in best.items()},
     )
-    grafts = {
-        "own": (pair, position),
-        "early_pair": (pair, position[[-1] * len(pair)]),
-        "early_position": (pair[[-1] * len(pair)], position),
-    }
-    for name, models in grafts.items():
-        best = [_best(test, *model) for model in zip(*models, strict=True)]
-        found[name] = [loss for _, loss in best]
-        if name == "own":
-            found["factor"] = [factor for factor, _ in best]
-    return found
 
 
 def _best(test: HeldOut, pair: np.ndarray, position: np.ndarray) -> tuple[float, float]:
@@ -149,20 +163,87 @@ def _best(test: HeldOut, pair: np.ndarray, position: np.ndarray) -> tuple[float,
     return found.slope / scale, found.loss
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw losses, distances, both parameters along the way, and grafts, two rows a number of symbols."""
-    return figure_of(minimal_courses(table))
+def plot(tables: Tables) -> Figure:
+    """Draw six panels per number of symbols; faint curves are trials, strong ones medians.
+
+    Above: losses, with the limit of counts; distances to strategies; losses of transplants, each with the factor that
+    suits it best. Below: entries of W; v at some steps; coordinates of v over training. Source: thesis, figures 8.3
+    (bottom), 8.4b and E.7 (bottom).
+    """
+    groups = list(tables["curves"].groupby("k", sort=False))
+    figure, drawn = panels(2 * len(groups), 3)
+    for six, (k, rows) in zip(drawn.reshape(len(groups), 6), groups, strict=True):
+        chain_losses(six[0], rows)
+        level(six[0], per_trial(rows, "limit"), LIMIT, "best counts", above="bottom")
+        chain_distances(six[1], rows, legend=False)
+        legend_above(six[1], 1.4)
+        _transplants(six[2], rows)
+        _pair(six[3], rows)
+        _profiles(six[4], rows)
+        _coordinates(six[5], rows)
+        names = ("loss", "distance to strategies", "transplants", "W", "v by place", "v over training")
+        for ax, name in zip(six, names, strict=True):
+            title(ax, f"k = {k}: {name}")
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, by the number of symbols, how near the model comes to unigrams and to pairs, and what it looks like.
+def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
+    curves_of_trials(ax, rows, "early_pair", COLOURS[3], "early W, final v")
+    curves_of_trials(ax, rows, "early_position", COLOURS[5], "early v, final W")
+    curves_of_trials(ax, rows, "own", "black", "both early", (0, (3, 1.5)))
+    unigram = per_trial(rows, "line.unigram")
+    level(ax, unigram, STRATEGY_COLOURS["unigram"], "unigram")
+    level(ax, per_trial(rows, "limit"), LIMIT, "best counts")
+    ax.set_ylim(0, 1.4 * unigram)
+    ax.set_ylabel("KL(true ‖ rescaled)", fontsize=MEDIUM)
+    along(ax, rows["sequences"].max())
+    ax.legend(fontsize=SMALL - 0.5, frameon=False, loc="upper right", handlelength=1.6, labelspacing=0.2)
+
+
+def _pair(ax: Axes, rows: pd.DataFrame) -> None:
+    curves_of_trials(ax, rows, "diagonal", COLOURS[1], "diagonal")
+    curves_of_trials(ax, rows, "off_diagonal", COLOURS[0], "off the diagonal")
+    ax.axhline(0, color=GREY, linewidth=0.6)
+    ax.set_ylabel("mean entry of W", fontsize=MEDIUM)
+    along(ax, rows["sequences"].max())
+    legend_above(ax, 1.2)
+
+
+def _profiles(ax: Axes, rows: pd.DataFrame) -> None:
+    steps = np.array(sorted(rows["step"].unique()))
+    chosen = sorted({int(steps[np.abs(steps - share * steps[-1]).argmin()]) for share in PROFILE_AT})
+    places = np.arange(1, COORDINATES + 1)
+    for step, colour in zip(chosen, shades(len(chosen)), strict=True):
+        values = rows[rows["step"] == step][[f"v_{place}" for place in places]].median()
+        ax.plot(places, values, color=colour, linewidth=1, marker="o", markersize=2.5, label=f"step {step}")
+    ax.axhline(0, color=GREY, linewidth=0.6)
+    ax.set_xticks(places)
+    ax.set_xlabel("place j, from the token itself back", fontsize=MEDIUM)
+    ax.set_ylabel("$v_j$", fontsize=MEDIUM)
+    quiet(ax)
+    ax.legend(fontsize=SMALL, frameon=False)
+
+
+def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
+    for place in range(1, 7):
+        style = "-" if place % 2 == 0 else (0, (3, 1.5))
+        curves_of_trials(ax, rows, f"v_{place}", COLOURS[place - 1], f"$v_{place}$", style)
+    ax.axhline(0, color=GREY, linewidth=0.6)
+    ax.set_ylabel("$v_j$", fontsize=MEDIUM)
+    along(ax, rows["sequences"].max())
+    legend_above(ax, 1.35, ncols=3)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, by the number of symbols, how close the model gets to unigrams and to pairs, and its parameters.
 
     ``unigram_closest`` says for how many steps single tokens are the closest strategy, and ``then`` how far from them
     the model is: its loss over the strategy's, and its distance. ``near_unigram`` counts the steps at which the loss is
-    within 10% of the strategy's. ``pair_first`` and ``position_first`` are when the grafts pass the middle of the
+    within 10% of the strategy's. ``pair_first`` and ``position_first`` are when the transplants pass the middle of the
     unigram strategy's loss and the limit of counts.
     """
-    return {f"k = {k}": _stated([run for _, run in rows.groupby("seed")]) for k, rows in table.groupby("k", sort=False)}
+    groups = tables["curves"].groupby("k", sort=False)
+    return {f"k = {k}": _stated([run for _, run in rows.groupby("seed")]) for k, rows in groups}
 
 
 def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
@@ -188,8 +269,8 @@ def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
         "then_median_over_unigram": [(rows["loss"] / rows["line.unigram"]).median() for rows in closest],
         "then_least_distance": [rows["distance.unigram"].min() for rows in closest],
         "near_unigram": [every * ((run["loss"] / run["line.unigram"] - 1).abs() < NEAR).sum() for run in runs],
-        "pair_first": [_first(run, run["early_pair"], _middle(run)) for run in runs],
-        "position_first": [_first(run, run["early_position"], _middle(run)) for run in runs],
+        "pair_first": [_first(run, "early_pair") for run in runs],
+        "position_first": [_first(run, "early_position") for run in runs],
         "smallest_parity_bias": [run["parity_bias"][run["step"] >= ORDERED].min() for run in runs],
     }
     return {
@@ -201,14 +282,9 @@ def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
     }
 
 
-def _first(run: pd.DataFrame, losses: pd.Series, level: float) -> float:
-    """Return the first measured step at which losses are below a level, or NaN."""
-    below = run["step"][losses < level]
-    return float(below.iloc[0]) if len(below) else np.nan
-
-
-def _middle(run: pd.DataFrame) -> float:
-    return float(lines_of(run)["unigram"] + run["limit"].iloc[0]) / 2
+def _first(run: pd.DataFrame, transplant: str) -> float:
+    """Return the first measured step at which a transplant passes the middle of unigrams and the limit, or NaN."""
+    return float(run["step"][run[transplant] < (run["line.unigram"] + run["limit"]) / 2].min())
 
 
 def _margins(run: pd.DataFrame) -> dict[str, float]:
@@ -226,16 +302,15 @@ def _parameters(runs: list[pd.DataFrame], step: int) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="induction-minimal",
-    shows="A model with two parameters learns pairs, the comparison of symbols before the look at the token before",
+    shows="A model with two parameters learns pairs: it compares symbols before it attends to the previous token",
     source="figures 8.3 (bottom), 8.4b and E.7 (bottom)",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores"),
         "paper": Scale(paper, trials=20, time="about 8 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

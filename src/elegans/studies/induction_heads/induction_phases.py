@@ -1,52 +1,56 @@
-"""How induction heads form in phases: uniform guesses, then unigrams for long, then suddenly bigrams.
+"""How induction heads form in phases: uniform guesses, a long plateau of unigrams, then suddenly bigrams.
 
-Source: thesis, chapter 8 (figures 8.1, 8.3 above, E.3 and E.7); its rate of 3e-5 takes about 16 times as long.
+Source: thesis, chapter 8 (figures 8.1, 8.3 above, E.3 and E.7); at its learning rate of 3e-5 it takes about 16 times as
+long.
 """
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import softmax
 
+from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
-from elegans.models import AttentionOnly
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import MEDIUM, SMALL, panels, quiet, shades, short
 from elegans.probes import Probe
-from elegans.studies.induction_heads.plots import induction_phases
+from elegans.studies.induction_heads.plots import chain_distances, chain_losses, title, trials_of
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
-from elegans.studies.induction_heads.settings import transformer
+from elegans.studies.induction_heads.settings import (
+    THESIS_RATE,
+    main_networks,
+    sweep_of,
+    thesis_networks,
+    transformer,
+)
 from elegans.studies.induction_heads.tables import (
-    counted,
-    course,
-    encodings,
+    attention_curves,
     lines_of,
-    outcomes_of,
-    runs_of,
-    significant,
-    spread,
+    measured,
+    plateau_length,
+    shares,
+    spreads_by_series,
+    stated_by_seed,
     transition,
 )
-from elegans.studies.induction_heads.theory.metrics import phase_boundaries, plateau_length
 from elegans.sweeps import Sweep
-from elegans.tasks import MarkovChains
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
-LOOKS = 100
-"""How often a network is looked at."""
+MEASUREMENTS = 100
+"""How often a network is measured."""
 EARLY = 0.6
 """The share of the time to the transition at which a plateau is said to end."""
 ORDER = ["uniform", "unigram", "bigram"]
 """The phases, as the thesis has them."""
-MIRRORED = 0.5
-"""Below this mass on the token before, relative to uniform attention, a first layer looks at all tokens but that."""
+BEFORE = 0.9
+"""The share of the time to the transition at which an encoding is shown, besides the end of the plateau."""
+FARTHEST = 12
+"""The largest distance of which an encoding is shown."""
 PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
 """The margins of ``claims``."""
-
-
-def sweep_of(trials: int, *cells: Trial) -> Sweep:
-    """Return so many trials of each cell."""
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def smoke(trials: int) -> Sweep:
@@ -55,127 +59,108 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' sizes and thirty times its rate."""
-    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1000))
+    """Return two and three symbols at the thesis' sizes and thirty times its learning rate."""
+    return sweep_of(trials, *main_networks())
 
 
 def paper(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' rate, and two in the plain form, as equations 8.4 and 8.5 are."""
-    cells = [transformer(k, steps=20_000, learning_rate=3e-5) for k in (2, 3)]
-    return sweep_of(trials, *cells, transformer(2, steps=100_000, learning_rate=3e-5, form="plain"))
+    """Return both at the thesis' learning rate, and two symbols in the plain form, as equations 8.4 and 8.5 are."""
+    plain = transformer(2, steps=100_000, learning_rate=THESIS_RATE, form="plain")
+    return sweep_of(trials, *thesis_networks(), plain)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses and distances, the attention's masses and the positional profile."""
-    every = max(1, one.steps // LOOKS)
+    every = max(1, one.steps // MEASUREMENTS)
     return ChainLosses(every=every), AttentionScores(every=every), PositionalProfile(every=every)
 
 
-def cell_of(one: Trial) -> str:
-    """Return what a trial's cell is called: ``k = 2``, ``k = 2, plain form``."""
-    assert isinstance(one.task, MarkovChains)
-    plain = isinstance(one.model, AttentionOnly) and one.model.form == "plain"
-    return f"k = {one.task.k}" + ", plain form" * plain
+def analyse(results: Results) -> Tables:
+    """Return the tables ``curves`` and ``encodings``, each with ``cell``, ``series`` and ``seed``.
 
-
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of two ``part``s, each with ``cell``, ``series`` and ``seed``.
-
-    A cell is "k = 2"; series are of those trials alone that do the same thing: "k = 2" and "k = 2, mirrored" (see
-    ``MIRRORED``). ``course``: a row a trial and measured step (see ``tables.course``), and there ``previous`` and
-    ``induction``, the masses of the first layer on the token before and of the second on what followed the current
-    token, both relative to uniform attention, ``parity_bias``, and whether the trial is the series' ``typical`` one.
-    ``encoding``: of typical trials, see ``tables.encodings``.
+    ``curves``: one row per trial and measured step (see ``attention_curves``); here both masses are relative to uniform
+    attention, and there is ``parity_bias``. ``encodings``: of typical trials, the effective positional encoding at four
+    moments, averaged over heads: the beginning, 60% and 90% of the time to the transition, and the end, or shares of
+    the whole training where there was none; one row per ``moment``, ``symbol`` (the query's) and ``distance`` (0 is the
+    token itself), with ``step``, ``sequences`` and ``encoding``.
     """
-    runs = [(one, measured_course(one)) for one in outcomes_of(trials)]
-    table = pd.concat([run.assign(cell=cell_of(one.trial)) for one, run in runs], ignore_index=True)
-    table = table.assign(part="course", series=table["cell"] + series_of(table))
-    chosen = {str(series): typical(rows) for series, rows in table.groupby("series", sort=False)}
-    table = table.assign(typical=table["seed"] == table["series"].map(chosen))
-    parts = [table.sort_values("series", kind="stable")]
-    for one, run in runs:
-        cell, seed = cell_of(one.trial), one.trial.seed
-        own = table[(table["cell"] == cell) & (table["seed"] == seed)].iloc[0]
-        if own["typical"]:
-            named: dict[str, Any] = {"part": "encoding", "cell": cell, "series": own["series"], "seed": seed}
-            parts.append(encodings(one, transition(run)).assign(**named))
+    profiles = measured(results, "positional-profile")
+    bias = profiles[["trial", "step"]].assign(parity_bias=np.stack(list(profiles["parity_bias"])).mean(axis=1))
+    found = attention_curves(results).merge(bias, on=["trial", "step"])
+    for name in ("previous", "induction"):
+        found[name] /= found[f"uniform_{name}"]
+    shown = []
+    for trial, run in found[found["typical"]].groupby("trial", sort=False):
+        sequences = run.set_index("step")["sequences"]
+        moments = encodings(profiles[profiles["trial"] == trial], run["transition"].iloc[0])
+        named = {name: run[name].iloc[0] for name in ("cell", "series", "seed")}
+        shown.append(moments.assign(sequences=moments["step"].map(sequences), **named))
+    return {"curves": found, "encodings": pd.concat(shown, ignore_index=True)}
+
+
+def encodings(profiles: pd.DataFrame, moved: float) -> pd.DataFrame:
+    """Return one trial's effective positional encoding at four moments; see ``analyse``.
+
+    Args:
+        profiles: the measures of ``PositionalProfile``, one row per measured step.
+        moved: the step of the transition, or NaN.
+    """
+    steps, parts = profiles["step"].to_numpy(), []
+    whole = moved if np.isfinite(moved) else steps[-1]
+    for moment, time in {"start": 0, "plateau": EARLY * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
+        place = int(np.searchsorted(steps, time, side="right")) - 1
+        encoding = softmax(profiles["logits"].iloc[place], axis=-1).mean(axis=0)[:, : FARTHEST + 1]
+        symbol, distance = np.indices(encoding.shape)
+        columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": encoding.ravel()}
+        parts.append(pd.DataFrame({"moment": moment, "step": steps[place], **columns}))
     return pd.concat(parts, ignore_index=True)
 
 
-def series_of(table: pd.DataFrame) -> pd.Series:
-    """Return ", mirrored" for the rows of trials that are, "" for others."""
-    found = table.groupby(["cell", "seed"], sort=False)["previous"].transform("last") < MIRRORED
-    return found.map({True: ", mirrored", False: ""})
-
-
-def typical(rows: pd.DataFrame) -> int:
-    """Return the trial whose transition is the median one, of an even number of trials the earlier; ties by seed."""
-    moved = {seed: transition(run) for seed, run in runs_of(rows).items()}
-    ordered = sorted(moved, key=lambda seed: (np.nan_to_num(moved[seed], nan=np.inf), seed))
-    return ordered[(len(ordered) - 1) // 2]
-
-
-def measured_course(outcome: Outcome) -> pd.DataFrame:
-    """Return a run's course, with what its attention and its positional profile came to; see ``analysis``."""
-    scores, profile = outcome.measures["attention-scores"], outcome.measures["positional-profile"]
-    masses = {"previous": "layer1.previous", "induction": "layer2.induction"}
-    relative = {
-        name: np.asarray(scores[mass], float).mean(axis=1) / np.asarray(scores[f"uniform.{name}"], float)
-        for name, mass in masses.items()
-    }
-    return course(outcome).assign(**relative, parity_bias=np.asarray(profile["parity_bias"], float).mean(axis=1))
-
-
 def stated(run: pd.DataFrame) -> dict[str, Any]:
-    """Return what one run comes to; steps are NaN where something was not reached.
+    """Return what one run shows; steps are NaN where something was not reached.
 
     ``phases`` are the closest strategies in the order of their first appearance, and ``uniform_at``, … when that was;
     ``changes`` counts how often the closest one changed. ``transition`` is where the loss is first below the middle of
     unigram's and bigram's, ``plateau_length`` for how many steps unigram was closest. The plateau lasts from the first
     appearance of unigram to 60% of the transition: ``plateau_least`` and ``plateau_median`` are its loss over
-    unigram's, ``parity_bias`` the mean there and ``parity_share`` the share of looks at which it is positive.
+    unigram's, ``parity_bias`` the mean there and ``parity_share`` the share of measurements at which it is positive.
     ``final_unigram`` and ``final_bigram`` are the last loss over those of strategies; ``previous_early``,
     ``previous_late`` and ``induction_late`` the masses relative to uniform attention at 60% of the transition and at
     the end.
 
     Args:
-        run: one trial's rows, as ``measured_course`` makes them.
+        run: one trial's rows of ``curves``.
     """
     steps, lines, moved = run["step"], lines_of(run), transition(run)
-    begun = {name: first(steps[run["phase"] == name]) for name in ORDER}
+    begun = {name: float(steps[run["phase"] == name].min()) for name in ORDER}
     early = EARLY * (moved if np.isfinite(moved) else steps.max())
     plateau = run[(steps >= begun["unigram"]) & (steps <= early)]
     last = run.iloc[-1]
     return {
         "phases": list(dict.fromkeys(run["phase"])),
-        "changes": len(phase_boundaries(list(steps), list(run["phase"]))) - 1,
+        "changes": int((run["phase"] != run["phase"].shift()).sum()) - 1,
         **{f"{name}_at": step for name, step in begun.items()},
         "transition": moved,
-        "plateau_length": plateau_length(list(steps), list(run["phase"])),
+        "plateau_length": plateau_length(run),
         "plateau_least": plateau["loss"].min() / lines["unigram"],
         "plateau_median": plateau["loss"].median() / lines["unigram"],
         "final_unigram": last["loss"] / lines["unigram"],
         "final_bigram": last["loss"] / lines["bigram"],
         "parity_bias": plateau["parity_bias"].mean(),
-        "parity_share": (plateau["parity_bias"] > 0).mean() if len(plateau) else np.nan,
+        "parity_share": (plateau["parity_bias"] > 0).mean(),
         "previous_early": float(run[steps <= early]["previous"].iloc[-1]),
         "previous_late": last["previous"],
         "induction_late": last["induction"],
     }
 
 
-def first(steps: pd.Series) -> float:
-    """Return the first of some steps, or NaN."""
-    return float(steps.iloc[0]) if len(steps) else np.nan
-
-
 def claims(one: dict[str, Any]) -> dict[str, bool]:
     """Return which of the thesis' claims hold of a run, with margins derived here.
 
     ``order``: uniform, unigram, bigram. ``plateau``: its least loss is within 25% of unigram's. ``learned``: the last
-    loss is below half of unigram's and 2.5 times bigram's. ``parity``: odd look-backs are favoured on the plateau.
-    ``previous``: the first layer's mass on the token before is more than five times that of uniform attention at the
-    end, and was less than 1.5 times it at 60% of the transition.
+    loss is below half of unigram's and 2.5 times bigram's. ``parity``: odd distances are favoured on the plateau.
+    ``previous``: the first layer's previous-token mass is more than five times that of uniform attention at the end,
+    and was less than 1.5 times it at 60% of the transition.
 
     Args:
         one: as ``stated`` returns it.
@@ -189,31 +174,54 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw, a row a series, losses of all its trials, and of a typical one the distances and the encoding."""
-    return figure_of(induction_phases(table))
+def plot(tables: Tables) -> Figure:
+    """Draw, one row per series: losses of all trials; distances to strategies and encodings of the typical one."""
+    shown = dict(iter(tables["encodings"].groupby("series")))
+    series = list(tables["curves"].groupby("series", sort=False))
+    figure, drawn = panels(len(series), 3)
+    for number, (row, (name, rows)) in enumerate(zip(drawn, series, strict=True)):
+        chain_losses(row[0], rows)
+        chosen = rows[rows["typical"]]
+        chain_distances(row[1], chosen, legend=number == 0)
+        _encodings(row[2], shown[name])
+        title(row[0], f"{name}: {trials_of(rows)}")
+        title(row[1], f"seed {chosen['seed'].iloc[0]}; shade: closest")
+        title(row[2], f"seed {chosen['seed'].iloc[0]}; attention by distance")
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each cell, of how many trials each claim holds, and for each series what trials come to."""
-    courses = table[table["part"] == "course"]
-    return {str(cell): _found(rows) for cell, rows in courses.groupby("cell", sort=False)}
+def _encodings(ax: Axes, table: pd.DataFrame) -> None:
+    """Draw how the first layer weighs distances, whatever the tokens, one curve per moment, averaged over symbols."""
+    moments: Any = table.groupby(["moment", "sequences"], sort=False)
+    for ((moment, sequences), rows), colour in zip(moments, shades(len(moments)), strict=True):
+        encoding = rows.groupby("distance")["encoding"].mean()
+        label = f"{moment}, {short(round(sequences, -2))}" if sequences else moment
+        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
+    ax.set_yscale("log")
+    ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
+    ax.set_xlabel("tokens back", fontsize=MEDIUM)
+    ax.set_ylabel("effective encoding", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL - 0.5, frameon=False)
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each cell, of how many trials each claim holds, and for each series the spread of what trials state.
+
+    Args:
+        tables: as ``analyse`` returns them.
+    """
+    return {str(cell): _found(rows) for cell, rows in tables["curves"].groupby("cell", sort=False)}
 
 
 def _found(rows: pd.DataFrame) -> dict[str, Any]:
-    runs = {seed: stated(run) for seed, run in runs_of(rows).items()}
-    held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
-    table = pd.DataFrame(runs).T
-    numbers = table.drop(columns="phases").astype(float)
-    series = rows.groupby("seed")["series"].first()
+    runs = stated_by_seed(rows, stated)
+    held = {seed: claims(one) for seed, one in runs.items()}
     return {
-        "claims": {name: counted(held[name]) for name in held} | {"all": counted(held.all(axis=1))},
+        "claims": shares({seed: own | {"all": all(own.values())} for seed, own in held.items()}),
         "phases": {str(seed): one["phases"] for seed, one in runs.items()},
-        "transition_of_each": {str(seed): significant(step) for seed, step in numbers["transition"].items()},
-        "series": {
-            str(name): {"trials": len(own), **{quantity: spread(own[quantity]) for quantity in own}}
-            for name, own in numbers.groupby(series, sort=False)
-        },
+        "transition_of_each": {str(seed): significant(one["transition"]) for seed, one in runs.items()},
+        "series": spreads_by_series(rows, runs),
     }
 
 
@@ -226,11 +234,10 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about an hour and a half on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
 """Figures 8.1, 8.3 (above), E.3 and E.7."""

@@ -8,30 +8,36 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
 from elegans.probes import Probe
-from elegans.studies.induction_heads.induction_phases import ORDER, sweep_of, typical
-from elegans.studies.induction_heads.plot_stages import chain_stages
+from elegans.studies.induction_heads.induction_phases import ORDER
+from elegans.studies.induction_heads.plots import chain_stages
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import course, lines_of, outcomes_of, summary, transition
+from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.tables import (
+    curves,
+    lines_of,
+    plateau_length,
+    summary,
+    transition,
+    transitions,
+    typical,
+)
 from elegans.studies.induction_heads.theory.construction import (
     LinearLogits,
     best_linear_logits,
     construction_frequencies,
 )
-from elegans.studies.induction_heads.theory.metrics import plateau_length
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
-LOOKS = 75
-"""How often a network is looked at."""
+MEASUREMENTS = 75
+"""How often a network is measured."""
 EXAMPLES = 1000
-"""How many held-out sequences it is tried on."""
+"""How many held-out sequences it is evaluated on."""
 PLATEAU, LEARNED, NEAR = 0.15, 0.6, 1.3
 """The margins of ``claims``."""
 
@@ -53,25 +59,22 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses and distances."""
-    return (ChainLosses(every=max(1, one.steps // LOOKS), examples=EXAMPLES),)
+    return (ChainLosses(every=max(1, one.steps // MEASUREMENTS), examples=EXAMPLES),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: see ``tables.course``.
+def analyse(results: Results) -> Tables:
+    """Return the table ``curves``: see ``tables.curves``.
 
     Besides: ``series`` ("k = 8"); ``linear``, what the best multiple of the construction's frequencies loses as logits
     on the same sequences, and ``slope``, that multiple; and whether the trial is the ``typical`` one of its series.
     """
-    table = pd.concat([measured_course(one) for one in outcomes_of(trials)], ignore_index=True)
-    table = table.assign(series="k = " + table["k"].astype(str))
-    chosen = {str(series): typical(rows) for series, rows in table.groupby("series", sort=False)}
-    return table.assign(typical=table["seed"] == table["series"].map(chosen))
-
-
-def measured_course(outcome: Outcome) -> pd.DataFrame:
-    """Return a run's course, with what linear logits lose on the same sequences; see ``analysis``."""
-    found = linear_logits(outcome.trial)
-    return course(outcome).assign(linear=found.loss, slope=found.slope)
+    found = curves(results)
+    found = found.assign(series=found["cell"])
+    linear = {trial: linear_logits(results.trial(trial)) for trial in found["trial"].unique()}
+    for name in LinearLogits._fields:
+        column = {"loss": "linear"}.get(name, name)
+        found[column] = found["trial"].map({trial: getattr(one, name) for trial, one in linear.items()})
+    return {"curves": found.assign(typical=typical(found, transitions(found)))}
 
 
 def linear_logits(one: Trial) -> LinearLogits:
@@ -83,7 +86,7 @@ def linear_logits(one: Trial) -> LinearLogits:
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
-    """Return what one run comes to; steps are NaN where something was not reached.
+    """Return what one run shows; steps are NaN where something was not reached.
 
     ``transition`` is where the loss is first below the middle of unigram's and bigram's; ``plateau_length`` for how
     many steps unigram was closest, and ``plateau`` the median loss there over unigram's. ``final_unigram`` and
@@ -91,14 +94,14 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
     is above bigram's, in nats, and ``linear_excess`` how far linear logits are.
 
     Args:
-        run: one trial's rows, as ``analysis`` makes them.
+        run: one trial's rows of ``curves``.
     """
     lines, last = lines_of(run), run.iloc[-1]
     inside = run[run["phase"] == "unigram"]
     return {
         "phases": list(dict.fromkeys(run["phase"])),
         "transition": transition(run),
-        "plateau_length": plateau_length(list(run["step"]), list(run["phase"])),
+        "plateau_length": plateau_length(run),
         "plateau": inside["loss"].median() / lines["unigram"],
         "final_unigram": last["loss"] / lines["unigram"],
         "excess": last["loss"] - lines["bigram"],
@@ -125,16 +128,10 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw, a row a number of symbols, losses and distances."""
-    return figure_of(chain_stages(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each number of symbols, of how many trials each claim holds and what trials come to."""
-    return {
-        str(series): summary(rows, stated, claims, "phases") for series, rows in table.groupby("series", sort=False)
-    }
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each number of symbols, of how many trials each claim holds and the spread of what trials state."""
+    series = tables["curves"].groupby("series", sort=False)
+    return {str(name): summary(rows, stated, claims) for name, rows in series}
 
 
 EXPERIMENT = Experiment(
@@ -146,11 +143,10 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 4 hours on 2 cores"),
     },
-    analysis=analysis,
-    plot=plot,
+    analyse=analyse,
+    plot=lambda tables: chain_stages(tables["curves"]),
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
 """Figure E.4."""

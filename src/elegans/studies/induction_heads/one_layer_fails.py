@@ -1,7 +1,7 @@
 """One layer of attention does not learn pairs, however long it is trained; two do.
 
-Networks of one layer have relative or absolute positions, and a perceptron after the attention or none. They are
-trained for several times as long as two layers need, which are trained for the same time beside them.
+Networks of one layer have relative or absolute positions, and an MLP after the attention or none. They are trained for
+several times as long as two layers need, which are trained for the same time beside them.
 """
 
 from typing import Any
@@ -10,16 +10,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
-from elegans.models import AttentionOnly
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.models import AttentionOnly, Model
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
-from elegans.studies.induction_heads.plot_obstacles import one_layer_losses
+from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels, title
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import course, lines_of, outcomes_of, spread, transition
-from elegans.sweeps import Sweep, grid
-from elegans.training import Outcome, Trial
+from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.tables import curves, transitions
+from elegans.sweeps import Sweep
+from elegans.training import Trial
 
 MLP_WIDTH = 64
 """Four times the width, as is common."""
@@ -30,22 +32,23 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "one layer and MLP": {"layers": 1, "mlp_width": MLP_WIDTH},
     "one layer and MLP, absolute": {"layers": 1, "mlp_width": MLP_WIDTH, "positions": "absolute"},
 }
-"""By name: what is other than in two layers with relative positions and without perceptrons."""
+"""By name: how they differ from two layers with relative positions and without MLPs."""
+NAMES: dict[Model, str] = {AttentionOnly(**own): name for name, own in NETWORKS.items()}
 SETTLED = 0.05
-"""After this share of the training a fall counts as one: before, all networks learn single tokens."""
-SHARE_OF_FALL = 0.2
-"""What part of the loss a transition takes away between two looks, at least."""
-LOOKS = 96
+"""After this share of the training a fall counts: before, all networks learn single tokens."""
+HIGH, FALL = 0.5, 0.2
+"""A network fails that ends above this share of the unigram line and never loses more than that share at once."""
+MEASUREMENTS = 96
 
 
 def networks(k: int, length: int, batch_size: int, steps: int, trials: int) -> Sweep:
     """Return all networks."""
-    cells = [transformer(k, length, batch_size=batch_size, steps=steps, **own) for own in NETWORKS.values()]
-    return Sweep(tuple(part for cell in cells for part in grid(cell, {}, seeds=trials).parts))
+    cells = (transformer(k, length, batch_size=batch_size, steps=steps, **own) for own in NETWORKS.values())
+    return sweep_of(trials, *cells)
 
 
 def smoke(trials: int) -> Sweep:
-    """Return one layer and two without perceptrons, for a few steps."""
+    """Return one layer and two without MLPs, for a few steps."""
     return Sweep(networks(2, 16, 16, 40, trials).parts[:2])
 
 
@@ -61,54 +64,77 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return losses and distances to strategies."""
-    assert one.training is not None
-    return (ChainLosses(every=max(one.training.steps // LOOKS, 5)),)
+    return (ChainLosses(every=max(one.steps // MEASUREMENTS, 5)),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: losses and distances, by ``network``.
+def analyse(results: Results) -> Tables:
+    """Return the table ``curves``: see ``tables.curves``; and ``network``.
 
     The same in all rows of a trial: ``transition``, the first measured step below the middle of both strategies' lines
-    (NaN where there is none), and ``steepest``, the largest share of its loss that it loses from one look to the next
-    after the first 5% of the training.
+    (NaN where there is none), and ``steepest``, the largest share of its loss that it loses from one measurement to the
+    next after the first 5% of the training.
     """
-    return pd.concat([_course(outcome) for outcome in outcomes_of(trials)], ignore_index=True)
+    found = curves(results)
+    trial = found["trial"]
+    settled = found["loss"].where(found["step"] >= SETTLED * found.groupby(trial)["step"].transform("max"))
+    fall = 1 - settled / settled.groupby(trial).shift()
+    return {
+        "curves": found.assign(
+            network=trial.map({one: NAMES[results.trial(one).model] for one in trial.unique()}),
+            transition=trial.map(transitions(found)),
+            steepest=fall.groupby(trial).transform("max"),
+        )
+    }
 
 
-def _course(outcome: Outcome) -> pd.DataFrame:
-    found = course(outcome)
-    settled = found["loss"][found["step"] >= SETTLED * found["step"].max()]
-    steepest = float((1 - settled / settled.shift()).max())
-    return found.assign(network=_network(outcome.trial), transition=transition(found), steepest=steepest)
+def plot(tables: Tables) -> Figure:
+    """Draw losses of networks of one layer and of two, and whether any of them has a transition.
+
+    On the right, a mark per trial: the loss at the end over the unigram strategy's, and the largest share of the loss
+    that is lost from one measurement to the next once the first 5% of the training are over. Networks right of one
+    dotted line and below the other have had none. Source: thesis, figure E.8.
+    """
+    table = tables["curves"]
+    figure, ((left, right),) = panels(1, 2, height=3)
+    networks = table.groupby("network", sort=False)
+    for (name, rows), colour, marker in zip(networks, ("black", *COLOURS[2:]), "os^Dv", strict=False):
+        curves_of_trials(left, rows, "loss", colour, str(name))
+        last = rows.groupby("seed").last()
+        at = last["loss"] / last["line.unigram"]
+        right.plot(at, last["steepest"], marker, color=colour, markersize=4, label=name)
+    strategy_levels(left, table)
+    settled = table[table["sequences"] > 0.01 * table["sequences"].max()]["loss"]
+    left.set_ylim(0, 1.15 * float(max(settled.max(), table["line.unigram"].max())))
+    left.set_ylabel("KL(true ‖ network)", fontsize=MEDIUM)
+    title(left, "held-out loss")
+    along(left, table["sequences"].max())
+    left.legend(fontsize=SMALL, frameon=False, loc="center right", bbox_to_anchor=(1, 0.58), labelspacing=0.3)
+    right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":")
+    right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
+    right.set(xlim=(0, 1.1), ylim=(0, None))
+    right.set_xlabel("loss at the end / unigram strategy's", fontsize=MEDIUM)
+    right.set_ylabel("largest fall between measurements", fontsize=MEDIUM)
+    title(right, "transitions")
+    right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    quiet(right)
+    return figure
 
 
-def _network(one: Trial) -> str:
-    for name, own in NETWORKS.items():
-        if AttentionOnly(**own) == one.model:
-            return name
-    raise ValueError(f"the network is none of this experiment: {one.model.label()}")
-
-
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the losses of every network beside those of two layers."""
-    return figure_of(one_layer_losses(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, by network, where it ends, relative to the strategies, and whether there was a transition.
 
     ``fails`` counts the trials that end above half of the unigram line and never lose more than a fifth of their loss
-    from one look to the next; ``trained`` is the training over the time that two layers need, a median.
+    from one measurement to the next; ``trained`` is the training over the time that two layers need, a median.
     """
-    middle = float(table[table["network"] == "two layers"].groupby("seed")["transition"].first().median())
-    return {str(name): _stated(rows, middle) for name, rows in table.groupby("network", sort=False)}
+    table = tables["curves"]
+    needed = float(table[table["network"] == "two layers"].groupby("seed")["transition"].first().median())
+    return {str(name): _stated(rows, needed) for name, rows in table.groupby("network", sort=False)}
 
 
 def _stated(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
-    last, lines = rows.groupby("seed").last(), pd.DataFrame([lines_of(run) for _, run in rows.groupby("seed")])
-    unigram, bigram = (lines[name].to_numpy() for name in ("unigram", "bigram"))
-    final, lowest = last["loss"].to_numpy(), rows.groupby("seed")["loss"].min().to_numpy()
-    fails = (final > unigram / 2) & (last["steepest"].to_numpy() <= SHARE_OF_FALL)
+    last, lowest = rows.groupby("seed").last(), rows.groupby("seed")["loss"].min()
+    unigram, bigram, final = (last[name] for name in ("line.unigram", "line.bigram", "loss"))
+    fails = (final > HIGH * unigram) & (last["steepest"] <= FALL)
     return {
         "trials": len(last),
         "loss": spread(final),
@@ -131,9 +157,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=2, time="about 3 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 2 hours on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -1,33 +1,34 @@
-"""Networks that learn chains with random rows, tried on other laws of chains along the way.
+"""Networks that learn chains with random rows, evaluated on other distributions of chains while they train.
 
-On tokens that are independent unigrams are best, on doubly stochastic chains they are no better than uniform guesses:
-between them the two laws tell which of the strategies a network has.
+On independent tokens unigrams are best; on doubly stochastic chains they are no better than uniform guesses. Between
+them the two distributions tell which of the strategies a network has.
 
 Source: thesis, appendix E.2 (figure E.6).
 """
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels
 from elegans.probes import Probe
-from elegans.studies.induction_heads.induction_phases import EARLY, cell_of, first, sweep_of
-from elegans.studies.induction_heads.models import MinimalAttention
-from elegans.studies.induction_heads.plots import chain_laws
+from elegans.studies.induction_heads.induction_phases import EARLY
+from elegans.studies.induction_heads.plots import along, curves_of_trials, title
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import minimal, transformer
-from elegans.studies.induction_heads.tables import counted, course, lines_of, outcomes_of, runs_of, spread, transition
+from elegans.studies.induction_heads.settings import main_networks, minimal, sweep_of, thesis_networks, transformer
+from elegans.studies.induction_heads.tables import curves, lines_of, summary, transitions
 from elegans.sweeps import Sweep
 from elegans.tasks import DoublyStochastic, Unigram
 from elegans.training import Trial
 
-LOOKS = 50
-OTHERS = (Unigram(), DoublyStochastic())
+MEASUREMENTS = 50
 OWN, UNIGRAM, DOUBLY = "random rows", "independent tokens", "doubly stochastic"
-"""What the laws are called: the trained one and the others."""
+"""What the distributions are called: the one trained on, and the others."""
+OTHERS = {UNIGRAM: Unigram(), DOUBLY: DoublyStochastic()}
 LEVEL = 0.1
 """Within which share of a strategy's loss a network counts as at it."""
 
@@ -39,78 +40,72 @@ def smoke(trials: int) -> Sweep:
 
 def laptop(trials: int) -> Sweep:
     """Return both models on two and three symbols."""
-    networks = (transformer(2, steps=2000), transformer(3, steps=1000))
-    return sweep_of(trials, *networks, *(minimal(k, steps=2000) for k in (2, 3)))
+    return sweep_of(trials, *main_networks(), *(minimal(k, steps=2000) for k in (2, 3)))
 
 
 def paper(trials: int) -> Sweep:
-    """Return both models on two and three symbols, transformers at the thesis' rate."""
-    networks = (transformer(k, steps=20_000, learning_rate=3e-5) for k in (2, 3))
-    return sweep_of(trials, *networks, *(minimal(k, steps=4000) for k in (2, 3)))
+    """Return both models on two and three symbols, transformers at the thesis' learning rate."""
+    return sweep_of(trials, *thesis_networks(), *(minimal(k, steps=4000) for k in (2, 3)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return losses on the trial's own law of chains and on the two others."""
-    return (ChainLosses(every=max(1, one.steps // LOOKS), priors=OTHERS),)
+    """Return losses on the trial's own distribution of chains and on the two others."""
+    return (ChainLosses(every=max(1, one.steps // MEASUREMENTS), priors=tuple(OTHERS.values())),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial, law of chains and measured step: ``cell``, ``law``, ``transition``, and a course's columns.
+def analyse(results: Results) -> Tables:
+    """Return the table ``curves``: one row per trial, distribution of chains and measured step.
 
-    See ``tables.course``. The transition is that on the trial's own law.
+    Columns are those of ``tables.curves``, where ``cell`` names the model too; ``prior``, the distribution evaluated
+    on; and ``transition``, that on the trial's own distribution.
     """
-    parts = []
-    for one in outcomes_of(trials):
-        own = course(one)
-        kind = "minimal model" if isinstance(one.trial.model, MinimalAttention) else "transformer"
-        named: dict[str, Any] = {"cell": f"{kind}, {cell_of(one.trial)}", "transition": transition(own)}
-        parts.append(own.assign(law=OWN, **named))
-        parts += [
-            course(one, prior.label()).assign(law=law, **named)
-            for law, prior in zip((UNIGRAM, DOUBLY), OTHERS, strict=True)
-        ]
-    return pd.concat(parts, ignore_index=True)
+    own = curves(results)
+    others = [curves(results, prior.label()).assign(prior=name) for name, prior in OTHERS.items()]
+    found = pd.concat([own.assign(prior=OWN), *others]).sort_values("trial", kind="stable", ignore_index=True)
+    minimal_model = found["trial"].map(results.trials["model"]) == "minimal-attention"
+    cell = np.where(minimal_model, "minimal model, ", "transformer, ") + found["cell"]
+    return {"curves": found.assign(cell=cell, transition=found["trial"].map(transitions(own)))}
 
 
 def stated(run: pd.DataFrame) -> dict[str, float]:
-    """Return what one run comes to; NaN where there was no transition.
+    """Return what one run shows; NaN where there was no transition.
 
-    ``unigram_at``: the first step at which the loss on the own law is below 1.1 times the unigram strategy's.
-    Relative to uniform guesses' losses on the same law: ``independent_plateau`` and ``doubly_plateau``, the medians
-    from there to 60% of the transition, ``independent_worst``, the largest between 60% and 140% of it, and
+    ``unigram_at``: the first step at which the loss on the own distribution is below 1.1 times the unigram strategy's.
+    Relative to uniform guesses' losses on the same distribution: ``independent_plateau`` and ``doubly_plateau``, the
+    medians from there to 60% of the transition, ``independent_worst``, the largest between 60% and 140% of it, and
     ``independent_final``, ``doubly_final``; ``doubly_drop`` is the first step below half of uniform guesses', over
-    the transition. ``doubly_own``: the last loss on doubly stochastic chains over that on the own law.
+    the transition. ``doubly_own``: the last loss on doubly stochastic chains over that on the own distribution.
 
     Args:
-        run: one trial's rows of all laws, as ``analysis`` makes them.
+        run: one trial's rows of ``curves``, on all distributions.
     """
-    laws = {str(law): rows.set_index("step") for law, rows in run.groupby("law")}
-    own, moved = laws[OWN], run["transition"].iloc[0]
-    reached = first(pd.Series(own.index[own["loss"] < (1 + LEVEL) * lines_of(own)["unigram"]]))
-    of_uniform = {law: laws[law]["loss"] / lines_of(laws[law])["uniform"] for law in (UNIGRAM, DOUBLY)}
+    by_prior = {str(prior): rows.set_index("step") for prior, rows in run.groupby("prior")}
+    own, moved = by_prior[OWN], float(run["transition"].iloc[0])
+    reached = own.index[own["loss"] < (1 + LEVEL) * lines_of(own)["unigram"]].to_series().min()
+    independent, doubly = (by_prior[name]["loss"] / lines_of(by_prior[name])["uniform"] for name in OTHERS)
     plateau = (own.index >= reached) & (own.index <= EARLY * moved)
     around = (own.index > EARLY * moved) & (own.index <= (2 - EARLY) * moved)
-    doubly = of_uniform[DOUBLY]
     return {
-        "transition": float(moved),
+        "transition": moved,
         "unigram_at": reached,
-        "independent_plateau": float(of_uniform[UNIGRAM][plateau].median()),
-        "independent_worst": float(of_uniform[UNIGRAM][around].max()),
-        "independent_final": float(of_uniform[UNIGRAM].iloc[-1]),
+        "independent_plateau": float(independent[plateau].median()),
+        "independent_worst": float(independent[around].max()),
+        "independent_final": float(independent.iloc[-1]),
         "doubly_plateau": float(doubly[plateau].median()),
-        "doubly_drop": first(pd.Series(doubly.index[doubly < 0.5])) / float(moved),
+        "doubly_drop": doubly.index[doubly < 0.5].to_series().min() / moved,
         "doubly_final": float(doubly.iloc[-1]),
-        "doubly_own": float(laws[DOUBLY]["loss"].iloc[-1] / own["loss"].iloc[-1]),
+        "doubly_own": float(by_prior[DOUBLY]["loss"].iloc[-1] / own["loss"].iloc[-1]),
     }
 
 
 def claims(one: dict[str, float]) -> dict[str, bool]:
-    """Return which claims hold of a run; all but the first are derived here from the two laws' meaning.
+    """Return which claims hold of a run; all but the first are derived here from the meaning of the two distributions.
 
-    ``quickly``: the loss on the own law is at the unigram strategy's in less than a quarter of the time to the
+    ``quickly``: the loss on the own distribution is at the unigram strategy's in less than a quarter of the time to the
     transition. ``independent``: on the plateau that on independent tokens is below half of uniform guesses'.
     ``doubly``: that on doubly stochastic chains is then above 0.8 times uniform guesses'. ``together``: it falls below
-    half of it within 30% of the transition. ``below``: at the end it is less than 1.25 times that on the own law.
+    half of it within 30% of the transition. ``below``: at the end it is less than 1.25 times that on the own
+    distribution.
 
     Args:
         one: as ``stated`` returns it.
@@ -124,39 +119,53 @@ def claims(one: dict[str, float]) -> dict[str, bool]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw losses on the three laws of chains, a panel a cell."""
-    return figure_of(chain_laws(table))
+def plot(tables: Tables) -> Figure:
+    """Draw losses on each distribution over that of uniform guesses there, one panel per cell.
+
+    Dashed lines are unigrams', dotted ones bigrams'; the grey line is the median transition on the trained
+    distribution.
+    """
+    cells = list(tables["curves"].groupby("cell", sort=False))
+    figure, drawn = panels((len(cells) + 1) // 2, 2, height=2.3)
+    for ax in drawn.ravel()[len(cells) :]:
+        ax.remove()
+    for ax, (cell, rows) in zip(drawn.ravel(), cells, strict=False):
+        for number, (prior, own) in enumerate(rows.groupby("prior", sort=False)):
+            colour = COLOURS[(0, 2, 1)[number]]
+            curves_of_trials(ax, own.assign(share=own["loss"] / own["line.uniform"]), "share", colour, str(prior))
+            for name, style in (("unigram", "--"), ("bigram", ":")):
+                at = (own[f"line.{name}"] / own["line.uniform"]).median()
+                ax.axhline(at, color=colour, linewidth=0.7, linestyle=style, alpha=0.8)
+        moved = rows["transition"].median() * rows["sequences"].max() / rows["step"].max()
+        if np.isfinite(moved):
+            ax.axvline(moved, color=GREY, linewidth=0.7)
+        ax.set_ylim(0, 1.3)
+        ax.set_ylabel("KL / uniform guesses'", fontsize=MEDIUM)
+        along(ax, rows["sequences"].max())
+        title(ax, f"{cell}: {rows['seed'].nunique()} trials")
+    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="center right", bbox_to_anchor=(1, 0.56))
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each cell, of how many trials each claim holds, and what trials come to."""
-    found: dict[str, Any] = {}
-    for cell, rows in table.groupby("cell", sort=False):
-        runs = {seed: stated(run) for seed, run in runs_of(rows).items()}
-        held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
-        numbers = pd.DataFrame(runs).T
-        found[str(cell)] = {
-            "claims": {name: counted(held[name]) for name in held},
-            **{name: spread(numbers[name]) for name in numbers},
-        }
-    return found
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each cell, of how many trials each claim holds, and the spread of what trials state."""
+    cells = tables["curves"].groupby("cell", sort=False)
+    return {str(cell): summary(rows, stated, claims) for cell, rows in cells}
 
 
 EXPERIMENT = Experiment(
     name="out-of-distribution",
-    shows="Networks on random chains, tried on independent tokens and on chains that have no unigrams to learn",
+    shows="Networks on random chains, evaluated on independent tokens and on chains that have no unigrams to learn",
     source="figure E.6",
     scales={
         "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=4, time="about 3 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about half an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
 """Figure E.6."""

@@ -1,6 +1,6 @@
-"""How far back the first layer looks while it learns: odd numbers of tokens first, then one.
+"""How far back the first layer attends while it learns: odd numbers of tokens first, then one.
 
-Trained are the networks of ``induction-phases``: given its store, nothing is trained again.
+The networks are those of ``induction-phases``: given its store, nothing is trained again.
 
 Source: thesis, section 8.3.1 and figures 8.3 (middle) and E.7.
 """
@@ -10,77 +10,68 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 from elegans.studies.induction_heads import induction_phases as phases
-from elegans.studies.induction_heads.plots import positional_profiles
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import (
-    BEFORE,
-    FARTHEST,
-    counted,
-    outcomes_of,
-    runs_of,
-    sequences,
-    spread,
-    transition,
-)
+from elegans.studies.induction_heads.plots import along, title
+from elegans.studies.induction_heads.settings import sweep_of, thesis_networks
+from elegans.studies.induction_heads.tables import measured, shares, spreads_by_series, stated_by_seed
 from elegans.sweeps import Sweep
-from elegans.training import Outcome
+
+STRONGEST = 0.5
+"""At which size of a profile the colours of its map end."""
 
 
 def paper(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' rate."""
-    return phases.sweep_of(trials, *(transformer(k, steps=20_000, learning_rate=3e-5) for k in (2, 3)))
+    """Return two and three symbols at the thesis' learning rate."""
+    return sweep_of(trials, *thesis_networks())
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of three ``part``s, each with ``cell``, ``series`` and ``seed`` as ``phases.analysis`` has them.
+def analyse(results: Results) -> Tables:
+    """Return the tables ``curves`` and ``encodings`` of ``induction-phases``, and ``profiles``.
 
-    ``course``: as there, and ``transition``; ``difference``, the largest distance in total variation between the
-    encodings of two symbols, and ``shape``, that between their mean and uniform attention; ``correlation``, the
-    smallest one of two symbols' logits over distances up to 12; ``content`` and ``position``, the standard deviation of
-    the first layer's logits over symbols that are looked at, and over distances; ``odd``, whether 1, 3 and 5 tokens
-    back have more of the encoding than each of their neighbours.
-    ``encoding``: as there. ``profile``: of typical trials, a row a measured step and distance up to 12, the logits
-    averaged over symbols, less their mean over all distances.
+    ``curves`` has also ``difference``, the largest total variation distance between the encodings of two symbols, and
+    ``shape``, that between their mean and uniform attention; ``correlation``, the smallest one of two symbols' logits
+    over distances up to 12; ``content`` and ``position``, the standard deviation of the first layer's logits over the
+    symbols of the key, and over distances; ``odd``, whether 1, 3 and 5 tokens back have more of the encoding than each
+    of their neighbours. ``profiles``: of typical trials, one row per measured step and distance up to 12: ``profile``,
+    the logits averaged over symbols, less their mean over all distances.
     """
-    table = phases.analysis(trials)
-    found = {(phases.cell_of(one.trial), one.trial.seed): one for one in outcomes_of(trials)}
-    parts = []
-    for _, run in table[table["part"] == "course"].groupby(["cell", "seed"], sort=False):
-        named = {name: run[name].iloc[0] for name in ("cell", "series", "seed")}
-        one = found[named["cell"], named["seed"]]
-        parts.append(run.assign(transition=transition(run), **_shapes(one)))
-        if run["typical"].all():
-            parts.append(_profile(one).assign(**named))
-    return pd.concat([*parts, table[table["part"] == "encoding"]], ignore_index=True)
+    tables, taken = phases.analyse(results), measured(results, "positional-profile")
+    shapes = [_shapes(rows) for _, rows in taken.groupby("trial")]
+    curves = tables["curves"].merge(pd.concat(shapes), on=["trial", "step"])
+    keys = ["trial", "cell", "series", "seed", "step", "sequences"]
+    shown = curves.loc[curves["typical"], keys].merge(taken[["trial", "step", "profile"]], on=["trial", "step"])
+    near = pd.DataFrame(np.stack(list(shown.pop("profile")))[:, 0, : phases.FARTHEST + 1])
+    profiles = near.join(shown.drop(columns="trial")).melt(keys[1:], var_name="distance", value_name="profile")
+    return tables | {"curves": curves, "profiles": profiles.astype({"distance": int})}
 
 
-def _shapes(outcome: Outcome) -> dict[str, np.ndarray]:
-    """Return what ``analysis`` adds to a course, of the first layer's one head."""
-    taken = outcome.measures["positional-profile"]
-    logits, content = (np.asarray(taken[name], float)[:, 0] for name in ("logits", "content"))
-    laws = softmax(logits, axis=-1)
-    mean = laws.mean(axis=1)
-    pairs = list(combinations(range(laws.shape[1]), 2))
-    near = logits[:, :, : FARTHEST + 1]
+def _shapes(taken: pd.DataFrame) -> pd.DataFrame:
+    """Return what ``analyse`` adds to one trial's curves, of the first layer's one head."""
+    logits, content = (np.stack(list(taken[name]))[:, 0] for name in ("logits", "content"))
+    encodings = softmax(logits, axis=-1)
+    mean = encodings.mean(axis=1)
+    pairs = list(combinations(range(encodings.shape[1]), 2))
+    near = logits[:, :, : phases.FARTHEST + 1]
     even, odd = mean[:, 0:7:2], mean[:, 1:6:2]
-    return {
-        "difference": np.max([_variation(laws[:, one], laws[:, other]) for one, other in pairs], axis=0),
-        "shape": _variation(mean, np.full(mean.shape[1], 1 / mean.shape[1])),
-        "correlation": np.min([_correlation(near[:, one], near[:, other]) for one, other in pairs], axis=0),
-        "content": np.sqrt(content.var(axis=2).mean(axis=1)),
-        "position": np.sqrt(logits.var(axis=2).mean(axis=1)),
-        "odd": ((odd > even[:, :-1]) & (odd > even[:, 1:])).all(axis=1),
-    }
+    return taken[["trial", "step"]].assign(
+        difference=np.max([_variation(encodings[:, one], encodings[:, other]) for one, other in pairs], axis=0),
+        shape=_variation(mean, np.full(mean.shape[1], 1 / mean.shape[1])),
+        correlation=np.min([_correlation(near[:, one], near[:, other]) for one, other in pairs], axis=0),
+        content=np.sqrt(content.var(axis=2).mean(axis=1)),
+        position=np.sqrt(logits.var(axis=2).mean(axis=1)),
+        odd=((odd > even[:, :-1]) & (odd > even[:, 1:])).all(axis=1),
+    )
 
 
 def _variation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the distance in total variation of laws along the last axis."""
+    """Return the total variation distance of distributions along the last axis."""
     return np.asarray(np.abs(one - other).sum(axis=-1) / 2)
 
 
@@ -90,36 +81,27 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.asarray((one * other).sum(axis=-1) / np.sqrt((one**2).sum(axis=-1) * (other**2).sum(axis=-1)))
 
 
-def _profile(outcome: Outcome) -> pd.DataFrame:
-    taken = outcome.measures["positional-profile"]
-    profile = np.asarray(taken["profile"], float)[:, 0, : FARTHEST + 1]
-    look, distance = np.indices(profile.shape)
-    steps = np.asarray(taken["step"], int)[look.ravel()]
-    columns = {"step": steps, "distance": distance.ravel(), "profile": profile.ravel()}
-    return pd.DataFrame(columns).assign(part="profile", sequences=sequences(outcome.trial, steps))
-
-
 def stated(run: pd.DataFrame) -> dict[str, float]:
-    """Return what one run comes to; of a run without a transition, over the whole training.
+    """Return what one run shows; of a run without a transition, over the whole training.
 
-    ``since``: the first look from which on odd look-backs are favoured (a positive bias) until the transition;
+    ``since``: the first measured step from which on odd distances are favoured (a positive bias) until the transition;
     ``tenth``: the first at which the bias is a tenth of that at the transition; ``lead`` and ``lead_tenth``: by which
     share of the time to the transition they are earlier. ``parity_bias``, ``odd``, ``difference``, ``shape``,
     ``correlation``, ``content`` and ``position`` are those at 90% of the time to the transition; those at 60% of it,
     ``content_plateau``, …, and at the end, ``content_end``, …, are there too.
 
     Args:
-        run: one trial's rows, as ``analysis`` makes them.
+        run: one trial's rows of ``curves``.
     """
     moved = run["transition"].iloc[0]
     whole = moved if np.isfinite(moved) else run["step"].max()
     early = run[run["step"] <= whole]
-    at, plateau = (run[run["step"] <= share * whole].iloc[-1] for share in (BEFORE, phases.EARLY))
-    steps, bias, last = early["step"], early["parity_bias"], run.iloc[-1]
-    since = phases.first(steps[(bias > 0)[::-1].cummin()[::-1]])
-    tenth = phases.first(steps[bias >= bias.iloc[-1] / 10]) if bias.iloc[-1] > 0 else np.nan
+    at, plateau = (run[run["step"] <= share * whole].iloc[-1] for share in (phases.BEFORE, phases.EARLY))
+    steps, bias = early["step"], early["parity_bias"]
+    since = steps[(bias > 0)[::-1].cummin()[::-1]].min()
+    tenth = steps[bias >= bias.iloc[-1] / 10].min() if bias.iloc[-1] > 0 else np.nan
     names = ("difference", "shape", "correlation", "content", "position")
-    moments = {"_plateau": plateau, "": at, "_end": last}
+    moments = {"_plateau": plateau, "": at, "_end": run.iloc[-1]}
     others = {f"{name}{when}": float(row[name]) for when, row in moments.items() for name in names}
     times = {"since": since, "tenth": tenth, "lead": 1 - since / whole, "lead_tenth": 1 - tenth / whole}
     return {"transition": float(moved), **times, "parity_bias": at["parity_bias"], "odd": float(at["odd"]), **others}
@@ -137,26 +119,93 @@ def claims(one: dict[str, float]) -> dict[str, bool]:
     return {"favoured": one["parity_bias"] > 0, "every": one["odd"] == 1, "alike": one["correlation"] > 0.9}
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw typical trials' encodings by symbol at four moments and profiles over time, and the bias of all trials."""
-    return figure_of(positional_profiles(table))
+def plot(tables: Tables) -> Figure:
+    """Draw, one row per series, the typical trial's encoding at four moments; below, biases and profiles over time.
+
+    The biases are those of all trials over the time relative to the transition; a map per series shows the profile of
+    its typical trial, with colours that end at 0.5.
+    """
+    curves = tables["curves"]
+    series = list(dict.fromkeys(curves["series"]))
+    shown, profiles, chosen = (
+        dict(iter(table.groupby("series")))
+        for table in (tables["encodings"], tables["profiles"], curves[curves["typical"]])
+    )
+    figure = Figure(figsize=(7, 1.6 * len(series) + 2.2), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.6 * len(series), 2.2])
+    above, below = parts
+    for row, name in zip(above.subplots(len(series), 4, squeeze=False), series, strict=True):
+        _moments(row, name, shown[name])
+    biases, *maps = below.subplots(1, len(series) + 1)
+    _biases(biases, curves)
+    for ax, name in zip(maps, series, strict=True):
+        image = _profile(ax, profiles[name], chosen[name])
+        title(ax, name)
+    bar = figure.colorbar(image, ax=maps[-1], extend="both", ticks=[-STRONGEST, 0, STRONGEST], pad=0.02)
+    bar.set_label("logit less its mean", fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each cell, of how many trials each claim holds, and for each series what trials come to."""
-    courses = table[table["part"] == "course"]
+def _moments(axes: np.ndarray, series: str, rows: pd.DataFrame) -> None:
+    """Draw the encoding at each moment, one bar per distance and symbol of the query."""
+    moments: Any = rows.groupby(["moment", "sequences"], sort=False)
+    for ax, ((moment, sequences), own) in zip(axes, moments, strict=True):
+        count = own["symbol"].nunique()
+        for (symbol, bars), colour in zip(own.groupby("symbol"), COLOURS, strict=False):
+            at = bars["distance"] + (symbol - (count - 1) / 2) * 0.8 / count
+            ax.bar(at, bars["encoding"], width=0.8 / count, color=colour, label=f"symbol {symbol}")
+        ax.set_xticks(range(0, int(own["distance"].max()) + 1, 2))
+        ax.set_xlabel("tokens back", fontsize=MEDIUM)
+        quiet(ax)
+        title(ax, f"{moment}, {short(round(sequences, -2))}" if sequences else f"{series}: {moment}")
+    axes[0].set_ylabel("effective encoding", fontsize=MEDIUM)
+    axes[0].legend(fontsize=SMALL, frameon=False, loc="upper center", ncols=2, columnspacing=0.8, handlelength=1)
+    axes[0].set_ylim(top=1.6 * axes[0].get_ylim()[1])
+
+
+def _biases(ax: Axes, curves: pd.DataFrame) -> None:
+    """Draw the parity bias of all trials over the time relative to their transitions, a colour per cell."""
+    for (cell, rows), colour in zip(curves.groupby("cell", sort=False), COLOURS, strict=False):
+        for _, run in rows.groupby("seed"):
+            ax.plot(run["step"] / run["transition"], run["parity_bias"], color=colour, linewidth=0.7, alpha=0.7)
+        ax.plot([], [], color=colour, label=str(cell))
+    ax.axhline(0, color=GREY, linewidth=0.6)
+    ax.axvline(1, color="black", linewidth=0.8, linestyle=":")
+    ax.set(xlim=(0, 1.25), ylim=(-1, 1))
+    ax.set_xlabel("steps / transition", fontsize=MEDIUM)
+    ax.set_ylabel("parity bias", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    title(ax, "all trials")
+    quiet(ax)
+
+
+def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
+    """Draw a profile over time, red where a distance is favoured, until soon after the transition; return the image."""
+    grid = table.pivot(index="distance", columns="sequences", values="profile")
+    limits: dict[str, Any] = {"vmin": -STRONGEST, "vmax": STRONGEST, "cmap": "RdBu_r", "shading": "nearest"}
+    image = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), **limits)
+    ax.set_yticks(range(0, int(grid.index.max()) + 1, 2))
+    ax.set_ylabel("tokens back", fontsize=MEDIUM)
+    end = float(run["sequences"].max())
+    for at in run.loc[run["step"] == run["transition"], "sequences"]:
+        ax.axvline(at, color="black", linewidth=0.8, linestyle=":")
+        end = min(1.25 * at, end)
+    along(ax, end)
+    return image
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each cell, of how many trials each claim holds, and for each series the spread of what trials state.
+
+    Args:
+        tables: as ``analyse`` returns them.
+    """
     found: dict[str, Any] = {}
-    for cell, rows in courses.groupby("cell", sort=False):
-        runs = {seed: stated(run) for seed, run in runs_of(rows).items()}
-        held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
-        series = rows.groupby("seed")["series"].first()
-        found[str(cell)] = {
-            "claims": {name: counted(held[name]) for name in held},
-            "series": {
-                str(name): {"trials": len(own), **{quantity: spread(own[quantity]) for quantity in own}}
-                for name, own in pd.DataFrame(runs).T.groupby(series, sort=False)
-            },
-        }
+    for cell, rows in tables["curves"].groupby("cell", sort=False):
+        runs = stated_by_seed(rows, stated)
+        held = {seed: claims(one) for seed, one in runs.items()}
+        found[str(cell)] = {"claims": shares(held), "series": spreads_by_series(rows, runs)}
     return found
 
 
@@ -169,11 +218,10 @@ EXPERIMENT = Experiment(
         "laptop": Scale(phases.laptop, trials=10, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about half an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=phases.probes,
-    outcomes=True,
     partial=True,
 )
 """Figures 8.3 (middle) and E.7."""

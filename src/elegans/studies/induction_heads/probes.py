@@ -15,8 +15,8 @@ from scipy.special import softmax
 from elegans.learners.base import Learner
 from elegans.models import AttentionOnly, Model
 from elegans.probes.base import Probe, Snapshot
+from elegans.studies.induction_heads.measures import chain_loss, parity_bias, strategy_distances
 from elegans.studies.induction_heads.models import MinimalAttention
-from elegans.studies.induction_heads.theory.metrics import chain_loss, parity_bias, strategy_distances
 from elegans.studies.induction_heads.theory.strategies import chain_strategies
 from elegans.tasks import MarkovChains, Prior, Task
 

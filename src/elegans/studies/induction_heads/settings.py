@@ -1,9 +1,9 @@
 """Markov chains learned in context: networks, trainings and measures that the experiments share.
 
 What the thesis leaves open, or prints inconsistently, is settled as in the code published with the article: layers with
-norms, AdamW with means kept by 0.9 and 0.95 and a decay of 0.1 of matrices alone, 1000 held-out sequences. The rates
-are those at which stages come where the thesis shows them, 1e-3 in place of 3e-5, at which the same curve takes about
-16 times as long. Clocks count sequences, not steps.
+norms, AdamW with moment decays 0.9 and 0.95 and a weight decay of 0.1 on matrices alone, 1000 held-out sequences. The
+default learning rate, 1e-3, is the one at which phases occur after as many steps as the thesis shows; at the rate that
+it states, 3e-5, the same curve takes about 16 times as long. Time is measured in sequences, not steps.
 
 Source: thesis, chapter 8 and appendix E.2; Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical
 induction heads: in-context learning Markov chains" (NeurIPS 2024).
@@ -14,11 +14,19 @@ from typing import Any
 from elegans.models import AttentionOnly
 from elegans.stopping import StoppingRule
 from elegans.studies.induction_heads.models import MinimalAttention
+from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Adam, Trial
 
 NEVER = StoppingRule(error=0, examples=128, every=10**6, stop=False)
-"""No error ends a training: predictions of a random token are never all right."""
+"""No error ends a training: predictions of a random token are never all correct."""
+THESIS_RATE = 3e-5
+"""The learning rate of transformers that the thesis states."""
+
+
+def sweep_of(trials: int, *cells: Trial) -> Sweep:
+    """Return so many trials of each cell."""
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def transformer(
@@ -35,12 +43,12 @@ def transformer(
 
     Args:
         k: the number of symbols.
-        length: how many tokens it reads.
-        prior: the law of chains.
-        batch_size: how many sequences a step takes.
-        steps: how many steps it is trained for.
-        learning_rate: that of AdamW.
-        model: what else the network is, as of ``AttentionOnly``.
+        length: of a sequence.
+        prior: the distribution of chains.
+        batch_size: in sequences.
+        steps: of training.
+        learning_rate: of AdamW.
+        model: further arguments of ``AttentionOnly``.
     """
     network = AttentionOnly(**model)
     training = Adam(
@@ -57,18 +65,21 @@ def transformer(
     return Trial(task=task, regime=Online(), model=network, training=training)
 
 
+def main_networks() -> tuple[Trial, Trial]:
+    """Return the thesis' transformers on two and three symbols, at thirty times its learning rate."""
+    return transformer(2, steps=2000), transformer(3, steps=1000)
+
+
+def thesis_networks() -> tuple[Trial, Trial]:
+    """Return the thesis' transformers on two and three symbols, at its learning rate."""
+    two, three = (transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3))
+    return two, three
+
+
 def minimal(
     k: int = 2, length: int = 100, *, batch_size: int = 64, steps: int = 2000, learning_rate: float = 2e-3
 ) -> Trial:
-    """Return the minimal model and its training by plain SGD.
-
-    Args:
-        k: the number of symbols.
-        length: how many tokens it reads.
-        batch_size: how many sequences a step takes.
-        steps: how many steps it is trained for.
-        learning_rate: that of SGD.
-    """
+    """Return the minimal model and its training by plain SGD; arguments are those of ``transformer``."""
     training = SGD(
         learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", stopping=NEVER
     )

@@ -1,68 +1,91 @@
-"""What the tables of these experiments share: courses of losses and distances, and what a course comes to."""
+"""What the tables of these experiments share: learning curves of losses and distances, and summaries of trials."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import softmax
 
-from elegans.analysis import median, median_interval, wilson
-from elegans.studies.induction_heads.theory.metrics import transition_step
-from elegans.tasks import MarkovChains
-from elegans.training import SGD, Adam, Outcome, Trial
+from elegans.analysis import share, spread
+from elegans.experiments.results import Results
 from elegans.training.outcome import FINISHED
 
-CONFIDENCE = 0.9
-"""Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
-KINDS = ("distance", "reverse", "line")
-PLATEAU, BEFORE = 0.6, 0.9
-"""The shares of the time to the transition at which an encoding is shown."""
-FARTHEST = 12
-"""The largest distance of which an encoding is shown."""
+STRATEGIES = ("distance.", "reverse.", "line.")
+"""How columns that are about strategies begin."""
+MASSES = {"previous": "layer1.previous", "induction": "layer2.induction"}
+MIRRORED = 0.5
+"""Below this previous-token mass, relative to uniform attention, a first layer attends to all tokens but that one."""
 
 
-def outcomes_of(trials: pd.DataFrame) -> list[Outcome]:
-    """Return the outcomes of the trials that ran to their ends, diverged ones too."""
-    return [one for one in trials["outcome"] if one.state in FINISHED]
+def measured(results: Results, kind: str) -> pd.DataFrame:
+    """Return the measures of one kind of the trials that ran to their ends, diverged ones included."""
+    found = results.measures[kind]
+    return found[found["trial"].map(results.trials["state"]).isin(FINISHED)].reset_index(drop=True)
 
 
-def course(outcome: Outcome, prior: str | None = None) -> pd.DataFrame:
-    """Return a row a measured step: losses and distances on held-out sequences, all about the last position, in nats.
+def curves(results: Results, prior: str | None = None) -> pd.DataFrame:
+    """Return losses and distances at the last position of held-out sequences, one row per trial and measured step.
 
-    Columns: ``step``, ``sequences`` (how many were seen), ``loss`` and ``cross_entropy``; by strategy
-    ``distance.unigram``, …, ``reverse.unigram``, … and ``line.unigram``, …; ``phase``, the name of the closest
-    strategy, "none" of a network that diverged; and, the same in all rows, ``k``, ``length`` and ``seed``.
+    Columns: ``trial``, ``seed``, ``step``, ``sequences`` (how many the trial was trained on), ``k``, ``cell``
+    ("k = 2", "k = 2, plain form"), ``loss`` and ``cross_entropy`` in nats; by strategy ``distance.unigram``, …,
+    ``reverse.unigram``, … and ``line.unigram``, …; ``phase``, the name of the closest strategy, "none" of a network
+    that diverged.
 
     Args:
-        outcome: of a trial whose probes include ``ChainLosses``.
-        prior: the label of another law of chains that the network was tried on, or None for the task's own.
+        results: of trials whose probes include ``ChainLosses``.
+        prior: the label of another distribution of chains to evaluate on, or None for the task's own.
     """
-    one, taken = outcome.trial, outcome.measures["chain-losses"]
-    assert isinstance(one.task, MarkovChains)
-    before = "" if prior is None else f"{prior}."
-    names = {str(name).removeprefix(before): name for name in taken if str(name).startswith(before)}
-    kept = [name for name in names if name in ("loss", "cross_entropy") or name.partition(".")[0] in KINDS]
-    columns = {name: np.asarray(taken[names[name]], float) for name in kept if not name.endswith(".positions")}
-    step, closest = np.asarray(taken["step"], int), np.asarray(taken[names["phase"]], float)
-    strategies = strategies_of(columns)
-    phases = [strategies[int(place)] if np.isfinite(place) else "none" for place in closest]
-    found = {"step": step, "sequences": sequences(one, step), **columns, "phase": phases}
-    return pd.DataFrame(found).assign(k=one.task.k, length=one.task.length, seed=one.seed)
+    taken, prefix = measured(results, "chain-losses"), "" if prior is None else f"{prior}."
+    names = [name.removeprefix(prefix) for name in map(str, taken) if name.startswith(prefix)]
+    kept = [name for name in names if name in ("loss", "cross_entropy") or name.startswith(STRATEGIES)]
+    found = taken[["trial", "seed", "step"]].assign(**{name: taken[prefix + name] for name in kept})
+    phases = taken[f"{prefix}phase"].map(dict(enumerate(strategies_of(found)))).fillna("none")
+    own = results.trials.loc[taken["trial"]].reset_index(drop=True)
+    plain = own["model.form"].eq("plain") if "model.form" in own else False
+    found.insert(3, "sequences", found["step"] * own["training.batch_size"])
+    return found.assign(
+        phase=phases, k=own["task.k"], cell="k = " + own["task.k"].astype(str) + np.where(plain, ", plain form", "")
+    )
 
 
-def sequences(one: Trial, steps: Any) -> Any:
-    """Return how many sequences a trial has seen after so many steps."""
-    assert isinstance(one.training, SGD | Adam)
-    return steps * one.training.batch_size
+def attention_curves(results: Results) -> pd.DataFrame:
+    """Return ``curves`` and how the masses of attention develop; trials that do the same thing are one ``series``.
+
+    Besides: ``previous`` and ``induction``, the masses of the first layer on the previous token and of the second on
+    what followed the current token, averaged over heads, and ``uniform_previous`` and ``uniform_induction``, those of
+    uniform attention; ``series``, the cell, with ", mirrored" of trials whose first layer ends up attending to all
+    tokens but the previous one; ``transition``; and whether the trial is its series' ``typical`` one, that with the
+    median transition.
+    """
+    scores = measured(results, "attention-scores")
+    masses = {name: np.stack(list(scores[mass])).mean(axis=1) for name, mass in MASSES.items()}
+    uniform = {f"uniform_{name}": scores[f"uniform.{name}"] for name in MASSES}
+    found = curves(results).merge(scores[["trial", "step"]].assign(**masses, **uniform), on=["trial", "step"])
+    moved = transitions(found)
+    found = found.assign(series=series_of(found), transition=found["trial"].map(moved))
+    return found.assign(typical=typical(found, moved)).sort_values("series", kind="stable", ignore_index=True)
 
 
-def runs_of(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    """Return the rows of each trial by its seed."""
-    return {int(run["seed"].iloc[0]): run for _, run in rows.groupby("seed")}
+def series_of(rows: pd.DataFrame) -> pd.Series:
+    """Return the cell of each row, with ", mirrored" where the trial's first layer ends up so; see ``MIRRORED``."""
+    last = (rows["previous"] / rows["uniform_previous"]).groupby(rows["trial"]).transform("last")
+    return rows["cell"] + (last < MIRRORED).map({True: ", mirrored", False: ""})
 
 
-def strategies_of(names: Any) -> list[str]:
+def typical(rows: pd.DataFrame, values: pd.Series) -> pd.Series:
+    """Return which rows are of their series' trial with the median value, of an even number the smaller; ties by seed.
+
+    Args:
+        rows: of all trials, with ``trial``, ``seed`` and ``series``.
+        values: by trial; missing ones are infinite. Trials without an entry are not chosen.
+    """
+    trials = rows.groupby("trial")[["series", "seed"]].first().join(values.rename("value"), how="inner")
+    ordered = trials.sort_values(["value", "seed"], na_position="last").groupby("series")
+    chosen = ordered.cumcount() == (ordered["seed"].transform("size") - 1) // 2
+    return rows["trial"].isin(chosen.index[chosen])
+
+
+def strategies_of(names: Iterable[Any]) -> list[str]:
     """Return the strategies that columns named ``distance.unigram``, … are about, in order."""
     return [str(name).removeprefix("distance.") for name in names if str(name).startswith("distance.")]
 
@@ -72,93 +95,66 @@ def lines_of(run: pd.DataFrame) -> dict[str, float]:
     return {name: float(run[f"line.{name}"].iloc[0]) for name in strategies_of(run)}
 
 
+def transitions(rows: pd.DataFrame, before: str = "unigram", after: str = "bigram") -> pd.Series:
+    """Return by trial the first measured step at which the loss is below the middle of two strategies', or NaN.
+
+    Derived here, for the second drop in the thesis' figure 8.1.
+    """
+    below = rows["loss"] < (rows[f"line.{before}"] + rows[f"line.{after}"]) / 2
+    return rows["step"].where(below).groupby(rows["trial"]).min()
+
+
 def transition(run: pd.DataFrame, before: str = "unigram", after: str = "bigram") -> float:
-    """Return the first measured step at which a run's loss is below the middle of two strategies', or NaN.
+    """Return the transition of one trial; see ``transitions``."""
+    return float(transitions(run, before, after).iloc[0])
+
+
+def plateau_length(run: pd.DataFrame, phase: str = "unigram") -> float:
+    """Return for how many steps a strategy is the closest to a trial's network."""
+    return float((run["step"].shift(-1) - run["step"])[run["phase"] == phase].sum())
+
+
+def shares(held: dict[int, dict[str, bool]]) -> dict[str, Any]:
+    """Return for each claim how many trials it holds for; see ``elegans.analysis.reporting.share``.
 
     Args:
-        run: one trial's rows, as ``course`` makes them.
-        before: the strategy that is left.
-        after: the strategy that is reached.
+        held: by seed, whether each claim holds.
     """
-    lines = lines_of(run)
-    found = transition_step(list(run["step"]), list(run["loss"]), lines[before], lines[after])
-    return np.nan if found is None else float(found)
+    return {str(name): share(holds) for name, holds in pd.DataFrame(held).T.items()}
 
 
-def encodings(outcome: Outcome, moved: float) -> pd.DataFrame:
-    """Return the effective positional encoding at four moments: a row a moment, symbol and distance, over heads' mean.
-
-    Moments are the beginning, 60% and 90% of the time to the transition, and the end, or shares of the whole training
-    where there was none. Columns: ``moment``, ``step``, ``sequences``, ``symbol`` (that asks), ``distance`` (0 is the
-    token itself; up to 12) and ``encoding``.
-
-    Args:
-        outcome: of a transformer whose probes include ``PositionalProfile``.
-        moved: the step of the transition, or NaN.
-    """
-    taken = outcome.measures["positional-profile"]
-    steps = np.asarray(taken["step"], int)
-    laws = softmax(np.asarray(taken["logits"], float), axis=-1).mean(axis=1)[:, :, : FARTHEST + 1]
-    whole = moved if np.isfinite(moved) else steps[-1]
-    parts = []
-    for moment, time in {"start": 0, "plateau": PLATEAU * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
-        place = int(np.searchsorted(steps, time, side="right")) - 1
-        symbol, distance = np.indices(laws.shape[1:])
-        at = {"moment": moment, "step": steps[place], "sequences": sequences(outcome.trial, steps[place])}
-        columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": laws[place].ravel()}
-        parts.append(pd.DataFrame(at | columns))
-    return pd.concat(parts, ignore_index=True)
-
-
-def counted(holds: pd.Series) -> dict[str, Any]:
-    """Return how many trials something holds of, with the Wilson 95% interval, and those of which it does not."""
-    low, high = wilson(int(holds.sum()), len(holds))
-    exceptions = [int(seed) for seed in holds.index[~holds.astype(bool)]]
-    interval = [round(low, 3), round(high, 3)]
-    return {"count": int(holds.sum()), "of": len(holds), "interval": interval, "exceptions": exceptions}
+def spreads(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many trials there are, and the spread over them of each number that they state."""
+    stated = pd.DataFrame(runs)
+    numbers = stated.drop(columns=[name for name in stated if isinstance(stated[name].iloc[0], list)])
+    return {"trials": len(stated), **{str(name): spread(numbers[name]) for name in numbers}}
 
 
 def summary(
-    rows: pd.DataFrame,
-    stated: Callable[[pd.DataFrame], dict[str, Any]],
-    claims: Callable[[dict[str, Any]], dict[str, bool]],
-    named: str,
+    rows: pd.DataFrame, stated: Callable[[pd.DataFrame], dict[str, Any]], claims: Callable[[Any], dict[str, bool]]
 ) -> dict[str, Any]:
-    """Return what the trials of one series come to: of how many each claim holds, and the spread of what is stated.
+    """Return of how many trials of one cell each claim holds, what each lists, and the spread of what all state.
 
     Args:
-        rows: a row a look, of all trials.
-        stated: from the rows of a trial to what it states: numbers, and one list of names.
+        rows: one row per trial and measured step.
+        stated: from the rows of a trial to what it states: numbers, and lists of names.
         claims: from that to whether each claim holds.
-        named: the list of names, which is given trial by trial.
     """
-    runs = {int(seed): stated(rows[rows["seed"] == seed]) for seed in rows["seed"].unique()}
-    held = pd.DataFrame({seed: claims(one) for seed, one in runs.items()}).T
-    numbers = pd.DataFrame(runs).T.drop(columns=named).astype(float)
+    runs = stated_by_seed(rows, stated)
+    listed = [name for name, value in next(iter(runs.values())).items() if isinstance(value, list)]
     return {
-        "trials": len(runs),
-        "claims": {str(name): counted(held[name]) for name in held},
-        named: {str(seed): one[named] for seed, one in runs.items()},
-        **{str(quantity): spread(numbers[quantity]) for quantity in numbers},
+        "claims": shares({seed: claims(one) for seed, one in runs.items()}),
+        **{name: {str(seed): one[name] for seed, one in runs.items()} for name in listed},
+        **spreads(runs.values()),
     }
 
 
-def spread(values: Any, digits: int = 4) -> dict[str, Any]:
-    """Return the median over trials, what was not reached being infinite, its interval of at least 90% and the range.
-
-    The interval is None where there are fewer than five trials.
-    """
-    numbers = np.asarray(values, float)
-    ends = [significant(end, digits) for end in median_interval(numbers, CONFIDENCE)]
-    kept = numbers[np.isfinite(numbers)]
-    return {
-        "median": significant(median(numbers), digits),
-        "interval": None if None in ends else ends,
-        "range": [significant(end, digits) for end in (kept.min(), kept.max())] if len(kept) else None,
-        "reached": f"{len(kept)} of {len(numbers)}",
-    }
+def stated_by_seed(rows: pd.DataFrame, stated: Callable[[pd.DataFrame], Any]) -> dict[int, Any]:
+    """Return what each trial of one cell states, by its seed."""
+    return {int(run["seed"].iloc[0]): stated(run) for _, run in rows.groupby("seed")}
 
 
-def significant(number: float, digits: int = 4) -> float | None:
-    """Return a number for JSON to so many significant digits, None where it is not finite."""
-    return float(f"{number:.{digits}g}") if np.isfinite(number) else None
+def spreads_by_series(rows: pd.DataFrame, runs: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return ``spreads`` of the trials of one cell, series by series."""
+    series = rows.groupby("seed")["series"].first()
+    return {str(name): spreads(runs[seed] for seed in own.index) for name, own in series.groupby(series, sort=False)}

@@ -1,35 +1,39 @@
 """Three-grams: each next token depends on the last two, and networks pass through unigrams and bigrams on the way.
 
 The published code has n - 1 heads in the first layer and one in the second; the thesis has three heads in each. A width
-of 16 a head is that of pairs, and so is the rate, 1e-3. Source: thesis, section 8.3.3 and figure 8.5, whose rate is
-printed as 3e-2.
+of 16 per head is that of pairs, and so is the learning rate, 1e-3. Source: thesis, section 8.3.3 and figure 8.5, whose
+learning rate is printed as 3e-2.
 """
 
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import AttentionOnly
-from elegans.plots import figure_of
 from elegans.probes import Probe
-from elegans.studies.induction_heads.induction_phases import sweep_of
-from elegans.studies.induction_heads.plot_stages import chain_stages
+from elegans.studies.induction_heads.plots import chain_stages
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import course, lines_of, outcomes_of, summary, transition
-from elegans.studies.induction_heads.theory.metrics import plateau_length
+from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.tables import (
+    curves,
+    lines_of,
+    plateau_length,
+    summary,
+    transition,
+    typical,
+)
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 
-LOOKS = 75
-"""How often a network is looked at."""
+MEASUREMENTS = 75
+"""How often a network is measured."""
 STAGES = ["uniform", "unigram", "bigram", "trigram"]
 """As the thesis has them."""
 PAIRS = {"bigram_reached": ("unigram", "bigram"), "trigram_reached": ("bigram", "trigram")}
 LAST = 5
-"""How many looks at the end make the final loss: at this rate single ones scatter by a tenth."""
+"""How many measurements at the end make the final loss: at this learning rate single ones scatter by a tenth."""
 STALLED = 0.8
 """Above this share of bigram's loss a network does about as well as bigrams."""
 
@@ -40,11 +44,11 @@ def trial(
     """Return a network of two layers on three-grams of two symbols.
 
     Args:
-        heads: those of each layer.
-        steps: how many it is trained for.
+        heads: of each layer.
+        steps: of training.
         width: 16 times the larger number of heads by default.
-        length: how many tokens it reads.
-        batch_size: how many sequences a step takes.
+        length: of a sequence.
+        batch_size: in sequences.
     """
     settings: dict[str, Any] = {"prior": "ngram:3", "batch_size": batch_size, "steps": steps}
     return transformer(2, length, heads=heads, width=width or 16 * max(heads), **settings)
@@ -68,7 +72,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses and distances."""
-    return (ChainLosses(every=max(1, one.steps // LOOKS)),)
+    return (ChainLosses(every=max(1, one.steps // MEASUREMENTS)),)
 
 
 def series_of(one: Trial) -> str:
@@ -78,49 +82,48 @@ def series_of(one: Trial) -> str:
     return f"{first} and {second} heads, width {one.model.width}"
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: see ``tables.course``; ``series``, and which trial is ``typical``."""
-    runs = [course(one).assign(series=series_of(one.trial)) for one in outcomes_of(trials)]
-    table = pd.concat(runs, ignore_index=True)
-    chosen = {str(series): middle(rows) for series, rows in table.groupby("series", sort=False)}
-    return table.assign(typical=table["seed"] == table["series"].map(chosen))
+def analyse(results: Results) -> Tables:
+    """Return the table ``curves``: see ``tables.curves``; ``series``, and which trial is the ``typical`` one.
 
-
-def middle(rows: pd.DataFrame) -> int:
-    """Return which trial is shown: of those that come to trigrams, or of all where none does, the middle one.
-
-    That is the one whose final loss is the median, of an even number of trials the smaller; ties by seed.
+    That is, of the trials that reach trigrams, or of all where none does, the one with the median final loss.
     """
-    runs = {int(seed): rows[rows["seed"] == seed] for seed in rows["seed"].unique()}
-    there = [seed for seed, run in runs.items() if run["phase"].iloc[-1] == STAGES[-1]]
-    ordered = sorted(there or runs, key=lambda seed: (final_loss(runs[seed]), seed))
-    return ordered[(len(ordered) - 1) // 2]
+    found = curves(results)
+    names = {trial: series_of(results.trial(trial)) for trial in found["trial"].unique()}
+    found = found.assign(series=found["trial"].map(names))
+    return {"curves": found.assign(typical=typical(found, candidates(found)))}
 
 
-def final_loss(run: pd.DataFrame) -> float:
-    """Return the mean loss of the last looks."""
-    return float(run["loss"].iloc[-LAST:].mean())
+def candidates(rows: pd.DataFrame) -> pd.Series:
+    """Return the final losses of those trials of each series that reach trigrams, or of all where none does."""
+    last = rows.groupby("trial").last()
+    there = last["phase"] == STAGES[-1]
+    return final_losses(rows)[there | ~there.groupby(last["series"]).transform("any")]
+
+
+def final_losses(rows: pd.DataFrame) -> pd.Series:
+    """Return by trial the mean loss of the last measurements."""
+    return rows.groupby("trial").tail(LAST).groupby("trial")["loss"].mean()
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
-    """Return what one run comes to; steps are NaN where something was not reached.
+    """Return what one run shows; steps are NaN where something was not reached.
 
     ``stages`` are the closest strategies in the order of their first appearance, and ``unigram_at``, … when that was;
     ``bigram_length`` is for how many steps bigram was closest. ``bigram_reached`` and ``trigram_reached`` are where the
     loss is first below the middle of a strategy's and that before; ``fall`` is the largest drop of the loss between
-    looks that are 5% of the training apart, over the difference of bigram's loss and trigram's, after the loss has
-    reached bigrams. ``final_bigram`` and ``final_trigram`` are the final loss over those of strategies.
+    measurements that are 5% of the training apart, over the difference of bigram's loss and trigram's, once the loss
+    has reached bigrams. ``final_bigram`` and ``final_trigram`` are the final loss over those of strategies.
 
     Args:
-        run: one trial's rows, as ``analysis`` makes them.
+        run: one trial's rows of ``curves``.
     """
-    lines, final = lines_of(run), final_loss(run)
+    lines, final = lines_of(run), float(final_losses(run).iloc[0])
     first = {f"{name}_at": run["step"][run["phase"] == name].min() for name in STAGES[1:]}
     moved = {name: transition(run, *pair) for name, pair in PAIRS.items()}
     return {
         "stages": list(dict.fromkeys(run["phase"])),
         **first,
-        "bigram_length": plateau_length(list(run["step"]), list(run["phase"]), "bigram"),
+        "bigram_length": plateau_length(run, "bigram"),
         **moved,
         "fall": largest_fall(run[run["step"] >= moved["bigram_reached"]]) / (lines["bigram"] - lines["trigram"]),
         "final_bigram": final / lines["bigram"],
@@ -129,8 +132,8 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
 
 def largest_fall(run: pd.DataFrame) -> float:
-    """Return the largest drop of the loss within 5% of the training, NaN where there are too few looks."""
-    apart = round(LOOKS / 20)
+    """Return the largest drop of the loss within 5% of the training, NaN where there are too few measurements."""
+    apart = round(MEASUREMENTS / 20)
     return float(-run["loss"].diff(apart).min())
 
 
@@ -151,16 +154,10 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw, a row a number of heads, losses and distances."""
-    return figure_of(chain_stages(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each number of heads, of how many trials each claim holds and what trials come to."""
-    return {
-        str(series): summary(rows, stated, claims, "stages") for series, rows in table.groupby("series", sort=False)
-    }
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each number of heads, of how many trials each claim holds and the spread of what trials state."""
+    series = tables["curves"].groupby("series", sort=False)
+    return {str(name): summary(rows, stated, claims) for name, rows in series}
 
 
 EXPERIMENT = Experiment(
@@ -172,11 +169,10 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 8 hours on 2 cores"),
     },
-    analysis=analysis,
-    plot=plot,
+    analyse=analyse,
+    plot=lambda tables: chain_stages(tables["curves"]),
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
 """Figure 8.5."""

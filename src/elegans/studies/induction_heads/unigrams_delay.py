@@ -1,13 +1,14 @@
 """Unigrams delay the induction head: doubly stochastic chains alone, and with sequences of independent tokens added.
 
-In doubly stochastic chains single tokens say nothing; in chains of equal rows they say all. Laws between the two mix
-them. A step of every arm but one has 64 doubly stochastic sequences, in expectation where they are mixed: each sequence
-of a batch of 64 + m is doubly stochastic with probability 64 / (64 + m), so that what is added costs nothing on the
-axis of doubly stochastic sequences. Their number in a batch has a standard deviation of at most 6.5 around 64. One arm
-has batches of 64 with 32 of each in expectation. The chains of flat rows that all are tried on are an arm as well.
+In doubly stochastic chains single tokens say nothing; in chains of equal rows they say all. Mixed distributions of
+chains lie between the two. A step of every arm but one has 64 doubly stochastic sequences, in expectation where they
+are mixed: each sequence of a batch of 64 + m is doubly stochastic with probability 64 / (64 + m), so that what is added
+costs nothing on the axis of doubly stochastic sequences. Their number in a batch has a standard deviation of at most
+6.5 around 64. One arm has batches of 64 with 32 of each in expectation. The chains of flat rows that all are evaluated
+on are an arm as well.
 
-What is compared is when the loss falls, not where it ends: who has only seen uniform stationary laws does worse on
-others.
+What is compared is when the loss falls, not where it ends: a network that has only been trained on uniform stationary
+distributions does worse on others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,18 +16,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from elegans.analysis import significant, spread
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, panels, shades
 from elegans.probes import Probe
-from elegans.studies.induction_heads.plot_obstacles import unigram_delay
+from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels, title
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import course, outcomes_of, significant, spread
-from elegans.sweeps import Sweep, grid
+from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.tables import curves
+from elegans.sweeps import Sweep
 from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture
-from elegans.training import Adam, Outcome, Trial
+from elegans.training import Adam, Trial
 
 DOUBLY = 64
 """How many doubly stochastic sequences a step has, in expectation where they are mixed."""
@@ -36,23 +40,23 @@ LEVELS: Mapping[int, float] = {2: 0.05, 3: 0.125, 4: 0.15}
 
 
 def arms(k: int, length: int, added: Sequence[int], trials: int, steps: int, *, halved: bool = False) -> Sweep:
-    """Return doubly stochastic chains with so many sequences of independent tokens added a step, and flat rows.
+    """Return doubly stochastic chains with so many sequences of independent tokens added per step, and flat rows.
 
     Args:
         k: the number of symbols.
-        length: how many tokens a sequence has.
-        added: how many sequences of independent tokens come to 64 others, in expectation; 0 is none.
-        trials: how many trials an arm.
-        steps: how many steps.
+        length: of a sequence.
+        added: how many sequences of independent tokens are added to 64 others, in expectation; 0 is none.
+        trials: per arm.
+        steps: of training.
         halved: whether there are batches of 32 + 32, too.
     """
     batches = [(DOUBLY + more, DOUBLY / (DOUBLY + more)) for more in added] + [(DOUBLY, 0.5)] * halved
-    laws = [(batch, DoublyStochastic() if weight == 1 else Mixture(weight=weight)) for batch, weight in batches]
+    priors = [(batch, DoublyStochastic() if weight == 1 else Mixture(weight=weight)) for batch, weight in batches]
     cells = [
         transformer(k, length, prior=prior, batch_size=batch, steps=steps)
-        for batch, prior in [*laws, (DOUBLY, Dirichlet())]
+        for batch, prior in [*priors, (DOUBLY, Dirichlet())]
     ]
-    return Sweep(tuple(part for cell in cells for part in grid(cell, {}, seeds=trials).parts))
+    return sweep_of(trials, *cells)
 
 
 def smoke(trials: int) -> Sweep:
@@ -71,62 +75,103 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses on the training's law and on chains of flat rows."""
-    assert isinstance(one.task, MarkovChains) and one.training is not None
+    """Return the losses on the training's distribution and on chains of flat rows."""
+    assert isinstance(one.task, MarkovChains)
     others = [] if one.task.prior.label() == FLAT else [FLAT]
-    return (ChainLosses(every=min(25, one.training.steps // 4), priors=others),)
+    return (ChainLosses(every=min(25, one.steps // 4), priors=others),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: losses and distances on chains of flat rows, by arm.
+def analyse(results: Results) -> Tables:
+    """Return the table ``curves``: losses and distances on chains of flat rows, one row per trial and measured step.
 
-    Columns are those of ``course``; ``arm``; ``added``, the sequences of independent tokens a step, NaN of flat rows;
-    ``doubly``, the doubly stochastic sequences seen, or, of flat rows, all; ``own_loss``, on the training's law; and,
-    the same in all rows of a trial, ``level`` and ``crossed_at``, the first measured step below it, NaN where none is.
+    Columns are those of ``tables.curves``; ``arm``; ``added``, the sequences of independent tokens per step, NaN of
+    flat rows; ``doubly``, the doubly stochastic sequences trained on, or, of flat rows, all; ``own_loss``, on the
+    training's distribution; and, the same in all rows of a trial, ``level`` and ``crossed_at``, the first measured step
+    below it, NaN where none is.
     """
-    return pd.concat([_course(outcome) for outcome in outcomes_of(trials)], ignore_index=True)
-
-
-def _course(outcome: Outcome) -> pd.DataFrame:
-    task, training = outcome.trial.task, outcome.trial.training
-    assert isinstance(task, MarkovChains) and isinstance(training, Adam)
-    own = course(outcome)
-    found = own if task.prior.label() == FLAT else course(outcome, FLAT)
-    below = found["step"][found["loss"] < LEVELS[task.k]]
-    share = task.prior.weight if isinstance(task.prior, Mixture) else 1.0
-    flat = task.prior.label() == FLAT
-    return found.assign(
-        arm=_arm(task, training.batch_size),
-        added=np.nan if flat else training.batch_size * (1 - share),
-        doubly=found["sequences"] * share,
+    own = curves(results)
+    flat = own["trial"].map(results.trials["task.prior"]) == FLAT
+    found = own if flat.all() else curves(results, FLAT).where(~flat, own)
+    described = {trial: _arm(results.trial(trial)) for trial in own["trial"].unique()}
+    arm, doubly, added = (found["trial"].map({trial: one[i] for trial, one in described.items()}) for i in range(3))
+    found = found.assign(
+        arm=arm,
+        added=added,
+        doubly=found["step"] * doubly,
         own_loss=own["loss"],
-        level=LEVELS[task.k],
-        crossed_at=float(below.iloc[0]) if len(below) else np.nan,
+        level=found["k"].map(LEVELS),
     )
+    below = found["step"].where(found["loss"] < found["level"])
+    return {"curves": found.assign(crossed_at=below.groupby(found["trial"]).transform("min"))}
 
 
-def _arm(task: MarkovChains, batch_size: int) -> str:
-    """Return what a step has, in words: doubly stochastic sequences + sequences of independent tokens."""
-    if task.prior.label() == FLAT:
-        return "flat rows"
-    if not isinstance(task.prior, Mixture):
-        return f"{batch_size} doubly stochastic"
-    doubly = round(batch_size * task.prior.weight)
-    return f"{doubly} + {batch_size - doubly} unigram"
+def _arm(one: Trial) -> tuple[str, float, float]:
+    """Return an arm's name and how many doubly stochastic and added sequences it has per step; see ``analyse``."""
+    assert isinstance(one.task, MarkovChains) and isinstance(one.training, Adam)
+    batch, prior = one.training.batch_size, one.task.prior
+    if prior.label() == FLAT:
+        return "flat rows", batch, np.nan
+    if not isinstance(prior, Mixture):
+        return f"{batch} doubly stochastic", batch, 0
+    doubly = round(batch * prior.weight)
+    return f"{doubly} + {batch - doubly} unigram", batch * prior.weight, batch * (1 - prior.weight)
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw losses against doubly stochastic sequences seen, and when they fall below a level, a row a k."""
-    return figure_of(unigram_delay(table))
+def plot(tables: Tables) -> Figure:
+    """Draw losses on chains of flat rows against doubly stochastic sequences, and when they fall below a level.
+
+    There is one row per number of symbols. On the left, the darker, the fewer sequences of independent tokens were
+    added. On the right, a mark per trial is where its loss first is below the dotted level; open marks at the edge are
+    trials whose loss never is. Of flat rows all sequences count. Source: thesis, figure 8.4a.
+    """
+    groups = list(tables["curves"].groupby("k", sort=False))
+    figure, drawn = panels(len(groups), 2, height=2.5)
+    for (left, right), (k, rows) in zip(drawn, groups, strict=True):
+        colours, edge, at = _colours(rows), rows["doubly"].max(), rows["level"].iloc[0]
+        for arm, own in rows.groupby("arm", sort=False):
+            curves_of_trials(left, own, "loss", colours[str(arm)], at="doubly")
+        left.axhline(at, color=GREY, linewidth=0.8, linestyle=":")
+        strategy_levels(left, rows)
+        left.set_ylim(bottom=0)
+        left.set_ylabel("KL(true ‖ network), flat rows", fontsize=MEDIUM)
+        title(left, f"k = {k}: loss on chains of flat rows")
+        _crossing_marks(right, rows, colours)
+        title(right, f"loss below {at:g}")
+        for ax in (left, right):
+            along(ax, edge, "doubly stochastic sequences seen")
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _colours(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return a colour per arm: from dark to light the more is added, one of its own for fewer a step, black without."""
+    last = rows[rows["step"] == rows["step"].max()].groupby("arm", sort=False).first()
+    added = last.index[last["added"].notna() & (last["doubly"] > 0.99 * last["doubly"].max())]
+    shaded = dict(zip(added, shades(len(added)), strict=True))
+    others = {arm: "black" if np.isnan(last.loc[arm, "added"]) else COLOURS[1] for arm in last.index}
+    return {str(arm): shaded.get(arm, other) for arm, other in others.items()}
+
+
+def _crossing_marks(ax: Axes, rows: pd.DataFrame, colours: dict[str, Any]) -> None:
+    """Draw a mark per trial, each arm on a line of its own, the first above."""
+    edge = float(rows["doubly"].max())
+    for place, (arm, own) in enumerate(rows.groupby("arm", sort=False)):
+        at = _crossings(own.groupby("seed").last())
+        height = -place + np.linspace(-0.18, 0.18, len(at)) if len(at) > 1 else np.array([-float(place)])
+        there, style = at.notna().to_numpy(), {"color": colours[str(arm)], "linewidth": 0}
+        ax.plot(at[there], height[there], "o", markersize=3, **style)
+        never = [0.985 * edge] * int((~there).sum())
+        ax.plot(never, height[~there], ">", markersize=4, markerfacecolor="none", **style)
+    ax.set_yticks([-place for place in range(len(colours))], list(colours))
+    ax.set_ylim(-len(colours) + 0.4, 0.6)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, by the number of symbols and the arm, when the loss falls, and how often it does so after the first arm.
 
-    ``doubly_at`` counts doubly stochastic sequences, ``ratio`` is to the first arm's trial of the same seed, ``later``
+    ``doubly`` counts doubly stochastic sequences, ``ratio`` is to the first arm's trial of the same seed, ``later``
     how many trials cross later than that, those that never do among them.
     """
-    return {f"k = {k}": _compared(rows) for k, rows in table.groupby("k", sort=False)}
+    return {f"k = {k}": _compared(rows) for k, rows in tables["curves"].groupby("k", sort=False)}
 
 
 def _compared(rows: pd.DataFrame) -> dict[str, Any]:
@@ -149,7 +194,7 @@ def _compared(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _crossings(last: pd.DataFrame) -> pd.Series:
-    """Return how many doubly stochastic sequences each trial had seen when its loss fell, by seed."""
+    """Return on how many doubly stochastic sequences each trial was trained when its loss fell, by seed."""
     return last["crossed_at"] * last["doubly"] / last["step"]
 
 
@@ -162,9 +207,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=3, time="about 3 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

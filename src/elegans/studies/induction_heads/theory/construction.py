@@ -1,9 +1,8 @@
 """An attention-only transformer with relative positions, and the one that computes bigram statistics (Proposition 8.2).
 
 Activations are rows. Positions are counted from 1 in formulas: v_1 is a token's own relative position, v_2 that of the
-token before.
-
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+previous token. Tokens are of shape (count, length), for ``k`` >= 2 symbols; ``form`` is the corrected formula or the
+printed one. Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -15,8 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from elegans.calculators.domain import Form, require, require_form, require_positive
-from elegans.studies.induction_heads.theory.metrics import kl_divergence
-from elegans.studies.induction_heads.theory.strategies import ngram_counts, sequences
+from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, sequences
 
 
 class AttentionLayer(NamedTuple):
@@ -69,13 +67,6 @@ def attention_pass(network: AttentionNetwork, tokens: Any) -> AttentionPass:
     Formula: TF = P o (Attn_L + I) o … o (Attn_1 + I); Attn(z) = softmax(mask(A)) z W_V with
         A_ij = (z_i W_Q)(z_j W_K + v_{i-j+1})^T / sqrt(d) for j <= i.
     Source: thesis, equations 8.4 and 8.5.
-
-    Args:
-        network: the weights.
-        tokens: the sequences, shape (count, length), not longer than the relative positions.
-
-    Returns:
-        Output, scores and attention.
     """
     seen = sequences(tokens, len(network.embedding))
     length, d = seen.shape[1], network.embedding.shape[1]
@@ -100,12 +91,6 @@ def attention_parameters(network: AttentionNetwork) -> dict[str, dict[str, Float
 
     Formula: the same arrays by the names that the model has for them.
     Source: thesis, equations 8.4 and 8.5.
-
-    Args:
-        network: the weights.
-
-    Returns:
-        float32 arrays, for the model's ``apply`` and ``attention``.
     """
     layers = {f"layer{number}": layer._asdict() for number, layer in enumerate(network.layers, 1)}
     named = {"embedding": {"token": network.embedding}, **layers, "output": {"weight": network.readout}}
@@ -115,7 +100,7 @@ def attention_parameters(network: AttentionNetwork) -> dict[str, dict[str, Float
 def bigram_construction(k: int, length: int, scale: float = 100.0, slope: float = 1.0) -> AttentionNetwork:
     """Return the two-layer transformer of Proposition 8.2, which reads off what has followed the current token.
 
-    The first layer attends to the token before and writes it into a second block; the second attends to the tokens
+    The first layer attends to the previous token and writes it into a second block; the second attends to the tokens
     whose predecessor is the current token and writes them into a third. The source drops 1/sqrt(d) in the first layer
     and has c for c^2 in the second. The first layer is sharp where exp(c / sqrt(d)) is far above the length: c = 10 is
     too small for 60 tokens.
@@ -126,8 +111,6 @@ def bigram_construction(k: int, length: int, scale: float = 100.0, slope: float 
     Source: thesis, Proposition 8.2; the slope a is its footnote's, whose constant b is lost in the softmax.
 
     Args:
-        k: the number of symbols, at least 2.
-        length: the largest length of a sequence, at least 2.
         scale: c.
         slope: a: what the frequency is multiplied by to be a logit.
 
@@ -156,14 +139,6 @@ def construction_frequencies(tokens: Any, k: int, form: Form = "corrected") -> F
     Formula: c_ij / N_i, with i = x_p and transitions counted in (x_1, x_1, x_2, …, x_p); where N_i = 0, the frequencies
         in x_1..x_p. Printed: the counts c_ij in x_1..x_p.
     Source: thesis, Proposition 8.2, with the boundary derived here.
-
-    Args:
-        tokens: the sequences, shape (count, length).
-        k: the number of symbols.
-        form: corrected, or the printed counts.
-
-    Returns:
-        float64 of shape (count, length, k).
     """
     require_form(form)
     seen = sequences(tokens, k)
@@ -198,17 +173,19 @@ def best_linear_logits(features: Any, true: Any) -> LinearLogits:
 
     Args:
         features: f, shape (..., k).
-        true: true laws, of the same shape.
-
-    Returns:
-        The factor and the loss.
+        true: true distributions, of the same shape.
     """
-    values, laws = np.asarray(features, float), np.asarray(true, float)
-    require(values.shape == laws.shape, "features and laws must have one shape", features=values.shape, true=laws.shape)
-    entropy = float(kl_divergence(laws, np.ones_like(laws)).mean())
+    values, rows = np.asarray(features, float), np.asarray(true, float)
+    require(
+        values.shape == rows.shape,
+        "features and distributions must have one shape",
+        features=values.shape,
+        true=rows.shape,
+    )
+    entropy = float(kl_divergence(rows, np.ones_like(rows)).mean())
 
     def loss(slope: float) -> float:
-        return entropy - float((laws * log_softmax(slope * values, axis=-1)).sum(axis=-1).mean())
+        return entropy - float((rows * log_softmax(slope * values, axis=-1)).sum(axis=-1).mean())
 
     found = minimize_scalar(loss, bracket=(0, 1), tol=1e-8)
     return LinearLogits(float(found.x), float(found.fun))

@@ -1,10 +1,9 @@
 """The minimal model of two attention layers, bilinear in its weights, and its population gradients for any chain.
 
 Its loss is the margin loss, averaged over positions, where every hinge is active: then it is affine in the logits, and
-L = const - sum_j sum_ml v_j W_ml T_jml with a tensor T of the law of the chains. Gradients are given as the direction
-of descent, -dL/dW and -dL/dv.
-
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+L = const - sum_j sum_ml v_j W_ml T_jml with a tensor T of the distribution of chains, of shape (length, k, k).
+Gradients are given as the direction of descent, -dL/dW and -dL/dv. There are at least two symbols and two tokens;
+arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from typing import Any, NamedTuple
@@ -34,13 +33,6 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
 
     Formula: f_{p,i} = sum_{t'=1}^{p} [x_t' = i] sum_{s=1}^{t'} v_{t'-s+1} W[x_p, x_s].
     Source: thesis, equations 8.8 and E.2.
-
-    Args:
-        weights: W of shape (k, k) and v of shape (length,).
-        tokens: the sequences, shape (count, length), not longer than v.
-
-    Returns:
-        float64 of shape (count, length, k).
     """
     pair, position = np.asarray(weights.pair, float), np.asarray(weights.position, float)
     seen = sequences(tokens, len(pair))
@@ -58,10 +50,6 @@ def minimal_bigram(k: int, length: int) -> MinimalWeights:
 
     Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} [x_t' = i] [x_(t'-1) = x_p].
     Source: thesis, Fact 8.3.
-
-    Args:
-        k: the number of symbols.
-        length: the length of the sequences, at least 2.
     """
     _require_sizes(k, length)
     return MinimalWeights(np.eye(k), np.eye(length)[1])
@@ -72,10 +60,6 @@ def minimal_unigram(k: int, length: int) -> MinimalWeights:
 
     Formula: v = delta_1, W = 1 1^T: f_{p,i} = sum_{t'=1}^{p} [x_t' = i].
     Source: thesis, Fact 8.3.
-
-    Args:
-        k: the number of symbols.
-        length: the length of the sequences, at least 2.
     """
     _require_sizes(k, length)
     return MinimalWeights(np.ones((k, k)), np.eye(length)[0])
@@ -86,12 +70,6 @@ def minimal_constant(k: int, length: int, pair: float, position: float) -> Minim
 
     Formula: W = w 1 1^T, v = c 1.
     Source: thesis, Lemma 8.4 (w = c) and Proposition E.3.
-
-    Args:
-        k: the number of symbols.
-        length: the length of the sequences, at least 2.
-        pair: w.
-        position: c.
     """
     _require_sizes(k, length)
     return MinimalWeights(np.full((k, k), float(pair)), np.full(length, float(position)))
@@ -100,7 +78,7 @@ def minimal_constant(k: int, length: int, pair: float, position: float) -> Minim
 def chain_tensor(chains: Any, length: int) -> Float[np.ndarray, "*chains length k k"]:
     """Return the tensor of the minimal model's loss for given chains of any number of symbols, with a stationary start.
 
-    Average it over a law of chains for the population's: the loss is linear in it.
+    Average it over a distribution of chains for the population's: the loss is linear in it.
 
     Formula: T_jml = (1/t) sum_i C_{t-j+1}[m,i] pi_l (P^{j-1})_li with
         C_n[m,i] = (P_mi - 1/k) sum_{d=0}^{n-1} (n-d) (P^d)_im, so that L = const - sum v_j W_ml T_jml.
@@ -108,29 +86,25 @@ def chain_tensor(chains: Any, length: int) -> Float[np.ndarray, "*chains length 
 
     Args:
         chains: transition matrices P, irreducible, shape (..., k, k).
-        length: t, at least 2.
-
-    Returns:
-        float64 of shape (..., length, k, k); memory grows with twice that.
     """
-    laws = np.asarray(chains, float)
-    square = laws.ndim >= 2 and laws.shape[-1] == laws.shape[-2]
-    require(square, "chains must be of shape (..., k, k)", shape=laws.shape)
-    sums = laws.sum(axis=-1)
-    stochastic = bool(laws.min() >= 0 and np.abs(sums - 1).max() < 1e-6)
-    require(stochastic, "rows of a chain must be probabilities that sum to 1", least=laws.min(), sums=sums)
-    k = laws.shape[-1]
+    rows = np.asarray(chains, float)
+    square = rows.ndim >= 2 and rows.shape[-1] == rows.shape[-2]
+    require(square, "chains must be of shape (..., k, k)", shape=rows.shape)
+    sums = rows.sum(axis=-1)
+    stochastic = bool(rows.min() >= 0 and np.abs(sums - 1).max() < 1e-6)
+    require(stochastic, "rows of a chain must be probabilities that sum to 1", least=rows.min(), sums=sums)
+    k = rows.shape[-1]
     _require_sizes(k, length)
-    start = stationary_law(laws.reshape(-1, k, k)).reshape(*laws.shape[:-1])[..., :, None]
-    centred, power = laws - 1 / k, np.broadcast_to(np.eye(k), laws.shape)
-    inner = total = np.zeros_like(laws)
+    start = stationary_law(rows.reshape(-1, k, k)).reshape(*rows.shape[:-1])[..., :, None]
+    centred, power = rows - 1 / k, np.broadcast_to(np.eye(k), rows.shape)
+    inner = total = np.zeros_like(rows)
     back, ahead = [], []
     for _ in range(length):
         inner = inner + centred * np.swapaxes(power, -1, -2)
         total = total + inner
         ahead.append(total)
         back.append(start * power)
-        power = power @ laws
+        power = power @ rows
     pairs = zip(reversed(ahead), back, strict=True)
     return np.stack([total @ np.swapaxes(earlier, -1, -2) for total, earlier in pairs], axis=-3) / length
 
@@ -140,13 +114,6 @@ def minimal_gradients(tensor: Any, weights: MinimalWeights) -> MinimalWeights:
 
     Formula: -dL/dW_ml = sum_j v_j T_jml; -dL/dv_j = sum_ml W_ml T_jml. So sum_j v_j (-dL/dv_j) = sum W_ml (-dL/dW_ml).
     Source: thesis, equations E.13 and E.26 to E.33, for any weights.
-
-    Args:
-        tensor: T of a law of chains, shape (length, k, k).
-        weights: where the gradients are taken.
-
-    Returns:
-        -dL/dW and -dL/dv.
     """
     terms = np.asarray(tensor, float)
     shapes = (len(weights.position), *weights.pair.shape)
@@ -165,14 +132,8 @@ def minimal_step(
     Source: thesis, equations E.18, E.28, E.37 and E.53.
 
     Args:
-        tensor: T of the step's law of chains, shape (length, k, k).
-        weights: those before.
-        rate: the learning rate.
         pair_decay: the share of W that is forgotten.
         position_decay: the share of v that is forgotten.
-
-    Returns:
-        The weights after.
     """
     descent = minimal_gradients(tensor, weights)
     return MinimalWeights(

@@ -1,9 +1,11 @@
 """Averages over two-state chains with flat rows, and what the simplest strategies lose on them.
 
-A chain of two symbols is P = ((a, 1-a), (1-b, b)); its eigenvalue is lambda = a + b - 1 and its stationary law
-pi = (1-b, 1-a) / (2-a-b). Integrands are singular only where 1 - a and 1 - b both go to 0, and smooth in their ratio.
+A chain of two symbols is P = ((a, 1-a), (1-b, b)); its eigenvalue is lambda = a + b - 1 and its stationary
+distribution pi = (1-b, 1-a) / (2-a-b). Integrands are singular only where 1 - a and 1 - b both go to 0, and smooth in
+their ratio.
 
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+``nodes`` is the number of nodes in each direction; ``k``, the number of symbols, is at least 2. Arguments outside a
+function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -36,9 +38,6 @@ def flat_rule(nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         weight r dr ds on (0, 1)^2, by Gauss and Legendre's rule in r and s.
     Source: Duffy, "Quadrature over a pyramid or cube of integrands with a singularity at a vertex" (1982).
 
-    Args:
-        nodes: how many nodes in each direction.
-
     Returns:
         1 - a, 1 - b and weights, float64 of shape (2 nodes^2,): the differences, of which nothing has been subtracted.
     """
@@ -58,10 +57,6 @@ def flat_average(value: Callable[..., Any], nodes: int = 60) -> np.ndarray:
     Args:
         value: a function of the probabilities 1 - a and 1 - b of leaving a symbol, both of shape (nodes,), that returns
             an array whose first axis is theirs.
-        nodes: how many nodes in each direction.
-
-    Returns:
-        float64 of the shape of a value.
     """
     first, second, weights = flat_rule(nodes)
     return np.tensordot(weights, np.asarray(value(first, second)), axes=1)
@@ -72,7 +67,7 @@ class TwoStateLosses(NamedTuple):
 
     Args:
         uniform: KL(true row, uniform).
-        stationary: KL(true row, stationary law): the mutual information of successive tokens.
+        stationary: KL(true row, stationary distribution): the mutual information of successive tokens.
         entropy: of the next token, given the chain and the token.
     """
 
@@ -82,19 +77,13 @@ class TwoStateLosses(NamedTuple):
 
 
 def two_state_losses(nodes: int = 60) -> TwoStateLosses:
-    """Return what uniform guesses and the stationary law lose on chains of two symbols with flat rows.
+    """Return what uniform guesses and the stationary distribution lose on chains of two symbols with flat rows.
 
-    The token at which the loss is taken is from the stationary law, so that a row counts by its symbol's share, and the
-    uniform loss is not ``simplex_uniform_loss``.
+    The token at which the loss is taken is from the stationary distribution, so that a row counts by its symbol's
+    share, and the uniform loss is not ``simplex_uniform_loss``.
 
     Formula: E[ln 2 - h], E[H(pi) - h], E[h] with h = sum_i pi_i H(P_i).
     Source: derived here, for the lines of the thesis' figures 8.1 and 8.3.
-
-    Args:
-        nodes: how many nodes in each direction.
-
-    Returns:
-        The three numbers.
     """
 
     def entropies(leave_a: Any, leave_b: Any) -> Any:
@@ -107,29 +96,25 @@ def two_state_losses(nodes: int = 60) -> TwoStateLosses:
 
 
 def simplex_uniform_loss(k: int) -> float:
-    """Return the loss of uniform guesses on laws that are uniform on the simplex.
+    """Return the loss of uniform guesses on distributions that are uniform on the simplex.
 
-    It holds for tokens drawn alone, and for doubly stochastic chains of two symbols.
+    It holds for independent tokens, and for doubly stochastic chains of two symbols.
 
     Formula: ln k - (H_k - 1) with the harmonic number H_k.
     Source: derived here.
-
-    Args:
-        k: the number of symbols, at least 2.
     """
     require(k >= 2, "k must be at least 2", k=k)
     return math.log(k) - sum(1 / i for i in range(2, k + 1))
 
 
 def smoothed_unigram_loss(k: int, seen: int) -> float:
-    """Return what the add-one unigram loses, exactly, on tokens drawn alone from a law uniform on the simplex.
+    """Return what the add-one unigram loses, exactly, on independent tokens from a distribution uniform on the simplex.
 
     Formula: k sum_{c=0}^{N} p(c) (-q ln q) - (H_k - 1) with q = (c + 1) / (N + k) and
         p(c) = C(N-c+k-2, k-2) / C(N+k-1, k-1).
     Source: derived here.
 
     Args:
-        k: the number of symbols, at least 2.
         seen: the number N of tokens in the context.
     """
     require(k >= 2, "k must be at least 2", k=k)

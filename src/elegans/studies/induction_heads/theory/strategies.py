@@ -1,15 +1,16 @@
 """What can be predicted in context: uniform guesses, n-gram frequencies, Bayes' rule, and oracles that know the chain.
 
-Strategies take tokens of shape (count, length), numbered from 0, and return the law of the next token at every
-position, shape (count, length, k); the law at a position rests on the tokens up to it.
-
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+Strategies take tokens of shape (count, length), numbered from 0, of ``k`` symbols, and return the distribution of the
+next token at every position, which depends on the tokens up to it. Oracles take ``chains``: the next symbol's
+distribution after each context, shape (count, contexts, k). Arguments outside a function's hypotheses or domain raise
+``TheoryError``.
 """
 
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import rel_entr
 
 from elegans.calculators.domain import require
 from elegans.studies.induction_heads.theory.quadrature import unit_rule
@@ -17,6 +18,15 @@ from elegans.tasks.chains import context_codes, stationary_law, transitions, tru
 
 BLOCK = 4096
 """How many posteriors are computed at a time."""
+
+
+def kl_divergence(true: Any, predicted: Any) -> np.ndarray:
+    """Return Kullback-Leibler divergences of distributions along the last axis, which broadcast, in nats.
+
+    Formula: KL(p || q) = sum_i p_i ln(p_i / q_i); infinite where q_i = 0 < p_i.
+    Source: Kullback and Leibler, "On information and sufficiency" (1951).
+    """
+    return np.asarray(rel_entr(np.asarray(true, float), np.asarray(predicted, float)).sum(axis=-1))
 
 
 def ngram_counts(tokens: Any, k: int, order: int) -> Int[np.ndarray, "count length k"]:
@@ -27,12 +37,7 @@ def ngram_counts(tokens: Any, k: int, order: int) -> Int[np.ndarray, "count leng
     Source: thesis, section 8.2.2; of order 2 they are the c_ij for i = x_p.
 
     Args:
-        tokens: the sequences, shape (count, length).
-        k: the number of symbols.
         order: n of the n-gram, from 1 to the length.
-
-    Returns:
-        int64 of shape (count, length, k).
     """
     seen = sequences(tokens, k)
     (count, length), width = seen.shape, order - 1
@@ -54,22 +59,17 @@ def ngram_strategy(
 ) -> Float[np.ndarray, "count length k"]:
     """Return the prediction from smoothed n-gram frequencies: uniform, unigram, bigram, trigram for orders 0 to 3.
 
-    It is the posterior mean under independent Dirichlet rows, with a first context of any law that does not depend on
-    the chain. No simple closed form is known for the posterior of single tokens under the law of Markov chains; the
-    smoothed unigram is the working definition.
+    It is the posterior mean under independent Dirichlet rows, with a first context whose distribution does not depend
+    on the chain. No simple closed form is known for the posterior of single tokens of Markov chains; the smoothed
+    unigram is the working definition.
 
     Formula: (c_i + alpha_i) / (N + sum alpha), with c = ``ngram_counts`` and N = sum c; 1/k of order 0.
-    Source: thesis, equations 8.1 to 8.3, which print a leading k in the Dirichlet law, and N for the number N_i of
+    Source: thesis, equations 8.1 to 8.3, which print a leading k in the Dirichlet density, and N for the number N_i of
         transitions out of the current symbol; the denominator here makes probabilities sum to 1.
 
     Args:
-        tokens: the sequences, shape (count, length).
-        k: the number of symbols.
         order: n of the n-gram, from 0 to the length.
         concentration: alpha, one number for all symbols or one for each.
-
-    Returns:
-        float64 of shape (count, length, k).
     """
     seen, alpha = sequences(tokens, k), np.broadcast_to(np.asarray(concentration, float), (k,))
     require(bool((alpha > 0).all()), "the concentration must be positive", concentration=concentration)
@@ -86,12 +86,7 @@ def chain_strategies(tokens: Any, k: int, order: int = 2) -> dict[str, Float[np.
     Source: thesis, sections 8.2.2 and 8.3.3.
 
     Args:
-        tokens: the sequences, shape (count, length).
-        k: the number of symbols.
         order: the largest n.
-
-    Returns:
-        float64 of shape (count, length, k) each.
     """
     named = ("uniform", "unigram", "bigram", "trigram")
     require(order >= 0, "the order of strategies must be at least 0", order=order)
@@ -107,13 +102,6 @@ def bayes_strategy(tokens: Any, nodes: int = 128) -> Float[np.ndarray, "count le
     Formula: E[P_(x_p, i) | x], the posterior's density on (a, b) in (0, 1)^2 being proportional to
         pi_{x_1} a^c11 (1-a)^c12 b^c22 (1-b)^c21 with pi_1 = (1-b) / (2-a-b), by Gauss and Legendre's rule.
     Source: thesis, Remark 8.1.
-
-    Args:
-        tokens: the sequences of 0 and 1, shape (count, length).
-        nodes: how many nodes in each direction.
-
-    Returns:
-        float64 of shape (count, length, 2).
     """
     seen = sequences(tokens, 2)
     count, length = seen.shape
@@ -156,40 +144,28 @@ def _posterior_means(rows: np.ndarray, nodes: int) -> np.ndarray:
 
 
 def row_oracle(chains: Any, tokens: Any) -> Float[np.ndarray, "count length k"]:
-    """Return the true law of the next token: the prediction of one who knows the chain.
+    """Return the true distribution of the next token: the prediction of an oracle that knows the chain.
 
-    Formula: P_(x_p, .); for n-grams, before a context is complete, what the stationary law of contexts implies.
+    Formula: P_(x_p, .); for n-grams, before a context is complete, what the stationary distribution of contexts
+        implies.
     Source: thesis, section 8.2.1.
-
-    Args:
-        chains: the next symbol's law after each context, shape (count, contexts, k).
-        tokens: the sequences, shape (count, length).
-
-    Returns:
-        float64 of shape (count, length, k).
     """
-    laws = np.asarray(chains, float)
-    return np.asarray(true_rows(laws, stationary_law(transitions(laws)), sequences(tokens, laws.shape[2])))
+    rows = np.asarray(chains, float)
+    return np.asarray(true_rows(rows, stationary_law(transitions(rows)), sequences(tokens, rows.shape[2])))
 
 
 def stationary_oracle(chains: Any) -> Float[np.ndarray, "count k"]:
-    """Return the stationary law of symbols: the limit of the unigram strategy in long contexts.
+    """Return the stationary distribution of symbols: the limit of the unigram strategy in long contexts.
 
     Formula: pi with pi P = pi; for n-grams, its marginal on the last symbol.
     Source: thesis, section 8.2.2.
-
-    Args:
-        chains: the next symbol's law after each context, shape (count, contexts, k).
-
-    Returns:
-        float64 of shape (count, k).
     """
-    laws = np.asarray(chains, float)
-    return np.asarray(stationary_law(transitions(laws)).reshape(len(laws), -1, laws.shape[2]).sum(axis=1))
+    rows = np.asarray(chains, float)
+    return np.asarray(stationary_law(transitions(rows)).reshape(len(rows), -1, rows.shape[2]).sum(axis=1))
 
 
 def sequences(tokens: Any, k: int) -> Int[np.ndarray, "count length"]:
-    """Return tokens as int64, refusing what are no sequences of symbols 0, …, k - 1."""
+    """Return tokens as int64, refusing what are not sequences of symbols 0, …, k - 1."""
     seen = np.asarray(tokens)
     require(seen.ndim == 2 and seen.shape[1] > 0, "tokens must be of shape (count, length)", shape=seen.shape)
     require(k >= 2, "k must be at least 2", k=k)

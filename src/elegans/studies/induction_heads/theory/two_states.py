@@ -3,7 +3,10 @@
 A chain is P = ((a, 1-a), (1-b, b)), with u = a - 1, w = b - 1, lambda = a + b - 1. Gradients are directions of descent
 of the minimal model's affine loss. Source of all that names no other: thesis, appendix E.1.
 
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+Arguments with one meaning throughout: ``a`` and ``b`` are the probabilities that the symbols stay, in 0..1 and not
+both 1; ``length`` is t, at least 2; ``epsilon``, in (0, 1/2], is half the length of the interval around 1/2 on which
+a = b is uniform; ``nodes`` is the number of quadrature nodes in each direction; ``form`` is the corrected formula or
+the printed one. Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -49,11 +52,7 @@ def power_sums(eigenvalue: Any, length: int, method: Literal["sums", "closed"] =
 
     Args:
         eigenvalue: lambda, from -1 to 1.
-        length: t, at least 1.
         method: sums, stable everywhere, or the closed form, which loses digits near 0 and 1 and has poles there.
-
-    Returns:
-        The four sums.
     """
     x = np.asarray(eigenvalue, float)
     require(bool((np.abs(x) <= 1).all()), "the eigenvalue must lie in -1..1", eigenvalue=eigenvalue)
@@ -83,24 +82,18 @@ def first_pair_gradient(
     Source: thesis, equations E.15 to E.17.
 
     Args:
-        a: the probability that symbol 1 stays, from 0 to 1, both not 1 at once.
-        b: that symbol 2 stays.
-        length: t, at least 2.
         method: how the power sums are computed.
-
-    Returns:
-        float64 of the shape of a and b, and (2, 2).
     """
     chain = _chain(a, b, length)
     gap = -(chain.leave_a + chain.leave_b)
     sums = [part[..., None, None, None] for part in power_sums(1 + gap, length, method)]
-    beta, gamma = chain.rotation * gap[..., None, None], chain.law[..., None, :] * gap[..., None, None]
+    beta, gamma = chain.rotation * gap[..., None, None], chain.stationary[..., None, :] * gap[..., None, None]
     beta_im, gamma_im = (np.swapaxes(part, -1, -2)[..., :, None, :] for part in (beta, gamma))
     beta_li, gamma_li = beta[..., None, :, :], gamma[..., None, :, :]
     terms = beta_im * beta_li * sums[0] + beta_im * gamma_li * sums[1]
     terms = terms + beta_li * gamma_im * sums[2] + gamma_im * gamma_li * sums[3]
     weighted = (chain.centred[..., :, None, :] * terms).sum(axis=-1)
-    return np.asarray(chain.law[..., None, :] * weighted / (length * gap**2)[..., None, None])
+    return np.asarray(chain.stationary[..., None, :] * weighted / (length * gap**2)[..., None, None])
 
 
 def first_position_gradient(a: Any, b: Any, length: int) -> Float[np.ndarray, "*chains length"]:
@@ -109,14 +102,6 @@ def first_position_gradient(a: Any, b: Any, length: int) -> Float[np.ndarray, "*
     Formula: (1/t) (n(n+1)/2 ((u^2+w^2)/(lambda-1)^2 - 1/2)
         + 2 lambda u w/(lambda-1)^3 ((lambda - lambda^(n+1))/(1-lambda) - n)) with n = t - j + 1.
     Source: thesis, equation E.28.
-
-    Args:
-        a: the probability that symbol 1 stays, from 0 to 1, both not 1 at once.
-        b: that symbol 2 stays.
-        length: t, at least 2.
-
-    Returns:
-        float64 of the shape of a and b, and (length,).
     """
     u, w, gap, x, n = _closed(a, b, length)
     constant = n * (n + 1) / 2 * ((u**2 + w**2) / gap**2 - 0.5)
@@ -138,23 +123,14 @@ def second_position_gradient(
         (1/t) (lambda u w/(lambda-1)^3 ((lambda - lambda^(t+1))/(1-lambda) - t)
         + (w^2 (a-1/2) + u^2 (b-1/2))/(lambda-1)^2 t(t+1)/2).
     Source: thesis, equations E.37 and E.38, corrected here; E.36 prints pi_i for pi_l.
-
-    Args:
-        a: the probability that symbol 1 stays, from 0 to 1, both not 1 at once.
-        b: that symbol 2 stays.
-        length: t, at least 2.
-        form: corrected, or as printed.
-
-    Returns:
-        float64 of the shape of a and b, and (length,).
     """
     require_form(form)
     chain, (u, w, gap, x, n) = _chain(a, b, length), _closed(a, b, length)
     j, t = np.arange(1, length + 1), length
-    beta, gamma = chain.rotation * gap[..., None], chain.law[..., None, :] * gap[..., None]
+    beta, gamma = chain.rotation * gap[..., None], chain.stationary[..., None, :] * gap[..., None]
 
     def total(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        shares = chain.law[..., :, None] * chain.centred * np.swapaxes(first, -1, -2) * second
+        shares = chain.stationary[..., :, None] * chain.centred * np.swapaxes(first, -1, -2) * second
         return np.asarray(shares.sum(axis=(-1, -2))[..., None] / gap**2)
 
     second = _partial(x, n) if form == "corrected" else -(x - x ** (n + 1)) / (1 - x) - n
@@ -174,30 +150,23 @@ def flat_tensor(length: int, nodes: int = 60) -> Float[np.ndarray, "length 2 2"]
     Formula: E[T] with t T_jml = sum_i (P_mi - 1/2) pi_l (pi_i + lambda^(j-1) N_li) (pi_m n(n+1)/2 + H_n N_im),
         N = I - 1 pi, H_n = sum_{d<n} (n-d) lambda^d, n = t - j + 1, by ``flat_rule``.
     Source: derived here from the thesis' equations E.13 and E.15.
-
-    Args:
-        length: t, at least 2.
-        nodes: how many nodes of the quadrature in each direction.
-
-    Returns:
-        float64 of shape (length, 2, 2), as ``chain_tensor``'s average.
     """
     leave_a, leave_b, weights = flat_rule(nodes)
     total = np.zeros((length, 2, 2))
     for at in range(0, len(weights), BLOCK):
         few = slice(at, at + BLOCK)
         chain = _from_leaving(leave_a[few], leave_b[few], length)
-        law, turn, centred = chain.law, chain.rotation, chain.centred
+        start, turn, centred = chain.stationary, chain.rotation, chain.centred
         powers = (1 - leave_a[few] - leave_b[few])[:, None] ** np.arange(length)
         ahead = powers.cumsum(axis=1).cumsum(axis=1)[:, ::-1]
         n = np.arange(length, 0, -1)
         triangle = np.broadcast_to(n * (n + 1) / 2, powers.shape)
-        inner = [np.einsum("cmi,ci,cm->cm", centred, law, law), np.einsum("cmi,ci,cim->cm", centred, law, turn)]
-        outer = [np.einsum("cmi,cli,cm->cml", centred, turn, law), np.einsum("cmi,cli,cim->cml", centred, turn, turn)]
+        inner = [np.einsum("cmi,ci,cm->cm", centred, start, start), np.einsum("cmi,ci,cim->cm", centred, start, turn)]
+        outer = [np.einsum("cmi,cli,cm->cml", centred, turn, start), np.einsum("cmi,cli,cim->cml", centred, turn, turn)]
         parts = [*(part[:, :, None] for part in inner), *outer]
         profiles = (triangle, ahead, powers * triangle, powers * ahead)
         for profile, part in zip(profiles, parts, strict=True):
-            total += np.tensordot(profile * weights[few, None], part * law[:, None, :], axes=(0, 0))
+            total += np.tensordot(profile * weights[few, None], part * start[:, None, :], axes=(0, 0))
     return total / length
 
 
@@ -206,13 +175,6 @@ def symmetric_moments(length: int, epsilon: float = 0.5) -> Float[np.ndarray, " 
 
     Formula: E[lambda^d] = (2 epsilon)^d / (d+1) for even d, 0 for odd, d = 1, …, t.
     Source: derived here, for the thesis' Corollary E.2 and Proposition E.3.
-
-    Args:
-        length: t, at least 1.
-        epsilon: half the interval's length, from 0 to 1/2.
-
-    Returns:
-        float64 of shape (length,), from d = 1.
     """
     _require_epsilon(epsilon)
     require(length >= 1, "length must be at least 1", length=length)
@@ -228,13 +190,6 @@ def symmetric_tensor(length: int, epsilon: float = 0.5) -> Float[np.ndarray, "le
     Source: derived here, exactly, for the thesis' Corollary E.2: the diagonal of W then grows like t ln(t) / 16 and v
         like (n / 4t) ln n, per unit c, for epsilon = 1/2; printed are an infinite multiple of t and -(n / 2t), in E.49
         by 2a - 2 in the place of lambda = 2a - 1.
-
-    Args:
-        length: t, at least 2.
-        epsilon: half the length of the interval around 1/2 on which a is uniform, at most 1/2.
-
-    Returns:
-        float64 of shape (length, 2, 2).
     """
     require(length >= 2, "length must be at least 2", length=length)
     moments = symmetric_moments(length, epsilon)
@@ -254,14 +209,6 @@ def symmetric_first_position(
 
     Formula: (1/2t) sum_{d=1}^{n} (n-d+1) E[lambda^d], n = t - j + 1. Printed: -n / 2t.
     Source: thesis, Corollary E.2, equations E.45 and E.49, corrected here.
-
-    Args:
-        length: t, at least 2.
-        epsilon: half the length of the interval around 1/2 on which a is uniform, at most 1/2.
-        form: corrected, or as printed.
-
-    Returns:
-        float64 of shape (length,).
     """
     require_form(form)
     if form == "printed":
@@ -301,7 +248,6 @@ def first_step_leading(length: int, scale: float, rate: float) -> MinimalWeights
     Source: thesis, Lemma 8.4 (E.1) and equations E.23 and E.29.
 
     Args:
-        length: t, at least 2.
         scale: c.
         rate: the learning rate.
 
@@ -330,11 +276,6 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: int = 40) 
 
     Args:
         places: j, from 1.
-        form: corrected, or with the printed sign.
-        nodes: how many nodes of the quadrature in each direction.
-
-    Returns:
-        float64 of the shape of the places.
     """
     require_form(form)
     j = np.asarray(places)
@@ -361,13 +302,13 @@ def overtaking_rate(tensor: Any) -> float:
     Source: derived here, for the thesis' Lemma 8.4, from ``minimal_step`` twice.
 
     Args:
-        tensor: T of a law of chains of two symbols that does not tell them apart, shape (length, 2, 2).
+        tensor: T of a distribution of chains of two symbols that does not distinguish them, shape (length, 2, 2).
     """
     terms = np.asarray(tensor, float)
     shaped = terms.ndim == 3 and terms.shape[1:] == (2, 2) and len(terms) >= 2
     require(shaped, "the tensor must be of shape (length, 2, 2), two tokens at least", shape=terms.shape)
     alike = np.allclose(terms, terms[:, ::-1, ::-1], rtol=1e-6, atol=1e-9 * np.abs(terms).max())
-    require(alike, "the law must not tell the two symbols apart", sums=terms.sum(axis=0).tolist())
+    require(alike, "the distribution must not distinguish the two symbols", sums=terms.sum(axis=0).tolist())
     whole, diagonal, pair = terms.sum(axis=(1, 2)), terms[:, 0, 0] + terms[:, 1, 1], terms.sum(axis=0)
     behind = whole[0] - whole[1]
     gain = (pair[0, 0] - pair[0, 1]) * (diagonal[1] - diagonal[0]) - pair[0, 1] * behind
@@ -394,15 +335,10 @@ def two_step_curriculum(
         erased.
 
     Args:
-        length: t, at least 2.
-        epsilon: half the length of the second step's interval, at most 1/2.
         first_rate: of order 1/t^2.
         second_rate: of order 1/t.
         start: w of W_0 = w 1 1^T and the constant of v. W must be small beside what the first step adds.
         keep_position: whether weight decay leaves v alone.
-
-    Returns:
-        The weights after the second step.
     """
     require_positive("Proposition E.3", first_rate=first_rate, second_rate=second_rate)
     second = symmetric_tensor(length, epsilon)
@@ -418,10 +354,6 @@ def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
     Formula: (artanh(2 eps)/(2 eps) - 1)/8 = -E[(a-1/2)/(a-1)]/8, a uniform on 1/2 - eps to 1/2 + eps. Printed is
         the integral without the density 1/(2 eps): 2 eps + (1/2) ln((1/2 - eps)/(1/2 + eps)), about -(8/3) eps^3.
     Source: thesis, equation E.53, corrected here.
-
-    Args:
-        epsilon: half the interval's length, below 1/2.
-        form: corrected, or as printed.
     """
     require_form(form)
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Proposition E.3)", epsilon=epsilon)
@@ -441,8 +373,6 @@ def curriculum_position(place: int, epsilon: float, form: Form = "corrected") ->
 
     Args:
         place: j, at least 1.
-        epsilon: half the interval's length, at most 1/2.
-        form: corrected, or as printed.
     """
     require_form(form)
     require(place >= 1, "place must be at least 1", place=place)
@@ -461,9 +391,6 @@ def curriculum_background(epsilon: float) -> float:
     Formula: lim sum_{j != 2} v_j / v_2 = ((B+A)/(B-A)) (3/L^2)(artanh(L)/L - 1) + sum_{even j >= 4} 3 L^(j-2)/(j+1),
         L = 2 eps, the second sum being (3/L^2)(artanh(L)/L - 1 - L^2/3), for W_0 = 0.
     Source: derived here, for the thesis' equation E.60.
-
-    Args:
-        epsilon: half the interval's length, below 1/2.
     """
     require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Proposition E.3)", epsilon=epsilon)
     constants, length = first_step_constants(), 2 * epsilon
@@ -478,14 +405,14 @@ class _Chain(NamedTuple):
     Args:
         leave_a: 1 - a, shape (...).
         leave_b: 1 - b.
-        law: pi, shape (..., 2).
+        stationary: pi, shape (..., 2).
         rotation: N, shape (..., 2, 2).
         centred: P - 1/2, shape (..., 2, 2).
     """
 
     leave_a: np.ndarray
     leave_b: np.ndarray
-    law: np.ndarray
+    stationary: np.ndarray
     rotation: np.ndarray
     centred: np.ndarray
 

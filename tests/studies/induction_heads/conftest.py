@@ -1,0 +1,19 @@
+"""What the tests of this study share."""
+
+import pytest
+
+import elegans as el
+from elegans.experiments.results import Results, stored
+
+
+@pytest.fixture(scope="session")
+def trained():
+    """A function from a sweep and probes to the results of its trials, as an experiment's analysis receives them."""
+
+    def results(sweep, probes):
+        with el.Store() as store:
+            el.run(sweep, store, probes=probes)
+            found = stored(store, sweep)
+            return Results(found.trials, {probe.kind: found.measures[probe.kind] for probe in probes}, sweep)
+
+    return results
