@@ -1,27 +1,31 @@
 """Predictors of the remaining time, on made-up trials whose remaining times are known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-import elegans as el
 from elegans.analysis import predictions, rank_correlation, rank_correlation_interval
 from elegans.analysis.prediction import FIXED, HALF, clock, initially, measured
-from elegans.training import Outcome
-
-TRIAL = el.Trial(task=el.SparseParity(n=5, k=2), regime=el.Online(), model=el.MLP(width=1), training=el.SGD(steps=1000))
 
 
-def outcome(seed, solved_at, speed):
-    """A trial whose measure grows by ``speed`` a step."""
-    steps = list(range(0, 1001, 10))
-    measures = {"weight-movement": {"step": steps, "movement": [speed * step for step in steps]}}
-    return Outcome(TRIAL.with_seed(seed), "solved", solved_at=solved_at, steps=1000, measures=measures)
-
-
-def table(outcomes, predictors, steps=()):
-    found = predictions(outcomes, predictors, steps=steps, generator=np.random.default_rng(0), resamples=50)
+def table(times, speeds, predictors, steps=()):
+    """Return the predictions for trials whose measure grows by a trial's ``speed`` per step."""
+    found = predictions(
+        pd.DataFrame({"solved_at": times}, dtype=float),
+        movements(speeds),
+        predictors,
+        steps=steps,
+        generator=np.random.default_rng(0),
+        resamples=50,
+    )
     return found.set_index(["when", "predictor"])
+
+
+def movements(speeds):
+    steps = np.arange(0, 1001, 10)
+    trials = [pd.DataFrame({"trial": i, "step": steps, "movement": speed * steps}) for i, speed in enumerate(speeds)]
+    return {"weight-movement": pd.concat(trials, ignore_index=True)}
 
 
 MOVEMENT = measured("weight-movement", "movement")
@@ -59,8 +63,7 @@ def test_intervals_refuse_what_is_none(options, message):
 
 
 def test_at_half_of_the_time_a_clock_knows_all_and_at_a_fixed_step_nothing():
-    outcomes = [outcome(seed, solved_at, speed=1.0) for seed, solved_at in enumerate((200, 300, 500, 800))]
-    found = table(outcomes, {"clock": clock, "movement": MOVEMENT}, steps=[100])
+    found = table((200, 300, 500, 800), np.ones(4), {"clock": clock, "movement": MOVEMENT}, steps=[100])
     for name in ("clock", "movement"):
         assert found.loc[(HALF, name), "correlation"] == pytest.approx(1)
         assert np.isnan(found.loc[(FIXED, name), "correlation"])
@@ -68,23 +71,22 @@ def test_at_half_of_the_time_a_clock_knows_all_and_at_a_fixed_step_nothing():
 
 def test_at_a_fixed_step_those_that_move_fast_are_solved_soon():
     """Speed is 1/time: at any step the movement orders the trials; the initial movement is 0 for all."""
-    outcomes = [outcome(seed, time, speed=1 / time) for seed, time in enumerate((200, 300, 500, 800))]
-    found = table(outcomes, {"movement": MOVEMENT, "before": initially(MOVEMENT)}, steps=[100])
+    times = np.array([200, 300, 500, 800])
+    found = table(times, 1 / times, {"movement": MOVEMENT, "before": initially(MOVEMENT)}, steps=[100])
     assert found.loc[(FIXED, "movement"), "correlation"] == pytest.approx(-1)
     assert np.isnan(found.loc[(FIXED, "before"), "correlation"])
     assert np.isnan(found.loc[(HALF, "before"), "correlation"])
 
 
 def test_solved_trials_have_no_place_at_a_later_step_and_unsolved_ones_rank_as_slowest():
-    times = [200, 300, 500, None]
-    outcomes = [outcome(seed, time, speed=1 / (time or 2000)) for seed, time in enumerate(times)]
-    found = table(outcomes, {"movement": MOVEMENT}, steps=[300])
+    found = table((200, 300, 500, None), 1 / np.array([200, 300, 500, 2000]), {"movement": MOVEMENT}, steps=[300])
     assert found.loc[(HALF, "movement"), ["trials", "censored"]].tolist() == [3, 0]
     assert found.loc[(FIXED, "movement"), ["trials", "censored"]].tolist() == [2, 1]
     assert found.loc[(FIXED, "movement"), "correlation"] == pytest.approx(-1)
 
 
 def test_a_predictor_sees_nothing_that_comes_later():
-    one = outcome(0, 800, speed=1.0)
-    assert MOVEMENT(one, 99) == 90 and MOVEMENT(one, 100) == 100
-    assert initially(MOVEMENT)(one, 100) == 0
+    measures, at = movements([1.0, 2.0]), pd.Series([99, 100])
+    assert MOVEMENT(measures, at).tolist() == [90, 200]
+    assert MOVEMENT(measures, at.iloc[[1]]).tolist() == [200]
+    assert initially(MOVEMENT)(measures, at).tolist() == [0, 0]

@@ -13,37 +13,42 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.intervals import rank_correlation, rank_correlation_interval
-from elegans.training import Outcome
 
-Predictor = Callable[[Outcome, int], float]
-"""Returns what is known of a trial at a step, from measurements up to then."""
+Measures = Mapping[str, pd.DataFrame]
+"""By kind of probe what it measured, as ``Store.measures`` returns it."""
+Steps = pd.Series
+"""A step for each trial; the index are the trials."""
+Predictor = Callable[[Measures, Steps], "pd.Series[float]"]
+"""Returns what is known of each trial at its step, from measurements up to then."""
 
 HALF = "half of the time to solve"
 FIXED = "fixed step"
 
 
+def last_measured(measured: pd.DataFrame, steps: Steps) -> pd.DataFrame:
+    """Return the last measurement of each trial at its step or before, one row per trial."""
+    before = measured[measured["step"] <= measured["trial"].map(steps)]
+    return before.groupby("trial").tail(1).set_index("trial").loc[steps.index]
+
+
 def measured(kind: str, name: str) -> Predictor:
-    """Return what a probe measured last before a step, or at it."""
-
-    def value(outcome: Outcome, step: int) -> float:
-        taken = outcome.measures[kind]
-        return float(taken[name][_last(taken["step"], step)])
-
-    return value
+    """Return the predictor that is the last measurement of a quantity by a kind of probe."""
+    return lambda measures, steps: last_measured(measures[kind], steps)[name].astype(float)
 
 
 def initially(predictor: Predictor) -> Predictor:
     """Return what a predictor says before the first step, whenever it is asked."""
-    return lambda outcome, step: predictor(outcome, 0)
+    return lambda measures, steps: predictor(measures, 0 * steps)
 
 
-def clock(outcome: Outcome, step: int) -> float:
+def clock(measures: Measures, steps: Steps) -> "pd.Series[float]":
     """Return the step itself: what the least informed of all predictors knows."""
-    return float(step)
+    return steps.astype(float)
 
 
 def predictions(
-    outcomes: Iterable[Outcome],
+    trials: pd.DataFrame,
+    measures: Measures,
     predictors: Mapping[str, Predictor],
     *,
     steps: Iterable[int],
@@ -57,32 +62,30 @@ def predictions(
     remaining time of one that is never solved is infinite, and ranks as the longest.
 
     Args:
-        outcomes: trials of one cell, with their measures.
-        predictors: by name, what is known of a trial at a step.
+        trials: one row per trial of one cell, with ``solved_at``; the index is that of ``measures``.
+        measures: by kind of probe one row per trial and measured step.
+        predictors: by name.
         steps: the fixed steps.
         generator: where the bootstrap draws from; give a seeded one, and the intervals are the same every time.
         resamples: how many bootstrap samples.
         confidence: of the intervals, between 0 and 1.
 
     Returns:
-        A row a moment and predictor: ``when`` (``half of the time to solve`` or ``fixed step``), ``step`` (NaN at
+        One row per moment and predictor: ``when`` (``half of the time to solve`` or ``fixed step``), ``step`` (NaN at
         half), ``predictor``, ``trials`` (that had a place), ``censored`` (those of them that are never solved),
         ``correlation`` (Spearman's, of the predictor with the remaining time; negative where more of it means sooner)
         and its bootstrap interval ``low`` to ``high``. NaN where a predictor is the same for all trials.
     """
-    kept = list(outcomes)
-    times = np.array([np.inf if one.solved_at is None else one.solved_at for one in kept], float)
-    halves = np.where(np.isfinite(times), np.floor(times / 2), np.nan)
-    moments: list[tuple[str, float, np.ndarray]] = [(HALF, np.nan, halves)]
-    moments += [(FIXED, float(step), np.where(times > step, float(step), np.nan)) for step in steps]
+    times = trials["solved_at"].astype(float).fillna(np.inf)
+    moments: list[tuple[str, float, Any]] = [(HALF, np.nan, times[np.isfinite(times)] // 2)]
+    moments += [(FIXED, float(step), pd.Series(step, times.index[times > step])) for step in steps]
     rows: list[dict[str, Any]] = []
     for when, step, at in moments:
-        there = np.flatnonzero(np.isfinite(at))
-        remaining = times[there] - at[there]
+        remaining = (times[at.index] - at).to_numpy(float)
         for name, predictor in predictors.items():
-            values = np.array([predictor(kept[place], int(at[place])) for place in there])
+            values = predictor(measures, at).to_numpy(float)
             low = high = np.nan
-            if len(there):
+            if len(at):
                 low, high = rank_correlation_interval(
                     values, remaining, generator=generator, resamples=resamples, confidence=confidence
                 )
@@ -91,7 +94,7 @@ def predictions(
                     "when": when,
                     "step": step,
                     "predictor": name,
-                    "trials": len(there),
+                    "trials": len(at),
                     "censored": int(np.isinf(remaining).sum()),
                     "correlation": float(rank_correlation(values, remaining)),
                     "low": low,
@@ -99,8 +102,3 @@ def predictions(
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _last(steps: Any, step: int) -> int:
-    """Return the place of the last of increasing steps that is not after a step; -1 where all are."""
-    return int(np.searchsorted(steps, step, side="right")) - 1

@@ -1,4 +1,4 @@
-"""The experiments of the hidden-progress study run by name, and their tables say what the trials came to."""
+"""The experiments of the hidden-progress study run by name, and their tables summarise the trials."""
 
 import json
 import math
@@ -10,14 +10,15 @@ import pytest
 
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
+from elegans.experiments.results import Results
 from elegans.models import SeededInit
-from elegans.studies.hidden_progress.convergence_scaling import analysis as scaling, findings as scaling_findings
-from elegans.studies.hidden_progress.not_random_search import analysis as luck, findings as luck_findings
-from elegans.studies.hidden_progress.robust_space import LAPTOP, PAPER, analysis as robust, findings as robust_findings
+from elegans.studies.hidden_progress.convergence_scaling import findings as scaling_findings, summarise as scaling
+from elegans.studies.hidden_progress.not_random_search import analyse as luck, findings as luck_findings
+from elegans.studies.hidden_progress.robust_space import LAPTOP, PAPER, findings as robust_findings, summarise as robust
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.studies.hidden_progress.training_curves_zoo import FIGURES
-from elegans.studies.hidden_progress.width import analysis as widths
+from elegans.studies.hidden_progress.width import summarise as widths
 from elegans.training.engines import ENGINES
 
 PROGRESS = (
@@ -47,7 +48,7 @@ def test_each_runs_by_name_and_writes_figure_table_and_record_with_findings(name
     assert all(path.stat().st_size > 0 for path in result.files.values())
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
-    assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
+    assert all(len(pd.read_csv(result.files[name])) == len(table) > 0 for name, table in result.tables.items())
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRESS if name != "robust-space"])
@@ -89,7 +90,7 @@ def test_exponents_and_elbows_of_lines_are_found():
     assert straight["exponent"].iloc[0] == pytest.approx(1) and straight["elbow"].iloc[0] == pytest.approx(0)
     assert bent["lower_exponent"].iloc[0] == pytest.approx(1.5) and bent["elbow"].iloc[0] == pytest.approx(1)
     assert list(bent["local_exponent"])[1:] == pytest.approx([1.5, 1.5, 2.5])
-    stated = scaling_findings(found)["ii"]
+    stated = scaling_findings({"table": found})["ii"]
     assert stated["below_k"] and stated["grows_with_k"]
     assert stated["k = 3"]["elbow_interval"][0] > 0
 
@@ -125,7 +126,7 @@ def test_a_cell_holds_where_one_learning_rate_solves_a_fifth():
     found = robust(pd.concat(tables, ignore_index=True))
     assert found.groupby("task.n")["holds"].all().to_dict() == {10: True, 20: False}
     assert found[found["best"]].set_index("task.n")["training.learning_rate"][10] == 0.1
-    stated = robust_findings(found)
+    stated = robust_findings({"table": found})
     assert (stated["cells"], stated["hold"]) == (2, 1)
     assert stated["failing"] == ["(xv) n=20 k=2 B=32 dense hinge: 0 of 5"]
 
@@ -135,13 +136,13 @@ def test_the_coarse_exponent_is_that_of_the_best_rates():
     tables = [cell(10, 0.1, [100.0] * 3), cell(10, 0.01, [200.0] * 3), cell(20, 0.1, [5000.0] * 3)]
     found = robust(pd.concat([*tables, cell(20, 0.01, [1100.0] * 3)], ignore_index=True))
     assert found["alpha"].to_numpy() == pytest.approx(1)
-    assert robust_findings(found)["alpha"] == {"xv": {"k = 2, B = 32": 1.0}}
+    assert robust_findings({"table": found})["alpha"] == {"xv": {"k = 2, B = 32": 1.0}}
 
 
 def test_a_histogram_holds_every_solved_trial_and_the_geometric_law():
     times = np.random.default_rng(0).integers(5, 60, size=500) * 10.0
-    found = luck(pd.concat([rows(configuration("xv", 8, 3), times), commons()], ignore_index=True))
-    bins = found[found["part"] == "luck"]
+    found = luck(Results(pd.concat([rows(configuration("xv", 8, 3), times), commons()], ignore_index=True)))
+    bins = found["histograms"]
     assert bins["count"].sum() == 500
     for _, one in bins.iterrows():
         assert one["count"] == ((times > one["above"]) & (times <= one["until"])).sum()
@@ -169,7 +170,7 @@ def commons():
 
 def test_variances_between_and_within_initial_values_are_those_of_the_logarithm():
     table = pd.concat([rows(configuration("xv", 8, 3), [50.0, 70.0]), commons()], ignore_index=True)
-    stated = luck_findings(luck(table))["inits"]["xiv (8, 3)"]
+    stated = luck_findings(luck(Results(table)))["inits"]["xiv (8, 3)"]
     between = np.var(2 * np.log([2, 3, 4, 5]), ddof=1)
     assert (stated["inits"], stated["trials"], stated["solved"]) == (4, 8, 8)
     assert stated["within"] == pytest.approx(0.02)

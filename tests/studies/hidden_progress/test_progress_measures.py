@@ -27,20 +27,18 @@ def run(name, out, **options):
 @native
 def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
     result = run("hidden-progress", tmp_path, seeds=2)
-    table, findings = result.tables["table"], result.record["findings"]
-    assert set(table["part"]) == {"course", "weight", "trial"}
+    weights, findings = result.tables["weights"], result.record["findings"]
     assert len(findings) == 2 and all(found["solved"] == 2 for found in findings.values())
-    weights = table[table["part"] == "weight"]
     assert weights.groupby("panel", sort=False)["neuron"].nunique().tolist() == [1, 10]
     assert (weights.groupby(["panel", "relevant"])["coordinate"].nunique().unstack() == [17, 3]).all(axis=None)
     for found in findings.values():
         assert found["relevant"]["median"] <= found["movement"]["median"]
-    assert len(result.experiment.plot(table).axes) == 3 * 2
+    assert len(result.experiment.plot(result.tables).axes) == 3 * 2
 
 
 @native
 def test_predictors_are_correlated_with_the_remaining_time_at_every_moment(tmp_path):
-    table = run("progress-prediction", tmp_path, seeds=5).table
+    table = run("progress-prediction", tmp_path, seeds=5).tables["table"]
     assert table.groupby("network")["when"].nunique().tolist() == [2, 2, 2]
     at_half = table[(table["when"] == HALF) & (table["predictor"] == "steps taken")]
     assert at_half["correlation"].tolist() == pytest.approx([1, 1, 1])
@@ -54,13 +52,11 @@ def test_predictors_are_correlated_with_the_remaining_time_at_every_moment(tmp_p
 @native
 def test_gaps_of_random_neurons_are_beside_those_of_one_that_learns(tmp_path):
     result = run("fourier-gaps", tmp_path, seeds=4)
-    random = result.tables["table"][result.tables["table"]["part"] == gaps.RANDOM]
-    signs = random[(random["law"] == "bernoulli") & (random["function"] == gaps.THRESHOLD)]
+    random, training = result.tables["random"], result.tables["training"]
+    signs = random[(random["weights"] == "bernoulli") & (random["function"] == gaps.THRESHOLD)]
     np.testing.assert_allclose(signs["relaxed"], signs["majority"], rtol=1e-6)
-    assert (
-        result.tables["table"][result.tables["table"]["part"] == gaps.TRAINED].groupby("seed")["step"].min() == 0
-    ).all()
-    assert len(result.experiment.plot(result.tables["table"]).axes) == 3
+    assert (training.groupby("seed")["step"].min() == 0).all()
+    assert len(result.experiment.plot(result.tables).axes) == 3
 
 
 def test_recovery_is_drawn_beside_its_bound(tmp_path):

@@ -7,7 +7,7 @@ from scipy import stats
 import elegans as el
 from elegans import theory
 from elegans.errors import TrialError
-from elegans.studies.hidden_progress.sign_network import SignNetwork, SignNetworkInit
+from elegans.studies.hidden_progress.training import SignNetwork, SignNetworkInit
 from elegans.training import FeatureSelection, FreshDescent
 from elegans.training.engines import ENGINES, Plan
 from elegans.training.layerwise.correlations import correlations

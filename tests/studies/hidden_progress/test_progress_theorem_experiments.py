@@ -7,17 +7,12 @@ import pandas as pd
 import pytest
 
 import elegans as el
-from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
-from elegans.studies.hidden_progress.disjoint_polynet import analysis as disjoint, plateaus as plateau_sweep
+from elegans.experiments.results import Results, stored
+from elegans.studies.hidden_progress import disjoint_polynet, no_plateau
 from elegans.studies.hidden_progress.layer_by_layer import first_gradient, signal, trial as layers
-from elegans.studies.hidden_progress.no_plateau import analysis as plateau, networks, probes as plateau_probes
-from elegans.studies.hidden_progress.plot_disjoint import disjoint_courses
-from elegans.studies.hidden_progress.plot_grids import success_grid
-from elegans.studies.hidden_progress.plot_plateaus import plateaus
-from elegans.studies.hidden_progress.plot_theorems import disjoint_descents, feature_steps
 from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.theorem_5_8 import feature_trial
+from elegans.studies.hidden_progress.theorem_5_5 import trial as feature_trial
 from elegans.tasks.base import corners
 
 
@@ -46,14 +41,14 @@ def test_the_enumerated_signal_is_the_gradient_of_the_network():
 
 
 def test_a_plateau_is_timed_by_its_two_errors():
-    curve = {"step": [0, 10, 20, 30, 40], "error": [0.5, 0.49, 0.4, 0.2, 0.04]}
-    base = {"task.n": 9, "task.k": 3, "model.width": 5, "training.batch_size": 2, "seed": 0, "model.activation": "relu"}
-    short = {name: values[:3] for name, values in curve.items()}
-    rows = [
-        base | {"outcome": el.Outcome(None, "solved", measures={"test-error": curve})},
-        base | {"outcome": el.Outcome(None, "unsolved", measures={"test-error": short}), "seed": 1},
+    base = {"task.n": 9, "task.k": 3, "model.width": 5, "training.batch_size": 2, "model.activation": "relu"}
+    errors = [0.5, 0.49, 0.4, 0.2, 0.04]
+    curves = [
+        pd.DataFrame({"trial": seed, "seed": seed, "step": range(0, 10 * count, 10), "error": errors[:count]})
+        for seed, count in enumerate((5, 3))
     ]
-    found = plateau(pd.DataFrame(rows)).groupby("seed").first()
+    tables = no_plateau.analyse(Results(pd.DataFrame([base] * 2), {"test-error": pd.concat(curves, ignore_index=True)}))
+    found = tables["table"].groupby("seed").first()
     assert found.loc[0, ["leaves", "ends", "plateau", "halfway"]].tolist() == [20, 40, 0.5, 0.4]
     assert found.loc[1, "leaves"] == 20 and np.isnan(found.loc[1, ["ends", "plateau", "halfway"]].astype(float)).all()
 
@@ -65,14 +60,6 @@ def test_the_transformer_trains_by_adam_with_glorots_matrices():
     assert trial.model.init == el.DenseInit(convention="glorot")
     assert configuration("*iii", 10, 2, init="bernoulli").model.init == el.BernoulliInit()
     assert configuration("i", 10, 2).training.kind == "sgd"
-
-
-@pytest.mark.parametrize("picture", [disjoint_courses, disjoint_descents, feature_steps, plateaus])
-def test_pictures_say_which_column_is_missing(picture):
-    with pytest.raises(ExperimentError, match="must have a column"):
-        picture(pd.DataFrame({"nothing": [1]}))
-    with pytest.raises(ExperimentError, match="must have a column 'network'"):
-        success_grid(pd.DataFrame({"nothing": [1]}), panel="network", x="k", y="n")
 
 
 def test_theorem_55_runs_and_says_what_it_found(tmp_path):
@@ -88,11 +75,16 @@ def test_theorem_55_runs_and_says_what_it_found(tmp_path):
 def test_experiments_run_at_smoke_scale(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
     assert (result.failed, result.interrupted) == (0, 0)
-    assert len(result.tables["table"]) and result.record["findings"]
-    assert len(result.experiment.plot(result.tables["table"]).axes) == {"disjoint-polynet": 4, "theorem-5.8": 3}.get(
-        name, 2
-    )
+    assert all(map(len, result.tables.values())) and result.record["findings"]
+    assert len(result.experiment.plot(result.tables).axes) == {"disjoint-polynet": 4, "theorem-5.8": 3}.get(name, 2)
     assert EXPERIMENTS[name].scales["paper"].sweep(1).cells
+
+
+def measured(experiment, sweep):
+    """Return the tables of an experiment's module for a sweep."""
+    with el.Store() as store:
+        el.run(sweep, store, probes=experiment.probes(sweep.cells[0]))
+        return experiment.analyse(stored(store, sweep))
 
 
 def solved(trial, seeds):
@@ -121,16 +113,8 @@ def test_a_small_transformer_learns_three_signs_in_hundreds_of_steps():
 @pytest.mark.slow
 def test_the_plateau_takes_the_share_of_the_time_that_theory_says():
     """Population descent from signs is deterministic; the explosion comes late by some hundreds of steps' worth."""
-    sweep = plateau_sweep((25, 100), (3, 4), 1e-3, 1)
-    probes = EXPERIMENTS["disjoint-polynet"].probes(sweep.cells[0])
-    rows = []
-    for trial in sweep:
-        outcome = el.train(trial, probes=probes)
-        columns = {"training": "disjoint-flow", "model.init": "bernoulli", "seed": trial.seed, "outcome": outcome}
-        columns |= {name: trial.columns()[name] for name in ("task.n", "task.k", "training.learning_rate")}
-        rows.append(columns)
-    found = disjoint(pd.DataFrame(rows))
-    assert list(found["k"]) == [3, 3, 4, 4] and (found["part"] == "plateau").all()
+    found = measured(disjoint_polynet, disjoint_polynet.plateaus((25, 100), (3, 4), 1e-3, 1))["plateaus"]
+    assert list(found["k"]) == [3, 3, 4, 4]
     assert found["share"].to_numpy() == pytest.approx(found["exact_share"].to_numpy(), abs=0.02)
     assert found["exact_share"].is_monotonic_increasing
 
@@ -149,10 +133,7 @@ def test_the_first_batch_decides_what_theorem_55_learns():
 def test_wide_power_networks_leave_chance_earlier():
     """Batches of 128, six seeds: shares of 0.51 (0.46 to 0.59) at width 1000, 0.74 (0.65 to 0.76) at width 100, and
     0.76 (0.71 to 0.91) with ReLU neurons."""
-    rows = [
-        trial.columns() | {"seed": trial.seed, "outcome": el.train(trial, probes=plateau_probes(trial))}
-        for trial in networks(50, (100, 1000), (100,), (128,), 6)
-    ]
-    shares = plateau(pd.DataFrame(rows)).groupby(["network", "model.width", "seed"])["plateau"].first()
+    found = measured(no_plateau, no_plateau.networks(50, (100, 1000), (100,), (128,), 6))["table"]
+    shares = found.groupby(["network", "model.width", "seed"])["plateau"].first()
     medians = shares.groupby(["network", "model.width"]).median()
     assert medians["z^k", 1000] < min(medians["z^k", 100], medians["relu", 100])

@@ -1,8 +1,8 @@
-"""Disjoint PolyNets on disjoint parities: descent whose whole course is known, beside what theory says of it.
+"""Disjoint PolyNets on disjoint parities: descent whose entire trajectory is known, beside what theory says of it.
 
-Populations descend along gradient flow, whose relevant weights have closed forms and bounds; errors are exact at any
+Population descent follows gradient flow, whose relevant weights have closed forms and bounds; errors are exact at any
 weights. From signs the time on the plateau is known too: almost all of it, the more so the larger k and the blocks.
-Stochastic descent on one example a step follows the same course with noise.
+Stochastic descent with one example per step follows the same trajectory with noise.
 
 Source: thesis, chapter 5, section 5.4.2, and appendix B.1 (figure B.1, which names neither n nor k).
 """
@@ -12,46 +12,44 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval
+from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.disjoint import DisjointFlow
-from elegans.studies.hidden_progress.plot_disjoint import disjoint_courses
-from elegans.studies.hidden_progress.tables import finite
+from elegans.studies.hidden_progress.settings import AT_END, repeated
 from elegans.studies.hidden_progress.theory.disjoint import disjoint_error, plateau_level, plateau_ratio
 from elegans.studies.hidden_progress.theory.gradient_flow import flow_growth_bounds, flow_time, relevant_flow
-from elegans.sweeps import Sweep, grid
+from elegans.studies.hidden_progress.training import DisjointFlow
+from elegans.sweeps import Sweep
 from elegans.tasks import DisjointParity, Online
 from elegans.training import SGD, Trial
 
 CHANCE = 0.49
 """The error at which the plateau ends."""
 POINTS = 200
-"""About how many measurements of a course are looked at: exact errors cost milliseconds."""
-SMALL = 1e-4
+"""About how many measurements of a trajectory are evaluated: exact errors cost milliseconds."""
+STEP = 1e-4
 """How much of the flow's time a step of population descent takes."""
-LOOK = 200
-"""How many of its steps lie between two looks at the weights."""
+EVERY = 200
+"""How many steps lie between two measurements of the weights."""
 QUARTER = 0.25
 """The error at which the times of runs and flow are compared."""
-NEVER = StoppingRule(error=0, examples=256, every=2**31, stop=False)
-ONCE = StoppingRule(error=0, examples=1024, every=LOOK)
+NEVER = StoppingRule(error=0, examples=256, every=AT_END, stop=False)
+ONCE = StoppingRule(error=0, examples=1024, every=EVERY)
+SHOWN = 3
+"""How many networks' growth is drawn."""
+HIGHEST = 1e2
+"""The end of the axis of growth: weights and bounds explode."""
 
 
 def trial(block: int, k: int, init: Init, training: Any) -> Trial:
-    """Return a training of a disjoint PolyNet whose relevant weights begin with a positive product.
-
-    Args:
-        block: the number n' of signs in a block.
-        k: the number of blocks.
-        init: the law of the weights.
-        training: how it learns.
-    """
+    """Return a trial of k blocks of n' = ``block`` signs whose relevant weights begin with a positive product."""
     support = tuple(range(0, block * k, block))
     return Trial(
         task=DisjointParity(n=block * k, k=k, support=support),
@@ -61,7 +59,7 @@ def trial(block: int, k: int, init: Init, training: Any) -> Trial:
     )
 
 
-def courses(block: int, k: int, rate: float, duration: float, trials: int) -> Sweep:
+def trajectories(block: int, k: int, rate: float, duration: float, trials: int) -> Sweep:
     """Return population descent and stochastic descent from the same normal weights.
 
     Args:
@@ -71,12 +69,10 @@ def courses(block: int, k: int, rate: float, duration: float, trials: int) -> Sw
         duration: the longest time, in units of the flow.
         trials: how many of each.
     """
-    normal = GaussianInit(std=1.0)
-    population = DisjointFlow(learning_rate=SMALL, steps=round(duration / SMALL), stopping=ONCE)
+    population = DisjointFlow(learning_rate=STEP, steps=round(duration / STEP), stopping=ONCE)
     steps = round(duration / rate)
     stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, stopping=ONCE)
-    parts = [grid(trial(block, k, normal, training), {}, seeds=trials).parts for training in (population, stochastic)]
-    return Sweep((*parts[0], *parts[1]))
+    return repeated([trial(block, k, GaussianInit(std=1.0), training) for training in (population, stochastic)], trials)
 
 
 def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials: int) -> Sweep:
@@ -88,62 +84,60 @@ def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials:
         step: how much of the time to the explosion a step takes.
         trials: how many of each; all are alike but for signs.
     """
-    parts: list[Any] = []
+    cells = []
     for k in degrees:
         training = DisjointFlow(learning_rate=step / (k - 2), steps=round(2 / step), stopping=NEVER)
-        for block in blocks:
-            parts += grid(trial(block, k, BernoulliInit(size=1.0), training), {}, seeds=trials).parts
-    return Sweep(tuple(parts))
+        cells += [trial(block, k, BernoulliInit(size=1.0), training) for block in blocks]
+    return repeated(cells, trials)
 
 
 def smoke(trials: int) -> Sweep:
     """Return blocks of 6, and the plateau of blocks of 25."""
-    return courses(6, 3, 1e-3, 2.0, trials) + plateaus((25,), (3,), 3e-4, trials)
+    return trajectories(6, 3, 1e-3, 2.0, trials) + plateaus((25,), (3,), 3e-4, trials)
 
 
 def laptop(trials: int) -> Sweep:
     """Return three blocks of 10, and the plateaus of three to five blocks of 25 to 400."""
-    return courses(10, 3, 1e-4, 4.0, trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, trials)
+    return trajectories(10, 3, 1e-4, 4.0, trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, trials)
 
 
 def paper(trials: int) -> Sweep:
     """Return three and four blocks of 16, and the plateaus of three to six blocks of 25 to 1600."""
-    longer = courses(16, 3, 5e-5, 6.0, trials) + courses(16, 4, 1e-5, 6.0, trials)
+    longer = trajectories(16, 3, 5e-5, 6.0, trials) + trajectories(16, 4, 1e-5, 6.0, trials)
     return longer + plateaus((25, 100, 400, 1600), (3, 4, 5, 6), 3e-6, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights along the way."""
-    return (WeightTrajectory(every=LOOK),)
+    """Return the weights while they are trained."""
+    return (WeightTrajectory(every=EVERY),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step, and for plateaus a row a trial, in three ``part``s.
+def analyse(results: Results) -> Tables:
+    """Return ``population`` and ``sgd``, one row per trial and measured step, and ``plateaus``, one row per trial.
 
-    Rows of ``population`` and ``sgd`` have the ``time`` of the flow, the exact ``error`` at the weights, the
-    ``flow_error`` at those of the flow, the ``growth`` of the first relevant weight's square with its bounds
-    ``growth_low`` and ``growth_high``, ``spread``, by how much the other squares' growth differs, and
-    ``flow_quarter``, the flow's time to an error of 25%. Rows of ``plateau`` have the ``share`` of the time to the
-    explosion at which the error is last at least 0.49, and theory's ``exact_share``.
+    The first two have the ``time`` of the flow, the exact ``error`` at the weights, the ``flow_error`` at those of the
+    flow, the ``growth`` of the first relevant weight's square with its bounds ``growth_low`` and ``growth_high``,
+    ``spread``, by how much the other squares' growth differs, and ``flow_quarter``, the flow's time to an error of 25%.
+    ``plateaus`` has the ``share`` of the time to the explosion at which the error is last at least 0.49, and theory's
+    ``exact_share``.
     """
-    return pd.concat([_rows(row) for row in trials.to_dict("records")], ignore_index=True)
+    found: dict[str, list[pd.DataFrame]] = {"population": [], "sgd": [], "plateaus": []}
+    for trial, measured in results.measures["weight-trajectory"].groupby("trial"):
+        row = results.trials.loc[trial]
+        k, block, rate = row["task.k"], row["task.n"] // row["task.k"], row["training.learning_rate"]
+        time = measured["step"].to_numpy() * rate
+        weights = np.stack(measured["weight"].tolist()).astype(np.float64).reshape(len(time), k, block)
+        if row["model.init"] == "bernoulli":
+            name, table = "plateaus", _plateau(time, weights, row["steps"] * rate)
+        else:
+            some = slice(None, None, max(1, len(time) // POINTS))
+            name = "population" if row["training"] == "disjoint-flow" else "sgd"
+            table = _trajectory(time[some], weights[some])
+        found[name].append(table.assign(k=k, block=block, seed=row["seed"]))
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items() if tables}
 
 
-def _rows(row: dict[Any, Any]) -> pd.DataFrame:
-    outcome = row["outcome"]
-    k, block, rate = row["task.k"], row["task.n"] // row["task.k"], row["training.learning_rate"]
-    measured = outcome.measures["weight-trajectory"]
-    time = np.array(measured["step"]) * rate
-    weights = np.array(measured["weight"], np.float64).reshape(len(time), k, block)
-    if row["model.init"] == "bernoulli":
-        part, found = "plateau", _plateau(time, weights, outcome.steps * rate)
-    else:
-        some = slice(None, None, max(1, len(time) // POINTS))
-        part, found = "population" if row["training"] == "disjoint-flow" else "sgd", _course(time[some], weights[some])
-    return found.assign(part=part, k=k, block=block, seed=row["seed"])
-
-
-def _course(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
+def _trajectory(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
     start = weights[0, :, 0].tolist()
     end = 0.999 * flow_time(start)
     flow_error = np.zeros(len(time))
@@ -188,40 +182,96 @@ def _plateau(time: np.ndarray, weights: np.ndarray, end: float) -> pd.DataFrame:
     return pd.DataFrame({"share": [left / end], "exact_share": [exact], "level": [level], "end": [end]})
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw errors and weights along the way, of population and stochastic descent, and the plateau's share."""
-    return figure_of(disjoint_courses(table))
+def plot(tables: Tables) -> Figure:
+    """Draw errors of population and of stochastic descent, the growth of relevant weights, and shares of plateaus.
+
+    Errors are drawn over those along gradient flow (figure B.1), growth between its bounds (Lemma B.8), shares over
+    their exact values (Theorem 5.7).
+    """
+    figure, drawn = panels(2, 2, height=2.3, width=7.4)
+    k, block = tables["population"][["k", "block"]].iloc[0]
+    shown = {name: tables[name][(tables[name]["k"] == k) & (tables[name]["block"] == block)] for name in tables}
+    errors = f"population, {k} blocks of {block}"
+    titles = (errors, "one example per step", "growth, and its bounds", "share of the plateau")
+    for ax, title in zip(drawn.ravel(), titles, strict=True):
+        ax.set_title(title, loc="left", fontsize=MEDIUM)
+        quiet(ax)
+    _draw_errors(drawn[0, 0], shown["population"])
+    _draw_errors(drawn[0, 1], shown["sgd"])
+    _draw_growth(drawn[1, 0], shown["population"])
+    _draw_shares(drawn[1, 1], tables["plateaus"])
+    figure.suptitle("Disjoint PolyNets on disjoint parities, correlation loss", fontsize=LARGE, fontweight="bold")
+    note = "One colour per network, each from normal weights. Share: points are runs from signs, lines exact values."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
+    for place, (_, network) in enumerate(rows.groupby("seed")):
+        colour = COLOURS[place % len(COLOURS)]
+        ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
+        label = "gradient flow, exactly" if place == 0 else ""
+        ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--", label=label)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
+    ax.set_ylabel("error", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc=(0.45, 0.4))
+
+
+def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
+    for colour, (_, network) in zip(COLOURS[:SHOWN], rows.groupby("seed"), strict=False):
+        later = network[network["time"] > 0]
+        high = later["growth_high"].clip(upper=HIGHEST)
+        ax.fill_between(later["time"], later["growth_low"], high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(later["time"], later["growth"], color=colour, linewidth=1.2)
+    ax.set(yscale="log", ylim=(1e-2, HIGHEST))
+    ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
+    ax.set_ylabel("$v_i(t)^2 - v_i(0)^2$", fontsize=MEDIUM)
+
+
+def _draw_shares(ax: Axes, rows: pd.DataFrame) -> None:
+    for place, (k, cells) in enumerate(rows.groupby("k")):
+        first = cells.groupby("block")[["share", "exact_share"]].first().reset_index()
+        colour = COLOURS[place % len(COLOURS)]
+        ax.plot(first["block"], 1 - first["exact_share"], color=colour, linewidth=1, label=f"k = {k}")
+        ax.plot(first["block"], 1 - first["share"], "o", color=colour, markersize=3.5)
+    ax.set(xscale="log", yscale="log", ylim=(3e-5, 1))
+    blocks = sorted(rows["block"].unique())
+    ax.set_xticks(blocks, [f"{block}" for block in blocks])
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
+    ax.set_xlabel("signs in a block", fontsize=MEDIUM)
+    ax.set_ylabel("1 - T(49%) / T(0)", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=3)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return how far runs and theory are apart.
 
     For population descent: the largest difference of errors, the largest spread of the squares' growth in units of the
     growth, and the share of measurements within the bounds. For stochastic descent: the time to an error of 25% in
     units of the flow's, a median with its order-statistic interval. For plateaus: both shares.
     """
-    population = table[(table["part"] == "population") & (table["time"] > 0)]
-    seen = population[population["flow_error"] > 0]
-    inside = seen["growth"].between(0.98 * seen["growth_low"], 1.02 * seen["growth_high"])
-    stochastic = table[table["part"] == "sgd"]
-    ratios = np.array([_lag(rows) for _, rows in stochastic.groupby(["k", "seed"])])
-    plateau = table[table["part"] == "plateau"].drop_duplicates(["k", "block"])
+    population = tables["population"][tables["population"]["time"] > 0]
+    before = population[population["flow_error"] > 0]
+    inside = before["growth"].between(0.98 * before["growth_low"], 1.02 * before["growth_high"])
+    ratios = np.array([_lag(rows) for _, rows in tables["sgd"].groupby(["k", "seed"])])
     return {
         "population": {
             "trials": int(population.groupby(["k", "seed"]).ngroups),
-            "largest_error_difference": round(float((seen["error"] - seen["flow_error"]).abs().max()), 4),
-            "largest_relative_spread": round(float((seen["spread"] / seen["growth"]).max()), 4),
+            "largest_error_difference": round(float((before["error"] - before["flow_error"]).abs().max()), 4),
+            "largest_relative_spread": round(float((before["spread"] / before["growth"]).max()), 4),
             "within_growth_bounds": round(float(inside.mean()), 4),
         },
         "sgd": {
             "trials": len(ratios),
             "reached": int(np.isfinite(ratios).sum()),
-            "time_to_25_percent_over_flow": finite(median(ratios)),
-            "interval": [finite(end) for end in median_interval(ratios)],
+            "time_to_25_percent_over_flow": finite(median(ratios), 4),
+            "interval": [finite(end, 4) for end in median_interval(ratios)],
         },
         "plateau": {
             f"k={row['k']}, n'={row['block']}": {"share": round(row["share"], 4), "exact": round(row["exact_share"], 4)}
-            for row in plateau.to_dict("records")
+            for row in tables["plateaus"].drop_duplicates(["k", "block"]).to_dict("records")
         },
     }
 
@@ -241,9 +291,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=25, time="about an hour on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -10,23 +10,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval, wilson
+from elegans.analysis import wilson
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
 from elegans.probes import FourierGap, Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.plot_gaps import gap_histograms
-from elegans.studies.hidden_progress.settings import configuration
-from elegans.sweeps import Sweep, grid
+from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.tables import middle
+from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Trial
 
-RANDOM, TRAINED = "random", "trained"
 THRESHOLD, SINE = "threshold", "sine"
+WEIGHTS = {"dense": "uniform weights", "gaussian": "Gaussian weights", "bernoulli": "sign weights"}
+DRAWN = 10
+"""How many of the networks that learn are drawn."""
 
 
 def neuron(n: int, k: int, function: str, init: Init) -> Trial:
@@ -36,7 +40,7 @@ def neuron(n: int, k: int, function: str, init: Init) -> Trial:
         n: the number of signs.
         k: the size of the parity.
         function: the derivative of its activation: a ``threshold`` (of a ReLU), or a ``sine``.
-        init: the law of its weights.
+        init: the distribution of its weights.
     """
     activation = ReLU() if function == THRESHOLD else Sinusoid(2, scale=2 / math.pi)
     return Trial(
@@ -47,25 +51,24 @@ def neuron(n: int, k: int, function: str, init: Init) -> Trial:
     )
 
 
-def laws(n: int) -> tuple[Init, ...]:
-    """Return the laws of a neuron's weights, all of entries of order 1/sqrt(n)."""
-    return DenseInit(), GaussianInit(std=1 / math.sqrt(n)), BernoulliInit()
-
-
 def gaps(n: int, thresholds: Sequence[int], sines: Sequence[int], training: tuple[int, int], trials: int) -> Sweep:
-    """Return random neurons of each law, and a sinusoidal one that learns.
+    """Return random neurons with weights of order 1/sqrt(n) from each distribution, and a sinusoidal one that learns.
 
     Args:
         n: the number of signs of random neurons.
         thresholds: the sizes of parities for thresholds.
         sines: those for sines.
         training: the (n, k) of the neuron that learns.
-        trials: how many trials a cell.
+        trials: per cell.
     """
-    cells = [neuron(n, k, THRESHOLD, law) for k in thresholds for law in laws(n)]
-    cells += [neuron(n, k, SINE, law) for k in sines for law in laws(n)]
-    cells.append(configuration("xiv", *training))
-    return Sweep(tuple(part for cell in cells for part in grid(cell, {}, seeds=trials).parts))
+    inits = (DenseInit(), GaussianInit(std=1 / math.sqrt(n)), BernoulliInit())
+    cells = [
+        neuron(n, k, function, init)
+        for function, degrees in ((THRESHOLD, thresholds), (SINE, sines))
+        for k in degrees
+        for init in inits
+    ]
+    return repeated([*cells, configuration("xiv", *training)], trials)
 
 
 def smoke(trials: int) -> Sweep:
@@ -78,11 +81,6 @@ def laptop(trials: int) -> Sweep:
     return gaps(15, (2, 4, 6), (2, 4), (51, 4), trials)
 
 
-def paper(trials: int) -> Sweep:
-    """Return the same with more draws."""
-    return laptop(trials)
-
-
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the gap: over all inputs for neurons that take one step, in closed form for those that learn."""
     if one.steps == 1:
@@ -90,87 +88,127 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return (FourierGap(every=100, estimator="closed form"),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a random neuron, and a row a measurement of one that learns.
+def analyse(results: Results) -> Tables:
+    """Return ``random``, one row per random neuron, and ``training``, one row per measurement of one that learns.
 
-    Columns: ``part``, ``function`` (the activation's derivative), ``law``, ``task.n``, ``task.k``, ``seed``, ``step``,
-    ``solved_at``, the gaps ``relaxed`` and ``strict``, and the ``majority``'s (of thresholds half of it, as they are).
+    Columns: ``function`` (the activation's derivative), ``weights`` (the initialisation), ``task.n``, ``task.k``,
+    ``seed``, ``step``, ``solved_at``, the gaps ``relaxed`` and ``strict``, and the ``majority``'s (of thresholds half
+    of it, as they are).
     """
-    rows = [row for trial in trials.to_dict("records") for row in _measured(trial)]
-    return pd.DataFrame(rows)
+    trials = results.trials[["task.n", "task.k", "solved_at", "training.steps"]].assign(
+        weights=results.trials["model.init"],
+        function=np.where(results.trials["model.activation"] == ReLU().label(), THRESHOLD, SINE),
+    )
+    cells = trials.drop_duplicates(["task.n", "task.k", "function"])
+    gap = [float(majority_gap(int(n), int(k))) for n, k in zip(cells["task.n"], cells["task.k"], strict=True)]
+    cells = cells[["task.n", "task.k", "function"]].assign(majority=gap / np.where(cells["function"] == SINE, 1, 2))
+    found = results.measures["fourier-gap"].join(trials, on="trial").merge(cells, on=["task.n", "task.k", "function"])
+    names = ["function", "weights", "task.n", "task.k", "seed", "step", "solved_at", "relaxed", "strict", "majority"]
+    learns = found["training.steps"] > 1
+    training = found.loc[learns, names].reset_index(drop=True)
+    k = int(training["task.k"].iloc[0])
+    training[["relaxed", "strict"]] /= Sinusoid(k).frequency  # the amplitude of its derivative
+    return {"random": found.loc[~learns & (found["step"] == 0), names].reset_index(drop=True), "training": training}
 
 
-def _measured(trial: dict[Any, Any]) -> list[dict[str, Any]]:
-    outcome = trial["outcome"]
-    n, k, trained = int(trial["task.n"]), int(trial["task.k"]), outcome.trial.steps > 1
-    activation = outcome.trial.model.activation
-    threshold = isinstance(activation, ReLU)
-    amplitude = activation.frequency if trained else 1.0
-    own = {
-        "part": TRAINED if trained else RANDOM,
-        "function": THRESHOLD if threshold else SINE,
-        "law": trial["model.init"],
-        "task.n": n,
-        "task.k": k,
-        "seed": trial["seed"],
-        "solved_at": trial["solved_at"],
-        "majority": float(majority_gap(n, k)) / (2 if threshold else 1),
-    }
-    taken = outcome.measures["fourier-gap"]
-    measured = zip(taken["step"], taken["relaxed"], taken["strict"], strict=True)
-    found = [
-        {**own, "step": step, "relaxed": relaxed / amplitude, "strict": strict / amplitude}
-        for step, relaxed, strict in measured
-    ]
-    return found if trained else found[:1]
+def plot(tables: Tables) -> Figure:
+    """Draw a histogram of relaxed gaps for each function and parity, and the gap along training.
+
+    Sign weights all have one gap, drawn as a line, as the majority's is; half a percent of the others' gaps lie beyond
+    either end of a histogram. Gaps along training are drawn up to the step at which each network solved its task,
+    marked by a dot.
+    """
+    groups = list(tables["random"].groupby(["function", "task.k"], sort=False))
+    columns = min(len(groups) + 1, 3)
+    rows = -(-(len(groups) + 1) // columns)
+    figure, drawn = panels(rows, columns, height=1.95 + 0.6 / rows, width=7.2)
+    axes = drawn.ravel()
+    for ax, ((function, k), own) in zip(axes, groups, strict=False):
+        _histogram(ax, own)
+        shown = "1{w·x > 0}" if function == THRESHOLD else "sin(w·x)"
+        ax.set_title(f"{shown}, n = {own['task.n'].iloc[0]}, k = {k}", loc="left", fontsize=MEDIUM)
+    axes[0].set_ylabel("density", fontsize=MEDIUM)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=SMALL, frameon=False, ncols=4, loc="outside upper center")
+    _training(axes[len(groups)], tables["training"])
+    for ax in axes[len(groups) + 1 :]:
+        ax.set_axis_off()
+    count = tables["random"].groupby(["function", "task.k", "weights"])["seed"].nunique().max()
+    note = f"{count} random neurons per histogram, exact over all inputs. Γ > 0: one relevant input can be identified."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the histograms, and the gap along training."""
-    return figure_of(gap_histograms(table))
+def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
+    gaps = {str(weights): own["relaxed"].to_numpy(float) for weights, own in rows.groupby("weights", sort=False)}
+    spread = [values for values in gaps.values() if np.ptp(values) > 1e-9]
+    edges = np.quantile(np.concatenate(spread or [np.zeros(1)]), (0.005, 0.995))
+    bins = np.linspace(*edges, 41).tolist()
+    for colour, (weights, values) in zip(COLOURS, gaps.items(), strict=False):
+        name = WEIGHTS[weights.partition(":")[0]]
+        if np.ptp(values) > 1e-9:
+            style: dict[str, Any] = {"density": True, "color": colour}
+            ax.hist(values, bins, alpha=0.25, **style)
+            ax.hist(values, bins, histtype="step", linewidth=1, label=name, **style)
+        else:
+            ax.axvline(values[0], color=colour, linewidth=1.4, label=name)
+    ax.axvline(rows["majority"].iloc[0], color="black", linewidth=0.9, linestyle=":", label="majority")
+    ax.axvline(0, color=GREY, linewidth=0.5)
+    ax.set_yticks([])
+    ax.set_xlabel("relaxed gap Γ", fontsize=MEDIUM)
+    quiet(ax)
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each law, the median gap and how often gaps are positive; and how they change in training.
+def _training(ax: Axes, rows: pd.DataFrame) -> None:
+    for _, run in list(rows.groupby("seed", sort=False))[:DRAWN]:
+        solved_at = float(run["solved_at"].iloc[0])
+        until = run[run["step"] <= solved_at] if np.isfinite(solved_at) else run
+        ax.plot(until["step"], until["relaxed"], color=COLOURS[0], linewidth=0.8, alpha=0.7)
+        ax.plot(until["step"].iloc[-1], until["relaxed"].iloc[-1], color=COLOURS[0], marker="o", markersize=2)
+    first = rows.iloc[0]
+    ax.axhline(first["majority"], color="black", linewidth=0.9, linestyle=":", label="majority")
+    ax.axhline(0, color=GREY, linewidth=0.5)
+    title = f"{DRAWN} neurons learning, n = {first['task.n']}, k = {first['task.k']}"
+    ax.set_title(title, loc="left", fontsize=MEDIUM)
+    ax.set_yscale("symlog", linthresh=first["majority"])
+    ax.set_xscale("symlog", linthresh=100)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("steps", fontsize=MEDIUM)
+    ax.set_ylabel("relaxed gap Γ", fontsize=MEDIUM)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each distribution, the median gap and how often gaps are positive; and how they change in training.
 
     Medians have 95% order-statistic intervals, rates Wilson's 95% intervals.
     """
-    found: dict[str, Any] = {}
-    random = table[table["part"] == RANDOM]
-    for (function, k, law), rows in random.groupby(["function", "task.k", "law"], sort=False):
-        found[f"{function}, k={k}, {law}"] = {
+    found: dict[str, Any] = {
+        f"{function}, k={k}, {weights}": {
             "neurons": len(rows),
             "majority": round(float(rows["majority"].iloc[0]), 7),
-            "relaxed": _median(rows["relaxed"]),
+            "relaxed": middle(rows["relaxed"]),
             "relaxed_positive": _share(rows["relaxed"] > 0),
             "strict_positive": _share(rows["strict"] > 0),
         }
-    trained = table[table["part"] == TRAINED]
-    runs = trained.groupby("seed", sort=False)
+        for (function, k, weights), rows in tables["random"].groupby(["function", "task.k", "weights"], sort=False)
+    }
+    training = tables["training"]
+    runs = training.groupby("seed", sort=False)
     first, largest = runs["relaxed"].first(), runs["relaxed"].max()
+    before = training[training["step"] <= 0.5 * training["solved_at"]].groupby("seed", sort=False)["relaxed"].last()
     found["training"] = {
         "neurons": len(first),
-        "solved": int(np.isfinite(runs["solved_at"].first().to_numpy(float, na_value=np.nan)).sum()),
-        "majority": round(float(trained["majority"].iloc[0]), 7),
-        "at_first": _median(first),
+        "solved": int(runs["solved_at"].first().notna().sum()),
+        "majority": round(float(training["majority"].iloc[0]), 7),
+        "at_first": middle(first),
         "positive_at_first": _share(first > 0),
-        "largest": _median(largest),
-        "largest_over_first": _median((largest / first)[first > 0]),
-        "before_half_of_the_time": _median(_until(trained, 0.5) / first.where(first > 0)),
+        "largest": middle(largest),
+        "largest_over_first": middle((largest / first)[first > 0]),
+        "before_half_of_the_time": middle(before / first.where(first > 0)),
     }
     return found
-
-
-def _until(trained: pd.DataFrame, share: float) -> pd.Series:
-    """Return each run's gap at the last measurement before a share of its time to solve."""
-    early = trained[trained["step"] <= share * trained["solved_at"]]
-    return early.groupby("seed", sort=False)["relaxed"].last()
-
-
-def _median(values: pd.Series) -> dict[str, Any]:
-    known = values.dropna().to_numpy(float)
-    low, high = median_interval(known)
-    return {"median": float(f"{median(known):.4g}"), "interval": [float(f"{low:.4g}"), float(f"{high:.4g}")]}
 
 
 def _share(positive: pd.Series) -> dict[str, Any]:
@@ -185,11 +223,10 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=20, time="about 5 seconds"),
         "laptop": Scale(laptop, trials=300, time="about 2 minutes on 2 cores"),
-        "paper": Scale(paper, trials=3000, time="about 20 minutes on 2 cores"),
+        "paper": Scale(laptop, trials=3000, time="about 20 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -1,7 +1,7 @@
 """Hidden progress: weights that move towards the support while loss and accuracy stand still (figures 5.3 and B.9).
 
-Each network learns twice: from true labels, and from labels independent of the inputs, with the same weights at first
-and the same inputs. What the weights move by in the second case is what chance alone does.
+Each network learns twice: from true labels, and from labels independent of the inputs, with the same initial weights
+and the same inputs. The second shows how far weights move by chance alone.
 """
 
 from collections.abc import Sequence
@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval, wilson
-from elegans.analysis.prediction import measured
+from elegans.analysis import median, share
+from elegans.analysis.prediction import last_measured
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
 from elegans.probes import Probe, TestLoss, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.plot_hidden import hidden_progress
 from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import identified
+from elegans.studies.hidden_progress.tables import identified, middle
 from elegans.sweeps import Sweep, grid
-from elegans.training import Outcome, Trial
+from elegans.training import Trial
 
 PANELS = (
     ("xiv", 1, 0.002, 20_000),
@@ -37,16 +38,22 @@ BEYOND = 1.25
 """Curves are drawn up to this multiple of the time to solve."""
 POINTS = 50
 """Measurements that are drawn of a curve."""
+LINES = {
+    "loss": (GREY, "held-out loss"),
+    "error": (COLOURS[0], "held-out error"),
+    "movement": (COLOURS[1], "largest change of a weight"),
+    "control": ("black", "the same with labels of pure noise"),
+}
 
 
-def panels(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials: int, *, longer: int = 1) -> Sweep:
+def networks(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials: int, *, longer: int = 1) -> Sweep:
     """Return each panel's network, with true labels and with silent ones; none stops when it is solved.
 
     Args:
         n: the number of signs.
         k: the size of the parity.
         chosen: configuration, batch size, learning rate and steps of each panel.
-        trials: how many trials a cell.
+        trials: per cell.
         longer: how many times the steps.
     """
     parts: list[Any] = []
@@ -60,17 +67,17 @@ def panels(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials
 
 def smoke(trials: int) -> Sweep:
     """Return two panels of (20, 3)."""
-    return panels(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials)
+    return networks(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials)
 
 
 def laptop(trials: int) -> Sweep:
     """Return all panels of (30, 3)."""
-    return panels(30, 3, PANELS, trials)
+    return networks(30, 3, PANELS, trials)
 
 
 def paper(trials: int) -> Sweep:
     """Return all panels of (50, 3)."""
-    return panels(50, 3, PANELS, trials, longer=5)
+    return networks(50, 3, PANELS, trials, longer=5)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -79,135 +86,153 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return WeightTrajectory(every=every), WeightMovement(every=every), TestLoss(every=every, examples=2048)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a quantity, of three parts.
+def analyse(results: Results) -> Tables:
+    """Return three tables, whose ``panel`` is a network and its batch size.
 
-    ``course``: the first trial's loss, error and movements (``control``: with silent labels) at a ``step``.
-    ``weight``: its weights, by ``neuron`` and ``coordinate``, ``relevant`` or not. ``trial``: each trial's ``error``,
-    ``loss``, ``relevant``, ``irrelevant``, ``leader``, ``movement`` and ``control`` at half of its time to solve.
+    ``curves``: the first trial's loss, error and movements (``control``: with silent labels). ``weights``: its weights,
+    by ``neuron`` and ``coordinate``, ``relevant`` or not. ``halves``: one row per solved trial, with what was measured
+    last at half of its time to solve; ``control`` is the movement of the same trial with silent labels at that step.
     """
-    found = []
-    for _, rows in identified(trials).groupby(["network", "training.batch_size"], sort=False):
-        pairs = _pairs(rows)
-        sizes = {"n": rows["task.n"].iloc[0], "k": rows["task.k"].iloc[0]}
-        batch = int(rows["training.batch_size"].iloc[0])
-        panel = f"{rows['network'].iloc[0]}, {batch} example{'s' * (batch > 1)} a step"
-        parts = [_course(*pairs[0]), _weights(pairs[0][0]), *(_at_half(*pair) for pair in pairs)]
-        found.append(pd.concat(parts, ignore_index=True).assign(panel=panel, **sizes))
-    return pd.concat(found, ignore_index=True)
-
-
-def _pairs(rows: pd.DataFrame) -> list[tuple[Outcome, Outcome]]:
-    """Return each trial with true labels beside the one with silent ones, by seed."""
-    true, silent = (
-        {one.trial.seed: one for one in rows.loc[rows["task.noise"] == noise, "outcome"]} for noise in (0.0, SILENT)
+    trials = identified(results.trials)
+    batch = trials["training.batch_size"]
+    trials["panel"] = (
+        trials["network"] + ", " + batch.astype(str) + np.where(batch > 1, " examples per step", " example per step")
     )
-    return [(true[seed], silent[seed]) for seed in sorted(true) if seed in silent]
+    silent = trials["task.noise"] == SILENT
+    names = ["panel", "seed"]
+    control = trials[silent].rename_axis("control").reset_index()[[*names, "control"]]
+    pairs = trials[~silent].rename_axis("trial").reset_index().merge(control, on=names)
+    shown = pairs.drop_duplicates("panel")
+    curves = [_curve(results, pair, name) for pair in shown.to_dict("records") for name in LINES]
+    weights = [_weights(results, pair) for pair in shown.to_dict("records")]
+    return {"curves": pd.concat(curves), "weights": pd.concat(weights), "halves": _halves(results, pairs)}
 
 
-def _until(outcome: Outcome) -> float:
-    return BEYOND * (outcome.solved_at or outcome.steps)
+def _curve(results: Results, pair: dict[Any, Any], name: str) -> pd.DataFrame:
+    kind, quantity = {
+        "loss": ("test-loss", "hinge"),
+        "error": ("test-loss", "error"),
+    }.get(name, ("weight-movement", "movement"))
+    taken = _shown(results.measures[kind], pair, "control" if name == "control" else "trial")
+    columns = {"quantity": name, "step": taken["step"], "value": taken[quantity]}
+    return pd.DataFrame({**_panel(pair), **columns})
 
 
-def _thinned(steps: Sequence[int], until: float) -> np.ndarray:
-    """Return the places of at most so many steps as are drawn."""
-    count = int(np.searchsorted(steps, until, side="right"))
-    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(int))
+def _panel(pair: dict[Any, Any]) -> dict[str, Any]:
+    return {name: pair[name] for name in ("panel", "task.n", "task.k", "seed", "solved_at")}
 
 
-def _course(outcome: Outcome, control: Outcome) -> pd.DataFrame:
-    frames = []
-    for name, one, kind, quantity in (
-        ("loss", outcome, "test-loss", "hinge"),
-        ("error", outcome, "test-loss", "error"),
-        ("movement", outcome, "weight-movement", "movement"),
-        ("control", control, "weight-movement", "movement"),
-    ):
-        taken = one.measures[kind]
-        kept = _thinned(taken["step"], _until(outcome))
-        steps, values = np.take(taken["step"], kept), np.take(taken[quantity], kept)
-        frames.append(pd.DataFrame({"step": steps, "quantity": name, "value": values}))
-    found = pd.concat(frames, ignore_index=True)
-    return found.assign(part="course", seed=outcome.trial.seed, solved_at=_time(outcome))
+def _shown(measured: pd.DataFrame, pair: dict[Any, Any], trial: str) -> pd.DataFrame:
+    """Return the measurements of a trial that are drawn."""
+    until = BEYOND * (pair["solved_at"] if np.isfinite(pair["solved_at"]) else pair["training.steps"])
+    own = measured[(measured["trial"] == pair[trial]) & (measured["step"] <= until)]
+    return own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), POINTS)).astype(int))]
 
 
-def _weights(outcome: Outcome) -> pd.DataFrame:
-    taken = outcome.measures["weight-trajectory"]
-    kept = _thinned(taken["step"], _until(outcome))
-    weight = np.asarray(taken["weight"])[kept]
-    support = outcome.trial.task.draw(outcome.trial.key("task"))
+def _weights(results: Results, pair: dict[Any, Any]) -> pd.DataFrame:
+    taken, trial = _shown(results.measures["weight-trajectory"], pair, "trial"), results.trial(pair["trial"])
+    weight = np.stack(taken["weight"].tolist())
     place, neuron, coordinate = (each.ravel() for each in np.indices(weight.shape))
-    return pd.DataFrame(
-        {
-            "part": "weight",
-            "quantity": "weight",
-            "seed": outcome.trial.seed,
-            "step": np.take(taken["step"], kept)[place],
-            "neuron": neuron,
-            "coordinate": coordinate,
-            "relevant": np.isin(coordinate, support),
-            "value": weight.ravel(),
-            "solved_at": _time(outcome),
-        }
+    columns = {
+        "step": taken["step"].to_numpy()[place],
+        "neuron": neuron,
+        "coordinate": coordinate,
+        "relevant": np.isin(coordinate, trial.task.draw(trial.key("task"))),
+        "value": weight.ravel(),
+    }
+    return pd.DataFrame({**_panel(pair), **columns})
+
+
+def _halves(results: Results, pairs: pd.DataFrame) -> pd.DataFrame:
+    solved = pairs.dropna(subset="solved_at")
+    half = solved["solved_at"].astype(float) // 2
+
+    def last(kind: str, trial: str = "trial") -> pd.DataFrame:
+        at = half.set_axis(solved[trial])
+        return last_measured(results.measures[kind], at).set_axis(solved.index)
+
+    held_out, control = last("test-loss"), last("weight-movement", "control")
+    moved = last("weight-movement")[["relevant", "irrelevant", "leader", "movement"]]
+    found = solved[["panel", "task.n", "task.k", "seed", "solved_at"]].assign(
+        step=half, error=held_out["error"], loss=held_out["hinge"], control=control["movement"]
     )
+    return found.join(moved)
 
 
-def _at_half(outcome: Outcome, control: Outcome) -> pd.DataFrame:
-    found: dict[str, float] = {}
-    half = 0
-    if outcome.solved_at is not None:
-        half = outcome.solved_at // 2
-        names = ("relevant", "irrelevant", "leader", "movement")
-        found = {name: measured("weight-movement", name)(outcome, half) for name in names}
-        found["control"] = measured("weight-movement", "movement")(control, half)
-        found["error"] = measured("test-loss", "error")(outcome, half)
-        found["loss"] = measured("test-loss", "hinge")(outcome, half)
-    frame = pd.DataFrame({"quantity": list(found), "value": list(found.values())}, index=range(len(found)))
-    return frame.assign(part="trial", step=half, seed=outcome.trial.seed, solved_at=_time(outcome))
+def plot(tables: Tables) -> Figure:
+    """Draw one column per panel: loss and error; all first-layer weights; their largest change, and the control's.
+
+    Relevant weights are coloured, by neuron where there are several, and drawn over the grey irrelevant ones. A dotted
+    line marks the step at which the network solved its task.
+    """
+    curves = list(tables["curves"].groupby("panel", sort=False))
+    figure, drawn = panels(3, len(curves), height=5 / 3, width=max(1.75 * len(curves), 7.0), sharex="col")
+    for column, (panel, rows) in zip(drawn.T, curves, strict=True):
+        _lines(column[0], rows, ("loss", "error"))
+        _coordinates(column[1], tables["weights"][tables["weights"]["panel"] == panel])
+        _lines(column[2], rows, ("movement", "control"))
+        network, _, batch = str(panel).rpartition(", ")
+        column[0].set_title(f"{network}\n{batch}", loc="left", fontsize=SMALL)
+        column[2].set_xlabel("steps", fontsize=MEDIUM)
+    for ax, label in zip(drawn[:, 0], ("loss, error", "weights", "movement"), strict=True):
+        ax.set_ylabel(label, fontsize=MEDIUM)
+    handles = [
+        drawn[0, 0].plot([], [], color=colour, linewidth=1.3, label=label)[0] for colour, label in LINES.values()
+    ]
+    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=len(handles), loc="outside upper center")
+    first = tables["curves"].iloc[0]
+    note = (
+        f"Sparse parity, n = {first['task.n']}, k = {first['task.k']}; one network per column. First-layer weights "
+        "on the support in colour (by neuron), all others grey. Dotted: solved."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def _time(outcome: Outcome) -> float:
-    return float("nan") if outcome.solved_at is None else float(outcome.solved_at)
+def _lines(ax: Axes, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
+    for name in names:
+        line = rows[rows["quantity"] == name]
+        ax.plot(line["step"], line["value"], color=LINES[name][0], linewidth=1.1)
+    ax.set_ylim(bottom=0)
+    _finish(ax, rows)
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a column a panel: loss and error, weights, movements."""
-    return figure_of(hidden_progress(table))
+def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
+    for relevant, width in ((False, 0.4), (True, 1.0)):
+        for (neuron, _), line in rows[rows["relevant"] == relevant].groupby(["neuron", "coordinate"]):
+            colour = COLOURS[(neuron + 1) % len(COLOURS)] if relevant else "0.75"
+            ax.plot(line["step"], line["value"], color=colour, linewidth=width)
+    _finish(ax, rows)
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each panel, what is seen at half of the time to solve: medians over the solved trials.
+def _finish(ax: Axes, rows: pd.DataFrame) -> None:
+    solved_at = float(rows["solved_at"].iloc[0])
+    if np.isfinite(solved_at):
+        ax.axvline(solved_at, color=GREY, linewidth=0.8, linestyle=":")
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    ax.locator_params(axis="x", nbins=4)
+    ax.set_xlim(left=0)
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each panel, the measures at half of the time to solve: medians over the solved trials.
 
     Medians have 95% order-statistic intervals, shares Wilson's. ``leads``: how often the largest mover is relevant;
     ``beyond_control``: how often the movement exceeds that of the same trial with silent labels.
     """
-    found: dict[str, Any] = {}
-    halves = table[table["part"] == "trial"]
-    for panel, rows in halves.groupby("panel", sort=False):
-        by_trial = rows.pivot(index="seed", columns="quantity", values="value")
-        times = rows.groupby("seed")["solved_at"].first()
-        ratio = by_trial["relevant"] / by_trial["irrelevant"]
-        named = {name: by_trial[name] for name in ("error", "loss", "relevant", "irrelevant", "movement", "control")}
-        found[str(panel)] = {
-            "solved": len(by_trial),
-            "median_steps": median(times.to_numpy(float)),
-            **{name: _median(values) for name, values in named.items()},
-            "relevant_over_irrelevant": _median(ratio),
-            "movement_over_control": _median(by_trial["movement"] / by_trial["control"]),
-            "leads": _share(by_trial["leader"] == 1),
-            "beyond_control": _share(by_trial["movement"] > by_trial["control"]),
+    return {
+        str(panel): {
+            "solved": len(rows),
+            "median_steps": median(rows["solved_at"].to_numpy(float)),
+            **{name: middle(rows[name]) for name in ("error", "loss", "relevant", "irrelevant", "movement", "control")},
+            "relevant_over_irrelevant": middle(rows["relevant"] / rows["irrelevant"]),
+            "movement_over_control": middle(rows["movement"] / rows["control"]),
+            "leads": share(rows["leader"] == 1),
+            "beyond_control": share(rows["movement"] > rows["control"]),
         }
-    return found
-
-
-def _median(values: pd.Series) -> dict[str, Any]:
-    low, high = median_interval(values.to_numpy(float))
-    return {"median": round(median(values.to_numpy(float)), 4), "interval": [round(low, 4), round(high, 4)]}
-
-
-def _share(positive: pd.Series) -> dict[str, Any]:
-    low, high = wilson(int(positive.sum()), len(positive))
-    return {"count": int(positive.sum()), "of": len(positive), "interval": [round(low, 4), round(high, 4)]}
+        for panel, rows in tables["halves"].set_index("seed").groupby("panel", sort=False)
+    }
 
 
 EXPERIMENT = Experiment(
@@ -219,9 +244,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores"),
         "paper": Scale(paper, trials=20, time="about 5 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

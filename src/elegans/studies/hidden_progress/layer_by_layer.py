@@ -8,23 +8,26 @@ layers parities of up to 2^(L-1) signs are learned.
 Source: thesis, chapter 5 and appendix B.3.7.
 """
 
-from collections.abc import Iterable
+import textwrap
 from fractions import Fraction
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Tables, one_table
 from elegans.models import DeepMLP
-from elegans.plots import figure_of
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, quiet, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.plot_grids import success_grid
-from elegans.studies.hidden_progress.tables import finite, timed
-from elegans.sweeps import Sweep, grid
+from elegans.studies.hidden_progress.settings import repeated
+from elegans.studies.hidden_progress.tables import timed
+from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
 from elegans.tasks.base import corners
 from elegans.training import SGD, Trial
@@ -37,33 +40,19 @@ BITS = 10
 
 
 def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: bool = True, every: int = 100) -> Trial:
-    """Return the training of a deep quadratic network on the online (n, k)-parity, to its last step.
-
-    Args:
-        widths: of the hidden layers.
-        n: the number of signs.
-        k: the size of the parity.
-        steps: how many steps.
-        output_bias: whether there is one.
-        every: how many steps lie between checks.
-    """
-    success = StoppingRule(error=0, examples=8192, every=every, stop=False)
+    """Return the training of a deep quadratic network on the online (n, k)-parity, to its last step."""
+    stopping = StoppingRule(error=0, examples=8192, every=every, stop=False)
     return Trial(
         task=SparseParity(n=n, k=k),
         regime=Online(),
         model=DeepMLP(widths=widths, output_bias=output_bias),
-        training=SGD(learning_rate=0.01, batch_size=32, steps=steps, stopping=success),
+        training=SGD(learning_rate=0.01, batch_size=32, steps=steps, stopping=stopping),
     )
-
-
-def cells(bases: Iterable[Trial], trials: int) -> Sweep:
-    """Return a sweep of several cells in order."""
-    return Sweep(tuple(chain.from_iterable(grid(base, {}, seeds=trials).parts for base in bases)))
 
 
 def smoke(trials: int) -> Sweep:
     """Return three layers on (10, 2), and two layers on (10, 3)."""
-    return cells([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials)
+    return repeated([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -72,7 +61,7 @@ def laptop(trials: int) -> Sweep:
     four = [trial((10, 10, 1), n, k, 50_000, every=250) for n in (10, 20) for k in (2, 4, 6)]
     failing = [trial((10,), 10, 2, 20_000), trial((10,), 10, 3, 20_000), trial((2, 1), 10, 5, 20_000)]
     unbiased = [trial((2, 1), 10, k, 20_000, output_bias=False) for k in (2, 4)]
-    return cells([*three, *failing, *unbiased, *four], trials)
+    return repeated([*three, *failing, *unbiased, *four], trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -86,22 +75,22 @@ def paper(trials: int) -> Sweep:
     unbiased = [
         trial(shape, 10, k, steps, output_bias=False, every=100) for shape, steps, sizes in shapes for k in sizes
     ]
-    return cells([*three, *two, *unbiased, *four, *longer], trials)
+    return repeated([*three, *two, *unbiased, *four, *longer], trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell: how often and how fast it was solved, the network in words, and the first layer's signal.
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell: how often and how fast it was solved, the network in words, and the layer's signal.
 
     ``signal`` is the largest entry of the population gradient of the first layer's weights, by enumeration of 10 signs
     at the initial weights of seeds 0 to 4 (their median).
     """
     found = timed(trials, KEYS)
-    worst = trials.groupby(list(KEYS), sort=False, dropna=False)["test_error"].median()
+    error = trials.groupby(list(KEYS), sort=False, dropna=False)["test_error"].median()
     rows = found[["model.widths", "model.output_bias", "task.k"]].itertuples(index=False)
     shapes = [(tuple(int(width) for width in widths), bool(bias), int(k)) for widths, bias, k in rows]
     return found.assign(
         network=[_words(widths, bias) for widths, bias, _ in shapes],
-        test_error=worst.to_numpy(float),
+        test_error=error.to_numpy(float),
         signal=[signal(widths, k, output_bias=bias) for widths, bias, k in shapes],
     )
 
@@ -119,9 +108,9 @@ def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int 
     Args:
         widths: of the hidden layers.
         k: the size of the parity.
-        output_bias: whether there is one (the gradient does not depend on it).
+        output_bias: does not change the gradient.
         n: the number of signs that are enumerated.
-        seeds: how many initialisations.
+        seeds: the number of initialisations.
     """
     x = corners(np.arange(2**n, dtype=np.uint32), n).astype(int).astype(object)
     model, task = DeepMLP(widths=widths, output_bias=output_bias), SparseParity(n=n, k=k)
@@ -172,24 +161,54 @@ def first_gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray
     return gradient
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a network: how many trials of each (n, k) were solved, and how fast."""
-    return figure_of(success_grid(table, panel="network", x="task.k", y="task.n"))
+def plot(tables: Tables) -> Figure:
+    """Draw one panel per network: how many trials of each (n, k) were solved, as colours and numbers, and how fast."""
+    groups = [rows for _, rows in tables["table"].groupby("network", sort=False)]
+    places = [(sorted(rows["task.k"].unique()), sorted(rows["task.n"].unique())) for rows in groups]
+    columns, rows = [len(degrees) for degrees, _ in places], max(len(sizes) for _, sizes in places)
+    size = (max(0.52 * sum(columns) + 0.75 * len(places), 4.5), 0.52 * rows + 1.25)
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle("Solved trials, by network", fontsize=LARGE, fontweight="bold")
+    note = "Trials solved of those trained, and below them the median number of steps to solve, where it is finite."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    grid = figure.add_gridspec(rows, len(places), width_ratios=columns)
+    for place, (own, (degrees, sizes)) in enumerate(zip(groups, places, strict=True)):
+        ax = figure.add_subplot(grid[rows - len(sizes) :, place])
+        for cell in own.to_dict("records"):
+            _cell(ax, degrees.index(cell["task.k"]), sizes.index(cell["task.n"]), cell)
+        ax.set(xlim=(-0.5, len(degrees) - 0.5), ylim=(-0.5, len(sizes) - 0.5))
+        ax.set_xticks(range(len(degrees)), [f"{k}" for k in degrees])
+        ax.set_yticks(range(len(sizes)), [f"{n}" for n in sizes])
+        ax.set_xlabel("k", fontsize=MEDIUM)
+        ax.set_ylabel("n", fontsize=MEDIUM)
+        title = textwrap.fill(str(own["network"].iloc[0]), 12 * len(degrees))
+        ax.set_title(title, loc="left", fontsize=SMALL)
+        quiet(ax)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _cell(ax: Axes, column: int, line: int, cell: dict[Any, Any]) -> None:
+    colour = RATES(float(cell["rate"]))
+    ax.add_patch(Rectangle((column - 0.48, line - 0.46), 0.96, 0.92, facecolor=colour))
+    middle = float(f"{cell['median_steps']:.3g}")
+    steps = f"\n{short(middle)}" if np.isfinite(middle) else ""
+    shown = f"{cell['solved']}/{cell['trials']}{steps}"
+    ax.text(column, line, shown, ha="center", va="center", fontsize=SMALL, color=ink(colour))
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each cell: solved trials with their Wilson interval, times, final errors, and the signal."""
     return {
         f"{row['network']}, ({row['task.n']}, {row['task.k']})": {
             "solved": int(row["solved"]),
             "trials": int(row["trials"]),
             "interval": [round(row["low"], 3), round(row["high"], 3)],
-            "median_steps": finite(row["median_steps"]),
-            "median_interval": [finite(row["median_low"]), finite(row["median_high"])],
+            "median_steps": finite(row["median_steps"], 4),
+            "median_interval": [finite(row["median_low"], 4), finite(row["median_high"], 4)],
             "median_test_error": round(float(row["test_error"]), 4),
             "signal": float(row["signal"]),
         }
-        for _, row in table.iterrows()
+        for row in tables["table"].to_dict("records")
     }
 
 
@@ -202,7 +221,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
         "paper": Scale(paper, trials=10, time="about 2 hours on 2 cores"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

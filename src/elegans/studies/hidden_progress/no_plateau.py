@@ -1,8 +1,8 @@
 """Whether there is a plateau at all: wide z^k networks against ReLU networks.
 
-A plateau is measured as the share of the way to a test error of 5% that is over when the error first is 45%. The wider
-a z^k network, the more of its neurons correlate with the parity from the first step on, each a little, and the sooner
-the error falls; ReLU networks stay at chance until the relevant weights have grown.
+A plateau is measured as the share of the time to a test error of 5% at which the error first is 45%. The wider a z^k
+network, the more of its neurons correlate with the parity from the first step on, each a little, and the sooner the
+error falls; ReLU networks stay at chance until the relevant weights have grown.
 
 Source: thesis, chapter 5 and appendix B.3.8 (figure B.13), which names no learning rate.
 """
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, median_interval
+from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, quiet, shades
 from elegans.probes import Probe, TestError
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.plot_plateaus import plateaus
 from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import finite
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
@@ -30,6 +30,7 @@ LEAVES, ENDS = 0.45, 0.05
 """The errors at which a plateau ends, and at which the task is as good as learned."""
 NETWORKS = {"z^k": ("v", 0.03), "relu": ("ii", 0.1)}
 """The thesis' id whose width is varied, and the learning rate."""
+TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
 CELL = ("network", "model.width", "training.batch_size")
 
 
@@ -43,13 +44,13 @@ def networks(
         widths: of z^3 networks.
         relu_widths: of ReLU networks.
         batch_sizes: of both.
-        trials: how many trials a cell.
+        trials: per cell.
         every: how many steps lie between checks and measurements.
     """
-    success = StoppingRule(error=0.02, examples=4096, every=every)
+    stopping = StoppingRule(error=0.02, examples=4096, every=every)
     parts = []
     for (identifier, rate), chosen in zip(NETWORKS.values(), (widths, relu_widths), strict=True):
-        base = configuration(identifier, n, 3, learning_rate=rate, steps=50_000).replace("training.stopping", success)
+        base = configuration(identifier, n, 3, learning_rate=rate, steps=50_000).replace("training.stopping", stopping)
         axes = {"model.width": chosen, "training.batch_size": batch_sizes}
         parts.append(grid(base, axes, seeds=trials).parts)
     return Sweep(tuple(chain.from_iterable(parts)))
@@ -72,54 +73,72 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the test error, measured whenever success is checked."""
+    """Return the test error, measured whenever the stopping rule is checked."""
     return (TestError(every=one.stopping.every, examples=one.stopping.examples),)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: the test error, when the trial left its plateau, and when it ended.
+def analyse(results: Results) -> Tables:
+    """Return one row per trial and measured step: the test error, when the trial left its plateau, and when it ended.
 
     ``plateau`` is the ratio of the two, ``halfway`` the error at half of the time to the end: NaN where there is none.
     """
-    return pd.concat([_curve(row) for row in trials.to_dict("records")], ignore_index=True)
+    names = ["task.n", "task.k", "model.width", "training.batch_size"]
+    trials = results.trials[names].assign(network=np.where(results.trials["model.activation"] == "relu", "relu", "z^k"))
+    found = results.measures["test-error"].join(trials, on="trial")
+    for name, level in (("leaves", LEAVES), ("ends", ENDS)):
+        first = found[found["error"] <= level].groupby("trial")["step"].first()
+        found[name] = found["trial"].map(first).astype(float)
+    halfway = {
+        trial: np.interp(own["ends"].iloc[0] / 2, own["step"], own["error"]) for trial, own in found.groupby("trial")
+    }
+    halves = found["trial"].map(halfway).where(found["ends"].notna())
+    return {"table": found.assign(plateau=found["leaves"] / found["ends"], halfway=halves).drop(columns="trial")}
 
 
-def _curve(row: dict[Any, Any]) -> pd.DataFrame:
-    measured = row["outcome"].measures["test-error"]
-    step, error = np.array(measured["step"]), np.array(measured["error"])
-    leaves, ends = (_first(step, error, level) for level in (LEAVES, ENDS))
-    halfway = float(np.interp(ends / 2, step, error)) if np.isfinite(ends) else np.nan
-    kind = "relu" if row["model.activation"] == "relu" else "z^k"
-    return pd.DataFrame({"step": step, "error": error}).assign(
-        network=kind,
-        **{name: row[name] for name in ("task.n", "task.k", "seed", *CELL[1:])},
-        leaves=leaves,
-        ends=ends,
-        plateau=leaves / ends,
-        halfway=halfway,
-    )
+def plot(tables: Tables) -> Figure:
+    """Draw test errors against the share of the time to an error of 5%, by network and width; colours are batch sizes.
+
+    As figure B.13, with time in units of each trial's own.
+    """
+    table = tables["table"]
+    groups = [rows for _, rows in table.groupby(["network", "model.width"], sort=False)]
+    figure, drawn = panels(1, len(groups), height=2.5, width=max(1.55 * len(groups) + 0.4, 5.2), sharey=True)
+    sizes = sorted(table["training.batch_size"].unique())
+    colours = dict(zip(sizes, shades(len(sizes)), strict=True))
+    for ax, rows in zip(drawn[0], groups, strict=True):
+        _draw(ax, rows, colours)
+    drawn[0, 0].set_ylabel("test error", fontsize=MEDIUM)
+    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower left", title="batch size", title_fontsize=SMALL)
+    task = "sparse parity, n = {}, k = {}".format(*table[["task.n", "task.k"]].iloc[0])
+    figure.suptitle(f"How long the error stays at chance: {task}", fontsize=LARGE, fontweight="bold")
+    note = "Steps as a share of those to a test error of 5%. Dotted: 45%, where the plateau ends."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def _first(step: np.ndarray, error: np.ndarray, level: float) -> float:
-    below = np.flatnonzero(error <= level)
-    return float(step[below[0]]) if len(below) else np.nan
+def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
+    for size, cell in rows.groupby("training.batch_size"):
+        for order, (_, network) in enumerate(cell.dropna(subset=["ends"]).groupby("seed")):
+            share = network["step"] / network["ends"]
+            ax.plot(share, network["error"], color=colours[size], linewidth=0.7, label="" if order else f"{size}")
+    ax.axhline(LEAVES, color=GREY, linewidth=0.6, linestyle=":")
+    first = rows.iloc[0]
+    ax.set_title(f"{TITLES[first['network']]}, width {first['model.width']:,}", loc="left", fontsize=SMALL)
+    ax.set(xlim=(0, 1.05), ylim=(0, 0.53))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    quiet(ax)
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a network and width, with a colour a batch size."""
-    return figure_of(plateaus(table))
-
-
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return each cell's median plateau share, halfway error and end, with order-statistic intervals."""
     found = {}
-    for (network, width, batch_size), rows in table.groupby(list(CELL), sort=False):
+    for (network, width, batch_size), rows in tables["table"].groupby(list(CELL), sort=False):
         last = rows.groupby("seed").last()
         stated: dict[str, Any] = {"trials": len(last), "ended": int(last["ends"].notna().sum())}
         for name in ("plateau", "halfway", "ends"):
             values = last[name].to_numpy(float)
-            stated[name] = finite(median(values))
-            stated[f"{name}_interval"] = [finite(end) for end in median_interval(values)]
+            stated[name] = finite(median(values), 4)
+            stated[f"{name}_interval"] = [finite(end, 4) for end in median_interval(values)]
         found[f"{network}, width {width}, batches of {batch_size}"] = stated
     return found
 
@@ -133,9 +152,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=25, time="about 5 hours on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -2,7 +2,7 @@
 
 A label is flipped with probability p, which shrinks every correlation by 1 - 2p; the text has flips with probability
 1/2 - eps beside a correlation of eps, and a caption that calls 49% of flips 0.01 where 1 - 2p is 0.02. Evaluation is on
-clean labels. With a constant learning rate the iterates need not come to rest, so 99% on held-out examples counts.
+clean labels. With a constant learning rate the iterates need not converge, so 99% accuracy on held-out examples counts.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,16 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Tables, one_table
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.plot_power_laws import power_laws
+from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import finite, fits, timed
+from elegans.studies.hidden_progress.tables import fits, stated, timed
 from elegans.sweeps import Sweep, grid
 
-SUCCESS = StoppingRule(error=0.01, examples=8192, every=10)
+SOLVED = StoppingRule(error=0.01, examples=8192, every=10)
 LINE = ("problem", "training.batch_size")
 KEYS = (*LINE, "task.n", "task.k", "task.noise", "inverse_signal")
 
@@ -37,14 +38,14 @@ def noisy(
         problems: the (n, k) of each parity.
         batches: the batch sizes.
         flips: the probabilities p of a flip.
-        trials: how many trials a cell.
-        steps: after how many steps a trial is given up.
+        trials: per cell.
+        steps: the largest number of steps.
     """
     parts: list[Any] = []
     for flip in sorted(flips):
         for n, k in problems:
             base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
-            axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [SUCCESS]}
+            axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [SOLVED]}
             parts += grid(base, axes, seeds=trials).parts
     return Sweep(tuple(parts))
 
@@ -64,42 +65,30 @@ def paper(trials: int) -> Sweep:
     return noisy(((50, 3),), (32, 128, 1024), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.47, 0.49), trials, steps=10**6)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a problem, batch size and amount of noise: times, and the power law of 1 / (1 - 2p) of its line."""
-    signal = 1 - 2 * trials["task.noise"]
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per problem, batch size and amount of noise: times, and the line's power law of 1 / (1 - 2p)."""
     words = "n = " + trials["task.n"].astype(str) + ", k = " + trials["task.k"].astype(str)
-    trials = trials.assign(inverse_signal=1 / signal, problem=words)
-    made = fits(trials, LINE, "inverse_signal")
-    return timed(trials, KEYS).merge(made, on=list(LINE), how="left")
+    trials = trials.assign(inverse_signal=1 / (1 - 2 * trials["task.noise"]), problem=words)
+    return timed(trials, KEYS).merge(fits(trials, LINE, "inverse_signal"), on=list(LINE), how="left")
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a problem, a line a batch size."""
+def plot(tables: Tables) -> Figure:
+    """Draw one panel per problem, one line per batch size."""
     label = "1 / (1 - 2p), p the share of labels flipped"
-    axes = power_laws(table, x="inverse_signal", curve="training.batch_size", panel="problem", label=label)
-    return figure_of(axes)
+    return power_laws(tables["table"], x="inverse_signal", label=label, curve="training.batch_size", panel="problem")
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each problem and batch size, the exponent of 1 / (1 - 2p) with its interval, and times by noise."""
     found: dict[str, Any] = {}
-    for (problem, batch), rows in table.groupby(list(LINE), sort=False):
+    for (problem, batch), rows in tables["table"].groupby(list(LINE), sort=False):
         line = rows.iloc[0]
         found[f"{problem}, batches of {batch}"] = {
-            "exponent": finite(line["exponent"]),
-            "interval": [finite(line["exponent_low"]), finite(line["exponent_high"])],
-            "times": {f"p = {row['task.noise']:g}": _stated(row) for _, row in rows.iterrows()},
+            "exponent": finite(line["exponent"], 4),
+            "interval": [finite(line["exponent_low"], 4), finite(line["exponent_high"], 4)],
+            "times": {f"p = {row['task.noise']:g}": stated(row) for row in rows.to_dict("records")},
         }
     return found
-
-
-def _stated(row: pd.Series) -> dict[str, Any]:
-    return {
-        "solved": int(row["solved"]),
-        "trials": int(row["trials"]),
-        "median_steps": finite(row["median_steps"]),
-        "interval": [finite(row["median_low"]), finite(row["median_high"])],
-    }
 
 
 EXPERIMENT = Experiment(
@@ -111,7 +100,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=25, time="about half a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=5, time="about an hour on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

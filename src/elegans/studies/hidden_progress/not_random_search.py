@@ -1,6 +1,6 @@
 """Random search or hidden progress? How times to solve are spread, and what they depend on (figure 5.2).
 
-Were training a random search that tries a subset a step, its time would have the geometric law with p = 1/C(n, k):
+Were training a random search that tries one subset per step, its time would be geometric with p = 1/C(n, k):
 no memory, and successes from the first step on. And it would depend on the data alone; so networks with the same
 initial values are trained on many streams of examples. The source names neither the architectures nor (n, k): here
 they are PolyNet and the sinusoidal neuron at (20, 3), and for the common initial values the sinusoidal neuron and the
@@ -13,26 +13,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import components, quantile
+from elegans.analysis import components, finite, quantile
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import SeededInit
-from elegans.plots import figure_of
-from elegans.studies.hidden_progress.plot_luck import luck_of_times
-from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import finite, identified
-from elegans.sweeps import Sweep, grid
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet, short
+from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.tables import identified
+from elegans.sweeps import Sweep
 
 INITS = {"xiv": 0.01, "i": 0.1}
 """The configurations that are trained from common initial values, and the learning rate of each."""
-KEYS = ("part", "configuration", "network", "task.n", "task.k")
+KEYS = ("configuration", "network", "task.n", "task.k")
 BINS = 60
 
 
-def lucks(identifiers: Sequence[str], n: int, k: int, trials: int) -> Sweep:
-    """Return many trials of each configuration: a new network and new data each."""
-    return _joined([grid(configuration(name, n, k), {}, seeds=trials) for name in identifiers])
+def independent(identifiers: Sequence[str], n: int, k: int, trials: int) -> Sweep:
+    """Return many trials of each configuration, each with its own network and its own data."""
+    return repeated([configuration(name, n, k) for name in identifiers], trials)
 
 
 def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000) -> Sweep:
@@ -42,55 +43,50 @@ def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000) -> Sw
         n: the number of signs.
         k: the size of the parity.
         inits: how many initial values.
-        streams: how many streams of examples each of them meets.
-        steps: after how many steps a trial is given up.
+        streams: how many streams of examples for each of them.
+        steps: the largest number of steps.
     """
     cells = []
     for name, rate in INITS.items():
         base = configuration(name, n, k, batch_size=128, learning_rate=rate, steps=steps)
         base = base.replace("task.support", tuple(range(k)))
-        law = base.columns()["model.init"]
-        cells += [base.replace("model.init", SeededInit(of=law, seed=seed)) for seed in range(inits)]
-    return _joined([grid(cell, {}, seeds=streams) for cell in cells])
-
-
-def _joined(sweeps: Sequence[Sweep]) -> Sweep:
-    return Sweep(tuple(part for sweep in sweeps for part in sweep.parts))
+        init = base.columns()["model.init"]
+        cells += [base.replace("model.init", SeededInit(of=init, seed=seed)) for seed in range(inits)]
+    return repeated(cells, streams)
 
 
 def smoke(trials: int) -> Sweep:
     """Return few trials at (12, 3)."""
-    return lucks(("xv", "xiv"), 12, 3, trials) + common(12, 3, inits=4, streams=3, steps=20_000)
+    return independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, inits=4, streams=3, steps=20_000)
 
 
 def laptop(trials: int) -> Sweep:
-    """Return both lucks at (20, 3), and 20 initial values with 12 streams each."""
-    return lucks(("xv", "xiv"), 20, 3, trials) + common(30, 3, inits=20, streams=12)
+    """Return independent trials at (20, 3), and 20 initial values with 12 streams each."""
+    return independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, inits=20, streams=12)
 
 
 def paper(trials: int) -> Sweep:
     """Return a million trials of PolyNet, and 100 initial values with 25 streams each."""
-    return common(30, 3, inits=100, streams=25) + lucks(("xv",), 20, 3, trials)
+    return common(30, 3, inits=100, streams=25) + independent(("xv",), 20, 3, trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the histogram of each configuration's times, and a row a trial with common initial values.
+def analyse(results: Results) -> Tables:
+    """Return the histogram of each configuration's times, and one row per trial with common initial values.
 
-    Rows of part ``luck`` are bins: trials solved at more than ``above`` and at most ``until`` steps are ``count`` of
+    Rows of ``histograms`` are bins: trials solved at more than ``above`` and at most ``until`` steps are ``count`` of
     ``trials``; a random search would have had ``random_search`` of them there, and a search without memory of the same
     median time ``memoryless``. They repeat the ``fastest``, the ``median_steps``, the 95% quantile ``q95`` and the
     ``slowest`` time, and how many would have been ``search_earlier`` and ``memoryless_earlier`` than the fastest.
-    Rows of part ``inits`` have the number ``init`` of the initial values, the ``seed`` of the data, and ``steps``, the
+    Rows of ``inits`` have the number ``init`` of the initial values, the ``seed`` of the data, and ``steps``, the
     time to solve (NaN where unsolved).
     """
-    known = identified(trials)
-    is_common = known["model.init"].str.startswith("seeded:")
-    known = known.assign(part=np.where(is_common, "inits", "luck"))
-    parts = [_histogram(key, rows) for key, rows in known[~is_common].groupby(list(KEYS), sort=False)]
-    inits = known[is_common]
+    trials = identified(results.trials)
+    is_common = trials["model.init"].str.startswith("seeded:")
+    bins = [_histogram(key, rows) for key, rows in trials[~is_common].groupby(list(KEYS), sort=False)]
+    inits = trials[is_common]
     number = inits["model.init"].str.partition(":")[2].astype(int)
-    parts.append(inits[[*KEYS, "seed"]].assign(init=number, steps=inits["solved_at"]))
-    return pd.concat(parts, ignore_index=True)
+    inits = inits[[*KEYS, "seed"]].assign(init=number, steps=inits["solved_at"])
+    return {"histograms": pd.concat(bins, ignore_index=True), "inits": inits.reset_index(drop=True)}
 
 
 def _histogram(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
@@ -125,35 +121,75 @@ def _histogram(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _geometric(edges: np.ndarray, decay: float, trials: int) -> np.ndarray:
-    """Return how many trials a geometric law has in each bin, given the logarithm of its survival by a step."""
+    """Return how many trials a geometric distribution has in each bin, given the logarithm of its survival per step."""
     return trials * (np.exp(decay * edges[:-1]) - np.exp(decay * edges[1:]))
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the histograms, and the times by initial values."""
-    return figure_of(luck_of_times(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the histogram of times to solve of each network, and of networks with common initial values each time."""
+    by = ["network", "task.n", "task.k"]
+    shown = [(draw, *group) for draw, name in DRAWN for group in tables[name].groupby(by, sort=False)]
+    rows = -(-len(shown) // 2)
+    figure, drawn = panels(rows, 2, height=2.2 + 0.5 / rows)
+    for ax, (draw, (network, n, k), own) in zip(drawn.ravel(), shown, strict=False):
+        draw(ax, own)
+        ax.set_title(f"{network}, n = {n}, k = {k}", loc="left", fontsize=MEDIUM)
+        quiet(ax)
+    for ax in drawn.ravel()[len(shown) :]:
+        ax.set_axis_off()
+    note = (
+        "Above: a new network and new data in each trial. Below: each column is one network's initial values, each dot "
+        "one stream of examples."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _bars(ax: Axes, rows: pd.DataFrame) -> None:
+    left, right, first = rows["above"].to_numpy(float), rows["until"].to_numpy(float), rows.iloc[0]
+    label = f"{first['trials']:,} trials"
+    ax.bar(left, rows["count"], right - left, align="edge", color=COLOURS[0], alpha=0.75, label=label)
+    searches = {"random_search": ("random search, p = 1/C(n, k)", "--"), "memoryless": ("no memory, same median", ":")}
+    for name, (label, style) in searches.items():
+        ax.plot((left + right) / 2, rows[name], color=COLOURS[1], linewidth=1.2, linestyle=style, label=label)
+    cumulative = np.cumsum(rows["count"].to_numpy())
+    last = right[min(np.searchsorted(cumulative, 0.998 * cumulative[-1]), len(right) - 1)]
+    ax.set_xlim(0, last)
+    label = f"fastest trial: {first['fastest']:.0f}"
+    ax.axvline(first["fastest"], color=GREY, linewidth=0.8, label=label)
+    ax.set_xlabel("steps to solve", fontsize=MEDIUM)
+    ax.set_ylabel("trials", fontsize=MEDIUM)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper right")
+
+
+def _dots(ax: Axes, rows: pd.DataFrame) -> None:
+    middles = rows.assign(steps=rows["steps"].fillna(np.inf)).groupby("init")["steps"].median().sort_values()
+    x = rows["init"].map({init: order for order, init in enumerate(middles.index)})
+    ax.plot(x, rows["steps"], "o", color=COLOURS[0], markersize=2.2, alpha=0.5, markeredgewidth=0)
+    ax.plot(range(len(middles)), middles, "_", color=COLOURS[1], markersize=6, markeredgewidth=1.2, label="median")
+    logarithmic(ax)
+    ax.set_xticks([])
+    ax.set_xlabel("initial values, from fastest to slowest", fontsize=MEDIUM)
+    ax.set_ylabel("steps to solve", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
+
+
+DRAWN = ((_bars, "histograms"), (_dots, "inits"))
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return how early the luckiest trial was and how heavy the upper tail, and what part of the luck is the network's.
 
     ``expected_before_fastest`` is how many trials would have been faster than the fastest if times had no memory:
     those of a random search, and those of the same median time. The variances are of the logarithm of the time, with
     the 95% interval of their ratio; trials that were not solved are left out of them.
     """
-    luck = {
-        f"{name} ({n}, {k})": _luck(rows.iloc[0])
-        for (name, n, k), rows in table[table["part"] == "luck"].groupby(
-            ["configuration", "task.n", "task.k"], sort=False
-        )
+    groups = {name: table.groupby(["configuration", "task.n", "task.k"], sort=False) for name, table in tables.items()}
+    return {
+        "luck": {f"{name} ({n}, {k})": _luck(rows.iloc[0]) for (name, n, k), rows in groups["histograms"]},
+        "inits": {f"{name} ({n}, {k})": _variances(rows) for (name, n, k), rows in groups["inits"]},
     }
-    inits = {
-        f"{name} ({n}, {k})": _variances(rows)
-        for (name, n, k), rows in table[table["part"] == "inits"].groupby(
-            ["configuration", "task.n", "task.k"], sort=False
-        )
-    }
-    return {"luck": luck, "inits": inits}
 
 
 def _luck(row: pd.Series) -> dict[str, Any]:
@@ -161,11 +197,11 @@ def _luck(row: pd.Series) -> dict[str, Any]:
     return {
         "trials": int(row["trials"]),
         "solved": int(row["solved"]),
-        "fastest": finite(row["fastest"]),
-        "median_steps": finite(middle),
-        "slowest": finite(row["slowest"]),
-        "fastest_over_median": finite(row["fastest"] / middle),
-        "q95_over_median": finite(row["q95"] / middle),
+        "fastest": finite(row["fastest"], 4),
+        "median_steps": finite(middle, 4),
+        "slowest": finite(row["slowest"], 4),
+        "fastest_over_median": finite(row["fastest"] / middle, 4),
+        "q95_over_median": finite(row["q95"] / middle, 4),
         "expected_before_fastest": {
             "random_search": finite(row["search_earlier"], 1),
             "memoryless": finite(row["memoryless_earlier"], 1),
@@ -181,8 +217,8 @@ def _variances(rows: pd.DataFrame) -> dict[str, Any]:
         "inits": found.groups,
         "trials": len(rows),
         "solved": len(solved),
-        "between_inits": finite(found.between),
-        "within": finite(found.within),
+        "between_inits": finite(found.between, 4),
+        "within": finite(found.within, 4),
         "ratio": finite(found.ratio, 2),
         "interval": [finite(found.low, 2), finite(found.high, 2)],
     }
@@ -197,7 +233,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10_000, time="about half a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=1_000_000, time="about 15 minutes on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
 )

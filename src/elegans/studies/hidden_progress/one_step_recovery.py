@@ -7,16 +7,17 @@ the one from which Hoeffding's bound promises success with probability 95%.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import cells
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Tables, one_table
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
-from elegans.studies.hidden_progress.plot_recovery import recovery_curves
 from elegans.studies.hidden_progress.theory.recovery import recovery_sample
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Sample, SparseParity
@@ -36,12 +37,7 @@ def batch_bound(n: int, k: int) -> int:
 
 
 def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
-    """Return every batch of every parity, small ones first.
-
-    Args:
-        parities: each (n, k), n odd and k even.
-        trials: how many trials a cell.
-    """
+    """Return every batch of every parity (n, k), n odd and k even, small batches first."""
     learner = GradientRecovery(stopping=StoppingRule(error=0, examples=128, every=1))
     parts: list[Any] = []
     for n, k in parities:
@@ -67,22 +63,45 @@ def paper(trials: int) -> Sweep:
     return batches([(15, 2), (31, 2), (15, 4), (31, 4)], trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell: the rate of success, and ``share``, the batch in units of the bound (``bound``)."""
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell: the rate of success, and ``share``, the batch in units of the bound (``bound``)."""
     found = cells(trials)
     found["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(found["task.n"], found["task.k"], strict=True)]
     return found.assign(share=found["regime.size"] / found["bound"])
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the rate of success against the batch."""
-    return figure_of(recovery_curves(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the success rate against the batch in units of the bound, a curve per parity, with Wilson 95% bands."""
+    figure, drawn = panels(1, 1, height=3.1, width=4.6)
+    ax = drawn[0, 0]
+    groups = tables["table"].groupby(["task.n", "task.k"], sort=False)
+    for colour, ((n, k), rows) in zip(COLOURS, groups, strict=False):
+        x = rows["share"].to_numpy(float)
+        label = f"n = {n}, k = {k}: bound of {rows['bound'].iloc[0]:,.0f} examples"
+        ax.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
+        ax.plot(x, rows["rate"], color=colour, linewidth=1.3, marker="o", markersize=2.5, label=label)
+    ax.axvline(1, color=GREY, linewidth=0.8, linestyle="--")
+    ax.annotate("proved: 95%", (1, 0.03), xytext=(-3, 0), textcoords="offset points", ha="right", fontsize=SMALL)
+    ax.set_xscale("log", base=2)
+    ticks = 2.0 ** np.arange(-6, 1)
+    ax.set_xticks(ticks, ["1" if tick == 1 else f"1/{1 / tick:.0f}" for tick in ticks])
+    ax.set_xlim(right=1.15)
+    ax.set_ylim(-0.03, 1.03)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    ax.set_xlabel("examples, in units of Hoeffding's bound", fontsize=MEDIUM)
+    ax.set_ylabel("support identified", fontsize=MEDIUM)
+    ax.set_title("One gradient of one neuron, all weights 1", loc="left", fontsize=LARGE)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(0.99, 0.12))
+    quiet(ax)
+    note = f"{tables['table']['trials'].max()} trials per point. Bands: Wilson 95% intervals."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each parity, the bound, and how many trials each batch solved, with Wilson's 95% intervals."""
     found: dict[str, Any] = {"delta": DELTA}
-    for _, rows in table.groupby(["task.n", "task.k"], sort=False):
+    for _, rows in tables["table"].groupby(["task.n", "task.k"], sort=False):
         n, k = int(rows["task.n"].iloc[0]), int(rows["task.k"].iloc[0])
         found[f"({n}, {k})"] = {
             "gap": float(majority_gap(n, k) / 2),
@@ -110,7 +129,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=100, time="about 2 minutes on 2 cores"),
         "paper": Scale(paper, trials=100, time="about 15 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

@@ -10,21 +10,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median
+from elegans.analysis import finite, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots import figure_of
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import FourierGap, Probe, RelevantWeights, TestLoss, WeightMovement
-from elegans.studies.hidden_progress.plot_prediction import prediction_dots
-from elegans.studies.hidden_progress.settings import configuration
+from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import SEED, identified
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 
-GAP, LEAST = measured("fourier-gap", "relaxed"), measured("relevant-weights", "minimum")
+GAP, LEAST, MEAN = (
+    measured(kind, name)
+    for kind, name in (("fourier-gap", "relaxed"), ("relevant-weights", "minimum"), ("relevant-weights", "mean"))
+)
 PREDICTORS: dict[str, tuple[Predictor, str]] = {
     "steps taken": (clock, "time"),
     "held-out loss": (measured("test-loss", "hinge"), "outputs"),
@@ -33,15 +37,21 @@ PREDICTORS: dict[str, tuple[Predictor, str]] = {
     "movement of irrelevant weights": (measured("weight-movement", "irrelevant"), "support"),
     "movement of relevant weights": (measured("weight-movement", "relevant"), "support"),
     "least relevant weight": (LEAST, "support"),
-    "mean relevant weight": (measured("relevant-weights", "mean"), "support"),
+    "mean relevant weight": (MEAN, "support"),
     "margin of the best neuron": (measured("relevant-weights", "margin"), "support"),
     "Fourier gap": (GAP, "support"),
     "least relevant weight, initially": (initially(LEAST), "support"),
-    "mean relevant weight, initially": (initially(measured("relevant-weights", "mean")), "support"),
+    "mean relevant weight, initially": (initially(MEAN), "support"),
     "Fourier gap, initially": (initially(GAP), "support"),
 }
-"""By name: the predictor, and what it looks at: the ``time``, the network's ``outputs``, all ``weights``, or also the
+"""By name: the predictor, and what it uses: the ``time``, the network's ``outputs``, all ``weights``, or also the
 ``support``, which a learner does not know."""
+USES = {
+    "time": (GREY, "a clock"),
+    "outputs": (COLOURS[0], "uses outputs"),
+    "weights": (COLOURS[1], "uses weights"),
+    "support": (COLOURS[2], "uses weights and the support"),
+}
 
 EVERY = {"xv": 10, "xiv": 20, "i": 40}
 """Steps between measurements: about 50 of them before half of the trials are solved."""
@@ -49,32 +59,24 @@ SHARES = (0.25, 0.5, 0.75)
 """The fixed steps, as shares of the median time to solve."""
 
 
-def cells(n: int, k: int, trials: int, steps: int) -> Sweep:
-    """Return a sinusoidal neuron, a PolyNet and a ReLU network of width 10, 32 examples a step.
-
-    Args:
-        n: the number of signs.
-        k: the size of the parity.
-        trials: how many trials a cell.
-        steps: after how many steps a trial is given up.
-    """
-    parts = [grid(configuration(name, n, k, steps=steps), {}, seeds=trials).parts for name in ("xiv", "xv", "i")]
-    return Sweep(tuple(part for cell in parts for part in cell))
+def networks(n: int, k: int, trials: int, steps: int) -> Sweep:
+    """Return a sinusoidal neuron, a PolyNet and a ReLU network of width 10, 32 examples per step."""
+    return repeated([configuration(name, n, k, steps=steps) for name in ("xiv", "xv", "i")], trials)
 
 
 def smoke(trials: int) -> Sweep:
     """Return (15, 3)."""
-    return cells(15, 3, trials, 4000)
+    return networks(15, 3, trials, 4000)
 
 
 def laptop(trials: int) -> Sweep:
     """Return (30, 3)."""
-    return cells(30, 3, trials, 20_000)
+    return networks(30, 3, trials, 20_000)
 
 
 def paper(trials: int) -> Sweep:
     """Return (50, 3), up to the thesis' 10^5 steps."""
-    return cells(50, 3, trials, 100_000)
+    return networks(50, 3, trials, 100_000)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -87,50 +89,91 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return TestLoss(every=every, examples=2048), WeightMovement(every=every), RelevantWeights(every=every), gap
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a network, moment and predictor: the rank correlation with the remaining time, with its interval.
+def analyse(results: Results) -> Tables:
+    """Return the rank correlation with the remaining time, with its interval, by network, moment and predictor.
 
     The columns are those of ``elegans.analysis.predictions``, and ``network``, ``median_steps`` (the network's median
-    time to solve), ``share`` (the fixed step as a share of it) and ``knows`` (what the predictor looks at).
+    time to solve), ``share`` (the fixed step as a share of it) and ``uses`` (what the predictor uses).
     """
     found = []
-    for network, rows in identified(trials).groupby("network", sort=False):
-        middle = median(rows["solved_at"].to_numpy(float, na_value=np.nan))
-        every = rows["outcome"].iloc[0].measures["weight-movement"]["step"][1]
+    for (configured, network), rows in identified(results.trials).groupby(["configuration", "network"], sort=False):
+        middle, every = median(rows["solved_at"].to_numpy(float, na_value=np.nan)), EVERY[configured]
         steps = {share: max(every, round(share * middle / every) * every) for share in SHARES if np.isfinite(middle)}
         generator = np.random.default_rng(SEED)
-        named = {name: predictor for name, (predictor, _) in PREDICTORS.items()}
-        table = predictions(rows["outcome"], named, steps=steps.values(), generator=generator)
+        predictors = {name: predictor for name, (predictor, _) in PREDICTORS.items()}
+        table = predictions(rows, results.measures, predictors, steps=steps.values(), generator=generator)
         share = table["step"].map({float(step): share for share, step in steps.items()})
-        knows = [PREDICTORS[name][1] for name in table["predictor"]]
-        found.append(table.assign(network=network, median_steps=middle, share=share, knows=knows))
-    return pd.concat(found, ignore_index=True)
+        uses = [PREDICTORS[name][1] for name in table["predictor"]]
+        found.append(table.assign(network=network, median_steps=middle, share=share, uses=uses))
+    return {"table": pd.concat(found, ignore_index=True)}
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the correlations as dots with intervals."""
-    return figure_of(prediction_dots(table))
+def plot(tables: Tables) -> Figure:
+    """Draw each predictor's rank correlation with the remaining time, with its interval: one row of panels per network.
+
+    The first column is half of the time to solve, the others are fixed steps. Below 0, more of a measure means that
+    the trial is solved sooner. A predictor that is the same for all trials has no dot.
+    """
+    networks = list(tables["table"].groupby("network", sort=False))
+    moments = [list(rows.groupby(["when", "step"], sort=False, dropna=False)) for _, rows in networks]
+    columns = max(map(len, moments))
+    height, width = 2.2 + 1 / len(networks), 1.75 * columns + 2.0
+    figure, drawn = panels(len(networks), columns, height=height, width=width, sharey=True)
+    for line, (network, rows), shown in zip(drawn, networks, moments, strict=True):
+        for ax, (_, own) in zip(line, shown, strict=False):
+            _dots(ax, own)
+        line[0].set_ylabel(f"{network}\nmedian {rows['median_steps'].iloc[0]:,.0f} steps", fontsize=MEDIUM)
+    for ax in drawn[-1]:
+        ax.set_xlabel("rank correlation", fontsize=SMALL)
+    handles = [
+        drawn[0, 0].plot([], [], marker="o", markersize=3, color=colour, label=label)[0]
+        for colour, label in USES.values()
+    ]
+    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=4, loc="outside upper center")
+    note = (
+        "Spearman's rank correlation with the steps that remain, 95% bootstrap intervals. Left: at half of its own "
+        "time a trial's clock\nshows the remaining time. Fixed steps: among trials not solved by then; never solved "
+        "ones rank as slowest."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _dots(ax: Axes, rows: pd.DataFrame) -> None:
+    places = np.arange(len(rows))[::-1]
+    for place, row in zip(places, rows.to_dict("records"), strict=True):
+        colour, _ = USES[row["uses"]]
+        ax.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.2)
+        ax.plot(row["correlation"], place, color=colour, marker="o", markersize=3)
+    ax.axvline(0, color=GREY, linewidth=0.6)
+    ax.set_xlim(-1.05, 1.05)
+    ax.set_ylim(-0.7, len(rows) - 0.3)
+    ax.set_yticks(places, rows["predictor"], fontsize=SMALL)
+    ax.grid(axis="x", color="0.9", linewidth=0.5)
+    ax.set_axisbelow(True)
+    first = rows.iloc[0]
+    fixed = np.isfinite(first["step"])
+    when = f"step {first['step']:.0f} ({100 * first['share']:.0f}% of median)" if fixed else first["when"]
+    ax.set_title(f"{when}\n{first['trials']:,} trials", loc="left", fontsize=SMALL)
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each network and moment, each predictor's rank correlation and its 95% bootstrap interval."""
     found: dict[str, Any] = {}
-    for (network, when, step), rows in table.groupby(["network", "when", "step"], sort=False, dropna=False):
+    by = ["network", "when", "step"]
+    for (network, when, step), rows in tables["table"].groupby(by, sort=False, dropna=False):
         moment = when if when == HALF else f"step {step:.0f}"
         first = rows.iloc[0]
         found.setdefault(str(network), {"median_steps": float(first["median_steps"])})[moment] = {
             "trials": int(first["trials"]),
             "censored": int(first["censored"]),
             "predictors": {
-                row["predictor"]: [_rounded(row[name]) for name in ("correlation", "low", "high")]
+                row["predictor"]: [finite(row[name], 3) for name in ("correlation", "low", "high")]
                 for row in rows.to_dict("records")
             },
         }
     return found
-
-
-def _rounded(value: float) -> float | None:
-    return round(float(value), 3) if np.isfinite(value) else None
 
 
 EXPERIMENT = Experiment(
@@ -142,9 +185,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=1000, time="about 3 minutes on 2 cores"),
         "paper": Scale(paper, trials=1000, time="about 10 minutes on 2 cores"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -8,20 +8,24 @@ The laptop scale is a reduced grid: two of the four learning rates, those that s
 three batch sizes; and 20000 steps in the place of 100000.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
-from elegans.studies.hidden_progress.plot_robust import robust_space
-from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
-from elegans.studies.hidden_progress.tables import finite, identified, timed
+from elegans.experiments.results import Tables, one_table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, RATES, SMALL, ink, panels, quiet, short
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
+from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.sweeps import Sweep
 
 ROBUST = tuple(CONFIGURATIONS)[:15]
@@ -48,7 +52,7 @@ class Space:
         batches: the batch sizes.
         inits: the initialisations.
         losses: the losses.
-        steps: after how many steps a trial is given up.
+        steps: the largest number of steps.
     """
 
     rates: Mapping[str, Sequence[float]]
@@ -69,22 +73,27 @@ class Space:
             for name, rates in self.rates.items()
             for rate in rates
         ]
-        seeds = range(trials)
-        return Sweep(tuple((cell, seeds) for cell in cells))
+        return repeated(cells, trials)
 
 
-RATES = {**dict.fromkeys(ROBUST, (0.1, 0.01)), "v": (0.01, 0.001), "vi": (0.01, 0.001)}
+LAPTOP_RATES = {**dict.fromkeys(ROBUST, (0.1, 0.01)), "v": (0.01, 0.001), "vi": (0.01, 0.001)}
 """The two learning rates of the grid that suit each configuration."""
 
 SMOKE = Space(
-    {name: RATES[name] for name in ("i", "ii", "xiv", "xv")}, (10, 14), (2, 3), (16,), ("dense",), ("hinge",), 3000
+    {name: LAPTOP_RATES[name] for name in ("i", "ii", "xiv", "xv")},
+    (10, 14),
+    (2, 3),
+    (16,),
+    ("dense",),
+    ("hinge",),
+    3000,
 )
-LAPTOP = Space(RATES, (10, 20), (2, 3), (1, 16, 256), steps=20_000)
+LAPTOP = Space(LAPTOP_RATES, (10, 20), (2, 3), (1, 16, 256), steps=20_000)
 PAPER = Space(dict.fromkeys(ROBUST, GRID_RATES), (10, 20, 30), (2, 3, 4), tuple(2**power for power in range(11)))
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell and learning rate: how often, how fast; which rate is ``best``; whether the cell ``holds``.
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell and learning rate: rates and times; which is ``best``; whether the cell ``holds``.
 
     The best learning rate of a cell is that with which most trials are solved, and of those the fastest by the 10th
     percentile. ``alpha`` is the coarse exponent over the n of the cell's line, at the best learning rate of each n (NaN
@@ -110,18 +119,84 @@ def _alpha(cells: pd.DataFrame) -> float:
     return max(0.0, float((np.log(time[1:] / time[0]) / np.log(size[1:] / size[0])).max()))
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw the tables of hinge loss and uniform initialisation, and how many losses and initialisations hold."""
-    return figure_of(robust_space(table))
+def plot(tables: Tables) -> Figure:
+    """Draw four tables with one row per network and one column per k and batch size, at the best learning rates.
+
+    The 10th percentile of the time to solve at the largest n, the share of trials solved there, and the coarse
+    exponent, all three with hinge loss and uniform initialisation; and the share of all losses, initialisations and n
+    with which the criterion holds, with a frame where it is not all.
+    """
+    cells = tables["table"][tables["table"]["best"]]
+    largest = cells["task.n"].max()
+    plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense") & (cells["task.n"] == largest)]
+    networks = list(cells["network"].drop_duplicates())
+    columns = len(cells[["task.k", "training.batch_size"]].drop_duplicates())
+    width = 2.4 + 4 * max(0.3 + 0.26 * columns, 1.4)
+    figure, drawn = panels(1, 4, height=0.9 + 0.2 * len(networks), width=width, sharey=True)
+    times, alphas, held = (
+        _matrix(own, name, networks) for own, name in ((plain, "tenth"), (plain, "alpha"), (cells, "holds"))
+    )
+    known = times.to_numpy(float)[np.isfinite(times.to_numpy(float))]
+    scale = LogNorm(known.min(), max(known.max(), known.min() * 2)) if len(known) else Normalize(0, 1)
+    steepest = float(np.nanmax(alphas.to_numpy(float))) if alphas.notna().any(axis=None) else 1.0
+    _draw(
+        drawn[0, 0], times, scale, lambda value: short(float(f"{value:.2g}")), f"steps, 10th percentile, n = {largest}"
+    )
+    _draw(drawn[0, 1], _matrix(plain, "rate", networks), Normalize(0, 1), _percent, f"trials solved (%), n = {largest}")
+    _draw(drawn[0, 2], alphas, Normalize(0, max(steepest, 0.1)), lambda value: f"{value:.1f}", "coarse exponent")
+    _draw(drawn[0, 3], held, Normalize(0, 1), _percent, "cells that hold (%)")
+    for row, column in np.argwhere(held.to_numpy(float) < 1):
+        corner = column - 0.46, row - 0.46
+        drawn[0, 3].add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=COLOURS[1], linewidth=1.1))
+    for ax in drawn[0, 1:]:
+        ax.tick_params(labelleft=False)
+    note = (
+        f"Columns: batch sizes, by k. {int(cells['trials'].max())} trials per cell and learning rate; the best "
+        "learning rate of each cell. First three tables: hinge loss, uniform initialisation.\n"
+        "Last: percentage of cells in which at least a fifth of the trials are solved; framed where not all."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f}"
+
+
+def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFrame:
+    """Return the means of a column, with one row per network and one column per k and batch size."""
+    numbers = cells.assign(value=cells[value].astype(float))
+    columns = ["task.k", "training.batch_size"]
+    return numbers.pivot_table("value", "network", columns, dropna=False).reindex(networks)
+
+
+def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[float], str], title: str) -> None:
+    values = matrix.to_numpy(float)
+    ax.imshow(np.ma.masked_invalid(values), cmap=RATES, norm=scale, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        colour = ink(RATES(scale(value))) if np.isfinite(value) else GREY
+        shown = text(value) if np.isfinite(value) else "-"
+        ax.text(column, row, shown, fontsize=SMALL - 1.3, color=colour, ha="center", va="center")
+    ax.set_title(title, fontsize=MEDIUM - 0.5, loc="left")
+    ax.set_yticks(range(len(matrix)), list(matrix.index))
+    degrees, batches = ([str(column[part]) for column in list(matrix.columns)] for part in (0, 1))
+    ax.set_xticks(range(len(batches)), batches, rotation=90 if max(map(len, batches)) > 3 else 0)
+    for k in dict.fromkeys(degrees):
+        places = [place for place, own in enumerate(degrees) if own == k]
+        ax.text(sum(places) / len(places), len(matrix) + 0.55, f"k = {k}", fontsize=SMALL, ha="center", va="top")
+        if places[0]:
+            ax.axvline(places[0] - 0.5, color="white", linewidth=2)
+    quiet(ax)
+    ax.tick_params(labelsize=SMALL - 0.5, length=0)
+    ax.spines[:].set_visible(False)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return how many cells hold, of all and of each configuration; which fail; and the coarse exponents.
 
     Exponents are those of hinge loss and uniform initialisation, by k and batch size.
     """
-    cells = table[table["best"]]
-    failing = cells[~cells["holds"]]
+    cells = tables["table"][tables["table"]["best"]]
     plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense")]
     return {
         "cells": len(cells),
@@ -130,19 +205,18 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
             str(name): {"cells": len(rows), "hold": int(rows["holds"].sum())}
             for name, rows in cells.groupby("configuration", sort=False)
         },
-        "failing": [_named(row) for _, row in failing.iterrows()],
+        "failing": [_named(row) for row in cells[~cells["holds"]].to_dict("records")],
         "alpha": {
-            str(name): {f"k = {k}, B = {batch}": finite(own["alpha"].iloc[0], 2) for (k, batch), own in _lines(rows)}
+            str(name): {
+                f"k = {k}, B = {batch}": finite(alpha, 2)
+                for (k, batch), alpha in rows.groupby(["task.k", "training.batch_size"])["alpha"].first().items()
+            }
             for name, rows in plain.groupby("configuration", sort=False)
         },
     }
 
 
-def _lines(rows: pd.DataFrame) -> Any:
-    return rows.groupby(["task.k", "training.batch_size"])
-
-
-def _named(row: pd.Series) -> str:
+def _named(row: dict[Any, Any]) -> str:
     return (
         f"({row['configuration']}) n={row['task.n']} k={row['task.k']} B={row['training.batch_size']} "
         f"{row['model.init']} {row['training.loss']}: {row['solved']} of {row['trials']}"
@@ -158,7 +232,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(LAPTOP.sweep, trials=5, time="about 5 minutes on 2 cores with AVX-512"),
         "paper": Scale(PAPER.sweep, trials=25, time="weeks on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

@@ -1,17 +1,16 @@
-"""Hidden progress: SGD learns sparse parities near the computational limit, and what moves while nothing seems to.
+"""The published settings: online sparse parity learning by every architecture that the thesis tries.
 
-Online sparse parity learning by every architecture that the thesis tries: each has an id there, and ``configuration``
-makes its trial. The other experiments of the chapter (``progress_*.py``) vary that trial.
+Each architecture has an id there, and ``configuration`` makes its trial, which the experiments vary.
 
 What the thesis leaves open or prints in two ways is settled so: an output bias wherever there is a second layer,
 without which some of the networks that the thesis reports cannot represent a parity; initial weights and biases
 uniform on plus or minus 1/sqrt(fan-in), the default of common libraries; hinge loss, 32 examples a step, success when
-8192 held-out examples are all right, checked every 10 steps, within 10^5 steps.
+8192 held-out examples are all classified correctly, checked every 10 steps, within 10^5 steps.
 
 Source: thesis, chapter 5 and appendix B.4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from elegans.errors import ExperimentError
@@ -30,9 +29,13 @@ from elegans.models import (
     Zigzag,
 )
 from elegans.stopping import StoppingRule
+from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Adam, Trial
 from elegans.training.losses import Loss
+
+AT_END = 2**31
+"""A period that only the beginning and the end of a training fall on."""
 
 Make = Callable[[int, Init | str], Model]
 """Makes a model for a parity of k signs, with an initialisation."""
@@ -55,8 +58,7 @@ def _polynet(k: int, init: Init | str) -> Model:
 
 
 def _transformer(k: int, init: Init | str) -> Model:
-    law = DenseInit(convention="glorot") if init in ("dense", DenseInit()) else init
-    return ParityTransformer(init=law)
+    return ParityTransformer(init=DenseInit(convention="glorot") if init in ("dense", DenseInit()) else init)
 
 
 CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
@@ -99,14 +101,14 @@ def configuration(
     """Return the trial of one of the thesis' configurations on the online (n, k)-parity.
 
     Args:
-        identifier: the thesis' id, ``i`` to ``xv``, ``*i`` to ``*iii``; see ``CONFIGURATIONS``.
+        identifier: a key of ``CONFIGURATIONS``.
         n: the number of signs.
         k: the size of the parity.
-        batch_size: how many fresh examples a step.
+        batch_size: the number of fresh examples per step.
         learning_rate: or None for the configuration's own.
-        loss: the loss, by name or as a component.
-        init: the initialisation, by name or as a component.
-        steps: after how many steps it is given up.
+        loss: by name or as a component.
+        init: by name or as a component.
+        steps: the largest number of steps.
 
     Raises:
         ExperimentError: there is no such configuration; the message lists those that there are.
@@ -124,3 +126,13 @@ def configuration(
     }
     optimiser = Adam if identifier == "*iii" else SGD
     return Trial(task=SparseParity(n=n, k=k), regime=Online(), model=make(k, init), training=optimiser(**training))
+
+
+def repeated(cells: Iterable[Trial], trials: int) -> Sweep:
+    """Return the sweep of several cells in order, each with as many seeds as there are to be trials per cell."""
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
+
+
+def powers(first: int, last: int) -> list[int]:
+    """Return powers of 10, the last exponent included."""
+    return [10**exponent for exponent in range(first, last + 1)]

@@ -1,13 +1,13 @@
-"""What the tables of the hidden-progress experiments share: which configuration a trial is of, and times by group."""
+"""What the tables of several experiments share: which configuration a trial has, and times to solve by group."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.analysis import bootstrap_interval, elbow, median, quantile, scaling_exponent, wilson
+from elegans.analysis import cells, elbow, finite, median, median_interval, scaling_exponent, significant
 from elegans.errors import ExperimentError
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 from elegans.training.outcome import FINISHED
@@ -19,11 +19,8 @@ SEED = 0
 def identified(trials: pd.DataFrame) -> pd.DataFrame:
     """Return trials with two more columns: ``configuration``, the thesis' id of the model, and ``network``, in words.
 
-    Args:
-        trials: a row a trial, as ``elegans.run`` returns it.
-
     Raises:
-        ExperimentError: a model is none of the thesis' configurations.
+        ExperimentError: a model has none of the thesis' configurations.
     """
     names = [name for name in trials if name == "task.k" or str(name).partition(".")[0] == "model"]
     groups = trials.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
@@ -58,51 +55,27 @@ def _columns(k: int) -> dict[str, dict[str, Any]]:
 
 
 def timed(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return a row a group of trials: how often it was solved, and how fast.
-
-    Trials that failed or were interrupted came to no answer and count only in ``failed``. Diverged ones are unsolved.
-
-    Args:
-        trials: a row a trial.
-        keys: the columns whose values make the groups, which keep the order of the trials.
-
-    Returns:
-        The keys; ``trials``, ``solved`` and their ``rate`` with its Wilson 95% interval ``low`` to ``high``; ``tenth``,
-        the 10th percentile of the time to solve, and ``median_steps``, unsolved trials being infinite (NaN where that
-        is not finite), the median with its bootstrap interval ``median_low`` to ``median_high``; and ``failed``.
-    """
-    groups = trials.groupby(list(keys), sort=False, dropna=False)
-    return pd.DataFrame([{**dict(zip(keys, key, strict=True)), **_statistics(group)} for key, group in groups])
+    """Return ``cells`` by some columns, with bootstrap intervals of the median, and the 10th percentile ``tenth``."""
+    return cells(trials, by=keys, intervals="bootstrap", quantiles={"tenth": 0.1})
 
 
-def _statistics(group: pd.DataFrame) -> dict[str, Any]:
-    counted = group[group["state"].isin(FINISHED)]
-    times = counted["solved_at"].to_numpy(float, na_value=np.nan)
-    solved = int(np.isfinite(times).sum())
-    low, high = wilson(solved, len(times))
-    nothing = np.nan, np.inf
-    first, last = bootstrap_interval(times, generator=np.random.default_rng(SEED)) if len(times) else nothing
+def stated(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return how often and how fast a row's trials were solved, for an experiment's findings."""
     return {
-        "trials": len(times),
-        "solved": solved,
-        "rate": solved / len(times) if len(times) else np.nan,
-        "low": low,
-        "high": high,
-        "tenth": quantile(times, 0.1) if len(times) else np.nan,
-        "median_steps": median(times),
-        "median_low": first,
-        "median_high": last,
-        "failed": len(group) - len(times),
+        "solved": int(row["solved"]),
+        "trials": int(row["trials"]),
+        "median_steps": finite(row["median_steps"], 4),
+        "interval": [finite(row["median_low"], 4), finite(row["median_high"], 4)],
     }
 
 
 def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
-    """Return a row a line: its exponent and its elbow, both with 95% bootstrap intervals.
+    """Return one row per line: its exponent and its elbow, both with 95% bootstrap intervals.
 
     Sizes at which at most half of the trials were solved are left out: their median is infinite.
 
     Args:
-        trials: a row a trial.
+        trials: one row per trial.
         keys: the columns whose values make the lines.
         size: the column of the size.
 
@@ -112,13 +85,15 @@ def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
         and ``elbow``, how much the second is larger, with ``elbow_low`` and ``elbow_high``.
     """
     rows = []
-    for key, cells in _times_by_size(trials, keys, size).items():
+    for key, group in trials[trials["state"].isin(FINISHED)].groupby(list(keys), sort=False):
         row: dict[str, Any] = dict(zip(keys, key, strict=True))
-        if len(cells) >= 2:
-            law = scaling_exponent(cells, generator=np.random.default_rng(SEED), resamples=1000)
+        times = {at: own.to_numpy(float, na_value=np.nan) for at, own in group.groupby(size)["solved_at"]}
+        known = {at: list(own) for at, own in times.items() if np.isfinite(median(own))}
+        if len(known) >= 2:
+            law = scaling_exponent(known, generator=np.random.default_rng(SEED), resamples=1000)
             row |= {"exponent": law.exponent, "exponent_low": law.low, "exponent_high": law.high, "factor": law.factor}
-        if len(cells) >= 3:
-            bend = elbow(cells, generator=np.random.default_rng(SEED))
+        if len(known) >= 3:
+            bend = elbow(known, generator=np.random.default_rng(SEED))
             row |= {"lower_exponent": bend.lower, "upper_exponent": bend.upper}
             row |= {"elbow": bend.change, "elbow_low": bend.low, "elbow_high": bend.high}
         rows.append(row)
@@ -126,20 +101,7 @@ def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*keys, *columns, "elbow", "elbow_low", "elbow_high"])
 
 
-def _times_by_size(
-    trials: pd.DataFrame, keys: Sequence[str], size: str
-) -> dict[tuple[Any, ...], dict[float, list[float]]]:
-    """Return the times to solve of each group by size: only of sizes whose median is finite."""
-    counted = trials[trials["state"].isin(FINISHED)]
-    found: dict[tuple[Any, ...], dict[float, list[float]]] = {}
-    for key, group in counted.groupby(list(keys), sort=False):
-        own = {
-            at: group.loc[group[size] == at, "solved_at"].to_numpy(float, na_value=np.nan) for at in set(group[size])
-        }
-        found[key] = {at: list(times) for at, times in own.items() if np.isfinite(median(times))}
-    return found
-
-
-def finite(number: float, digits: int = 4) -> float | None:
-    """Return a number for JSON: rounded, None where it is not finite."""
-    return round(float(number), digits) if np.isfinite(number) else None
+def middle(values: pd.Series) -> dict[str, Any]:
+    """Return a quantity's median with its 95% order-statistic interval, for an experiment's findings."""
+    known = values.dropna().to_numpy(float)
+    return {"median": significant(median(known)), "interval": [significant(end) for end in median_interval(known)]}

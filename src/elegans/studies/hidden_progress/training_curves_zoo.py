@@ -15,22 +15,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median
+from elegans.analysis import finite, median
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots import figure_of
-from elegans.studies.hidden_progress.plot_course import courses
-from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import finite
-from elegans.sweeps import Sweep, grid
-from elegans.training import Curve, Trial
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet, short
+from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.sweeps import Sweep
+from elegans.training import Trial
 
 LOW = 0.4
 """The error at which a plateau counts as left: chance is 0.5."""
 POINTS = 40
 """How many points a curve has at the most."""
+LONGEST = 3
+"""How many times the median time of the solved trials an axis has at the most."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ class Panel:
     Args:
         name: the network, in few words.
         identifier: the configuration, by the thesis' id.
-        batch_size: how many examples a step.
+        batch_size: the number of examples per step.
         learning_rate: the learning rate.
         n: the number of signs.
         k: the size of the parity.
         scale: what the argument of a sinusoid is multiplied by.
         width: of a transformer, with heads of size 8 that make up the width; None for what the configuration has.
-        steps: after how many steps a trial is given up.
+        steps: the largest number of steps.
     """
 
     name: str
@@ -62,14 +64,8 @@ class Panel:
     @property
     def trial(self) -> Trial:
         """The trial of this setting."""
-        made = configuration(
-            self.identifier,
-            self.n,
-            self.k,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            steps=self.steps,
-        )
+        given = {"batch_size": self.batch_size, "learning_rate": self.learning_rate, "steps": self.steps}
+        made = configuration(self.identifier, self.n, self.k, **given)
         if self.scale != 1:
             made = made.replace("model.activation", Sinusoid(self.k, scale=self.scale))
         if self.width is not None:
@@ -143,9 +139,8 @@ def laptop_panels() -> dict[str, tuple[Panel, ...]]:
 
 def _sweep(figures: dict[str, tuple[Panel, ...]], trials: int) -> Sweep:
     """Return the trials of every setting, those of the transformers, which take longest, last."""
-    panels = [panel for own in figures.values() for panel in own]
-    panels.sort(key=lambda panel: panel.identifier == "*iii")
-    return Sweep(tuple(part for panel in panels for part in grid(panel.trial, {}, seeds=trials).parts))
+    panels = sorted((panel for own in figures.values() for panel in own), key=lambda panel: panel.identifier == "*iii")
+    return repeated([panel.trial for panel in panels], trials)
 
 
 def smoke(trials: int) -> Sweep:
@@ -171,67 +166,102 @@ def _places() -> dict[str, tuple[int, str, Panel]]:
     return {panel.trial.cell: (place, name, panel) for own in shown for place, (name, panel) in enumerate(own)}
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and point of its curve: minibatch loss and error, averaged since the point before.
+def analyse(results: Results) -> Tables:
+    """Return one row per trial and point of its curve: minibatch loss and error, averaged since the point before.
 
     ``solved_at`` (NaN where unsolved) and ``plateau``, the share of that time until the error is below 0.4 for good,
     are the same in all rows of a trial.
     """
-    places = _places()
-    ordered = sorted(trials["outcome"], key=lambda outcome: places[outcome.trial.cell][0])
-    return pd.concat([_curve(outcome) for outcome in ordered], ignore_index=True)
+    curves = dict(list(results.measures["curve"].groupby("trial")))
+    shown = {trial: _places()[results.trial(trial).cell] for trial in results.trials.index}
+    ordered = sorted(shown.items(), key=lambda item: item[1][0])
+    found = [_curve(figure, panel, results.trials.loc[trial], curves[trial]) for trial, (_, figure, panel) in ordered]
+    return {"table": pd.concat(found, ignore_index=True)}
 
 
-def _curve(outcome: Any) -> pd.DataFrame:
-    _, figure, panel = _places()[outcome.trial.cell]
-    step, loss, error = _even(outcome.curve)
-    solved_at = np.nan if outcome.solved_at is None else float(outcome.solved_at)
+def _curve(figure: str, panel: Panel, trial: pd.Series, curve: pd.DataFrame) -> pd.DataFrame:
+    step, loss, error = _even(curve)
     high = step[error >= LOW]
-    return pd.DataFrame(
-        {
-            "figure": figure,
-            "panel": panel.title,
-            "configuration": panel.identifier,
-            "task.n": panel.n,
-            "task.k": panel.k,
-            "training.batch_size": panel.batch_size,
-            "training.learning_rate": panel.learning_rate,
-            "seed": outcome.trial.seed,
-            "step": step,
-            "loss": loss,
-            "error": error,
-            "solved_at": solved_at,
-            "plateau": (high[-1] if len(high) else 0.0) / solved_at,
-        }
+    names = ("task.n", "task.k", "training.batch_size", "training.learning_rate", "seed", "solved_at")
+    return pd.DataFrame({"step": step, "loss": loss, "error": error}).assign(
+        figure=figure,
+        panel=panel.title,
+        configuration=panel.identifier,
+        **{name: trial[name] for name in names},
+        plateau=(high[-1] if len(high) else 0.0) / trial["solved_at"],
     )
 
 
-def _even(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return steps that are evenly spaced, and loss and error averaged between each of them and the one before."""
-    known = np.array([0, *curve.step], float)
-    step = np.linspace(0, known[-1], min(POINTS, len(curve.step)) + 1)
+    known = np.array([0, *curve["step"]], float)
+    step = np.linspace(0, known[-1], min(POINTS, len(curve)) + 1)
     spans = np.diff(known)
-    sums = [np.interp(step, known, [0, *np.cumsum(spans * values)]) for values in (curve.loss, curve.error)]
+    sums = [np.interp(step, known, [0, *np.cumsum(spans * curve[name])]) for name in ("loss", "error")]
     loss, error = (np.diff(total) / np.diff(step) for total in sums)
     return step[1:], loss, error
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a setting, the figures below each other."""
-    return figure_of(courses(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the minibatch error of every network against steps, one panel per setting, those of a figure together.
+
+    The network with the smallest seed is drawn strongly, the others faintly. What goes on long after most have solved
+    is left out. Up to eight panels stand four in a row; more stand six in a row.
+    """
+    groups = {
+        name: list(own.groupby("panel", sort=False)) for name, own in tables["table"].groupby("figure", sort=False)
+    }
+    columns = [min(4, len(own)) if len(own) <= 8 else 6 for own in groups.values()]
+    rows = [-(-len(own) // across) for own, across in zip(groups.values(), columns, strict=True)]
+    heights = [0.35 + (1.2 if across > 4 else 1.35) * down for down, across in zip(rows, columns, strict=True)]
+    figure = Figure(figsize=(7.4, sum(heights) + 0.4), layout="constrained")
+    note = (
+        "Error on fresh minibatches, averaged between checks, against steps; strong: seed 0. Curves end where solved;\n"
+        f"axes end at {LONGEST} times the median time of the trials that were solved, or before."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    parts: Any = figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights).ravel()
+    for part, (name, own), down, across in zip(parts, groups.items(), rows, columns, strict=True):
+        part.suptitle(f"Settings of {name}", fontsize=LARGE, x=0.01, ha="left")
+        axes = part.subplots(down, across, squeeze=False, sharey=True)
+        for ax in axes[:, 0]:
+            ax.set_ylabel("error", fontsize=MEDIUM)
+        for ax in axes.ravel()[len(own) :]:
+            ax.set_axis_off()
+        for ax, (title, curves) in zip(axes.ravel(), own, strict=False):
+            ax.set_title(title, loc="left", fontsize=SMALL - 0.8)
+            _draw(ax, curves)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _draw(ax: Axes, curves: pd.DataFrame) -> None:
+    first = curves["seed"].min()
+    for seed, own in reversed(list(curves.groupby("seed"))):
+        style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if seed == first else {"linewidth": 0.6, "alpha": 0.35}
+        ax.plot([0, *own["step"]], [0.5, *own["error"]], color=COLOURS[0], **style)
+    ax.set_ylim(-0.02, 0.62)
+    solved = curves.groupby("seed")["solved_at"].first().dropna()
+    longest = curves["step"].max()
+    ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
+    ax.set_yticks([0, 0.25, 0.5])
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    ax.locator_params(axis="x", nbins=3)
+    quiet(ax)
+    ax.tick_params(labelsize=SMALL - 0.5)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each setting, how many trials were solved, the median time, and how much of it was plateau."""
     found: dict[str, dict[str, Any]] = {}
-    for (figure, panel), rows in table.groupby(["figure", "panel"], sort=False):
+    for (figure, panel), rows in tables["table"].groupby(["figure", "panel"], sort=False):
         last = rows.groupby("seed").last()
         solved = last[last["solved_at"].notna()]
         found.setdefault(str(figure), {})[str(panel).replace("\n", ", ")] = {
             "solved": len(solved),
             "trials": len(last),
-            "median_steps": finite(median(last["solved_at"].to_numpy())),
-            "plateau": finite(solved["plateau"].median()) if len(solved) else None,
+            "median_steps": finite(median(last["solved_at"].to_numpy()), 4),
+            "plateau": finite(solved["plateau"].median(), 4) if len(solved) else None,
         }
     return found
 
@@ -245,8 +275,7 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=5, time="hours on 2 cores with AVX-512, nearly all of it the transformer"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
-    outcomes=True,
 )

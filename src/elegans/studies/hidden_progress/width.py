@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import quantile
+from elegans.analysis import finite, quantile
 from elegans.boolean.learning import random_search_time
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Tables, one_table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet, short
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.plot_boxes import boxes
-from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import finite, timed
-from elegans.sweeps import Sweep, grid
+from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.tables import stated, timed
+from elegans.sweeps import Sweep
 
 NARROW = (*range(1, 11), 30, 100, 300)
 WEAK = StoppingRule(error=0.45, examples=8192, every=10, consecutive=10)
@@ -29,22 +30,14 @@ KEYS = ("task.n", "task.k", "model.width")
 
 
 def widths(sizes: Sequence[int], chosen: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:
-    """Return ReLU networks of each width on the (n, 3)-parity, narrow ones first.
-
-    Args:
-        sizes: the numbers n of signs.
-        chosen: the numbers r of neurons.
-        trials: how many trials a cell.
-        steps: after how many steps a trial is given up.
-    """
-    parts: list[Any] = []
+    """Return ReLU networks of each width on the (n, 3)-parity, narrow ones first."""
+    cells = []
     for n in sizes:
         base = configuration("ii", n, 3, batch_size=128, learning_rate=0.1, steps=steps)
         for width in chosen:
             cell = base.replace("model.width", width)
-            cell = cell.replace("training.stopping", WEAK) if width < 3 else cell
-            parts += grid(cell, {}, seeds=trials).parts
-    return Sweep(tuple(parts))
+            cells.append(cell.replace("training.stopping", WEAK) if width < 3 else cell)
+    return repeated(cells, trials)
 
 
 def smoke(trials: int) -> Sweep:
@@ -63,21 +56,17 @@ def paper(trials: int) -> Sweep:
     return widths((40, 30, 50), (*NARROW, *wide), trials)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a width: rates and times, the box of the times, and the time that random search would take.
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per width: rates and times, the box of the times, and the time that random search would take.
 
     Unsolved trials have infinite times. ``lower`` and ``upper`` are the quartiles; whiskers end at the last time
     within 1.5 interquartile ranges of the box, from ``whisker_low`` to ``whisker_high``; ``fastest`` and ``slowest``
     are the extremes; ``random_search`` is the expected time of as many independent searches as there are neurons.
     """
     found = timed(trials, KEYS)
-    made = pd.DataFrame([_box(times.to_numpy(float, na_value=np.nan)) for times in _times(trials)])
+    times = [own.to_numpy(float, na_value=np.nan) for _, own in trials.groupby(list(KEYS), sort=False)["solved_at"]]
     search = [random_search_time(*row) for row in found[list(KEYS)].itertuples(index=False)]
-    return pd.concat([found, made], axis=1).assign(random_search=search)
-
-
-def _times(trials: pd.DataFrame) -> list[pd.Series]:
-    return [group["solved_at"] for _, group in trials.groupby(list(KEYS), sort=False)]
+    return pd.concat([found, pd.DataFrame(map(_box, times))], axis=1).assign(random_search=search)
 
 
 def _box(times: np.ndarray) -> dict[str, float]:
@@ -97,47 +86,91 @@ def _box(times: np.ndarray) -> dict[str, float]:
     }
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a problem: a box a width, and the curve of random search."""
-    return figure_of(boxes(table, x="model.width", panel="task.n", reference="random_search"))
+def plot(tables: Tables) -> Figure:
+    """Draw one panel per problem: a box of the times to solve for each width, and the curve of random search.
+
+    Boxes span the quartiles, with the median; whiskers reach the last time within 1.5 interquartile ranges; crosses
+    are the fastest and the slowest trial. Unsolved trials are infinite: a box or whisker that leaves the panel at the
+    top has no end, and the share that was solved stands above.
+    """
+    table = tables["table"]
+    groups = list(table.groupby("task.n"))
+    figure, drawn = panels(1, len(groups), height=2.9, width=max(3.4 * len(groups) + 0.3, 5.0), sharey=True)
+    times = table[["whisker_low", "slowest", "median_steps", "whisker_high", "fastest"]].to_numpy(float)
+    known = times[np.isfinite(times)]
+    top, bottom = known.max() * 3.5, min(known.min(), table["random_search"].max()) * 0.6
+    for ax, (n, rows) in zip(drawn[0], groups, strict=True):
+        rows = rows.sort_values("model.width")
+        _boxes(ax, rows, top)
+        ax.set_ylim(bottom, top)
+        logarithmic(ax)
+        ax.set_title(f"n = {n}", loc="left", fontsize=MEDIUM, pad=9)
+        ax.set_xticks(range(len(rows)), [short(width) for width in rows["model.width"]])
+        ax.set_xlabel("width", fontsize=MEDIUM)
+    drawn[0, 0].set_ylabel("steps to solve", fontsize=MEDIUM)
+    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower left")
+    fewest, most = int(table["trials"].min()), int(table["trials"].max())
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    note = (
+        f"{count} trials per box. Boxes: quartiles and median; whiskers: 1.5 interquartile ranges;\n"
+        "crosses: fastest and slowest trial. Percentages: trials solved, where not all were."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
+    high = 10 * top  # what has no end leaves at the top
+    ends = rows[["median_steps", "lower", "upper", "whisker_low", "whisker_high"]].fillna(high).clip(upper=high)
+    stats = [dict(zip(("med", "q1", "q3", "whislo", "whishi"), row, strict=True)) for row in ends.to_numpy(float)]
+    lines = {"color": COLOURS[0], "linewidth": 0.8}
+    style: dict[str, Any] = {"boxprops": lines, "whiskerprops": lines, "capprops": lines}
+    places = np.arange(len(rows))
+    ax.bxp(stats, positions=places, widths=0.6, showfliers=False, medianprops={**lines, "linewidth": 1.6}, **style)
+    for name in ("fastest", "slowest"):
+        ax.plot(places, np.minimum(rows[name], high), "x", color=COLOURS[0], markersize=2.4, markeredgewidth=0.6)
+    reference = {"color": COLOURS[1], "linewidth": 1.2, "linestyle": "--"}
+    ax.plot(places, rows["random_search"], label="as many random searches", **reference)
+    for place, (solved, trials) in enumerate(rows[["solved", "trials"]].to_numpy(int)):
+        if solved < trials:
+            share = f"{100 * solved / trials:.0f}%"
+            ax.text(place, top * 1.08, share, fontsize=SMALL - 1, color=GREY, ha="center", va="bottom")
+    quiet(ax)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each problem: times by width, what width 10 to 300 saves, and how the spread shrinks.
 
     ``speed_up`` is the median time at width 10 over that at the width given; a random search would have the ratio of
     widths. ``spread`` is the slowest trial's time over the median.
     """
     found: dict[str, Any] = {}
-    for (n, k), rows in table.groupby(["task.n", "task.k"], sort=False):
-        by_width = {int(row["model.width"]): row for _, row in rows.iterrows()}
+    for (n, k), rows in tables["table"].groupby(["task.n", "task.k"], sort=False):
+        by_width = {int(row["model.width"]): row for row in rows.to_dict("records")}
         base = by_width[10]["median_steps"] if 10 in by_width else np.nan
         found[f"({n}, {k})"] = {f"width {width}": _stated(row, base) for width, row in by_width.items()}
     return found
 
 
-def _stated(row: pd.Series, base: float) -> dict[str, Any]:
+def _stated(row: dict[Any, Any], base: float) -> dict[str, Any]:
     return {
-        "solved": int(row["solved"]),
-        "trials": int(row["trials"]),
-        "median_steps": finite(row["median_steps"]),
-        "interval": [finite(row["median_low"]), finite(row["median_high"])],
-        "random_search": finite(row["random_search"]),
-        "speed_up": finite(base / row["median_steps"]) if row["median_steps"] else None,
-        "spread": finite(row["slowest"] / row["median_steps"]) if row["median_steps"] else None,
+        **stated(row),
+        "random_search": finite(row["random_search"], 4),
+        "speed_up": finite(base / row["median_steps"], 4) if row["median_steps"] else None,
+        "spread": finite(row["slowest"] / row["median_steps"], 4) if row["median_steps"] else None,
     }
 
 
 EXPERIMENT = Experiment(
     name="width",
-    shows="Wider networks are less unlucky but hardly faster: training is no random search run many times over",
+    shows="Wider networks are less unlucky but hardly faster: training is not a random search run many times over",
     source="figures 5.4 (left) and B.10",
     scales={
         "smoke": Scale(smoke, trials=5, time="about 3 seconds"),
         "laptop": Scale(laptop, trials=50, time="about half a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=1000, time="months on 2 cores with AVX-512, most of it the widest networks"),
     },
-    analysis=analysis,
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
 )

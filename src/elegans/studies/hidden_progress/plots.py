@@ -1,0 +1,87 @@
+"""Times to solve against a size, both on logarithmic axes: where a power law holds, they lie on a straight line."""
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, name_of, panels, quiet, shades
+
+TITLE = 38
+"""Characters in a line of a panel's title."""
+
+
+def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str) -> Figure:
+    """Draw the median time to solve against a size, with the power law fitted to it, one curve per value of a column.
+
+    Bands are 95% bootstrap intervals of the medians, unsolved trials being infinite: a curve ends where at most half of
+    the trials are solved. Dashed lines are the fits; the legend gives their exponents.
+
+    Args:
+        table: one row per cell, as ``timed`` makes it, with its curve's ``exponent`` and ``factor`` from ``fits``.
+        x: the column of the size.
+        label: what the size is called.
+        curve: the column whose values are the curves.
+        panel: the column whose values are the panels.
+
+    Source: thesis, figures 5.1 (right) and B.6.
+    """
+    groups = list(table.groupby(panel, sort=False))
+    columns = 2 if len(groups) == 4 else min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    figure, drawn = panels(rows, columns, height=1.95 + 0.5 / rows, width=max(2.35 * columns + 0.3, 5.0))
+    axes = drawn.ravel()
+    values = sorted(table[curve].unique())
+    colours = dict(zip(values, COLOURS if len(values) <= 2 else shades(len(values)), strict=False))
+    for place, (ax, (value, shown)) in enumerate(zip(axes, groups, strict=False)):
+        for key, colour in colours.items():
+            _line(ax, shown[shown[curve] == key], x, name_of(curve, key), colour)
+        _describe(ax, shown, x, name_of(panel, value))
+        if place % columns == 0:
+            ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
+        if place >= len(groups) - columns:
+            ax.set_xlabel(label, fontsize=MEDIUM)
+    for ax in axes[len(groups) :]:
+        ax.set_axis_off()
+    fewest, most = int(table["trials"].min()), int(table["trials"].max())
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    note = (
+        f"{count} trials per point. Bands: 95% bootstrap intervals of the median time,\n"
+        "unsolved trials counted as infinite. Dashed: fitted power laws."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
+
+
+def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
+    rows = rows[rows["median_steps"].notna()].sort_values(x)
+    if rows.empty:
+        return
+    size, middle = rows[x].to_numpy(float), rows["median_steps"].to_numpy(float)
+    low, high = rows["median_low"].to_numpy(float), rows["median_high"].to_numpy(float)
+    law = rows.iloc[0]
+    exponent = f": {law['exponent']:.2f}" if np.isfinite(law["exponent"]) else ""
+    ax.fill_between(size, low, np.where(np.isfinite(high), high, 1e12), color=colour, alpha=0.16, linewidth=0)
+    ax.plot(size, middle, color=colour, linewidth=1.2, marker="o", markersize=2.4, label=f"{name}{exponent}")
+    if exponent:
+        ax.plot(size, law["factor"] * size ** law["exponent"], color=colour, linewidth=0.7, linestyle=(0, (4, 3)))
+
+
+def _describe(ax: Axes, shown: pd.DataFrame, x: str, title: str) -> None:
+    quiet(ax)
+    ax.set_title(textwrap.fill(title, TITLE), loc="left", fontsize=MEDIUM)
+    ax.set_xscale("log")
+    ticks = sorted(shown[x].unique())
+    ax.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    known = shown["median_steps"].dropna()
+    if len(known):
+        ax.set_ylim(known.min() * 0.6, known.max() * 1.8)
+    logarithmic(ax)
+    ax.legend(
+        fontsize=SMALL, frameon=False, title="exponents", title_fontsize=SMALL, alignment="left", handlelength=1.2
+    )
