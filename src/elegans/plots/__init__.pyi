@@ -5,6 +5,6 @@ from .attention import (
 )
 from .contour import traced_frontier as traced_frontier
 from .curves import learning_curve as learning_curve
-from .errors import error_grid as error_grid, error_lines as error_lines
+from .errors import error_lines as error_lines
 from .frontier import success_frontier as success_frontier
 from .style import figure_of as figure_of

@@ -88,7 +88,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return each line's exponent and elbow with intervals, and whether exponents are below k and grow with it."""
     found: dict[str, Any] = {}
     for name, rows in tables["table"].groupby("configuration", sort=False):
-        lines = {k: own.iloc[0] for k, own in rows.groupby("task.k")}
+        lines = {int(own["task.k"].iloc[0]): own.iloc[0] for _, own in rows.groupby("task.k")}
         exponents = {k: line["exponent"] for k, line in lines.items() if np.isfinite(line["exponent"])}
         found[str(name)] = {
             **{f"k = {k}": _stated(line) for k, line in lines.items()},

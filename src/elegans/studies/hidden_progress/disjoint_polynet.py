@@ -19,7 +19,7 @@ from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, repeated
@@ -122,8 +122,9 @@ def analyse(results: Results) -> Tables:
     ``exact_share``.
     """
     found: dict[str, list[pd.DataFrame]] = {"population": [], "sgd": [], "plateaus": []}
+    trials: dict[Any, dict[Any, Any]] = results.trials.to_dict("index")
     for trial, measured in results.measures["weight-trajectory"].groupby("trial"):
-        row = results.trials.loc[trial]
+        row = trials[trial]
         k, block, rate = row["task.k"], row["task.n"] // row["task.k"], row["training.learning_rate"]
         time = measured["step"].to_numpy() * rate
         weights = np.stack(measured["weight"].tolist()).astype(np.float64).reshape(len(time), k, block)
@@ -212,7 +213,7 @@ def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
         label = "gradient flow, exactly" if place == 0 else ""
         ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--", label=label)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(ax)
     ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("error", fontsize=MEDIUM)
     ax.legend(fontsize=SMALL, frameon=False, loc=(0.45, 0.4))

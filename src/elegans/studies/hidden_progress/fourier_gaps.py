@@ -142,8 +142,8 @@ def plot(tables: Tables) -> Figure:
 def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
     gaps = {str(weights): own["relaxed"].to_numpy(float) for weights, own in rows.groupby("weights", sort=False)}
     spread = [values for values in gaps.values() if np.ptp(values) > 1e-9]
-    edges = np.quantile(np.concatenate(spread or [np.zeros(1)]), (0.005, 0.995))
-    bins = np.linspace(*edges, 41).tolist()
+    low, high = np.quantile(np.concatenate(spread or [np.zeros(1)]), (0.005, 0.995))
+    bins = np.linspace(low, high, 41).tolist()
     for colour, (weights, values) in zip(COLOURS, gaps.items(), strict=False):
         name = WEIGHTS[weights.partition(":")[0]]
         if np.ptp(values) > 1e-9:

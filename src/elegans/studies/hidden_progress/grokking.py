@@ -2,19 +2,21 @@
 
 ReLU networks of width 100 on a fixed sample of m examples, passed over many times. The source names neither (n, k) nor
 m nor the weight decays: here they are (30, 3) and values around those at which things change. Minibatches are drawn
-with replacement, and decay is a part of the gradient; the thesis shrinks the parameters themselves by 1 - lambda, which
-is the same with lambda = learning rate x weight decay (``SGD(decay="parameters")``).
+with replacement, and weight decay is a part of the gradient; the thesis shrinks the parameters themselves by
+1 - lambda, which is the same with lambda = learning rate x weight decay (``SGD(decay="parameters")``).
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
+import numpy as np
 from matplotlib.figure import Figure
 
+from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.tables import error_courses, grokking
-from elegans.plots import error_grid, figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots import error_lines
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels
 from elegans.probes import Probe, TestError, TrainError
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
@@ -22,7 +24,7 @@ from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
 SOLVED = 0.01
-"""The test error at which a trial counts as solved: without decay many networks stay a little short of 0."""
+"""The test error at which a trial counts as solved: without weight decay many networks stay a little short of 0."""
 NAMES = ("task.n", "task.k", "regime.size", "training.weight_decay", "seed")
 
 
@@ -36,8 +38,8 @@ def samples(
         k: the size of the parity.
         sizes: the numbers m of examples.
         decays: the weight decays.
-        trials: how many trials a cell.
-        steps: how many steps.
+        trials: per cell.
+        steps: of every trial.
         every: how many steps lie between two measurements.
     """
     base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
@@ -47,12 +49,12 @@ def samples(
 
 
 def smoke(trials: int) -> Sweep:
-    """Return two sizes and two decays at (15, 3)."""
+    """Return two sizes and two weight decays at (15, 3)."""
     return samples(15, 3, (1000, 150), (0.0, 0.01), trials, steps=3000, every=100)
 
 
 def laptop(trials: int) -> Sweep:
-    """Return five sizes and five decays at (30, 3)."""
+    """Return five sizes and five weight decays at (30, 3)."""
     return samples(30, 3, (5000, 2000, 1000, 500, 300), (0.0, 0.001, 0.01, 0.03, 0.1), trials, steps=30_000, every=100)
 
 
@@ -63,34 +65,57 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the two errors, measured whenever success is checked."""
-    success = one.stopping
-    return TrainError(every=success.every), TestError(every=success.every, examples=success.examples)
+    """Return the two errors, measured whenever the stopping rule is checked."""
+    rule = one.stopping
+    return TrainError(every=rule.every), TestError(every=rule.every, examples=rule.examples)
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a trial and measured step: both errors, and the trial's grokking delay."""
-    return error_courses(trials, NAMES, test=SOLVED)
+def analyse(results: Results) -> Tables:
+    """Return both errors of every network at every measured step, and its grokking delay."""
+    return {"table": error_courses(results.trials, results.measures, NAMES, test=SOLVED)}
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a sample size and decay, sizes falling from left to right."""
-    axes = error_grid(table, row="training.weight_decay", column="regime.size", solved=SOLVED)
-    return figure_of(axes)
+def plot(tables: Tables) -> Figure:
+    """Draw train (grey) and test errors, one panel per sample size and weight decay, sizes falling to the right."""
+    table = tables["table"]
+    decays = sorted(table["training.weight_decay"].unique())
+    sizes = sorted(table["regime.size"].unique(), reverse=True)
+    height, width = 1.15 + 0.6 / len(decays), max(1.35 * len(sizes) + 0.5, 4.5)
+    figure, drawn = panels(len(decays), len(sizes), height=height, width=width, sharex=True, sharey=True)
+    cells = table.groupby(["training.weight_decay", "regime.size"])
+    for (row, column), ax in np.ndenumerate(drawn):
+        cell = cells.get_group((decays[row], sizes[column]))
+        error_lines(ax, cell, COLOURS[0], SOLVED)
+        last = cell.groupby("seed").last()
+        count = f"{last['test_at'].notna().sum()}/{len(last)}"
+        ax.text(0.03, 0.06, count, transform=ax.transAxes, fontsize=SMALL, color=GREY)
+    for ax, size in zip(drawn[0], sizes, strict=True):
+        ax.set_title(f"m = {size:,.0f}", loc="left", fontsize=MEDIUM)
+    for ax, decay in zip(drawn[:, 0], decays, strict=True):
+        ax.set_ylabel(f"weight decay = {decay:g}\nerror", fontsize=SMALL)
+    for ax in drawn[-1]:
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+    drawn[0, -1].legend(fontsize=SMALL, frameon=False, loc="center right")
+    note = (
+        f"{cells['seed'].nunique().min()} networks per panel. Numbers: how many reached a test error of "
+        f"{100 * SOLVED:g}% (dotted)."
+    )
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return each cell's times and grokking delay, and from which sample size on each decay solves at least half.
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return each cell's times and grokking delay, and from which size on each weight decay solves at least half.
 
     A sample is fitted at a train error of at most 1%, and a trial solved at a test error of at most 1%.
     """
     found: dict[str, Any] = {}
     least: dict[str, int | None] = {}
-    for decay, rows in table.groupby("training.weight_decay"):
-        cells = {size: grokking(rows[rows["regime.size"] == size]) for size in sorted(set(rows["regime.size"]))}
+    for decay, rows in tables["table"].groupby("training.weight_decay"):
+        cells = {int(own["regime.size"].iloc[0]): grokking_summary(own) for _, own in rows.groupby("regime.size")}
         found |= {f"weight decay {decay:g}, {size} examples": cell for size, cell in cells.items()}
         enough = [size for size, cell in cells.items() if 2 * cell["solved"] >= cell["trials"]]
-        least[f"{decay:g}"] = int(min(enough)) if enough else None
+        least[f"{decay:g}"] = min(enough) if enough else None
     return {"half_solved_from": least, "cells": found}
 
 
@@ -103,9 +128,8 @@ EXPERIMENT = Experiment(
         "laptop": Scale(laptop, trials=10, time="about a minute on 2 cores with AVX-512"),
         "paper": Scale(paper, trials=25, time="about 3 hours on 2 cores with AVX-512"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
 )

@@ -125,7 +125,7 @@ def _panel(pair: dict[Any, Any]) -> dict[str, Any]:
 def _shown(measured: pd.DataFrame, pair: dict[Any, Any], trial: str) -> pd.DataFrame:
     """Return the measurements of a trial that are drawn."""
     until = BEYOND * (pair["solved_at"] if np.isfinite(pair["solved_at"]) else pair["training.steps"])
-    own = measured[(measured["trial"] == pair[trial]) & (measured["step"] <= until)]
+    own: pd.DataFrame = measured[(measured["trial"] == pair[trial]) & (measured["step"] <= until)]
     return own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), POINTS)).astype(int))]
 
 
@@ -199,8 +199,8 @@ def _lines(ax: Axes, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
 
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
     for relevant, width in ((False, 0.4), (True, 1.0)):
-        for (neuron, _), line in rows[rows["relevant"] == relevant].groupby(["neuron", "coordinate"]):
-            colour = COLOURS[(neuron + 1) % len(COLOURS)] if relevant else "0.75"
+        for _, line in rows[rows["relevant"] == relevant].groupby(["neuron", "coordinate"]):
+            colour = COLOURS[(line["neuron"].iloc[0] + 1) % len(COLOURS)] if relevant else "0.75"
             ax.plot(line["step"], line["value"], color=colour, linewidth=width)
     _finish(ax, rows)
 

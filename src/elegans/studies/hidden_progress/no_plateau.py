@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, quiet, shades
+from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet, shades
 from elegans.probes import Probe, TestError
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
@@ -125,7 +125,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
     first = rows.iloc[0]
     ax.set_title(f"{TITLES[first['network']]}, width {first['model.width']:,}", loc="left", fontsize=SMALL)
     ax.set(xlim=(0, 1.05), ylim=(0, 0.53))
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(ax)
     quiet(ax)
 
 

@@ -15,7 +15,7 @@ from elegans.analysis import cells
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Tables, one_table
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
 from elegans.studies.hidden_progress.theory.recovery import recovery_sample
@@ -87,7 +87,7 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(ticks, ["1" if tick == 1 else f"1/{1 / tick:.0f}" for tick in ticks])
     ax.set_xlim(right=1.15)
     ax.set_ylim(-0.03, 1.03)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(ax)
     ax.set_xlabel("examples, in units of Hoeffding's bound", fontsize=MEDIUM)
     ax.set_ylabel("support identified", fontsize=MEDIUM)
     ax.set_title("One gradient of one neuron, all weights 1", loc="left", fontsize=LARGE)

@@ -96,15 +96,16 @@ def analyse(results: Results) -> Tables:
     time to solve), ``share`` (the fixed step as a share of it) and ``uses`` (what the predictor uses).
     """
     found = []
-    for (configured, network), rows in identified(results.trials).groupby(["configuration", "network"], sort=False):
-        middle, every = median(rows["solved_at"].to_numpy(float, na_value=np.nan)), EVERY[configured]
+    for network, rows in identified(results.trials).groupby("network", sort=False):
+        middle = median(rows["solved_at"].to_numpy(float, na_value=np.nan))
+        every = EVERY[rows["configuration"].iloc[0]]
         steps = {share: max(every, round(share * middle / every) * every) for share in SHARES if np.isfinite(middle)}
         generator = np.random.default_rng(SEED)
         predictors = {name: predictor for name, (predictor, _) in PREDICTORS.items()}
         table = predictions(rows, results.measures, predictors, steps=steps.values(), generator=generator)
         share = table["step"].map({float(step): share for share, step in steps.items()})
         uses = [PREDICTORS[name][1] for name in table["predictor"]]
-        found.append(table.assign(network=network, median_steps=middle, share=share, uses=uses))
+        found.append(table.assign(network=str(network), median_steps=middle, share=share, uses=uses))
     return {"table": pd.concat(found, ignore_index=True)}
 
 

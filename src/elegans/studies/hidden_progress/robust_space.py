@@ -39,6 +39,7 @@ FIRST = 9
 """The n_0 of the coarse exponent."""
 CELL = ("configuration", "network", "task.k", "task.n", "training.batch_size", "model.init", "training.loss")
 """What makes a cell of the criterion: everything but learning rate and seed."""
+COLUMN = ["task.k", "training.batch_size"]
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def plot(tables: Tables) -> Figure:
     largest = cells["task.n"].max()
     plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense") & (cells["task.n"] == largest)]
     networks = list(cells["network"].drop_duplicates())
-    columns = len(cells[["task.k", "training.batch_size"]].drop_duplicates())
+    columns = len(cells[COLUMN].drop_duplicates())
     width = 2.4 + 4 * max(0.3 + 0.26 * columns, 1.4)
     figure, drawn = panels(1, 4, height=0.9 + 0.2 * len(networks), width=width, sharey=True)
     times, alphas, held = (
@@ -166,8 +167,7 @@ def _percent(value: float) -> str:
 def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFrame:
     """Return the means of a column, with one row per network and one column per k and batch size."""
     numbers = cells.assign(value=cells[value].astype(float))
-    columns = ["task.k", "training.batch_size"]
-    return numbers.pivot_table("value", "network", columns, dropna=False).reindex(networks)
+    return numbers.pivot_table("value", "network", COLUMN, dropna=False).reindex(networks)
 
 
 def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[float], str], title: str) -> None:
@@ -208,8 +208,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         "failing": [_named(row) for row in cells[~cells["holds"]].to_dict("records")],
         "alpha": {
             str(name): {
-                f"k = {k}, B = {batch}": finite(alpha, 2)
-                for (k, batch), alpha in rows.groupby(["task.k", "training.batch_size"])["alpha"].first().items()
+                f"k = {k}, B = {batch}": finite(own["alpha"].iloc[0], 2) for (k, batch), own in rows.groupby(COLUMN)
             }
             for name, rows in plain.groupby("configuration", sort=False)
         },

@@ -87,8 +87,8 @@ def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
     rows = []
     for key, group in trials[trials["state"].isin(FINISHED)].groupby(list(keys), sort=False):
         row: dict[str, Any] = dict(zip(keys, key, strict=True))
-        times = {at: own.to_numpy(float, na_value=np.nan) for at, own in group.groupby(size)["solved_at"]}
-        known = {at: list(own) for at, own in times.items() if np.isfinite(median(own))}
+        times = [(float(own[size].iloc[0]), own["solved_at"].to_numpy(float)) for _, own in group.groupby(size)]
+        known = {at: list(own) for at, own in times if np.isfinite(median(own))}
         if len(known) >= 2:
             law = scaling_exponent(known, generator=np.random.default_rng(SEED), resamples=1000)
             row |= {"exponent": law.exponent, "exponent_low": law.low, "exponent_high": law.high, "factor": law.factor}

@@ -17,7 +17,7 @@ from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -134,7 +134,7 @@ def plot(tables: Tables) -> Figure:
     for ax in (left, right):
         quiet(ax)
         ax.set(xscale="log", ylim=(-0.015, 0.55))
-        ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+        percent(ax)
         ax.legend(fontsize=SMALL, frameon=False, loc=(0.2, 0.66))
     sizes = sorted(exact["task.n"].unique())
     right.set_xticks(sizes, [f"{size}" for size in sizes])

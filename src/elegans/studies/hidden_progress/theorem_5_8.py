@@ -19,7 +19,7 @@ from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet, short
 from elegans.probes import Probe, RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -88,15 +88,16 @@ def analyse(results: Results) -> Tables:
     ``whole`` says whether the training had the theorem's number of steps; ``slack`` is the most by which a weight may
     exceed what was measured, between two measurements.
     """
+    trials = results.trials.to_dict("index")
     last = results.measures["weight-trajectory"].groupby("trial")["weight"].last()
     weights = results.measures["relevant-weights"].groupby("trial")
-    found = [_bounded(results.trials.loc[trial], own, last[trial]) for trial, own in weights]
+    found = [_bounded(trials[trial], own, last[trial]) for trial, own in weights]
     return {"table": pd.concat(found, ignore_index=True)}
 
 
-def _bounded(row: pd.Series, measured: pd.DataFrame, last: np.ndarray) -> pd.DataFrame:
-    k, total, form = int(row["task.k"]), int(row["training.steps"]), row["training.form"]
-    block = int(row["task.n"]) // k
+def _bounded(row: dict[Any, Any], measured: pd.DataFrame, last: np.ndarray) -> pd.DataFrame:
+    k, total, form = row["task.k"], row["training.steps"], row["training.form"]
+    block = row["task.n"] // k
     theorem = theorem58_parameters(block, k, EPSILON, DELTA, form)
     promised = replace(theorem, steps=total, log=math.log(2 * block * k * total / DELTA))
     largest_step = 1 / ((4 if form == "corrected" else 2) * math.sqrt(2 * total * promised.log))
@@ -144,7 +145,7 @@ def plot(tables: Tables) -> Figure:
     left.legend(fontsize=SMALL, frameon=False, loc="upper left")
     right.set(xscale="log")
     right.xaxis.set_major_formatter(lambda value, _: short(value))
-    right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(right)
     right.legend(fontsize=SMALL, frameon=False, title="k, n', form", title_fontsize=SMALL)
     labels = ("least relevant weight", "largest irrelevant weight so far", "final error")
     for ax, y, x in zip(drawn[0], labels, ("share of all steps",) * 2 + ("steps in all, T",), strict=True):

@@ -22,7 +22,7 @@ from elegans.analysis import finite, median
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, quiet, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, percent, quiet, short
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -64,7 +64,7 @@ class Panel:
     @property
     def trial(self) -> Trial:
         """The trial of this setting."""
-        given = {"batch_size": self.batch_size, "learning_rate": self.learning_rate, "steps": self.steps}
+        given: Any = {"batch_size": self.batch_size, "learning_rate": self.learning_rate, "steps": self.steps}
         made = configuration(self.identifier, self.n, self.k, **given)
         if self.scale != 1:
             made = made.replace("model.activation", Sinusoid(self.k, scale=self.scale))
@@ -222,7 +222,7 @@ def plot(tables: Tables) -> Figure:
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     parts: Any = figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights).ravel()
     for part, (name, own), down, across in zip(parts, groups.items(), rows, columns, strict=True):
-        part.suptitle(f"Settings of {name}", fontsize=LARGE, x=0.01, ha="left")
+        part.suptitle("Settings of " + str(name), fontsize=LARGE, x=0.01, ha="left")
         axes = part.subplots(down, across, squeeze=False, sharey=True)
         for ax in axes[:, 0]:
             ax.set_ylabel("error", fontsize=MEDIUM)
@@ -244,7 +244,7 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> None:
     longest = curves["step"].max()
     ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
     ax.set_yticks([0, 0.25, 0.5])
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(ax)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=3)
     quiet(ax)

@@ -129,7 +129,7 @@ def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
     ax.bxp(stats, positions=places, widths=0.6, showfliers=False, medianprops={**lines, "linewidth": 1.6}, **style)
     for name in ("fastest", "slowest"):
         ax.plot(places, np.minimum(rows[name], high), "x", color=COLOURS[0], markersize=2.4, markeredgewidth=0.6)
-    reference = {"color": COLOURS[1], "linewidth": 1.2, "linestyle": "--"}
+    reference: dict[str, Any] = {"color": COLOURS[1], "linewidth": 1.2, "linestyle": "--"}
     ax.plot(places, rows["random_search"], label="as many random searches", **reference)
     for place, (solved, trials) in enumerate(rows[["solved", "trials"]].to_numpy(int)):
         if solved < trials:
