@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
-from elegans.studies.tabular_benchmark.comparisons import CLAIMS, claims, differences, selected, settings_of
-from elegans.studies.tabular_benchmark.plots import tabular_errors, tabular_frontier
+from elegans.studies.tabular_benchmark import tabular_frontier, tabular_table
+from elegans.studies.tabular_benchmark.comparisons import selected
 from elegans.studies.tabular_benchmark.published import PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import (
     FRACTIONS,
@@ -19,12 +18,13 @@ from elegans.studies.tabular_benchmark.settings import (
     sweep,
     weights,
 )
+from elegans.studies.tabular_benchmark.tabular_frontier import CONTRASTS, claims, differences, settings_of
 from elegans.studies.tabular_benchmark.tabular_table import _part
 from elegans.tabular import datasets
 from elegans.tabular.learners import Forest
 from elegans.tabular.table import Table
 
-WIDTH, SPARSE = CLAIMS[0], CLAIMS[1]
+WIDTH, SPARSE = CONTRASTS[0], CONTRASTS[1]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_differences_are_paired_by_trial_and_setting():
 
 def test_verdicts_follow_the_interval():
     """Noise of 0.5 points against effects of -2 and +1: an interval that covered 0 would be off by 4 deviations."""
-    width, sparse = (settings_of(differences(by_hand(), claim)) for claim in (WIDTH, SPARSE))
+    width, sparse = (settings_of(differences(by_hand(), contrast)) for contrast in (WIDTH, SPARSE))
     assert width["verdict"].tolist() == ["better"] * 2 and sparse["verdict"].tolist() == ["worse"] * 2
     assert (width["low"] <= width["difference"]).all() and (width["difference"] <= width["high"]).all()
     apart = by_hand(noise=40)
@@ -188,13 +188,10 @@ def test_runs_write_their_files_and_what_they_found(results):
         assert result.failed == 0
     frontier = found["tabular-frontier"]
     assert set(frontier.tables["table"]["table"]) == {"noisy-parity", "random-tree"}
-    assert (
-        frontier.tables["table"][["test_error", "validation_error"]]
-        .apply(lambda errors: errors.between(0, 1).all())
-        .all()
-    )
+    errors = frontier.tables["table"][["test_error", "validation_error"]]
+    assert errors.stack().between(0, 1).all()
     said = frontier.record["findings"]["claims"]
-    assert set(said) == {claim.name for claim in CLAIMS}
+    assert set(said) == {contrast.name for contrast in CONTRASTS}
     assert said["2T: wider is better"] == {}  # widths of 30 and 100 are no pair of the published grid
     assert said["3T: sparse:2 is better than dense"]["sgd"]["settings"] == 2 * 2 * 2
 
@@ -221,16 +218,15 @@ def test_what_a_cut_short_run_has_can_be_drawn(results):
     assert len(drawn.tables["table"]) == len(results[0]["tabular-frontier"].tables["table"])
 
 
-def test_figures_have_a_panel_a_table_or_part(results):
-    frontier, table = (results[0][name] for name in ("tabular-frontier", "tabular-table"))
-    best = selected(frontier.tables["table"], "test_error")
-    axes = tabular_frontier(frontier.tables["table"], best, {"random-tree": (10.0, 5.0)})
+def test_figures_have_a_panel_for_each_table_or_part(results):
+    frontier, table = (results[0][name].tables for name in ("tabular-frontier", "tabular-table"))
+    axes = tabular_frontier.plot(frontier).axes
     assert [ax.get_title(loc="left") for ax in axes] == ["noisy-parity", "random-tree"]
-    assert [line.get_linestyle() for line in axes[1].get_lines()].count(":") == 2
-    assert len(tabular_errors(table.tables["table"])) == 2
-    with pytest.raises(ExperimentError, match="axes must be one a table"):
-        tabular_frontier(frontier.tables["table"], best, {}, axes[:1])
-    with pytest.raises(ExperimentError, match="axes must be one a part"):
-        tabular_errors(table.tables["table"], axes[:1])
-    with pytest.raises(ExperimentError, match="must have a column 'init'"):
-        tabular_frontier(frontier.tables["table"].drop(columns="init"), best, {})
+    whole = {name: rows.replace({"random-tree": "pol"}) for name, rows in frontier.items()}
+    dotted = [
+        [line.get_ydata()[0] for line in ax.get_lines() if line.get_linestyle() == ":"]
+        for ax in tabular_frontier.plot(whole).axes
+    ]
+    assert dotted == [[], [PUBLISHED[4].benchmark_network, PUBLISHED[4].benchmark_forest]]
+    titles = [ax.get_title(loc="left") for ax in tabular_table.plot(table).axes]
+    assert titles == ["largest sample", "10% of the pool"]

@@ -1,30 +1,218 @@
 """Errors of networks and forests on samples of tables, against the size of the sample (figures 3 and 6)."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
-from elegans.studies.tabular_benchmark.comparisons import claims, errors, probes, selected
-from elegans.studies.tabular_benchmark.plots import tabular_frontier
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, quiet, shades, short
+from elegans.studies.tabular_benchmark.comparisons import SETTINGS, errors, interval, probes, selected
 from elegans.studies.tabular_benchmark.published import published
-from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
+from elegans.studies.tabular_benchmark.settings import FRACTIONS, laptop, paper, smoke
+
+FEWEST = 5
+"""The fewest trials from which a verdict is given: the interval's coverage is 94% then, and 75% with 3."""
+DEPTH = 2
+"""The depth whose widths are drawn."""
+COLUMNS = 4
+"""Panels per row."""
+Stroke = Literal["-", "--"]
+GOLD, BLACK = "#B8860B", "black"
+LINES: dict[str, Stroke] = {"sparse:2": "-", "dense": "--"}
+BEST: dict[str, tuple[str, Stroke]] = {"network": (GOLD, "-"), "network by sgd": (GOLD, "--"), "forest": (BLACK, "-")}
+"""How the best model of each kind is drawn."""
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a table; dotted lines are published errors on all of the data."""
-    lines = {name: published(str(name)) for name in table.loc[~table["reduced"], "table"].unique()}
-    full = {name: (row.benchmark_network, row.benchmark_forest) for name, row in lines.items() if row is not None}
+@dataclass(frozen=True)
+class Contrast:
+    """That one value of a setting leads to smaller errors than another, all else being equal.
+
+    Args:
+        name: in words.
+        factor: which of ``SETTINGS``.
+        pairs: values (``from``, ``to``) of it, the second claimed to be the better.
+    """
+
+    name: str
+    factor: str
+    pairs: tuple[tuple[Any, Any], ...]
+
+
+CONTRASTS = (
+    Contrast("2T: wider is better", "width", ((100, 300), (300, 1000), (1000, 3000), (3000, 10_000), (10_000, 30_000))),
+    Contrast("3T: sparse:2 is better than dense", "init", (("dense", "sparse:2"),)),
+    Contrast("sparse:2 is better than sparse:4", "init", (("sparse:4", "sparse:2"),)),
+    Contrast("depth 2 is better than 1", "depth", ((1, 2),)),
+    Contrast("depth 3 is better than 1", "depth", ((1, 3),)),
+    Contrast("weight decay 0.01 changes little", "weight_decay", ((0.0, 0.01),)),
+    Contrast("adamw is better than sgd", "optimiser", (("sgd", "adamw"),)),
+)
+"""Published claims on networks; the last one is ours."""
+
+
+def differences(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
+    """Return the paired differences of a contrast: test errors with the second value less those with the first.
+
+    Trials are paired that have the same table, sample, held-out rows and settings but for the factor.
+
+    Returns:
+        One row per pair: what the two have in common, ``pair`` in words, and ``difference`` in percentage points.
+    """
+    ours = table[(table["learner"] == "network") & table["width"].notna()]
+    common = ["table", "reduced", "rows", "fraction", *(name for name in SETTINGS if name != contrast.factor), "seed"]
+    found: list[pd.DataFrame] = []
+    for first, second in contrast.pairs:
+        left, right = (ours.loc[ours[contrast.factor] == value, [*common, "test_error"]] for value in (first, second))
+        joined: pd.DataFrame = left.merge(right, on=common, suffixes=("_first", "_second"))
+        change = 100 * (joined["test_error_second"] - joined["test_error_first"])
+        found.append(joined[common].assign(pair=f"{first} to {second}", difference=change))
+    paired: pd.DataFrame = pd.concat(found, ignore_index=True)
+    return paired
+
+
+def settings_of(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per setting: the median paired difference over trials, its interval, and the verdict.
+
+    Returns:
+        What a setting's trials have in common, ``trials``, ``difference``, its 95% bootstrap interval ``low`` to
+        ``high``, and ``verdict``: ``better`` or ``worse`` where the interval of at least 5 trials lies on one side of
+        0, else ``open``.
+    """
+    by = [str(name) for name in pairs if name not in ("seed", "difference")]
+    rows: list[dict[str, Any]] = []
+    for values, group in pairs.groupby(by, sort=False):
+        rows.append({**dict(zip(by, values, strict=True)), **interval(group["difference"].to_numpy(float))})
+    found = pd.DataFrame(rows, columns=[*by, "trials", "difference", "low", "high"])
+    enough = found["trials"] >= FEWEST
+    verdict = np.select([enough & (found["high"] < 0), enough & (found["low"] > 0)], ["better", "worse"], "open")
+    return found.assign(verdict=verdict)
+
+
+def summary(pairs: pd.DataFrame) -> dict[str, Any]:
+    """Return a summary of paired differences: of all settings, by fraction and by table.
+
+    By table, a trial counts by its mean difference over settings: the interval is over trials, which are resampled
+    from the table's rows, and says nothing of other tables.
+    """
+    if pairs.empty:
+        return {"settings": 0}
+    each = settings_of(pairs)
+    return {
+        **_counts(each),
+        "by fraction": {str(name): _counts(rows) for name, rows in each.groupby(each["fraction"].map(_fraction))},
+        "by table": {
+            str(name): {
+                **_rounded(interval(pairs[pairs["table"] == name].groupby("seed")["difference"].mean().to_numpy())),
+                **_counts(rows),
+            }
+            for name, rows in each.groupby("table", sort=False)
+        },
+    }
+
+
+def _fraction(fraction: float) -> str:
+    return f"{fraction:g}" if fraction in FRACTIONS[1:] else "largest"
+
+
+def _counts(each: pd.DataFrame) -> dict[str, Any]:
+    counts = {verdict: int((each["verdict"] == verdict).sum()) for verdict in ("better", "open", "worse")}
+    smaller = int((each["difference"] < 0).sum())
+    middle = round(float(each["difference"].median()), 2)
+    return {"settings": len(each), "median_of_settings": middle, "smaller_error": smaller, **counts}
+
+
+def _rounded(found: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def claims(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the summary of every claim's paired differences, for each optimiser apart."""
+    found: dict[str, Any] = {}
+    for contrast in CONTRASTS:
+        pairs = differences(table, contrast)
+        parts = {"": pairs} if contrast.factor == "optimiser" else dict(list(pairs.groupby("optimiser")))
+        found[contrast.name] = {str(name) or "both": summary(rows) for name, rows in parts.items()}
+    return found
+
+
+def analyse(results: Results) -> Tables:
+    """Return the errors of every trial, and the best network, network trained by SGD and forest of each sample."""
+    table = errors(results)
     by_sgd = selected(table[table["optimiser"] == "sgd"], "test_error").assign(learner="network by sgd")
-    best = pd.concat([selected(table, "test_error"), by_sgd])
-    return figure_of(tabular_frontier(table, best, full))
+    return {"table": table, "best": pd.concat([selected(table, "test_error"), by_sgd], ignore_index=True)}
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return what the trials say of the published claims, and where the best network beats the best forest."""
-    best = selected(table, "validation_error", by=("table", "rows", "fraction", "learner"))
+def plot(tables: Tables) -> Figure:
+    """Draw median held-out errors against rows of the sample, one panel per table.
+
+    Coloured lines are networks of two hidden layers trained by SGD, solid with 2 non-zeros per neuron and dashed dense;
+    the gold line is the best network of all, the dashed one the best by SGD, the black one the best forest.
+    Dotted lines are published errors of a tuned network and a tuned forest on the full data.
+    """
+    table, best = tables["table"], tables["best"]
+    reduced = table.groupby("table", sort=False)["reduced"].first()
+    columns = min(COLUMNS, len(reduced))
+    rows = -(-len(reduced) // columns)
+    figure, axes = panels(rows, columns, height=1.7 + 0.8 / rows, width=1.9 * columns)
+    networks = _shown(table)
+    widths = sorted(networks["width"].unique())
+    colours = dict(zip(widths, shades(len(widths)), strict=True))
+    for ax, name in zip(axes.flat, reduced.index, strict=False):
+        _panel(ax, networks[networks["table"] == name], best[best["table"] == name], colours)
+        if not reduced[name] and (known := published(str(name))) is not None:
+            ax.axhline(known.benchmark_network, color=GOLD, linewidth=0.8, linestyle=":")
+            ax.axhline(known.benchmark_forest, color=BLACK, linewidth=0.8, linestyle=":")
+        ax.set_title(str(name), loc="left", fontsize=MEDIUM)
+    for ax in axes.flat[len(reduced) :]:
+        ax.set_axis_off()
+    axes[0, 0].set_ylabel("held-out error (%)", fontsize=MEDIUM)
+    for ax in axes.flat[max(0, len(reduced) - COLUMNS) : len(reduced)]:
+        ax.set_xlabel("rows trained on", fontsize=MEDIUM)
+    figure.suptitle("Networks and forests on samples of tables", fontsize=LARGE, fontweight="bold")
+    _legend(figure, colours)
+    return figure
+
+
+def _shown(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the networks whose widths are drawn."""
+    chosen = (table["depth"] == DEPTH) & (table["optimiser"] == "sgd") & (table["weight_decay"] == 0)
+    return table[chosen & table["init"].isin(list(LINES)) & table["width"].notna()]
+
+
+def _panel(ax: Axes, networks: pd.DataFrame, best: pd.DataFrame, colours: Mapping[Any, Any]) -> None:
+    for (init, width), rows in networks.groupby(["init", "width"], sort=True):
+        middle = 100 * rows.groupby("rows")["test_error"].median()
+        ax.plot(middle.index, middle, LINES[str(init)], color=colours[width], linewidth=1, marker=".", markersize=3)
+    for learner, (colour, line) in BEST.items():
+        rows = best[best["learner"] == learner].sort_values("rows")
+        ax.plot(rows["rows"], 100 * rows["error"], line, color=colour, linewidth=1.4, marker=".", markersize=4)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    ax.xaxis.set_minor_formatter(lambda value, _: "")
+    quiet(ax)
+
+
+def _legend(figure: Figure, colours: Mapping[Any, Any]) -> None:
+    lines = [Line2D([], [], color=colour, label=f"width {short(width)}") for width, colour in colours.items()]
+    lines += [Line2D([], [], color=GREY, linestyle=line, label=f"{init}") for init, line in LINES.items()]
+    lines += [
+        *(Line2D([], [], color=colour, linestyle=line, label=f"best {name}") for name, (colour, line) in BEST.items()),
+        Line2D([], [], color=GREY, linestyle=":", label="published, full data"),
+    ]
+    figure.legend(handles=lines, loc="outside lower center", ncols=-(-len(lines) // 2), fontsize=SMALL, frameon=False)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return the summaries of the published contrasts, and where the best network beats the best forest."""
+    table = tables["table"]
+    best = selected(table, "validation_error")
     wide = best.pivot_table(index=["table", "rows"], columns="learner", values="error", sort=False).dropna()
     ahead = wide[wide["network"] < wide["forest"]] if len(wide) else wide
     return {
@@ -60,10 +248,9 @@ EXPERIMENT = Experiment(
         ),
         "paper": Scale(paper, trials=100, time="months on 2 cores; needs the 16 tables"),
     },
-    analysis=errors,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )

@@ -3,24 +3,26 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.plots import figure_of
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, LARGE, MEDIUM, SMALL, panels, quiet
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
-from elegans.studies.tabular_benchmark.plots import tabular_errors
 from elegans.studies.tabular_benchmark.published import LABELS, published
 from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
 from elegans.tabular.datasets import benchmark_task
 
 BY = ("table", "reduced", "part", "rows", "fraction", "learner")
-"""What makes a row: on each a network is selected, and a forest."""
+"""What makes a row: a model is selected for each."""
 SELECTED = ("model", "error", "low", "high")
 
 
-def analysis(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a table, part and learner: the models selected by both rules, beside the published error.
+def analyse(results: Results) -> Tables:
+    """Return one row per table, part and learner: the models selected by both rules, beside the published error.
 
     Returns:
         ``number`` of the benchmark's task, missing for other tables; ``table``; ``reduced``, whether it is a part of
@@ -30,7 +32,7 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
         ``honest_model`` and so on of the one with the smallest median error on the validation rows; ``published``, the
         error of the same learner, on the full data where the part is a number of rows. Errors in percent.
     """
-    each = errors(trials)
+    each = errors(results)
     largest = each.groupby("table")["rows"].transform("max")
     parts = [_part(*row) for row in zip(each["fraction"], each["rows"], each["rows"] == largest, strict=True)]
     each = each.assign(part=parts)
@@ -43,9 +45,8 @@ def analysis(trials: pd.DataFrame) -> pd.DataFrame:
     tasks = [benchmark_task(name) for name in found["table"]]
     found.insert(0, "number", pd.Series([task.number if task else None for task in tasks], dtype="Int64"))
     found["published"] = [_published(*row) for row in zip(found["table"], found["learner"], found["part"], strict=True)]
-    return found.sort_values(
-        ["number", "table", "rows"], kind="stable", ascending=[True, True, False], ignore_index=True
-    )
+    by, rising = ["number", "table", "rows"], [True, True, False]
+    return {"table": found.sort_values(by, kind="stable", ascending=rising, ignore_index=True)}
 
 
 def _part(fraction: float, rows: int, is_largest: bool) -> str:
@@ -61,32 +62,55 @@ def _published(name: str, learner: str, part: str) -> float | None:
     return (known.network if learner == "network" else known.forest)[fraction]
 
 
-def plot(table: pd.DataFrame) -> Figure:
-    """Draw a panel a part, with a line a table."""
-    return figure_of(tabular_errors(table))
+def plot(tables: Tables) -> Figure:
+    """Draw the selected errors beside the published ones: one panel per part of the training pool, one line per table.
+
+    Filled marks are errors as published ones are selected, with 95% bootstrap intervals; crosses are the honestly
+    selected; open marks the published. Tables that are parts of the benchmark's are marked with an asterisk.
+    """
+    table = tables["table"]
+    names = list(dict.fromkeys(table["table"]))[::-1]
+    chosen = {"largest sample": table["part"].str.endswith("rows") | (table["part"] == "full")}
+    chosen |= {f"{label} of the pool": table["part"] == label for label in ("10%", "1%")}
+    parts = {title: table[rows] for title, rows in chosen.items() if rows.any()}
+    size = {"height": 0.26 * len(names) + 1.5, "width": 2.2 * len(parts) + 1.2}
+    figure, (axes,) = panels(1, len(parts), **size, sharey=True)
+    for ax, (title, part) in zip(axes, parts.items(), strict=True):
+        for learner, colour, shift in (("network", COLOURS[0], 0.17), ("forest", COLOURS[1], -0.17)):
+            rows = part[part["learner"] == learner]
+            _marks(ax, rows, np.array([names.index(name) for name in rows["table"]]) + shift, colour, learner)
+        ax.set_title(title, loc="left", fontsize=MEDIUM)
+        ax.set_xlabel("test error (%)", fontsize=MEDIUM)
+        quiet(ax)
+    reduced = set(table.loc[table["reduced"], "table"])
+    axes[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)
+    figure.suptitle("Best network and best forest", fontsize=LARGE, fontweight="bold")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    return figure
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _marks(ax: Axes, rows: pd.DataFrame, place: np.ndarray, colour: str, learner: str) -> None:
+    error = rows["error"].to_numpy(float)
+    span = np.abs(rows[["low", "high"]].to_numpy(float).T - error)
+    ax.errorbar(error, place, xerr=span, fmt="o", color=colour, markersize=3, linewidth=0.8, label=learner)
+    ax.plot(rows["honest_error"], place, "x", color=colour, markersize=4, label=f"{learner}, honestly selected")
+    known = rows["published"].to_numpy(float)
+    ax.plot(known, place, "o", color=colour, markersize=4, fillstyle="none", label=f"{learner}, published")
+
+
+def findings(tables: Tables) -> dict[str, Any]:
     """Return the table, how far the two rules differ, and how far ours are from what was published on whole tables.
 
     ``optimism`` is the median of the honestly selected error less the error that was itself selected by.
     """
+    table = tables["table"]
     gap = table["honest_error"] - table["error"]
     whole = table[~table["reduced"] & table["part"].isin(list(LABELS.values())) & table["published"].notna()]
     from_published = whole["error"] - whole["published"]
-    columns = [
-        "number",
-        "table",
-        "part",
-        "rows",
-        "learner",
-        "error",
-        "low",
-        "high",
-        "honest_error",
-        "published",
-        "model",
-    ]
+    stated = table.drop(
+        columns=["reduced", "fraction", "models", "trials", "honest_model", "honest_low", "honest_high"]
+    )
     return {
         "optimism": {
             str(learner): round(float(values.median()), 2) for learner, values in gap.groupby(table["learner"])
@@ -95,7 +119,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
             f"{learner}, {part}": {"tables": len(values), "median": round(float(values.median()), 2)}
             for (learner, part), values in from_published.groupby([whole["learner"], whole["part"]])
         },
-        "rows": table[columns].astype(object).where(table[columns].notna(), None).to_dict("records"),
+        "rows": stated.astype(object).where(stated.notna(), None).to_dict("records"),
     }
 
 
@@ -113,10 +137,9 @@ EXPERIMENT = Experiment(
         ),
         "paper": Scale(partial(paper, fractions=FRACTIONS), trials=100, time="months on 2 cores; needs the 16 tables"),
     },
-    analysis=analysis,
+    analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    outcomes=True,
     partial=True,
 )
