@@ -32,11 +32,7 @@ class CharacterTable(NamedTuple):
 
 
 def characters_of(group: Group) -> CharacterTable:
-    """Return a group's characters.
-
-    Raises:
-        GroupError: an irrep that is not real, by name.
-    """
+    """Return a group's characters."""
     names = tuple(irrep.name for irrep in group.real_irreps())
     return CharacterTable(group.order, group.class_sizes, group.characters, group.class_names, names)
 

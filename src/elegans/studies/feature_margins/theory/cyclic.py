@@ -7,6 +7,8 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 Shared arguments:
     p: the modulus, odd and at least 3.
+    per_frequency: neurons for each frequency.
+    u, v, w: weights of shape (..., p), p odd.
 """
 
 import math
@@ -40,9 +42,6 @@ def cyclic_width(p: int, per_frequency: PerFrequency = 8) -> int:
 
     Formula: 4 (p - 1), eight for each of (p - 1)/2 frequencies; six or seven are enough for each.
     Source: thesis, Theorem 7.7; with six or seven derived here.
-
-    Args:
-        per_frequency: neurons for each frequency.
     """
     require_modulus(p)
     require(per_frequency in (6, 7, 8), "per_frequency must be 6, 7 or 8", per_frequency=per_frequency)
@@ -106,9 +105,6 @@ def cyclic_construction(p: int, per_frequency: PerFrequency = 8) -> PairWeights:
 
     Formula: f(a, b)[c] = kappa sum_zeta cos(2 pi zeta (a + b - c)/p).
     Source: thesis, appendix D.6.2; with six or seven derived here.
-
-    Args:
-        per_frequency: neurons for each frequency.
     """
     width = cyclic_width(p, per_frequency)
     if per_frequency == 8:
@@ -130,9 +126,6 @@ def cyclic_logits(p: int, form: Form = "corrected") -> tuple[float, float]:
 
     Args:
         form: "corrected", or "printed" for the thesis' values.
-
-    Returns:
-        The right logit and the wrong ones.
     """
     require_modulus(p)
     require_form(form)
@@ -144,14 +137,6 @@ def cyclic_objective(u: Any, v: Any, w: Any) -> Float[np.ndarray, "..."]:
 
     Formula: E psi' = 2 / ((p - 1) p^2) sum_{j != 0} u^(j) v^(j) w^(-j).
     Source: thesis, Equation D.3.
-
-    Args:
-        u: weights of shape (..., p), p odd.
-        v: the same.
-        w: the same.
-
-    Returns:
-        float64 of shape (...).
     """
     first, second, third = _spectra(u, v, w)
     p = first.shape[-1]
@@ -167,11 +152,6 @@ def cyclic_errors(u: Any, v: Any, w: Any) -> Float[np.ndarray, "... p"]:
 
     Formula: eta(delta) = E_{a,b} [(u(a) + v(b))^2 w(a + b - delta)].
     Source: thesis, appendix D.6.1.
-
-    Args:
-        u: weights of shape (..., p), p odd.
-        v: the same.
-        w: the same.
 
     Returns:
         float64 of shape (..., p), delta from 0 to p - 1.
@@ -199,9 +179,6 @@ def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarra
     Args:
         logits: f of shape (p, p, p), or (p^2, p) as ``PairWeights.logits`` returns it.
         form: "corrected", or "printed" for the thesis' factors.
-
-    Returns:
-        complex128 of shape (p, p, p).
     """
     require_form(form)
     cube = np.asarray(logits, float)

@@ -3,7 +3,7 @@
 Each is a number a neuron, 0 or 1 where a theorem holds exactly. A network also has neurons that training has all but
 given up: say how small a norm you leave out, for instance below 5% of the largest.
 
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+Arguments outside a function's hypotheses or domain raise ``TheoryError``, irreps that are not real ``GroupError``.
 """
 
 from collections.abc import Iterable
@@ -157,10 +157,6 @@ def rank_one_residuals(group: Group, weights: PairWeights) -> Float[np.ndarray, 
 
     Returns:
         float64 of shape (neurons,), 0 where d = 1.
-
-    Raises:
-        TheoryError: another size.
-        GroupError: an irrep that is not real.
     """
 
     def second_to_first(*parts: np.ndarray) -> float:
@@ -185,10 +181,6 @@ def vector_alignment(group: Group, weights: PairWeights) -> Float[np.ndarray, " 
 
     Returns:
         float64 of shape (neurons,), from -1 to 1.
-
-    Raises:
-        TheoryError: another size.
-        GroupError: an irrep that is not real.
     """
 
     def aligned(alpha: np.ndarray, beta: np.ndarray, gamma: np.ndarray) -> float:
@@ -211,9 +203,6 @@ def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[n
         weights: the network.
         places: the frequency or irrep of each neuron, shape (neurons,).
         count: how many there are, counted from 0.
-
-    Returns:
-        float64 of shape (count,).
     """
     found = np.asarray(places, np.int64)
     require(found.shape == weights.norms.shape, "places must be one a neuron", places=found.shape)

@@ -148,10 +148,6 @@ def margin_subsets(group: Group) -> list[SubsetSolution]:
 
     Args:
         group: the group, of at most 11 classes.
-
-    Raises:
-        TheoryError: more classes.
-        GroupError: an irrep that is not real.
     """
     table = characters_of(group)
     count = len(table.sizes) - 1

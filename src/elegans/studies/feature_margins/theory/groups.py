@@ -4,8 +4,8 @@ The closed form rests on a condition, *positivity*: sum_R d_R^1.5 chi_R(C) < 0 o
 class C. It holds for S_2 to S_5, dihedral groups and powers of Z_2, and fails for A_5, S_6, S_7 and S_8; there
 ``margin_game`` has the answer. Arrays over irreps and classes have the trivial one and the identity's first.
 
-Shared arguments:
-    group: the group.
+Arguments outside a theorem's hypotheses raise ``TheoryError``. Where the closed form is needed, irreps that are not
+real raise ``GroupError``.
 """
 
 import math
@@ -27,9 +27,6 @@ def group_positivity(group: Group) -> Float[np.ndarray, " classes"]:
 
     Returns:
         float64 of shape (classes,); the first is sum d^2.5.
-
-    Raises:
-        GroupError: an irrep that is not real.
     """
     table = characters_of(group)
     return np.asarray(table.dimensions[1:] ** 1.5 @ table.characters[1:])
@@ -40,10 +37,6 @@ def group_maximum_margin(group: Group) -> float:
 
     Formula: gamma* = 2 / (3 sqrt(3 |G|) sum_{n >= 2} d_n^2.5).
     Source: thesis, Theorem 7.9.
-
-    Raises:
-        TheoryError: positivity fails, at the classes that are named; ``margin_game`` takes such groups.
-        GroupError: an irrep that is not real.
     """
     require_positivity(group)
     return float(2 / (3 * math.sqrt(3 * group.order) * group_positivity(group)[0]))
@@ -54,9 +47,6 @@ def group_width(group: Group) -> int:
 
     Formula: 2 sum d^3 over non-trivial irreps; 8 d^3 for an irrep that is not real, together with its conjugate.
     Source: thesis, Theorem 7.9; for irreps that are not real derived here.
-
-    Args:
-        group: any finite group.
     """
     return int(irrep_widths(group).sum())
 
@@ -66,12 +56,6 @@ def irrep_widths(group: Group) -> Int64[np.ndarray, " irreps"]:
 
     Formula: 2 d^3 for a real irrep, 8 d^3 for others, 0 for the trivial one.
     Source: thesis, Lemma D.15; for irreps that are not real derived here.
-
-    Args:
-        group: any finite group.
-
-    Returns:
-        int64 of shape (irreps,).
     """
     widths = np.array([(2 if irrep.indicator == 1 else 8) * irrep.dimension**3 for irrep in group.irreps])
     widths[conjugate_irreps(group) < np.arange(len(widths))] = 0
@@ -87,10 +71,6 @@ def group_shares(group: Group) -> Float[np.ndarray, " irreps"]:
 
     Returns:
         float64 of shape (irreps,), of sum 1.
-
-    Raises:
-        TheoryError: positivity fails.
-        GroupError: an irrep that is not real.
     """
     require_positivity(group)
     weights = characters_of(group).dimensions ** 2.5
@@ -113,10 +93,6 @@ def group_weighting(group: Group, form: Form = "corrected") -> Float[np.ndarray,
 
     Returns:
         float64 of shape (classes,), 0 at the identity.
-
-    Raises:
-        TheoryError: positivity fails, or another form.
-        GroupError: an irrep that is not real.
     """
     require_form(form)
     require_positivity(group)
@@ -141,10 +117,6 @@ def irrep_scores(group: Group, weighting: Any, form: Form = "corrected") -> Floa
 
     Returns:
         float64 of shape (irreps,), 0 for the trivial one.
-
-    Raises:
-        TheoryError: another shape or form, or a sum over elements that is not 1.
-        GroupError: an irrep that is not real.
     """
     require_form(form)
     table = characters_of(group)
@@ -160,10 +132,6 @@ def group_logits(group: Group) -> tuple[float, float]:
 
     Formula: gamma* (|G| - 1)/|G| and -gamma*/|G|.
     Source: thesis, Lemma D.16, with its constant.
-
-    Raises:
-        TheoryError: positivity fails.
-        GroupError: an irrep that is not real.
     """
     margin = group_maximum_margin(group)
     return margin * (group.order - 1) / group.order, -margin / group.order

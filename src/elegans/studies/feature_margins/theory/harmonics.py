@@ -4,7 +4,7 @@ For an irrep R of dimension d a vector u over the group has the coefficients alp
 matrix, so that u(g) = sum_R sum_ij alpha_R[i, j] R(g)[i, j]; beta_R and gamma_R are those of v and w. Lists over irreps
 are in the group's order, the trivial one first. Coefficients need real irreps; neurons and networks take any group.
 
-Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+Arguments outside a function's hypotheses or domain raise ``TheoryError``, irreps that are not real ``GroupError``.
 
 Shared arguments:
     group: the group.
@@ -39,10 +39,6 @@ def group_coefficients(group: Group, u: Any) -> list[Float[np.ndarray, "neurons 
 
     Returns:
         For each irrep, float64 of shape (neurons, d, d).
-
-    Raises:
-        TheoryError: another shape.
-        GroupError: an irrep that is not real.
     """
     rows = _vectors(group, u)
     return [
@@ -59,13 +55,6 @@ def group_vectors(group: Group, coefficients: Sequence[Any]) -> Float[np.ndarray
 
     Args:
         coefficients: for each irrep an array of shape (neurons, d, d), as ``group_coefficients`` returns them.
-
-    Returns:
-        float64 of shape (neurons, order).
-
-    Raises:
-        TheoryError: not one array an irrep.
-        GroupError: an irrep that is not real.
     """
     irreps = group.real_irreps()
     require(len(coefficients) == len(irreps), "coefficients must be one array an irrep", arrays=len(coefficients))
@@ -83,7 +72,6 @@ def group_powers(group: Group, u: Any) -> Float[np.ndarray, "neurons irreps"]:
     Source: thesis, Lemma D.12 and appendix D.3; for irreps that are not real the same.
 
     Args:
-        group: any finite group.
         u: vectors, shape (neurons, order).
 
     Returns:
@@ -106,17 +94,8 @@ def group_objective(group: Group, u: Any, v: Any, w: Any, weighting: Any) -> Flo
     Source: thesis, Lemma D.11.
 
     Args:
-        u: weights of shape (neurons, order).
-        v: the same.
-        w: the same.
+        u, v, w: weights of shape (neurons, order).
         weighting: tau of each class an element, shape (classes,); its first is not read.
-
-    Returns:
-        float64 of shape (neurons,).
-
-    Raises:
-        TheoryError: another shape, or weights whose sum over elements is not 1.
-        GroupError: an irrep that is not real.
     """
     table = characters_of(group)
     weighed = class_weights(table, weighting) * table.sizes
@@ -135,12 +114,7 @@ def group_errors(group: Group, u: Any, v: Any, w: Any) -> Float[np.ndarray, "neu
     Source: thesis, appendix D.9.
 
     Args:
-        u: weights of shape (neurons, order).
-        v: the same.
-        w: the same.
-
-    Returns:
-        float64 of shape (neurons, order).
+        u, v, w: weights of shape (neurons, order).
     """
     first, second, third = (_vectors(group, part) for part in (u, v, w))
     squares = (first[:, :, None] + second[:, None, :]) ** 2
@@ -159,10 +133,7 @@ def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeigh
     Source: derived here from the cases of equality of the thesis' Lemma D.13.
 
     Args:
-        group: any finite group.
-        x: vectors of shape (neurons, d), not 0, real for a real irrep; they are scaled to length 1.
-        y: the same.
-        z: the same.
+        x, y, z: vectors of shape (neurons, d), not 0, real for a real irrep; they are scaled to length 1.
     """
     size = irrep_neuron_scale(group, irrep)
     matrices = group.irreps[irrep].matrices
@@ -181,7 +152,6 @@ def random_group_neurons(group: Group, irrep: int, count: int, key: random.Key) 
     Source: derived here from the thesis' Lemma D.13.
 
     Args:
-        group: any finite group.
         irrep: the place of their irrep, at least 1.
         count: how many.
         key: of the draws.
@@ -203,7 +173,6 @@ def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> fl
     Source: thesis, Lemma D.15; for irreps that are not real derived here.
 
     Args:
-        group: any finite group.
         form: "corrected", or "printed" for the thesis' coefficient.
     """
     require_form(form)
@@ -221,9 +190,6 @@ def irrep_construction(group: Group, irrep: int) -> PairWeights:
     Formula: u = kappa R_ij, v = +-kappa R_jk, w = +-kappa R_ik over all i, j, k: f(a, b)[c] = 4 kappa^3 Re
         chi(abc^(-1)), kappa of ``irrep_neuron_scale``.
     Source: thesis, Lemma D.15; for irreps that are not real derived here.
-
-    Args:
-        group: any finite group.
     """
     scale = irrep_neuron_scale(group, irrep)
     chosen = group.irreps[irrep]
@@ -247,7 +213,6 @@ def group_construction(group: Group, shares: Any = None) -> PairWeights:
     Source: thesis, Lemma D.16, with the constant derived here; without positivity, derived here.
 
     Args:
-        group: any finite group.
         shares: of each irrep, shape (irreps,), those of ``margin_game`` by default. An irrep without a share has no
             neurons.
     """
@@ -267,12 +232,6 @@ def group_basis(group: Group) -> Float[np.ndarray, "order order"]:
 
     Formula: rho_{R,(i,j)}(g) = R(g)_ij; rows are orthogonal, of squared length |G|/d_R.
     Source: thesis, Lemma D.10.
-
-    Returns:
-        float64 of shape (order, order).
-
-    Raises:
-        GroupError: an irrep that is not real.
     """
     return np.concatenate([irrep.matrices.reshape(group.order, -1).T for irrep in group.real_irreps()])
 
@@ -290,10 +249,6 @@ def group_transform(group: Group, logits: Any) -> Float[np.ndarray, "order order
 
     Returns:
         float64 of shape (order, order, order), in the order of ``group_basis``.
-
-    Raises:
-        TheoryError: logits of another size.
-        GroupError: an irrep that is not real.
     """
     cube, n = np.asarray(logits, float), group.order
     require(cube.size == n**3, "logits must be one for each pair and output", shape=cube.shape)
@@ -316,10 +271,6 @@ def matched_transform(group: Group, irrep: int, logits: Any) -> Float[np.ndarray
 
     Returns:
         float64 of shape (d, d, d), indices x, z, y.
-
-    Raises:
-        TheoryError: logits of another size.
-        GroupError: an irrep that is not real.
     """
     cube, n = np.asarray(logits, float), group.order
     require(cube.size == n**3, "logits must be one for each pair and output", shape=cube.shape)

@@ -1,6 +1,9 @@
 """Sparse parity by a network of powers x^k: the largest margin, and the neurons and networks that attain it.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of the support, at least 1.
 """
 
 import itertools
@@ -26,9 +29,6 @@ def parity_maximum_margin(k: int) -> float:
 
     Formula: gamma* = k! sqrt(2 (k + 1)^(-(k + 1))), in the norm L_{2,k+1}.
     Source: thesis, Theorem 7.8.
-
-    Args:
-        k: the size of the support, at least 1.
     """
     _require_k(k)
     return math.exp(math.lgamma(k + 1) + (math.log(2) - (k + 1) * math.log(k + 1)) / 2)
@@ -39,9 +39,6 @@ def parity_width(k: int) -> int:
 
     Formula: 2^(k - 1).
     Source: thesis, Theorem 7.8.
-
-    Args:
-        k: the size of the support, at least 1.
     """
     _require_k(k)
     return int(2 ** (k - 1))
@@ -76,9 +73,6 @@ def parity_objective(u: Any, w: Any, support: Iterable[int]) -> Float[np.ndarray
         u: incoming weights, shape (neurons, n).
         w: outgoing weights, shape (neurons, 2).
         support: the coordinates S, k of them; the activation is x^k.
-
-    Returns:
-        float64 of shape (neurons,).
     """
     rows, outputs = np.asarray(u, float), np.asarray(w, float)
     fits = rows.ndim == 2 and outputs.shape == (len(rows), 2)
@@ -97,9 +91,6 @@ def sign_power_sum(y: Sequence[int | float]) -> float:
 
     Args:
         y: k numbers, at least one.
-
-    Returns:
-        The sum.
     """
     _require_k(len(y))
     return float(2 ** len(y) * math.factorial(len(y)) * math.prod(y))

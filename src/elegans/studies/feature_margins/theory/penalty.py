@@ -168,10 +168,6 @@ def group_penalty_crossings(group: Group) -> Float[np.ndarray, " irreps"]:
 
     Returns:
         float64 of shape (irreps,), 0 for the trivial one.
-
-    Raises:
-        TheoryError: positivity fails.
-        GroupError: an irrep that is not real.
     """
     weighting = group_weighting(group)[1:]
     inverse = np.linalg.inv(margin_payoffs(group)[1:, 1:].T)

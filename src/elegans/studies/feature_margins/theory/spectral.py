@@ -4,6 +4,9 @@ Under ||u||^2 + ||v||^2 + ||w||^2 <= 1 a neuron's expected class-weighted margin
 (u(a) + v(b))^2 w(c). Its maximum bounds the normalised margin of every network from above.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    starts: how many random starts, at least 1.
 """
 
 import math
@@ -61,7 +64,6 @@ def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | No
 
     Args:
         tensor: T, of three axes.
-        starts: how many random starts, at least 1.
         key: of the starts; the same ones by default at every call.
     """
     cube = np.asarray(tensor, float)
@@ -95,7 +97,6 @@ def best_pair_neuron(payoff: Any, starts: int = STARTS, key: random.Key | None =
 
     Args:
         payoff: W of shape (order, order, order): the probability of (a, b) times 1 at its label, minus tau elsewhere.
-        starts: how many random starts, at least 1.
         key: of the starts; the same ones by default at every call.
     """
     cube = np.asarray(payoff, float)

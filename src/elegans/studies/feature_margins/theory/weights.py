@@ -9,6 +9,9 @@ Source of all in this folder that names no other: thesis, chapter 7 and appendix
 maximization".
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    weights: the network.
 """
 
 from abc import ABC, abstractmethod
@@ -269,11 +272,7 @@ def pointwise_margins(weights: HomogeneousWeights, labels: Any) -> Float[np.ndar
     Source: thesis, section 7.2.
 
     Args:
-        weights: the network.
         labels: y of all examples, whole numbers of shape (examples,) or, for pairs, (order, order).
-
-    Returns:
-        float64 of shape (examples,).
     """
     right, wrong = split_logits(weights.logits(), checked_labels(weights, labels))
     return np.asarray(right - wrong.max(axis=1))
@@ -286,7 +285,6 @@ def normalised_margin(weights: HomogeneousWeights, labels: Any) -> float:
     Source: thesis, section 7.2, with a = 2 and b = nu.
 
     Args:
-        weights: the network.
         labels: as for ``pointwise_margins``.
     """
     require(weights.mass > 0, "a network must have a neuron that is not 0", mass=weights.mass)

@@ -9,6 +9,8 @@ Shared arguments:
     lipschitz: L, of the activation.
     points: m T, the number of tokens of all sequences.
     d: the dimension of tokens.
+    blocks: the bounds on each block's norms, from the input on.
+    readout: B_w.
 """
 
 import math
@@ -155,10 +157,6 @@ def depth_amplification(
     Formula: alpha_i = prod_{j > i} a_j, for e_{i+1} = a_i e_i + own_i unrolls so; printed: prod_{j < i} a_j, the
         same set of products where all blocks are alike, in reverse.
     Source: thesis, Theorem A.17; corrected from the recursion in its proof.
-
-    Args:
-        blocks: the bounds on each block's norms, from the input on.
-        form: "corrected" or "printed".
     """
     require_form(form)
     require(len(blocks) > 0, "blocks must be at least 1 (Theorem A.17)", blocks=len(blocks))
@@ -188,10 +186,7 @@ def depth_capacity(
     Source: thesis, Theorem A.17; corrected from its proof.
 
     Args:
-        blocks: the bounds on each block's norms, from the input on.
-        readout: B_w.
         k: the dimension of a head.
-        form: "corrected" or "printed".
     """
     require_positive("Theorem A.17", readout=readout, points=points, d=d, k=k)
     printed = form == "printed"
@@ -226,7 +221,6 @@ def depth_capacity_simplified(
     Args:
         spectral: C_2 times the activation's Lipschitz constant.
         rows: C_21, the bound on all (2,1)-norms.
-        readout: B_w.
         depth: the number of blocks.
         input_norm: B_X.
         exponent: c, which the source does not name.

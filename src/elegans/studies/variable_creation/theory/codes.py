@@ -1,11 +1,15 @@
 """How bits become vectors: the tokens that a constructed head reads.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    T: the number of positions, at least 1.
 """
 
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans import random
 from elegans.calculators.domain import Form, require, require_form
@@ -45,7 +49,6 @@ def orthonormal_codes(T: int, d: int | None = None) -> Codes:
     Source: thesis, appendix A.2.1, with Delta = 0.
 
     Args:
-        T: the number of positions, at least 1.
         d: the dimension; None for the smallest, T + 3.
     """
     require(T >= 1, "T must be at least 1", T=T)
@@ -61,7 +64,6 @@ def random_codes(T: int, d: int, seed: int = 0) -> Codes:
     Source: derived here; the thesis takes any vectors with |v_t . v_u| <= Delta (appendix A.2.1).
 
     Args:
-        T: the number of positions, at least 1.
         d: the dimension, at least 4.
         seed: the seed of the signs.
     """
@@ -86,7 +88,9 @@ def code_coherence(position: Any) -> float:
     return float(products.max())
 
 
-def attention_inputs(codes: Codes, bits: Any, encoding: Encoding = "fixed", form: Form = "corrected") -> np.ndarray:
+def attention_inputs(
+    codes: Codes, bits: Any, encoding: Encoding = "fixed", form: Form = "corrected"
+) -> Float64[np.ndarray, "count T+1 d"]:
     """Return the tokens that bits become, the class token last.
 
     The bag of vectors is printed as V diag(b), which scales coordinates in place of tokens and has a meaning only for
@@ -100,10 +104,6 @@ def attention_inputs(codes: Codes, bits: Any, encoding: Encoding = "fixed", form
         codes: the vectors.
         bits: 0 and 1, shape (count, T).
         encoding: "fixed", "trained" or "bag".
-        form: "corrected" or "printed".
-
-    Returns:
-        float64 of shape (count, T + 1, d).
     """
     require_form(form)
     require_form(encoding, ("fixed", "trained", "bag"))

@@ -136,7 +136,6 @@ def selecting_transformer(
             the scalar one where it serves.
         codes: the vectors that inputs are made of; None for orthonormal ones.
         gamma: four times the error of the heads; None for the target's separation, or 1 if that is more.
-        form: "corrected" or "printed".
     """
     require_form(form)
     places = list(support)

@@ -3,6 +3,10 @@
 Logarithms are natural. A bound that its source states up to a constant is given with the constant 1, and says so.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    points: N, the number of inputs.
+    output_lipschitz: L_out.
 """
 
 import math
@@ -55,7 +59,6 @@ def linear_cover(norm: float, input_norm: float, points: int, epsilon: float) ->
     Args:
         norm: B1, the largest norm of the weights.
         input_norm: B2, the largest norm of an input.
-        points: N, the number of inputs.
         epsilon: the precision, in the maximum over inputs.
     """
     require_positive("Lemma A.10", norm=norm, input_norm=input_norm, points=points, epsilon=epsilon)
@@ -79,10 +82,8 @@ def matrix_cover(
     Args:
         norm: B_W, the largest sum of row norms, ||W^T||_{2,1}.
         input_norm: B_X, the largest norm of an input.
-        points: N, the number of inputs.
         epsilon: the precision, in the maximum over inputs.
         rows: d1, the number of rows of W.
-        form: "corrected" or "printed".
     """
     require_positive("Lemma 4.10", norm=norm, input_norm=input_norm, points=points, epsilon=epsilon, rows=rows)
     require_form(form)
@@ -119,7 +120,6 @@ def head_cover(
         epsilon: the precision.
         input_norm: B_X.
         value_bound: B_in: ||phi_in(x)|| <= B_in ||x||.
-        output_lipschitz: L_out.
         jacobian: C_Norm, 2 for the softmax as stated; 1 serves as well (``softmax_change``).
         share: alpha; None for the best one, found numerically.
     """
@@ -157,7 +157,6 @@ def head_change(
         value_change: the largest change, in l2, of a token's image.
         input_norm: B_X.
         value_bound: B_in.
-        output_lipschitz: L_out.
         jacobian: C_Norm.
     """
     bounds = {"input_norm": input_norm, "value_bound": value_bound, "output_lipschitz": output_lipschitz}

@@ -3,6 +3,9 @@
 Functions of plain arrays. Places are the T positions and, last, the class token, as in ``ParityTransformer.attention``.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    support: the s coordinates.
 """
 
 import math
@@ -68,7 +71,6 @@ def attention_share(weights: Any, support: Sequence[int]) -> AttentionShare:
 
     Args:
         weights: p, shape (..., T + 1), the class token last.
-        support: the s coordinates.
     """
     p = np.asarray(weights, float)
     places = list(support)
@@ -90,7 +92,6 @@ def score_gap(scores: Any, support: Sequence[int]) -> np.ndarray:
 
     Args:
         scores: z, shape (..., T + 1), the class token last.
-        support: the s coordinates.
 
     Returns:
         float64 of shape (...), negative where another place is above one of the support.

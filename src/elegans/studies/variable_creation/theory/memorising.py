@@ -4,6 +4,7 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 Shared arguments:
     form: "corrected" or "printed".
+    inputs: d_f.
 """
 
 from typing import Any, NamedTuple
@@ -75,7 +76,6 @@ def memoriser_shapes(
 
     Args:
         points: n.
-        inputs: d_f.
     """
     require_form(form)
     require_positive("Lemma A.25", points=points, inputs=inputs)
@@ -111,7 +111,6 @@ def memoriser_norms(
 
     Args:
         bound: B, the largest entry of a point.
-        inputs: d_f.
         delta: the half width.
         largest: max |f(x_i)|.
     """

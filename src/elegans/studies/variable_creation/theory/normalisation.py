@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans.calculators.domain import require, require_positive
 
@@ -32,7 +33,7 @@ def softmax(scores: Any) -> np.ndarray:
     return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
 
 
-def softmax_jacobian(weights: Any) -> np.ndarray:
+def softmax_jacobian(weights: Any) -> Float64[np.ndarray, "*shape"]:
     """Return the sum of the absolute entries of the softmax's Jacobian at weights: C_Norm is its largest value.
 
     Formula: ||diag(p) - p p^T||_{1,1} = 2 sum_i p_i (1 - p_i), at most 2 (1 - 1/T), attained by equal weights.
@@ -40,9 +41,6 @@ def softmax_jacobian(weights: Any) -> np.ndarray:
 
     Args:
         weights: p, shape (..., T), of sum 1.
-
-    Returns:
-        float64 of shape (...).
     """
     p = _weights(weights)
     return np.asarray(2 * (p * (1 - p)).sum(axis=-1))

@@ -6,6 +6,7 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans.calculators.domain import Form, require, require_form
 
@@ -37,7 +38,6 @@ def token_norm(context: Any, form: Form = "corrected") -> float:
 
     Args:
         context: X, shape (T, d), a row a token.
-        form: "corrected" or "printed".
     """
     require_form(form)
     entries = _matrix(context)
@@ -67,7 +67,6 @@ def merged_query_key(query: Any, key: Any, form: Form = "corrected") -> np.ndarr
     Args:
         query: W_Q, shape (d, k).
         key: W_K, shape (d, k).
-        form: "corrected" or "printed".
 
     Returns:
         float64 of shape (d, d), or (k, k) as printed.
@@ -78,7 +77,7 @@ def merged_query_key(query: Any, key: Any, form: Form = "corrected") -> np.ndarr
     return np.asarray(offered @ asked.T if form == "corrected" else offered.T @ asked)
 
 
-def project_to_ball(vectors: Any) -> np.ndarray:
+def project_to_ball(vectors: Any) -> Float64[np.ndarray, "*shape d"]:
     """Return vectors along the last axis, those longer than 1 shortened to 1: the theory's layer norm.
 
     No two come to lie further apart. The printed proof has (1 - alpha^2) where (1 - alpha)^2 is meant, alpha being at
@@ -89,9 +88,6 @@ def project_to_ball(vectors: Any) -> np.ndarray:
 
     Args:
         vectors: shape (..., d).
-
-    Returns:
-        float64 of shape (..., d).
     """
     v = np.asarray(vectors, float)
     return np.asarray(v / np.maximum(1, np.linalg.norm(v, axis=-1, keepdims=True)))

@@ -12,6 +12,7 @@ Shared arguments:
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans.calculators.domain import require
 from elegans.studies.variable_creation.theory.normalisation import softmax
@@ -32,7 +33,7 @@ class Block(NamedTuple):
         return np.asarray(self.query @ self.key.T)
 
 
-def attention_output(tokens: Any, block: Block) -> np.ndarray:
+def attention_output(tokens: Any, block: Block) -> Float64[np.ndarray, "T k"]:
     """Return what every token gets from all others.
 
     Formula: f(Z) = RowSoftmax(Z W_Q (Z W_K)^T) Z W_V.
@@ -40,15 +41,12 @@ def attention_output(tokens: Any, block: Block) -> np.ndarray:
 
     Args:
         tokens: Z, shape (T, d).
-
-    Returns:
-        float64 of shape (T, k).
     """
     z = np.asarray(tokens, float)
     return np.asarray(softmax(z @ block.merged @ z.T) @ z @ block.value)
 
 
-def attention_block(tokens: Any, block: Block) -> np.ndarray:
+def attention_block(tokens: Any, block: Block) -> Float64[np.ndarray, "T d"]:
     """Return the output of a block with the activation relu.
 
     Formula: Pi(relu(Pi(f(Z))) W_C), Pi row by row.
@@ -56,9 +54,6 @@ def attention_block(tokens: Any, block: Block) -> np.ndarray:
 
     Args:
         tokens: Z, shape (T, d).
-
-    Returns:
-        float64 of shape (T, d).
     """
     return project_to_ball(np.maximum(project_to_ball(attention_output(tokens, block)), 0) @ block.output)
 

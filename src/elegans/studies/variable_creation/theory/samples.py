@@ -1,6 +1,12 @@
 """How many examples single out the support of a sparse Boolean function, whatever learns from them.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    function: a symmetric function, as text or component.
+    p: the probability of a one; exact where it is a fraction.
+    task: the function, the number of bits and their bias.
+    seed: of all draws.
 """
 
 import math
@@ -42,10 +48,8 @@ def support_agreement(function: str | BooleanFunction, k: int, overlap: int, p: 
     Source: derived here.
 
     Args:
-        function: a symmetric function, as text or component.
         k: the size of both supports.
         overlap: how many coordinates they share, from 0 to k.
-        p: the probability of a one; exact where it is a fraction.
     """
     counts = _counts(function, k)
     require(0 <= overlap <= k, "overlap must lie in 0..k", overlap=overlap, k=k)
@@ -66,11 +70,9 @@ def expected_consistent(function: str | BooleanFunction, n: int, k: int, m: int,
     Source: derived here; the union bound behind m >= log2 C(n, k) (thesis, section 4.6) taken exactly.
 
     Args:
-        function: a symmetric function, as text or component.
         n: the number of bits.
         k: the size of the support.
         m: the number of examples, at least 0.
-        p: the probability of a one; exact where it is a fraction.
     """
     require_parity(n, k, "a sparse function")
     require(m >= 0, "m must be at least 0", m=m)
@@ -88,10 +90,8 @@ def identifying_samples(task: SparseBoolean, draws: int = 400, largest: int = 25
     Source: derived here; the thesis redraws samples that leave more than one (appendix A.3.1).
 
     Args:
-        task: the function, the number of bits and their bias.
         draws: how many sequences, each with a support of its own.
         largest: the longest sequence.
-        seed: of all draws.
 
     Returns:
         int64 of shape (draws,); largest + 1 where the whole sequence leaves several.
@@ -119,10 +119,8 @@ def identifiability(task: SparseBoolean, sizes: Sequence[int], draws: int = 400,
     Source: derived here; for the filter of the thesis' appendix A.3.1.
 
     Args:
-        task: the function, the number of bits and their bias.
         sizes: numbers m of examples.
         draws: how many sequences of examples are drawn.
-        seed: of all draws.
     """
     from scipy.stats import binomtest
 

@@ -11,12 +11,16 @@ Shared arguments:
     weight: w, shape (p, d).
     output: a, shape (p,).
     basis: an orthonormal Q where the inputs are Q times signs.
+    seed: the seed of drawn signs.
+    zeta: with which the network is signal-heavy.
+    rate: the step size eta.
 """
 
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans.calculators.domain import require, require_positive
 from elegans.studies.xor_two_phases.theory.network import (
@@ -49,10 +53,6 @@ def xor_clean_growth(weight: Any, output: Any, *, law: Law = "auto", basis: Any 
 
     Args:
         law: how the law of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
-        seed: the seed of drawn signs.
-
-    Returns:
-        The growth of the three parts.
     """
     weights, outputs = network(weight, output)
     sizes, slopes = xor_sizes(weights, outputs, basis), xor_slope(xor_margins(weights, outputs, basis))
@@ -93,9 +93,6 @@ def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -
     Formula: ||grad_w^cl - grad_w|| <= 4 |a| zeta H_rho; |grad_a^cl - grad_a| <= 4 ||w|| zeta H_rho;
         |grad_a^cl| <= tau_2 g_max ||w||.
     Source: Glasgow (2024), Lemmas D.5 (for (zeta, H)-signal-heavy networks) and D.10.
-
-    Args:
-        zeta: with which the network is signal-heavy.
     """
     weights, outputs = network(weight, output)
     require_positive("Lemma D.5", zeta=zeta)
@@ -119,7 +116,6 @@ def xor_noise_decay(
     Args:
         scale: H.
         law: how the law of w . xi is found, as for ``xor_clean_growth``.
-        seed: the seed of drawn signs.
 
     Returns:
         float64 of shape (p,); NaN for neurons without noise or output weight.
@@ -163,9 +159,7 @@ def xor_inductive_step(zeta: float, scale: float, rate: float, margins: Any, van
     Source: Glasgow (2024), Lemmas D.3, D.11 and D.14.
 
     Args:
-        zeta: with which the network is signal-heavy.
         scale: H, at least 1.
-        rate: the step size eta.
         margins: the four margins gamma.
         vanishing: what stands for o(1).
 
@@ -199,7 +193,7 @@ def xor_final_loss(heavy_margin: float) -> float:
     return 4 * math.exp(-heavy_margin)
 
 
-def xor_clean_map(margins: Any, rate: float, steps: int) -> np.ndarray:
+def xor_clean_map(margins: Any, rate: float, steps: int) -> Float64[np.ndarray, "steps+1 clusters"]:
     """Return how the margins of four clusters of aligned, balanced neurons grow, step by step.
 
     Formula: each of |a| and s grows by eta tau_2 g_mu times the other, so gamma <- gamma (1 + eta tau_2 g_mu)^2.
@@ -207,11 +201,7 @@ def xor_clean_map(margins: Any, rate: float, steps: int) -> np.ndarray:
 
     Args:
         margins: gamma at first, above 0, shape (clusters,).
-        rate: the step size eta.
         steps: how many steps.
-
-    Returns:
-        float64 of shape (steps + 1, clusters).
     """
     path = [np.asarray(margins, float)]
     require_positive("clean margins", rate=rate, margin=float(path[0].min()))
@@ -231,9 +221,6 @@ def xor_clean_margin(start: float, time: float) -> float:
     Args:
         start: gamma at time 0, above 0.
         time: eta times the number of steps, at least 0.
-
-    Returns:
-        gamma.
     """
     from scipy.optimize import brentq
 

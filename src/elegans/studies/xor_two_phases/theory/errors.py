@@ -8,12 +8,14 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 Shared arguments:
     weight: w, shape (p, d).
     output: a, shape (p,).
+    lipschitz: c, 2 as in the source or the sharper 1/2.
 """
 
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float64
 
 from elegans.calculators.domain import require, require_positive
 from elegans.studies.xor_two_phases.theory.network import network, xor_heaviness, xor_output
@@ -44,9 +46,6 @@ def xor_surrogate_errors(weight: Any, output: Any, lipschitz: float = LIPSCHITZ)
     Formula: with c = 2: ||grad_w L_0 - grad_w L|| <= c |a| E||a w||; |grad_a L_0 - grad_a L| <= c ||w|| E||a w||;
         E(l' - l'_0)^2 <= c^2 (E||a w||)^2; a flip of x_i changes l' by at most 2 c E|a w_i|.
     Source: Glasgow (2024), Lemmas C.2 and C.5; with c = 1/2 derived here.
-
-    Args:
-        lipschitz: c, 2 as in the source or the sharper 1/2.
     """
     weights, outputs = network(weight, output)
     _require_lipschitz(lipschitz)
@@ -60,7 +59,7 @@ def xor_surrogate_errors(weight: Any, output: Any, lipschitz: float = LIPSCHITZ)
     )
 
 
-def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = LIPSCHITZ) -> np.ndarray:
+def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = LIPSCHITZ) -> Float64[np.ndarray, "p d"]:
     """Return bounds on |grad_{w_i} L_0 - grad_{w_i} L|, weight by weight.
 
     The source's remainder d^(-omega(1)) stands here with what its proof makes of it.
@@ -71,10 +70,6 @@ def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = L
 
     Args:
         x: the inputs over which probabilities are taken, ``sign_table(d)`` for exact ones, shape (count, d).
-        lipschitz: c, 2 as in the source or the sharper 1/2.
-
-    Returns:
-        float64 of shape (p, d).
     """
     weights, outputs = network(weight, output)
     _require_lipschitz(lipschitz)
@@ -94,7 +89,7 @@ def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = L
     return np.asarray(lipschitz * np.abs(outputs)[:, None] * inner)
 
 
-def xor_balance_change(weight_gradient: Any, output_gradient: Any, rate: float) -> np.ndarray:
+def xor_balance_change(weight_gradient: Any, output_gradient: Any, rate: float) -> Float64[np.ndarray, " p"]:
     """Return by how much one step changes a^2 - ||w||^2 of every neuron, exactly, for any loss and sample.
 
     Formula: eta^2 (G_a^2 - ||G_w||^2), since w . G_w = a G_a.
@@ -104,9 +99,6 @@ def xor_balance_change(weight_gradient: Any, output_gradient: Any, rate: float) 
         weight_gradient: G_w, shape (p, d).
         output_gradient: G_a, shape (p,).
         rate: the step size eta.
-
-    Returns:
-        float64 of shape (p,).
     """
     into_weight, into_output = np.asarray(weight_gradient, float), np.asarray(output_gradient, float)
     return np.asarray(rate**2 * (into_output**2 - (into_weight**2).sum(axis=1)))
@@ -166,9 +158,6 @@ def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
     Args:
         d: the number of inputs, at least 2.
         batch: the size m of the minibatch, at least d log(d)^2.
-
-    Returns:
-        The three bounds.
     """
     require(d >= 2, "d must be at least 2 (Lemma B.12)", d=d)
     square = math.log(d) ** 2
@@ -176,7 +165,7 @@ def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
     return GradientNoise(d * square / batch, square / batch, square / batch)
 
 
-def berry_esseen_bound(vector: Any, constant: float = 0.56) -> np.ndarray:
+def berry_esseen_bound(vector: Any, constant: float = 0.56) -> Float64[np.ndarray, "*shape"]:
     """Return how far the law of w . xi, xi uniform signs, is from a Gaussian of its variance.
 
     Formula: sup_t |P(w . xi >= t) - P(N(0, ||w||_2^2) >= t)| <= C ||w||_3^3 / ||w||_2^3.
@@ -186,16 +175,13 @@ def berry_esseen_bound(vector: Any, constant: float = 0.56) -> np.ndarray:
     Args:
         vector: w, shape (..., size).
         constant: C.
-
-    Returns:
-        float64 of shape (...).
     """
     require_positive("Theorem B.5", constant=constant)
     size = np.abs(np.asarray(vector, float))
     return np.asarray(constant * (size**3).sum(axis=-1) / (size**2).sum(axis=-1) ** 1.5)
 
 
-def is_well_spread(vector: Any, constant: float) -> np.ndarray:
+def is_well_spread(vector: Any, constant: float) -> Bool[np.ndarray, "*shape"]:
     """Return whether vectors are c-well-spread: none of their entries large, and enough of them small, yet not 0.
 
     The powers of c are hard to read in print and reconstructed from the proof that uniform vectors have the property.
@@ -207,9 +193,6 @@ def is_well_spread(vector: Any, constant: float) -> np.ndarray:
     Args:
         vector: v, shape (..., d).
         constant: c, from 1 to sqrt(d).
-
-    Returns:
-        bool of shape (...).
     """
     size = np.sort(np.abs(np.asarray(vector, float)), axis=-1)
     d = size.shape[-1]

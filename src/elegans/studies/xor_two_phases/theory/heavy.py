@@ -96,9 +96,6 @@ def xor_signal_heavy(
         zeta: above 0.
         scale: H, at least 1; None for the smallest that (iii) allows, max(1, E ||w||^2 / 2).
         kappa: what stands for exp(6 H) in the relaxed version; None for the condition as defined.
-
-    Returns:
-        The set and the conditions.
     """
     require_positive("signal-heavy", zeta=zeta)
     return _Heavy(weight, output, scale, kappa, basis).at(zeta)
@@ -192,9 +189,6 @@ def xor_marks(weight: Any, output: Any, basis: Any = None) -> XorMarks:
     Formula: S = {w : ||w_sig|| > ||w_perp + w_opp||}; share_mu = P(w in S, w_sig . mu > 0);
         dominance = min gt_mu / E ||w_perp + w_opp||^2.
     Source: Glasgow (2024), Lemma C.1 (3) and Equation 4.1; as marks derived here.
-
-    Returns:
-        The quantities.
     """
     weights, outputs = network(weight, output)
     sizes = xor_sizes(weights, outputs, basis)
@@ -218,7 +212,6 @@ def xor_least_slope(heaviness: float, form: Form = "corrected") -> float:
 
     Args:
         heaviness: H_rho = E ||a w||, as ``xor_heaviness`` gives it.
-        form: "corrected" or "printed".
     """
     require(heaviness >= 0, "heaviness must be at least 0", heaviness=heaviness)
     require_form(form)

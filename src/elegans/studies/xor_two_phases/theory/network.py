@@ -16,12 +16,14 @@ Shared arguments:
     weight: w, shape (p, d).
     output: a, shape (p,).
     basis: an orthonormal Q where the inputs are Q times signs.
+    margin: m = y f, of any shape.
 """
 
 import math
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans.calculators.domain import require
 
@@ -56,9 +58,6 @@ def xor_loss(margin: Any) -> np.ndarray:
     Formula: l = 2 log(1 + exp(-m)); 2 log 2 = 1.3863 at m = 0.
     Source: Glasgow (2024), section 2.2.
 
-    Args:
-        margin: m = y f, of any shape.
-
     Returns:
         float64 of the same shape.
     """
@@ -73,16 +72,13 @@ def xor_slope(margin: Any) -> np.ndarray:
     Formula: g = |dl/df| = 2 exp(-m) / (1 + exp(-m)); 1 at m = 0.
     Source: Glasgow (2024), section 2.2 and Table 1.
 
-    Args:
-        margin: m = y f, of any shape.
-
     Returns:
         float64 of the same shape, between 0 and 2.
     """
     return np.asarray(2 * np.exp(-np.logaddexp(0, np.asarray(margin, float))))
 
 
-def xor_output(weight: Any, output: Any, x: Any) -> np.ndarray:
+def xor_output(weight: Any, output: Any, x: Any) -> Float64[np.ndarray, " count"]:
     """Return the network's output at inputs.
 
     Formula: f(x) = (1/p) sum_j a_j relu(w_j . x).
@@ -90,9 +86,6 @@ def xor_output(weight: Any, output: Any, x: Any) -> np.ndarray:
 
     Args:
         x: the inputs, shape (count, d).
-
-    Returns:
-        float64 of shape (count,).
     """
     weights, outputs = network(weight, output)
     return np.asarray(np.maximum(np.asarray(x, float) @ weights.T, 0) @ outputs / len(outputs))
@@ -121,9 +114,6 @@ def xor_gradients(weight: Any, output: Any, x: Any, *, slope: Slope = "network",
     Args:
         x: the inputs, shape (count, d).
         slope: at which output the loss's slope is taken.
-
-    Returns:
-        Both gradients.
     """
     weights, outputs = network(weight, output)
     require(slope in ("network", "zero", "clean"), "slope must be one of network, zero, clean", slope=slope)
@@ -176,9 +166,6 @@ def xor_parts(weight: Any, output: Any, basis: Any = None) -> XorParts:
 
     Formula: for a >= 0: w_sig = mu1 mu1^T w / 2, w_opp = mu2 mu2^T w / 2; for a < 0 exchanged; w_perp = the rest.
     Source: Glasgow (2024), section 4.
-
-    Returns:
-        The three parts, in the coordinates of the weights.
     """
     weights, outputs = network(weight, output)
     inner = rotated(weights, basis)
@@ -217,9 +204,6 @@ def xor_sizes(weight: Any, output: Any, basis: Any = None) -> XorSizes:
     Formula: with c1 = (w_1 - w_2) / sqrt(2) and c2 = (w_1 + w_2) / sqrt(2): s = |c1|, o = |c2| for a >= 0, exchanged
         for a < 0; r = ||w_perp||.
     Source: Glasgow (2024), section 4.
-
-    Returns:
-        Norms and clusters.
     """
     weights, outputs = network(weight, output)
     inner = rotated(weights, basis)
@@ -236,14 +220,11 @@ def xor_sizes(weight: Any, output: Any, basis: Any = None) -> XorSizes:
     )
 
 
-def xor_margins(weight: Any, output: Any, basis: Any = None) -> np.ndarray:
+def xor_margins(weight: Any, output: Any, basis: Any = None) -> Float64[np.ndarray, " 4"]:
     """Return the network's margins at the four points of the plane.
 
     Formula: gamma_mu = y(mu) f(mu) = y(mu) E[a relu(w . mu)], mu = mu1, -mu1, mu2, -mu2.
     Source: Glasgow (2024), Table 1.
-
-    Returns:
-        float64 of shape (4,).
     """
     weights, outputs = network(weight, output)
     return xor_points(plane(rotated(weights, basis)), outputs, np.ones(len(outputs), bool))
@@ -261,9 +242,6 @@ def xor_heaviness(weight: Any, output: Any) -> float:
 
     Formula: H_rho = E ||a w||.
     Source: Glasgow (2024), section D.
-
-    Returns:
-        The mean over neurons.
     """
     weights, outputs = network(weight, output)
     return float((np.abs(outputs) * np.linalg.norm(weights, axis=1)).mean())

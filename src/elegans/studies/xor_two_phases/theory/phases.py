@@ -12,6 +12,7 @@ Shared arguments:
     rate: the step size eta.
     theta: the scale of the initialisation.
     zeta: log^-c(d), between 0 and 1.
+    step: t.
 """
 
 import math
@@ -85,9 +86,6 @@ def xor_phase_one_lengths(d: int, zeta: float, rate: float, exponent: float = LA
 
     Args:
         exponent: e.
-
-    Returns:
-        T_1a and T_1b.
     """
     _require_phase(d, zeta, rate)
     log = math.log(d)
@@ -115,12 +113,6 @@ def xor_control(d: int, theta: float, zeta: float, rate: float, step: int) -> Xo
     Formula: B_t^2 = (log^3(d) theta^2 / d) (1 + 2 eta tau_1 (1 + 1/log d))^t up to T_1a, then times (1 + 4 eta) a
         step; Q_t^2 = (log^2(d) theta^2 / d) (1 + 50 eta / log d)^t.
     Source: Glasgow (2024), Definition C.7; the powers and the 50 of Q are hard to read in print.
-
-    Args:
-        step: t.
-
-    Returns:
-        B_t^2 and Q_t^2.
     """
     _require_phase(d, zeta, rate)
     require_positive("Definition C.7", theta=theta)
@@ -141,13 +133,9 @@ def xor_strong_signal(
     Source: Glasgow (2024), Definition C.13, where start is C_S log(800 C_BE …) and excess a constant.
 
     Args:
-        step: t.
         spread: C_S, at least 1.
         start: how long the first part is, in units of 1 / (eta tau_1).
         excess: the constant of the second part.
-
-    Returns:
-        S_t^2.
     """
     _require_phase(d, zeta, rate)
     require_positive("Definition C.13", theta=theta, start=start, excess=excess)
@@ -241,9 +229,6 @@ def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
     Args:
         sample: the number n of examples.
         constant: c.
-
-    Returns:
-        Whether the bound applies, and what it says.
     """
     _require_size(d, "Proposition F.1")
     require_positive("Proposition F.1", constant=constant)
@@ -276,9 +261,6 @@ def xor_sample_rates(d: int, degree: int = 2, leap: int = 2) -> SampleRates:
     Args:
         degree: the target's degree D.
         leap: its leap complexity L.
-
-    Returns:
-        The three rates.
     """
     _require_size(d, "sample rates")
     require_positive("sample rates", degree=degree, leap=leap)

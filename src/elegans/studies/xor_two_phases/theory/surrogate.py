@@ -17,6 +17,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from elegans.calculators.domain import Form, require, require_form, require_positive
 from elegans.studies.xor_two_phases.theory.network import ROOT2, XorGradients, network, rotated, xor_parts, xor_sizes
@@ -57,9 +58,6 @@ def xor_surrogate_growth(weight: Any, output: Any, *, law: Law = "auto", basis: 
         output: a, shape (p,).
         law: how the law of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
         seed: the seed of drawn signs.
-
-    Returns:
-        The growth of the three parts.
     """
     weights, outputs = network(weight, output)
     sizes = xor_sizes(weights, outputs, basis)
@@ -75,7 +73,7 @@ def xor_surrogate_growth(weight: Any, output: Any, *, law: Law = "auto", basis: 
 
 def xor_surrogate_coordinates(
     weight: Any, output: Any, *, law: Law = "exact", basis: Any = None, form: Form = "corrected"
-) -> np.ndarray:
+) -> Float64[np.ndarray, "p d-2"]:
     """Return the growth of every single weight outside the plane under the surrogate loss.
 
     The printed statement has the opposite sign, against B3, whose terms these sum to.
@@ -87,10 +85,6 @@ def xor_surrogate_coordinates(
     Args:
         output: a, shape (p,).
         law: "exact" (d <= 20, slow above 14) or "gaussian".
-        form: "corrected" or "printed".
-
-    Returns:
-        float64 of shape (p, d - 2).
     """
     weights, outputs = network(weight, output)
     require(law in ("exact", "gaussian"), "law must be one of exact, gaussian (single weights)", law=law)
@@ -138,9 +132,6 @@ def xor_surrogate_gradient(weight: Any, output: Any, *, law: Law = "exact", basi
     Args:
         output: a, not 0, shape (p,).
         law: "exact" (d <= 20) or "gaussian".
-
-    Returns:
-        Both gradients.
     """
     weights, outputs = network(weight, output)
     require(bool((outputs != 0).all()), "output weights must not be 0", zeros=int((outputs == 0).sum()))
@@ -159,7 +150,7 @@ def _over(amount: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(amount, divisor, out=np.zeros(amount.shape), where=divisor != 0))
 
 
-def xor_surrogate_trajectory(sizes: Any, rate: float, steps: int) -> np.ndarray:
+def xor_surrogate_trajectory(sizes: Any, rate: float, steps: int) -> Float64[np.ndarray, "steps+1 4 p"]:
     """Return how the parts of neurons evolve under the surrogate loss with Gaussian noise, step by step.
 
     It predicts a run until the network's output matters: s grows as exp(tau_1 eta t) with tau_1 = 1 / sqrt(2 pi) while
@@ -173,9 +164,6 @@ def xor_surrogate_trajectory(sizes: Any, rate: float, steps: int) -> np.ndarray:
         sizes: s, o, r and |a| at first, shape (4, p), r and |a| above 0.
         rate: the step size eta.
         steps: how many steps.
-
-    Returns:
-        float64 of shape (steps + 1, 4, p).
     """
     from scipy.special import erf
 
