@@ -1,9 +1,14 @@
 """What every test shares."""
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# All processes of a test run, and those that they start, share what JAX compiles with each other and with later runs.
+os.environ.setdefault("ELEGANS_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
 
 # The same examples on every machine and in every run, and no deadline: a busy machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)

@@ -36,6 +36,7 @@ Imports = Annotated[
     list[Path] | None,
     typer.Option("--import", metavar="FILE.py", help="Load your own tasks, models and probes; may be repeated."),
 ]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Compile anew; keep nothing that JAX compiles on disk.")]
 Workers = Annotated[
     int | None, typer.Option(parser=count, metavar="N", help="Threads that train.", show_default="all cores")
 ]
@@ -57,12 +58,16 @@ def console() -> "Console":
     return Console(highlight=False, markup=False, soft_wrap=True)
 
 
-def load(files: list[Path] | None) -> None:
-    """Import a user's own files, so that their classes are known by their kinds."""
-    if files:
+def prepare(imports: list[Path] | None, no_cache: bool) -> None:
+    """Import a user's own files, so that their classes are known by their kinds, and settle where programs are kept."""
+    if no_cache:
+        from elegans import compilation
+
+        compilation.turn_off()
+    if imports:
         from elegans import extensions
 
-        for file in files:
+        for file in imports:
             extensions.load(file)
 
 

@@ -3,6 +3,7 @@
 import os
 import platform
 
+from elegans import compilation
 from elegans.machine import cores, instruction_sets, processor, versions
 
 
@@ -13,6 +14,7 @@ def examine() -> dict[str, dict[str, str]]:
         "machine": _machine(),
         "engines": _engines(),
         "jax devices": _devices(),
+        "compiled programs": _compiled(),
     }
 
 
@@ -44,3 +46,15 @@ def _devices() -> dict[str, str]:
         return {str(device): f"{device.device_kind} ({device.platform})" for device in jax.devices()}
     except (ImportError, RuntimeError) as error:
         return {"none": str(error)}
+
+
+def _compiled() -> dict[str, str]:
+    place = compilation.folder()
+    if place is None:
+        return {"folder": f"none: {compilation.VARIABLE} is off"}
+    sizes = [path.stat().st_size for path in place.glob("*-cache")]
+    limit = compilation.MAX_BYTES / 2**20
+    return {
+        "folder": str(place),
+        "size": f"{sum(sizes) / 2**20:.1f} MiB in {len(sizes)} programs, at most {limit:.0f} MiB",
+    }

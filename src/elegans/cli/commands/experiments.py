@@ -11,14 +11,15 @@ from elegans.cli.common import (
     EngineName,
     Exit,
     Imports,
+    NoCache,
     RetryFailed,
     Workers,
     console,
     count,
     ended,
     interrupted,
-    load,
     named,
+    prepare,
     say,
     typed,
 )
@@ -73,6 +74,7 @@ def run(
     ] = False,
     engine: EngineName = "auto",
     retry_failed: RetryFailed = False,
+    no_cache: NoCache = False,
     imports: Imports = None,
 ) -> int:
     """Run an experiment and draw its figure. Run it again to go on where it was left.
@@ -86,7 +88,7 @@ def run(
 
     entry = find_entry(experiment, scale)
     options = own_options(entry, context.args, named(context))
-    load(imports)
+    prepare(imports, no_cache)
     from elegans.cli.progress import SweepView
     from elegans.experiments import draw_experiment, run_experiment
 

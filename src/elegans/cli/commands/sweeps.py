@@ -9,13 +9,14 @@ from elegans.cli.common import (
     EngineName,
     Exit,
     Imports,
+    NoCache,
     RetryFailed,
     StorePlace,
     Workers,
     console,
     ended,
     interrupted,
-    load,
+    prepare,
     say,
     typed,
 )
@@ -31,6 +32,7 @@ def sweep(
     workers: Workers = None,
     engine: EngineName = "auto",
     retry_failed: RetryFailed = False,
+    no_cache: NoCache = False,
     imports: Imports = None,
 ) -> int:
     """Run a grid of your own. Run it again to go on where it was left.
@@ -44,7 +46,7 @@ def sweep(
         return Exit.WELL
     if file is None:
         raise typer.BadParameter("a sweep needs its FILE: see `elegans sweep --example`")
-    load(imports)
+    prepare(imports, no_cache)
     swept = Sweep.from_toml(file)
     from elegans.cli.progress import SweepView
     from elegans.sweeps import run

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elegans.cli import completion
-from elegans.cli.common import EngineName, Exit, Imports, console, load, named, say
+from elegans.cli.common import EngineName, Exit, Imports, NoCache, console, named, prepare, say
 
 if TYPE_CHECKING:
     from elegans.training import Trial
@@ -45,6 +45,7 @@ def train(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Any field, as in model.width=100.")
     ] = None,
+    no_cache: NoCache = False,
     imports: Imports = None,
 ) -> int:
     """Train one network and watch it learn.
@@ -53,7 +54,7 @@ def train(
 
     Example: elegans train --task sparse-parity --n 50 --k 3 --sample-size 1000 --width 1000 --init sparse:2 --seed 0
     """
-    load(imports)
+    prepare(imports, no_cache)
     from elegans.cli.options import is_learner, trial_from
 
     # Values go on as they were typed: the trial reads them, and its errors name rule and value.

@@ -21,6 +21,7 @@ from scipy.special import softmax
 from scipy.stats import binomtest
 
 from elegans.analysis import significant, spread
+from elegans.compilation import jit
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Model
@@ -155,7 +156,7 @@ def _program(model: Model) -> Any:
         blocks = tokens.reshape(-1, BLOCK, tokens.shape[1])
         return jax.lax.map(lambda block: model.last(parameters, block), blocks).reshape(len(tokens), -1)
 
-    return jax.jit(whole)
+    return jit(whole)
 
 
 def courses_of(tables: Tables) -> dict[str, AttentionCourse]:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64, Int32
 from pydantic import Field, SerializeAsAny
 from scipy.special import softmax
 
+from elegans.compilation import jit
 from elegans.learners.base import Learner
 from elegans.models import AttentionOnly, Model
 from elegans.probes.base import Probe, Snapshot
@@ -301,4 +302,4 @@ def _in_blocks(model: Model, method: str, read: Any = None) -> Any:
         with jax.default_matmul_precision("float32"):
             return jax.lax.map(one, blocks)
 
-    return jax.jit(whole)
+    return jit(whole)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int64
 from pydantic import Field
 
+from elegans.compilation import jit
 from elegans.models import BooleanTransformer, Model, ParityTransformer
 from elegans.probes.base import Probe, Snapshot
 from elegans.studies.variable_creation.theory.capacity import HeadNorms, heads_capacity
@@ -219,7 +220,8 @@ def _attention(model: Any) -> Any:
             biased = "query_bias" in parameters["attention"]
             return Attended(found.scores, found.weights, _longest(model.tables(parameters), biased))
 
-    return jax.jit(attended)
+    return jit(attended)
+    return jit(looked_at)
 
 
 def _longest(tables: Any, biased: bool = False) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt32
 
 from elegans import random
+from elegans.compilation import jit
 from elegans.models.inits import Layers
 from elegans.tasks import Population, Sample, Task
 from elegans.training.engines.single import NativeNetwork
@@ -61,11 +62,9 @@ def _blocks(index: UInt32[np.ndarray, " count"]) -> Iterator[tuple[UInt32[np.nda
 @lru_cache(maxsize=128)
 def _program(task: Task, members: bool) -> Callable[..., tuple[Any, Any]]:
     """Compile what draws examples, or members of the population: about six times as fast as NumPy."""
-    import jax
-
     if members:
-        return jax.jit(lambda hidden, high, low, index: task.member(hidden, index))
-    return jax.jit(lambda hidden, high, low, index: task.examples(hidden, random.Key(high, low), index))
+        return jit(lambda hidden, high, low, index: task.member(hidden, index))
+    return jit(lambda hidden, high, low, index: task.examples(hidden, random.Key(high, low), index))
 
 
 class DrawnNetwork(NativeNetwork):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, UInt32
 
 from elegans import random
+from elegans.compilation import jit
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.losses import wrong
 from elegans.training.optimisers import Minibatches
@@ -185,10 +186,10 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
 
     network = _Network(pinned.trial, pinned.static)
     return _Programs(
-        advance=jax.jit(network.advance, donate_argnums=(0, 1)),
-        wrong_clean=jax.jit(jax.vmap(network.wrong_on_clean)),
-        wrong_noisy=jax.jit(jax.vmap(network.wrong_on_noisy)),
-        predict=jax.jit(jax.vmap(network.predict, in_axes=(0, 0, None))),
+        advance=jit(network.advance, donate_argnums=(0, 1)),
+        wrong_clean=jit(jax.vmap(network.wrong_on_clean)),
+        wrong_noisy=jit(jax.vmap(network.wrong_on_noisy)),
+        predict=jit(jax.vmap(network.predict, in_axes=(0, 0, None))),
     )
 
 

@@ -1,0 +1,104 @@
+"""Programs that JAX compiles, kept on disk, so that a later process loads them instead.
+
+They lie in the user's cache folder, below a name that stands for the versions and the machine that compiled them:
+machine code for one processor must not run on another. Least recently used programs make room for new ones. The
+environment variable ``ELEGANS_COMPILATION_CACHE`` names another folder, or is ``off``; where JAX's own
+``jax_compilation_cache_dir`` is set, that folder is used as it is.
+"""
+
+import hashlib
+import os
+import shutil
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from elegans.machine import features, versions
+
+VARIABLE = "ELEGANS_COMPILATION_CACHE"
+MAX_BYTES = 256 * 2**20
+"""How large the folder may become."""
+MIN_SECONDS = 0.1
+"""Programs that compile faster are not kept: to look for them costs as much."""
+UNUSED_DAYS = 90
+"""The folders of other versions and machines are removed when nothing has used them for so long."""
+_WRITTEN_SECONDS = 60
+_ONCE = threading.Lock()
+_decided = False
+
+
+def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Return ``jax.jit`` of a function, whose compiled programs are kept on disk."""
+    import jax
+
+    use_cache()
+    return jax.jit(function, **options)
+
+
+def use_cache() -> None:
+    """Let JAX keep what it compiles from now on; the first call decides for the whole process."""
+    global _decided
+    with _ONCE:
+        if not _decided:
+            _decided = True
+            _configure()
+
+
+def turn_off() -> None:
+    """Keep and load no compiled programs, here and in processes that this one starts."""
+    os.environ[VARIABLE] = "off"
+
+
+def folder() -> Path | None:
+    """Return where compiled programs are kept, whether or not anything is there yet; None where they are not kept."""
+    from platformdirs import user_cache_dir
+
+    given = os.environ.get(VARIABLE) or user_cache_dir("elegans", appauthor=False)
+    return None if given == "off" else Path(given).expanduser() / f"jax-{_key()}"
+
+
+def _key() -> str:
+    named = {name: version for name, version in versions().items() if name in ("python", "jax", "jaxlib")}
+    return hashlib.sha256(f"{named} {features()}".encode()).hexdigest()[:16]
+
+
+def _configure() -> None:
+    import jax
+
+    place, update = folder(), cast(Callable[[str, Any], None], jax.config.update)
+    if place is None or cast(Any, jax.config).jax_compilation_cache_dir is not None:
+        return
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        os.utime(place)
+        _tidy(place)
+    except OSError:
+        return
+    if not os.access(place, os.W_OK):
+        return
+    # a cache that cannot be read or written (a full disk, a lock on a network drive) costs time, nothing else
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
+    for name, value in {
+        "jax_compilation_cache_max_size": MAX_BYTES,
+        "jax_persistent_cache_min_compile_time_secs": MIN_SECONDS,
+        "jax_compilation_cache_dir": str(place),
+    }.items():
+        update(name, value)
+
+
+def _tidy(place: Path) -> None:
+    """Remove folders that nothing uses any more, and programs that a killed process did not finish writing."""
+    now = time.time()
+    for other in place.parent.glob("jax-*"):
+        if now - other.stat().st_mtime > UNUSED_DAYS * 86400:
+            shutil.rmtree(other, ignore_errors=True)
+    names = {entry.name for entry in os.scandir(place)}
+    for name in names:
+        program = place / name
+        # JAX writes the time of last use after the program itself; without one it can no longer make room
+        complete = not name.endswith("-cache") or f"{name.removesuffix('-cache')}-atime" in names
+        if not complete and now - program.stat().st_mtime > _WRITTEN_SECONDS:
+            program.unlink(missing_ok=True)

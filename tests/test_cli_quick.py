@@ -1,0 +1,103 @@
+"""Commands that only read names, refuse an input or print help import none of the large libraries."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from elegans.cli import main
+from elegans.experiments.registry import entries
+from elegans.sweeps.sweep import EXAMPLE
+from elegans.training.engines import ENGINES
+
+HEAVY = {"jax", "jaxlib", "matplotlib", "optax", "equinox", "pandas", "scipy", "sklearn", "statsmodels"}
+CALL = """
+import json, sys
+from elegans.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as exit:
+    code = exit.code
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a store, and with a sweep that names an unknown model."""
+    folder = tmp_path_factory.mktemp("quick")
+    (folder / "my.toml").write_text(EXAMPLE.replace("seeds = 5", "seeds = 1"))
+    (folder / "bad.toml").write_text(EXAMPLE.replace('kind = "mlp"', 'kind = "mpl"'))
+    assert main(["sweep", str(folder / "my.toml"), "--store", str(folder / "runs.db"), "--workers", "1"]) == 0
+    return folder
+
+
+def called(folder, *arguments, **variables):
+    """Run a command in a new process; return its exit code, its output and the modules that it has imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALL, *arguments],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    out, _, last = done.stdout.rstrip("\n").rpartition("\n")
+    code, modules = json.loads(last)
+    return code, out.strip(), set(modules)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("--help", 0),
+        ("--version", 0),
+        ("list", 0),
+        ("theory", 0),
+        ("theory information_bits n=50 k=3", 0),
+        ("theory information_bits n=abc k=3", 2),
+        ("status runs.db", 0),
+        ("sweep --example", 0),
+        ("sweep bad.toml", 2),
+        ("train --task sparse-party", 2),
+        ("train --k 60 --n 50", 2),
+        ("run succes-frontier", 2),
+        ("run success-frontier --scale lap", 2),
+        ("run success-frontier --sclae smoke", 2),
+    ],
+)
+def test_a_quick_command_imports_no_large_library(folder, command, code):
+    found, _, modules = called(folder, *command.split())
+    assert (found, modules & HEAVY) == (code, set())
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("elegans ru", ["run"]),
+        ("elegans run digit-p", ["digit-parity"]),
+        ("elegans run success-frontier --scale ", ["smoke", "laptop", "paper"]),
+        ("elegans train --engine ", ["auto", *ENGINES]),
+        ("elegans train --task sparse-p", ["sparse-parity"]),
+        ("elegans theory information_b", ["information_bits"]),
+    ],
+)
+def test_a_shell_completes_names_without_importing_what_they_name(folder, typed, expected):
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    _, out, modules = called(folder, _ELEGANS_COMPLETE="complete_bash", **words)
+    assert (out.split(), modules & HEAVY) == (expected, set())
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_are_offered_the_experiments_too(folder, shell):
+    words = {"_TYPER_COMPLETE_ARGS": "elegans run ", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    _, out, _ = called(folder, _ELEGANS_COMPLETE=f"complete_{shell}", **words)
+    assert all(name in out for name in entries())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_asks_the_command(folder, shell):
+    _, out, _ = called(folder, _ELEGANS_COMPLETE=f"source_{shell}")
+    assert f"_ELEGANS_COMPLETE=complete_{shell}" in out
