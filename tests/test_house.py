@@ -1,0 +1,173 @@
+"""The house: what is discovered, that names are unique, and that each kind of addition touches the files it should."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import elegans
+from elegans import discovery
+from elegans.component import Component
+from elegans.experiments import EXPERIMENTS
+from elegans.experiments.registry import entries
+
+PACKAGE = Path(elegans.__file__).parent
+
+TASK = '''
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from elegans import random
+from elegans.tasks.base import Task
+
+
+class FirstBit(Task):
+    """The label is the first of n signs."""
+
+    n: Annotated[int, Field(ge=1)]
+
+    @property
+    def input_size(self) -> int:
+        """The number n of signs."""
+        return self.n
+
+    def draw(self, key: random.Key) -> np.ndarray:
+        """Return the first coordinate."""
+        return np.zeros(1, np.int64)
+
+    def examples(self, hidden: Any, key: random.Key, index: Any) -> tuple[Any, Any]:
+        """Return signs and the first of them."""
+        x = random.rademacher(key, index, self.n)
+        return x, x[:, 0]
+'''
+
+EXPERIMENT = """
+import elegans as el
+from elegans.analysis import cells
+from elegans.experiments import Experiment, Scale
+from elegans.experiments.results import one_table
+from elegans.plots.style import panels
+
+
+def smoke(trials):
+    trial = el.Trial(
+        task={"kind": "first-bit", "n": 8},
+        regime=el.Online(),
+        model=el.MLP(width=4),
+        training=el.SGD(steps=200, stopping=el.StoppingRule(examples=100, every=50)),
+    )
+    return el.grid(trial, {"model.width": [2, 4]}, seeds=trials)
+
+
+def plot(tables):
+    figure, axes = panels(1, 1)
+    axes.ravel()[0].plot(tables["table"]["model.width"], tables["table"]["rate"])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="first-bit-width",
+    shows="The first bit is learned at every width",
+    source="figure 1",
+    scales={"smoke": Scale(smoke, trials=2, time="a second")},
+    analyse=one_table(cells),
+    plot=plot,
+)
+"""
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> str:
+    """Run a Python command line that finds the package, and packages beside it, in a folder."""
+    command = [sys.executable, "-W", "error", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the package to which files are added."""
+    folder = tmp_path_factory.mktemp("house")
+    shutil.copytree(PACKAGE, folder / "elegans", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_a_task_is_one_file_and_an_experiment_is_its_file(copy):
+    (copy / "elegans" / "tasks" / "first_bit.py").write_text(TASK)
+    (copy / "elegans" / "studies" / "pareto_frontiers" / "first_bit_width.py").write_text(EXPERIMENT)
+    assert "first-bit-width" in run(copy, "-m", "elegans", "list")
+    run(copy, "-m", "elegans", "run", "first-bit-width", "--scale", "smoke", "--workers", "1")
+    written = {path.name for path in (copy / "results" / "first-bit-width").iterdir()}
+    assert {"figure.png", "figure.pdf", "table.csv", "record.json"} <= written
+
+
+def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(copy):
+    inside = copy / "elegans" / "studies" / "bits"
+    outside = copy / "my_bits"
+    for place, name in ((inside, "bits-inside"), (outside, "bits-outside")):
+        (place / "theory").mkdir(parents=True)
+        (place / "__init__.py").write_text(f'"""On {name}."""\n')
+        (place / "theory" / "__init__.py").write_text("")
+        calculator = f"twice_{place.name}"
+        text = (
+            f'def {calculator}(n: int) -> int:\n    """Return 2n.\n\n    Formula: 2n.\n    Source: Lemma 1.\n    """\n'
+        )
+        (place / "theory" / "bounds.py").write_text(text + "    return 2 * n\n")
+        (place / "tasks.py").write_text(TASK.replace("FirstBit", f"FirstBit{place.name.title().replace('_', '')}"))
+        (place / "width.py").write_text(EXPERIMENT.replace("first-bit-width", name))
+    information = copy / "my_bits-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-bits\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[elegans.studies]\nmy_bits = my_bits\n")
+    listed = run(copy, "-m", "elegans", "list")
+    assert "bits-inside" in listed and "bits-outside" in listed
+    assert run(copy, "-m", "elegans", "theory", "twice_my_bits", "n=4").strip() == "8"
+    assert run(copy, "-m", "elegans", "theory", "twice_bits", "n=3").strip() == "6"
+    kinds = run(copy, "-c", "import elegans as el; print(el.Task.of_kind('first-bit-my-bits').__module__)")
+    assert kinds.strip() == "my_bits.tasks"
+
+
+def test_every_experiment_is_known_by_what_its_file_says():
+    for name, experiment in EXPERIMENTS.items():
+        entry = entries()[name]
+        assert (experiment.name, experiment.shows, experiment.source) == (name, entry.shows, entry.source)
+        assert {scale: made.time for scale, made in experiment.scales.items()} == dict(entry.times)
+        assert {option: made.chooses for option, made in experiment.options.items()} == dict(entry.options)
+        assert set(experiment.scales) >= {"smoke", "laptop", "paper"}, name
+
+
+def test_an_experiment_lies_in_the_file_that_has_its_name():
+    for name, entry in entries().items():
+        assert entry.module.rpartition(".")[2] == name.replace("-", "_").replace(".", "_")
+        assert entry.attribute == "EXPERIMENT"
+
+
+def test_public_classes_and_calculators_have_names_of_their_own():
+    named = Counter(one.name for one in discovery.classes() if not one.name.startswith("_"))
+    assert [name for name, count in named.items() if count > 1] == []
+    calculators = Counter(
+        node.name
+        for _, path in discovery.calculator_modules()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef) or "Formula: " in (ast.get_docstring(node) or "")
+    )
+    assert [name for name, count in calculators.items() if count > 1] == []
+
+
+def test_every_component_is_found_by_its_kind():
+    for defined in discovery.classes():
+        found = discovery.load(defined.module, defined.name)
+        family = next((base for base in getattr(found, "__mro__", ()) if vars(base).get("_is_family")), None)
+        if isinstance(found, type) and issubclass(found, Component) and hasattr(found, "_members"):
+            assert family is not None
+            if not found._is_family:
+                assert family.of_kind(found.kind) is found
