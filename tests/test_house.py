@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -171,3 +172,13 @@ def test_every_component_is_found_by_its_kind():
             assert family is not None
             if not found._is_family:
                 assert family.of_kind(found.kind) is found
+
+
+def test_the_architecture_page_names_files_that_exist():
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`((?:[a-z_]+/)*\w+\.(?:pyi?|cpp|hpp|md))`", page))
+    assert len(named) > 30
+    assert [
+        name for name in named if not any((place / name).exists() for place in (root, PACKAGE, root / "docs"))
+    ] == []
