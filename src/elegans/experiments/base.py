@@ -50,26 +50,23 @@ class Option:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published figure or table: its sweeps, its analysis, its plot.
+    """A published figure, table or theorem: its sweeps, its analysis, its plot.
 
-    Most are a sweep, a table and a picture. Where a picture shows how networks learn, ``probes`` and ``outcomes``
-    give the analysis what was measured along the way; where one training follows from what another came to, as
-    a lottery ticket does, ``further`` says which.
+    Where one training follows from the outcome of another, as a lottery ticket does, ``further`` says which.
 
     Args:
-        name: what it is called.
-        shows: what it shows, in one line.
-        source: the work and the figure or table.
+        name: its name on the command line.
+        shows: its finding, in one line.
+        source: the figure, table or theorem of the study's work.
         scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published).
         analyse: from the trials' results to the tables behind the figure, by name.
         plot: from these tables to the figure.
         findings: from these tables to what they say about the claim, for ``record.json``: numbers, with intervals.
-        probes: makes the measures that a cell's trials are taken, given one of them.
-        outcomes: whether the rows given to ``analysis`` have a column ``outcome``: curve and measures of each trial.
-        partial: whether a part of the trials makes a picture too, though it takes their outcomes or others follow.
-        further: makes the sweep of the trials that follow from those so far, given them, a row for each, and the
-            number of trials a cell; an empty one where none does.
-        options: by name, what may be chosen of it besides its scale.
+        probes: the probes of a cell's trials, given one of them.
+        partial: whether some of the trials make a figure too, although they are measured or others follow from them.
+        further: the sweep of the trials that follow from those so far, given these, their results and the number of
+            trials per cell; an empty one where none does.
+        options: by name, what may be chosen besides the scale.
         extras: by file name, what writes another file, such as an animation: given the tables and the path.
     """
 
@@ -77,16 +74,14 @@ class Experiment:
     shows: str
     source: str
     scales: Mapping[str, Scale]
-    plot: Callable[[Any], Figure]
-    analyse: Callable[[Results], Tables] | None = None
-    analysis: Callable[[pd.DataFrame], pd.DataFrame] | None = None
-    findings: Callable[[Any], dict[str, Any]] | None = None
+    analyse: Callable[[Results], Tables]
+    plot: Callable[[Tables], Figure]
+    findings: Callable[[Tables], dict[str, Any]] | None = None
     probes: Callable[[Trial], Sequence[Probe]] | None = None
-    outcomes: bool = False
     partial: bool = False
-    further: Callable[[Sweep, Any, int], Sweep] | None = None
+    further: Callable[[Sweep, Results, int], Sweep] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
-    extras: Mapping[str, Callable[[Any, Path], None]] = field(default_factory=dict)
+    extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with options chosen, by name."""
@@ -145,8 +140,7 @@ class Result:
 
     def write(self) -> "Result":
         """Write figure, tables, record and extras."""
-        given = self.tables if self.experiment.analyse else self.tables["table"]
-        figure = self.experiment.plot(given)
+        figure = self.experiment.plot(self.tables)
         try:
             for name, table in self.tables.items():
                 table.to_csv(self.files[name], index=False)
@@ -154,7 +148,7 @@ class Result:
             figure.savefig(self.files["print"], metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
             for name, write in self.experiment.extras.items():
-                write(given, self.files[name])
+                write(self.tables, self.files[name])
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result
-from elegans.experiments.outcomes import those_kept, with_outcomes
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, stored
@@ -88,8 +86,8 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
             experiment, results = trace(experiment, sweep, count, kept, settings)
         else:
             _train(experiment, sweep, kept, settings)
-            take = partial(_trained, experiment, kept, settings)
-            results = _followed(experiment, _taken(experiment, kept, sweep), count, chosen.rounds, take)
+            take = partial(_trained, kept, settings)
+            results = _followed(experiment, stored(kept, sweep), count, chosen.rounds, take)
         return _written(experiment, scale, results, folder, made)
 
 
@@ -122,9 +120,7 @@ def draw_experiment(
     """
     experiment = find(name).having(options)
     chosen = experiment.scale(scale)
-    if (
-        experiment.further or experiment.outcomes or (experiment.analyse and experiment.probes)
-    ) and not experiment.partial:
+    if (experiment.further or experiment.probes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
     folder = Path(out) / experiment.name
     begun, date = time.perf_counter(), datetime.now(UTC)
@@ -132,20 +128,15 @@ def draw_experiment(
     call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
     made = {"command": command or call, "date": date, "begun": begun}
     with Store(store or folder / "runs.db", create=False) as kept:
-        take = partial(_taken, experiment, kept)
-        results = _followed(experiment, take(those_kept(kept, sweep)), chosen.trials, chosen.rounds, take)
+        take = partial(stored, kept)
+        results = _followed(experiment, take(kept.recorded(sweep)), chosen.trials, chosen.rounds, take)
         if results.trials.empty:
             raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
         return _written(experiment, scale, results, _make(folder), made)
 
 
 def _written(experiment: Experiment, scale: str, results: Results, folder: Path, made: Mapping[str, Any]) -> Result:
-    if experiment.analyse:
-        tables = experiment.analyse(results)
-    else:
-        assert experiment.analysis is not None
-        tables = {"table": experiment.analysis(results.trials)}
-    given: Any = tables if experiment.analyse else tables["table"]
+    tables = experiment.analyse(results)
     record = {
         "experiment": experiment.name,
         "source": cited(experiment),
@@ -155,7 +146,7 @@ def _written(experiment: Experiment, scale: str, results: Results, folder: Path,
         "seconds": round(time.perf_counter() - made["begun"], 3),
         "cells": len(results.sweep.cells),
         **record_of(results.trials),
-        **({"findings": experiment.findings(given)} if experiment.findings else {}),
+        **({"findings": experiment.findings(tables)} if experiment.findings else {}),
     }
     return Result(experiment, scale, results.trials, tables, record, folder).write()
 
@@ -178,17 +169,10 @@ def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping
         run(Sweep(tuple(parts)), store, probes=probes, **settings)
 
 
-def _trained(experiment: Experiment, store: Store, settings: Mapping[str, Any], sweep: Sweep) -> Results:
+def _trained(store: Store, settings: Mapping[str, Any], sweep: Sweep) -> Results:
     """Train trials that follow from others, without probes, and return all results."""
     run(sweep, store, **settings)
-    return _taken(experiment, store, sweep)
-
-
-def _taken(experiment: Experiment, store: Store, sweep: Sweep) -> Results:
-    results = stored(store, sweep)
-    if experiment.outcomes:
-        return replace(results, trials=with_outcomes(results.trials, store, sweep))
-    return results
+    return stored(store, sweep)
 
 
 def _followed(
@@ -197,8 +181,7 @@ def _followed(
     """Return the results of a sweep and of the trials that follow from them, round by round."""
     for _ in range(rounds if experiment.further else 0):
         assert experiment.further is not None
-        given: Any = results if experiment.analyse else results.trials
-        more = results.sweep + experiment.further(results.sweep, given, count)
+        more = results.sweep + experiment.further(results.sweep, results, count)
         if len(more) == len(results.sweep):
             break
         results = take(more)
