@@ -73,7 +73,7 @@ def test_failed_trials_are_trained_again_only_when_asked(tmp_path, monkeypatch):
 
 def test_the_figure_has_a_panel_for_each_initialisation(smoke):
     result, _ = smoke
-    figure = result.experiment.plot(result.tables["table"])
+    figure = result.experiment.plot(result.tables)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[:2] == ["dense initialisation", "sparse initialisation (2 non-zeros)"]
 
@@ -81,7 +81,7 @@ def test_the_figure_has_a_panel_for_each_initialisation(smoke):
 @pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="its error rate is that of the fused engine")
 def test_the_smoke_scale_shows_that_width_saves_examples(smoke):
     """8 trials a cell; true rates 98% (width 1000) and 3% (width 3), from 60 others: fails with probability 0.003."""
-    solved = smoke[0].table.set_index(["model.init", "model.width", "regime"])["solved"]
+    solved = smoke[0].tables["table"].set_index(["model.init", "model.width", "regime"])["solved"]
     assert solved["sparse:2", 1000, "sample:1000"] >= 6
     assert solved["sparse:2", 3, "sample:1000"] <= 2
 

@@ -63,7 +63,7 @@ def bounds(network: Network, nodes: Nodes, labels: Float[np.ndarray, " count"]) 
 
 
 @dataclass(frozen=True, eq=False)
-class Neurons:
+class NeuronBounds:
     """An affine bound of each neuron, from below where it counts for the label, from above where against.
 
     Args:
@@ -77,7 +77,7 @@ class Neurons:
     value: Float[np.ndarray, "*nodes width"]
 
 
-def relax(low: np.ndarray, centre: np.ndarray, high: np.ndarray, signed: np.ndarray) -> Neurons:
+def relax(low: np.ndarray, centre: np.ndarray, high: np.ndarray, signed: np.ndarray) -> NeuronBounds:
     """Return the affine bounds of neurons whose pre-activations lie in [low, high]; see ``bounds``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         chord = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low)))
@@ -85,4 +85,4 @@ def relax(low: np.ndarray, centre: np.ndarray, high: np.ndarray, signed: np.ndar
     slope = np.where(signed >= 0, nearer, chord)
     least = (1 - slope) * np.maximum(low, 0) + slope * np.maximum(-high, 0)
     most = np.maximum(np.maximum(low, 0) - slope * low, np.maximum(high, 0) - slope * high)
-    return Neurons(signed, slope, slope * centre + np.where(signed >= 0, least, most))
+    return NeuronBounds(signed, slope, slope * centre + np.where(signed >= 0, least, most))

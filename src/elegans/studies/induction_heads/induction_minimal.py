@@ -82,7 +82,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return ChainLosses(every=every, examples=EXAMPLES), ParameterTrajectory(every=every, names=("pair", "position"))
 
 
-class HeldOut(NamedTuple):
+class MinimalHeldOut(NamedTuple):
     """Held-out sequences as the minimal model uses them at the last position.
 
     Args:
@@ -102,7 +102,7 @@ class HeldOut(NamedTuple):
         return np.asarray(np.einsum("cil,cl->ci", self.counts @ np.asarray(position, float), self.last @ pair))
 
 
-def held_out(one: Trial) -> HeldOut:
+def held_out(one: Trial) -> MinimalHeldOut:
     """Return a trial's held-out sequences, those that its losses are evaluated on."""
     task = one.task
     assert isinstance(task, MarkovChains)
@@ -111,7 +111,7 @@ def held_out(one: Trial) -> HeldOut:
     symbols = np.eye(task.k)[tokens]
     apart = [np.einsum("cti,ctl->cil", symbols[:, d:], symbols[:, : task.length - d]) for d in range(task.length)]
     pairs = ngram_counts(tokens, task.k, 2)[:, -1].astype(float)
-    return HeldOut(np.stack(apart, axis=3), symbols[:, -1], true, pairs)
+    return MinimalHeldOut(np.stack(apart, axis=3), symbols[:, -1], true, pairs)
 
 
 def analyse(results: Results) -> Tables:
@@ -128,7 +128,7 @@ def analyse(results: Results) -> Tables:
     return {"curves": curves(results).merge(pd.concat(parts), on=["trial", "step"])}
 
 
-def _parameters_of(taken: pd.DataFrame, test: HeldOut) -> pd.DataFrame:
+def _parameters_of(taken: pd.DataFrame, test: MinimalHeldOut) -> pd.DataFrame:
     """Return what ``analyse`` adds to the curves of one trial."""
     pair, position = (np.stack(list(taken[name])).astype(float) for name in ("pair", "position"))
     inside = np.eye(pair.shape[1], dtype=bool)
@@ -153,7 +153,7 @@ def _parameters_of(taken: pd.DataFrame, test: HeldOut) -> pd.DataFrame:
     )
 
 
-def _best(test: HeldOut, pair: np.ndarray, position: np.ndarray) -> tuple[float, float]:
+def _best(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) -> tuple[float, float]:
     """Return the factor that makes a model's logits best, and its loss with it; NaN of a model without logits."""
     if not (pair.any() and np.isfinite(pair).all() and np.isfinite(position).all()):
         return np.nan, np.nan

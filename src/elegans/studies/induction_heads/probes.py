@@ -26,7 +26,7 @@ BLOCK = 64
 Count = Annotated[int, Field(ge=1)]
 
 
-class HeldOut(NamedTuple):
+class HeldOutSequences(NamedTuple):
     """Held-out sequences of one law of chains, at the positions that are looked at.
 
     Args:
@@ -90,7 +90,7 @@ class ChainLosses(Probe):
 
     def _measured(self, snapshot: Snapshot, task: MarkovChains) -> dict[str, float | np.ndarray]:
         name = f"chains:{task.prior.label()}:{self.examples}:{self.order}:{self.positions}"
-        test: HeldOut = snapshot.remember(name, lambda: self._held_out(snapshot, task))
+        test: HeldOutSequences = snapshot.remember(name, lambda: self._held_out(snapshot, task))
         program = _in_blocks(snapshot.model, "apply" if self.positions else "last")
         logits = np.asarray(program(snapshot.parameters, _blocks(test.tokens)), np.float64)
         laws = softmax(logits.reshape(-1, *test.true.shape[1:])[: self.examples], axis=-1)
@@ -110,14 +110,14 @@ class ChainLosses(Probe):
             found |= {"loss.positions": curve.divergence, "cross_entropy.positions": curve.cross_entropy}
         return found
 
-    def _held_out(self, snapshot: Snapshot, task: MarkovChains) -> HeldOut:
+    def _held_out(self, snapshot: Snapshot, task: MarkovChains) -> HeldOutSequences:
         key, index = snapshot.key("test"), np.arange(self.examples, dtype=np.uint32)
         tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)
         kept = slice(None) if self.positions else slice(-1, None)
         predicted = chain_strategies(tokens, task.k, self._order(task)).items()
         strategies = {name: strategy[:, kept].copy() for name, strategy in predicted}
         lines = {name: float(chain_loss(true[:, -1:], law[:, -1:]).divergence[0]) for name, law in predicted}
-        return HeldOut(tokens, true[:, kept].copy(), strategies, lines)
+        return HeldOutSequences(tokens, true[:, kept].copy(), strategies, lines)
 
     def _order(self, task: MarkovChains) -> int:
         return task.prior.order if self.order is None else self.order

@@ -31,7 +31,7 @@ class MainHarmonics(NamedTuple):
     share: Float[np.ndarray, " neurons"]
 
 
-class ParityNeurons(NamedTuple):
+class ParityNeuronFits(NamedTuple):
     """How each neuron meets the conditions of a parity's largest margin.
 
     Args:
@@ -49,7 +49,7 @@ class ParityNeurons(NamedTuple):
     sign: Float[np.ndarray, " neurons"]
 
 
-class Decomposition(NamedTuple):
+class LogitDecomposition(NamedTuple):
     """The best fit of logits by F(a, b) + gamma 1[c = ab].
 
     Args:
@@ -211,7 +211,7 @@ def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[n
     return np.bincount(found, weights=mass, minlength=count)
 
 
-def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeurons:
+def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeuronFits:
     """Return how each neuron meets the conditions of a parity's largest margin.
 
     Formula: u_i is 0 off S, |u_i[j]| = ||w_i|| on it, w_i is a multiple of (1, -1), and (prod_{j in S} u_i[j])
@@ -227,7 +227,7 @@ def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeur
     inside = weights.u[:, places]
     size, towards = np.linalg.norm(weights.w, axis=1), weights.w @ np.array([1.0, -1.0])
     with np.errstate(invalid="ignore", divide="ignore"):
-        return ParityNeurons(
+        return ParityNeuronFits(
             outside=1 - (inside**2).sum(axis=1) / (weights.u**2).sum(axis=1),
             largest=np.abs(inside).max(axis=1) / size,
             smallest=np.abs(inside).min(axis=1) / size,
@@ -236,7 +236,7 @@ def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeur
         )
 
 
-def margin_decomposition(logits: Any, labels: Any) -> Decomposition:
+def margin_decomposition(logits: Any, labels: Any) -> LogitDecomposition:
     """Return the best fit of logits on pairs by F(a, b) + gamma 1[c = ab], as all networks of the largest margin are.
 
     Formula: least squares over F and gamma.
@@ -254,7 +254,7 @@ def margin_decomposition(logits: Any, labels: Any) -> Decomposition:
     fit = np.full(rows.shape, -gamma / outputs)
     fit[np.arange(count), flat] += gamma
     variation = float((centred**2).sum())
-    return Decomposition(gamma, float(np.sqrt(((centred - fit) ** 2).sum() / variation)) if variation else 0.0)
+    return LogitDecomposition(gamma, float(np.sqrt(((centred - fit) ** 2).sum() / variation)) if variation else 0.0)
 
 
 def _main(powers: np.ndarray, eligible: np.ndarray) -> MainHarmonics:

@@ -14,7 +14,7 @@ import numpy as np
 from elegans.boolean.fourier import sign_table
 from elegans.calculators.domain import require, require_positive
 from elegans.studies.learning_parities.theory.parity import require_mix
-from elegans.studies.learning_parities.theory.window import Neurons, Window, signed_window
+from elegans.studies.learning_parities.theory.window import InitialNeurons, Window, signed_window
 
 
 def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) -> float:
@@ -92,7 +92,7 @@ def biased_window_gap(weight: Any, bias: Any, support: Iterable[int], values: An
     Returns:
         The gap and its ratio to k / sqrt(|J|).
     """
-    neurons = Neurons(weight, bias, support)
+    neurons = InitialNeurons(weight, bias, support)
     require_mix(mix)
     patterns = sign_table(neurons.k).astype(np.int64)
     table = np.asarray(values, float)

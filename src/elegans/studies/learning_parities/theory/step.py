@@ -26,7 +26,7 @@ import numpy as np
 
 from elegans.calculators.domain import require, require_positive
 from elegans.studies.learning_parities.theory.parity import biased_support, require_mix
-from elegans.studies.learning_parities.theory.window import CAP, Neurons, signed_window
+from elegans.studies.learning_parities.theory.window import CAP, InitialNeurons, signed_window
 
 
 class BiasedStep(NamedTuple):
@@ -57,7 +57,7 @@ def biased_correlations(weight: Any, bias: Any, support: Iterable[int], mix: flo
         bias: the biases, shape (q,) or one for all.
         mix: the probability of D2 in the mixture: 0 for D1 alone, 1 for D2 alone.
     """
-    neurons = Neurons(weight, bias, support)
+    neurons = InitialNeurons(weight, bias, support)
     require_mix(mix)
     parts = [(share, part(neurons)) for share, part in ((1 - mix, _uniform), (mix, _aligned)) if share > 0]
     return BiasedStep(
@@ -214,7 +214,7 @@ def biased_neuron_report(before: BiasedNetwork, after: BiasedNetwork, support: I
     )
 
 
-def _uniform(neurons: Neurons) -> BiasedStep:
+def _uniform(neurons: InitialNeurons) -> BiasedStep:
     none, one = neurons.zeros == 0, neurons.zeros == 1
     still = np.zeros(neurons.q, np.int64)
     k, window = neurons.k, neurons.window
@@ -230,7 +230,7 @@ def _uniform(neurons: Neurons) -> BiasedStep:
     return BiasedStep(neurons.broadcast(on, moment(k + 1)), moment(k), moment(k, capped=True))
 
 
-def _aligned(neurons: Neurons) -> BiasedStep:
+def _aligned(neurons: InitialNeurons) -> BiasedStep:
     m, balance, window = neurons.outside, neurons.balance, neurons.window
     up, down = neurons.win(m, balance), neurons.win(m, -balance)
     on = np.repeat(((up + down) / 2)[:, None], neurons.k, axis=1)

@@ -21,7 +21,7 @@ _SNAP = 1e-9
 """How far rounding may have moved a threshold off a whole number."""
 
 
-class Neurons:
+class InitialNeurons:
     """The initial weights of q neurons, by what the closed forms need of them."""
 
     def __init__(self, weight: Any, bias: Any, support: Iterable[int]) -> None:

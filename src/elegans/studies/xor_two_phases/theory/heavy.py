@@ -46,7 +46,7 @@ def xor_heavy_margins(weight: Any, output: Any, members: Any, basis: Any = None)
     return np.concatenate([xor_points(along, positive, chosen)[:2], xor_points(along, negative, chosen)[2:]])
 
 
-class SignalHeavy(NamedTuple):
+class SignalHeaviness(NamedTuple):
     """Whether a network is signal-heavy, condition by condition.
 
     Args:
@@ -80,7 +80,7 @@ def xor_signal_heavy(
     scale: float | None = None,
     kappa: float | None = None,
     basis: Any = None,
-) -> SignalHeavy:
+) -> SignalHeaviness:
     """Return whether a network is (zeta, H)-signal-heavy, with the largest possible set S, which is the best one.
 
     A larger S raises the margins and lowers what is left outside. The relaxed version has kappa for exp(6 H) and no
@@ -143,7 +143,7 @@ class _Heavy:
         self.burden = factor * self.sizes.rest + self.sizes.opposite
         self.reach = np.abs(self.output) * ROOT2 * self.sizes.signal / len(self.output)
 
-    def at(self, zeta: float) -> SignalHeavy:
+    def at(self, zeta: float) -> SignalHeaviness:
         members = self.burden <= zeta * self.sizes.signal
         margins = np.array([self.reach[members & (self.sizes.cluster == mu)].sum() for mu in range(4)])
         light = float(self.square[~members].sum() / len(self.square))
@@ -155,7 +155,7 @@ class _Heavy:
             "ordered": bool((np.abs(self.output) <= np.sqrt(self.square) * (1 + _ROUNDING)).all()),
             "small": self.relaxed or zeta <= math.exp(-10 * self.scale),
         }
-        return SignalHeavy(members, margins, light, **conditions, holds=all(conditions.values()))
+        return SignalHeaviness(members, margins, light, **conditions, holds=all(conditions.values()))
 
     def meets(self, zeta: float) -> bool:
         found = self.at(zeta)
