@@ -221,7 +221,6 @@ def _attention(model: Any) -> Any:
             return Attended(found.scores, found.weights, _longest(model.tables(parameters), biased))
 
     return jit(attended)
-    return jit(looked_at)
 
 
 def _longest(tables: Any, biased: bool = False) -> Any:
