@@ -6,8 +6,7 @@ from scipy import stats
 
 import elegans as el
 from elegans import random
-from elegans.studies.pareto_frontiers.over_sparse import OverSparse, OverSparseInit
-from elegans.studies.pareto_frontiers.under_sparse import UnderSparse, UnderSparseInit
+from elegans.studies.pareto_frontiers.training import OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
 from elegans.training import FeatureSelection, LastIterate
 from elegans.training.layerwise.correlations import correlations, recovered
 

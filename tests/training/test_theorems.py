@@ -11,8 +11,7 @@ from scipy import stats
 import elegans as el
 from elegans import theory
 from elegans.errors import EngineError, TrialError
-from elegans.studies.pareto_frontiers.over_sparse import OverSparse, OverSparseInit
-from elegans.studies.pareto_frontiers.under_sparse import UnderSparse, UnderSparseInit
+from elegans.studies.pareto_frontiers.training import OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
 from elegans.training import Constructed, FeatureSelection, LastIterate, LinearProgram, Ridge
 from elegans.training.engines import ENGINES, Plan, choose, layerwise as engine_module
 from elegans.training.layerwise import correlations as correlations_module
