@@ -104,30 +104,27 @@ def test_maps_of_other_shapes_and_numbers_are_refused(values, tokens, message):
 
 
 def test_weights_by_position_part_the_support_the_others_and_the_class_token():
-    found = softmax(np.random.default_rng(2).normal(size=(7, 2, 6)), axis=-1)
-    drawn = attention_by_position(found, support=[1, 3])
-    assert len(drawn) == 2
-    for head, ax in enumerate(drawn):
+    for found in softmax(np.random.default_rng(2).normal(size=(2, 7, 6)), axis=-1):
+        ax = attention_by_position(found, support=[1, 3])
         scattered = [one for one in ax.collections if isinstance(one, PathCollection)]
         dots = {tuple(one.get_facecolor()[0][:3]): one.get_offsets() for one in scattered}
         inside, outside = (dots[to_rgba(COLOURS[place])[:3]] for place in (1, 0))
         own = dots[to_rgba(GREY)[:3]]
-        assert np.allclose(np.sort(inside[:, 1]), np.sort(found[:, head, [1, 3]].ravel()))
-        assert np.allclose(np.sort(outside[:, 1]), np.sort(found[:, head, [0, 2, 4]].ravel()))
-        assert np.allclose(own[:, 1], found[:, head, 5])
+        assert np.allclose(np.sort(inside[:, 1]), np.sort(found[:, [1, 3]].ravel()))
+        assert np.allclose(np.sort(outside[:, 1]), np.sort(found[:, [0, 2, 4]].ravel()))
+        assert np.allclose(own[:, 1], found[:, 5])
         assert set(inside[:, 0].round()) == {1, 3} and (own[:, 0] > outside[:, 0].max() + 0.5).all()
         assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "3", "class"]
 
 
 @pytest.mark.parametrize(
-    ("shape", "support", "count", "message"),
+    ("shape", "support", "message"),
     [
-        ((7, 6), (), 1, r"must be of examples, heads and places: shape=\(7, 6\)"),
-        ((7, 1, 1), (), 1, "must be of examples, heads and places"),
-        ((7, 1, 6), (5,), 1, r"support must lie in 0..4: support=\[5\]"),
-        ((7, 2, 6), (), 1, "axes must be as many as heads: axes=1, heads=2"),
+        ((7, 2, 6), (), r"must be of examples and places: shape=\(7, 2, 6\)"),
+        ((7, 1), (), "must be of examples and places"),
+        ((7, 6), (5,), r"support must lie in 0..4: support=\[5\]"),
     ],
 )
-def test_weights_by_position_of_other_shapes_are_refused(shape, support, count, message):
+def test_weights_by_position_of_other_shapes_are_refused(shape, support, message):
     with pytest.raises(ExperimentError, match=message):
-        attention_by_position(np.ones(shape), support=support, axes=[axes() for _ in range(count)])
+        attention_by_position(np.ones(shape), support=support)

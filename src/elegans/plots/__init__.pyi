@@ -4,7 +4,6 @@ from .attention import (
     attention_map as attention_map,
 )
 from .contour import traced_frontier as traced_frontier
-from .curves import learning_curve as learning_curve
-from .errors import error_lines as error_lines
+from .curves import error_lines as error_lines, learning_curve as learning_curve
 from .frontier import success_frontier as success_frontier
 from .style import figure_of as figure_of

@@ -1,6 +1,7 @@
-"""What attention looks at: lines between rows of tokens, heat maps, and weights by position."""
+"""Attention: lines between rows of tokens, heat maps, and weights by position."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def attention_lines(
     weights = [_of_heads(layer, len(tokens)) for layer in layers]
     ax = _axes(3.2, 0.5 + 0.8 * len(layers)) if ax is None else ax
     for below, (layer, some) in enumerate(zip(weights, asking, strict=True)):
-        for head, colour in zip(layer, _head_colours(len(layer)), strict=True):
+        for head, colour in zip(layer, cycle(HEAD_COLOURS), strict=False):
             ax.add_collection(_lines(head, below, range(len(tokens)) if some is None else some, colour))
     for row in range(len(layers) + 1):
         asked = asking[row - 1] if row else None
@@ -118,70 +119,57 @@ def attention_map(
 
 
 def attention_by_position(
-    weights: Float[Any, "examples heads places"], *, support: Any = (), axes: Any = None
-) -> np.ndarray:
-    """Draw the weights of one query over positions, a dot an example, a panel a head; the class token's stand apart.
+    weights: Float[Any, "examples places"], ax: Axes | None = None, *, support: Sequence[int] = ()
+) -> Axes:
+    """Draw the weights of one query of one head over positions, one dot per example; the class token's stand apart.
 
     Dots of a position lie side by side in the order of the examples, and a bar is their mean; a dotted line is what
     uniform attention has.
 
     Args:
-        weights: of each example and head over T positions and, last, the class token.
+        weights: of each example over T positions and, last, the class token.
+        ax: the axes to draw on; new ones by default.
         support: the positions that matter, counted from 0, which are drawn in a colour of their own.
-        axes: the axes to draw on, one a head; a new figure by default.
 
-    Returns:
-        The axes, one a head.
+    Raises:
+        ExperimentError: weights of another shape, or positions that there are none of.
 
     Source: thesis, figure 4.3 (right).
     """
     found = np.asarray(weights, float)
-    if found.ndim != 3 or not found.shape[0] or found.shape[2] < 2:
-        raise ExperimentError(f"weights must be of examples, heads and places: shape={found.shape}")
-    places = found.shape[2] - 1
+    if found.ndim != 2 or not found.shape[0] or found.shape[1] < 2:
+        raise ExperimentError(f"weights must be of examples and places: shape={found.shape}")
+    examples, places = found.shape
     relevant = np.asarray(support, int).ravel()
-    if ((relevant < 0) | (relevant >= places)).any():
-        raise ExperimentError(f"support must lie in 0..{places - 1}: support={relevant.tolist()}")
-    heads = found.shape[1]
-    drawn = _row_of(heads) if axes is None else np.atleast_1d(np.asarray(axes, object)).ravel()
-    if len(drawn) != heads:
-        raise ExperimentError(f"axes must be as many as heads: axes={len(drawn)}, heads={heads}")
-    for head, ax in enumerate(drawn):
-        _by_position(ax, found[:, head], relevant)
-        if heads > 1:
-            ax.set_title(f"head {head + 1}", loc="left", fontsize=MEDIUM)
-    drawn[0].set_ylabel("attention weight", fontsize=MEDIUM)
-    drawn[0].legend(fontsize=SMALL, framealpha=0.8, edgecolor="none", markerscale=2, handletextpad=0.2)
-    return drawn
-
-
-def _by_position(ax: Axes, weights: Float[np.ndarray, "examples places"], support: np.ndarray) -> None:
-    examples, places = weights.shape
+    if ((relevant < 0) | (relevant >= places - 1)).any():
+        raise ExperimentError(f"support must lie in 0..{places - 2}: support={relevant.tolist()}")
+    ax = _axes(3.4, 2.3) if ax is None else ax
     at = np.arange(places, dtype=float)
     at[-1] += 0.5
     beside = 0.6 * (np.arange(examples) * GOLDEN % 1 - 0.5)
-    matters = np.isin(np.arange(places), support)
+    matters = np.isin(np.arange(places), relevant)
     groups = {
         "in the support": (matters, COLOURS[1]),
         "outside" if matters.any() else "positions": (~matters & (at < places - 1), COLOURS[0]),
         "class token": (at > places - 1, GREY),
     }
     for name, (members, colour) in groups.items():
-        if not members.any():
-            continue
-        x, y = (at[members] + beside[:, None]).ravel(), weights[:, members].ravel()
-        ax.scatter(x, y, s=4, color=colour, alpha=0.35, linewidth=0, label=name, rasterized=True)
-        means = weights[:, members].mean(axis=0)
-        ax.hlines(means, at[members] - 0.4, at[members] + 0.4, color="black", linewidth=1)
+        if members.any():
+            x, y = (at[members] + beside[:, None]).ravel(), found[:, members].ravel()
+            ax.scatter(x, y, s=4, color=colour, alpha=0.35, linewidth=0, label=name, rasterized=True)
+    ax.hlines(found.mean(axis=0), at - 0.4, at + 0.4, color="black", linewidth=1)
     ax.axvline(places - 1.25, color=GREY, linewidth=0.6)
     ax.axhline(1 / places, color=GREY, linewidth=0.7, linestyle=":")
     step = max(1, (places - 1) // 10)
-    marked = support if len(support) else np.arange(0, places - 1 - step // 2, step)
+    marked = relevant if len(relevant) else np.arange(0, places - 1 - step // 2, step)
     ax.set_xticks([*marked, at[-1]], [*map(str, marked), "class"])
     ax.set_xlim(-0.7, at[-1] + 0.7)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("position", fontsize=MEDIUM)
+    ax.set_ylabel("attention weight", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, framealpha=0.8, edgecolor="none", markerscale=2, handletextpad=0.2)
     quiet(ax)
+    return ax
 
 
 def _lines(weights: Float[np.ndarray, "length length"], below: int, queries: Any, colour: str) -> LineCollection:
@@ -195,20 +183,11 @@ def _lines(weights: Float[np.ndarray, "length length"], below: int, queries: Any
     return LineCollection(segments, colors=colour, linewidths=widths, alpha=np.sqrt(strength), zorder=1)
 
 
-def _head_colours(heads: int) -> list[str]:
-    return [HEAD_COLOURS[head % len(HEAD_COLOURS)] for head in range(heads)]
-
-
 def _of_heads(layer: Any, length: int) -> Float[np.ndarray, "heads length length"]:
     weights = np.asarray(layer, float)
     if weights.ndim != 3 or weights.shape[1:] != (length, length):
         raise ExperimentError(f"weights must be of shape (heads, {length}, {length}): shape={weights.shape}")
     return weights
-
-
-def _row_of(count: int) -> np.ndarray:
-    figure = Figure(figsize=(0.6 + 2.8 * count, 2.3), layout="constrained")
-    return np.asarray(figure.subplots(1, count, squeeze=False, sharey=True), object).ravel()
 
 
 def _axes(width: float, height: float) -> Axes:

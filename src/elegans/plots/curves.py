@@ -1,12 +1,13 @@
-"""How one trial learned: loss, error and measures against steps."""
+"""How networks learn: losses, errors and measures against steps."""
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, percent, quiet, short
 from elegans.training import Outcome, Trial
 
 
@@ -17,7 +18,7 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
     line marks the step at which the trial was solved.
 
     Args:
-        outcome: what ``elegans.train`` returned, or what it has come to so far.
+        outcome: what ``elegans.train`` returned, or its state so far.
         ax: the axes to draw on; a new figure's by default.
 
     Returns:
@@ -41,6 +42,21 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     _finish(ax)
     return ax
+
+
+def error_lines(ax: Axes, cell: pd.DataFrame, colour: str, solved: float) -> None:
+    """Draw the train (grey) and the test error of a cell's networks, and the error at which a task counts as solved."""
+    for order, (_, network) in enumerate(cell.groupby("seed")):
+        after = network[network["step"] > 0]
+        for name, shade, label in (("train", "0.55", "on the sample"), ("test", colour, "held out")):
+            error = after[f"{name}_error"]
+            ax.plot(after["step"], error, color=shade, linewidth=0.75, label="" if order else label)
+    ax.axhline(solved, color=GREY, linewidth=0.6, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_ylim(-0.02, 0.6)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    percent(ax)
+    quiet(ax)
 
 
 def describe(trial: Trial) -> str:
@@ -70,7 +86,7 @@ def _draw_measures(ax: Axes, outcome: Outcome) -> None:
 
 
 def _finish(ax: Axes) -> None:
-    """Set one legend for both axes beside the picture's lines, and quiet frames."""
+    """Set one legend for both axes below the lines, and quiet frames."""
     twins = [other for other in ax.figure.axes if other is not ax and other.bbox.bounds == ax.bbox.bounds]
     handles, labels = ax.get_legend_handles_labels()
     for other in twins:
