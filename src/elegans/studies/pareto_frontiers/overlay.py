@@ -1,8 +1,6 @@
 """What is proved, on a success frontier: the bounds that no learner passes, and families that are known to succeed."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
+from elegans.plots import figure_of
 from elegans.plots.frontier import NARROW, Grid, checked, layout, matches
 from elegans.plots.style import SMALL
 from elegans.studies.pareto_frontiers.theory.frontier import (
@@ -24,29 +23,23 @@ from elegans.studies.pareto_frontiers.theory.frontier import (
 )
 
 OUTLINE = [Stroke(linewidth=2.8, foreground="black"), Normal()]
-"""A dark edge: lines are read on every colour of the cells."""
-
+"""A dark edge: lines are legible on every colour of the cells."""
 LINE = 0.17
 """The height in inches of a line of the legend."""
+STYLES: dict[str, dict[str, Any]] = {
+    "statistical limit: another parity fits with probability 1%": {"color": "white"},
+    "SQ bound: C(n,k) δ / (4 P T) examples, P parameters, T = {steps:,} steps, δ = 1": {
+        "color": "white",
+        "linestyle": (0, (1, 1)),
+    },
+    "Theorem 4: width (n/s)^k, {times}n² (s/k)^(k-1) examples, k < s < n": {"color": "#FF3B30", "linestyle": "--"},
+    "Theorem 4, gradients truncated: {times}(s/k)^(k-1) examples": {"color": "#FF3B30", "linestyle": ":"},
+    "Theorem 5: width (n/k)^s, {times}(n/k)^(k-s-1) examples, s < k": {"color": "#FF7AF5", "linestyle": "-."},
+}
+"""The lines: what each is, with its constants, and how it is drawn."""
 
 Points = tuple[np.ndarray, np.ndarray]
 """Widths and sample sizes along a line."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of theory.
-
-    Args:
-        label: what it is, with its constants.
-        style: how it is drawn.
-        points: makes its widths and sample sizes from (n, k) and the range of widths; None where its theorem does
-            not cover (n, k).
-    """
-
-    label: str
-    style: dict[str, Any]
-    points: Callable[[int, int, np.ndarray], Points | None]
 
 
 def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: float = 1.0) -> Any:
@@ -78,89 +71,50 @@ def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: floa
         if name not in found:
             raise ExperimentError(f"theory needs a column {name!r}: {', '.join(map(str, found))}")
     grid, drawn = Grid(found), np.atleast_1d(np.asarray(axes, object)).ravel()
-    lines, seen = _lines(steps, constant), set()
-    for ax, panel in zip(drawn, _panels(found), strict=True):
-        n, k = int(panel["task.n"].iloc[0]), int(panel["task.k"].iloc[0])
-        seen |= {line.label for line in lines if _draw(ax, grid, line, n, k)}
-    _legend(drawn[0], lines, seen, odd=bool((found["task.k"] % 2 == 1).any()))
+    visible = np.zeros(len(STYLES), bool)
+    rows, columns = layout(found)
+    for ax, where in zip(drawn, ({**row, **column} for row in rows for column in columns), strict=True):
+        n, k = found[matches(found, where)][["task.n", "task.k"]].iloc[0].astype(int)
+        lines = zip(_lines(n, k, grid, steps, constant), STYLES.values(), strict=True)
+        visible |= [points is not None and _draw(ax, grid, points, style) for points, style in lines]
+    times = "" if constant == 1 else f"{constant:g} "
+    labels = [
+        label.format(steps=steps, times=times) + " (not on the grid)" * (not shown)
+        for label, shown in zip(STYLES, visible.tolist(), strict=True)
+    ]
+    _legend(drawn[0], labels, odd=bool((found["task.k"] % 2 == 1).any()))
     return axes
 
 
-def _panels(found: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the cells of each panel, in the order of the axes."""
-    rows, columns = layout(found)
-    return (found[matches(found, {**row, **column})] for row in rows for column in columns)
-
-
-def _lines(steps: int, constant: float) -> tuple[Line, ...]:
-    times = "" if constant == 1 else f"{constant:g} "
-    white = {"color": "white", "linewidth": 1.6}
-    return (
-        Line("statistical limit: another parity fits with probability 1%", white, _statistical),
-        Line(
-            f"SQ bound: C(n,k) δ / (4 P T) examples, P parameters, T = {steps:,} steps, δ = 1",
-            white | {"linestyle": (0, (1, 1))},
-            lambda n, k, widths: _sq(n, k, widths, steps),
-        ),
-        Line(
-            f"Theorem 4: width (n/s)^k, {times or ''}n² (s/k)^(k-1) examples, k < s < n",
-            {"color": "#FF3B30", "linewidth": 1.6, "linestyle": "--"},
-            lambda n, k, _: _over_sparse(n, k, constant, truncated=False),
-        ),
-        Line(
-            f"Theorem 4, gradients truncated: {times}(s/k)^(k-1) examples",
-            {"color": "#FF3B30", "linewidth": 1.6, "linestyle": ":"},
-            lambda n, k, _: _over_sparse(n, k, constant, truncated=True),
-        ),
-        Line(
-            f"Theorem 5: width (n/k)^s, {times}(n/k)^(k-s-1) examples, s < k",
-            {"color": "#FF7AF5", "linewidth": 1.6, "linestyle": "-."},
-            lambda n, k, _: _under_sparse(n, k, constant),
-        ),
-    )
-
-
-def _statistical(n: int, k: int, widths: np.ndarray) -> Points:
-    return widths, np.full(len(widths), float(statistical_limit(n, k)))
-
-
-def _sq(n: int, k: int, widths: np.ndarray, steps: int) -> Points:
-    sizes = [
-        sq_smallest_sample(n, k, parameters=mlp_parameters(n, round(width)), steps=steps, delta=1) for width in widths
-    ]
-    return widths, np.array(sizes)
-
-
-def _over_sparse(n: int, k: int, constant: float, truncated: bool) -> Points | None:
+def _lines(n: int, k: int, grid: Grid, steps: int, constant: float) -> list[Points | None]:
+    """Return the widths and sample sizes of each line; None where its theorem does not cover (n, k)."""
+    widths = np.logspace(math.log10(min(grid.widths)) - 1, math.log10(max(grid.widths)) + 1, 200).clip(1)
+    limit = np.full(len(widths), float(statistical_limit(n, k)))
+    parameters = [mlp_parameters(n, round(width)) for width in widths]
+    bound = np.array([sq_smallest_sample(n, k, parameters=count, steps=steps, delta=1) for count in parameters])
+    lines: list[Points | None] = [(widths, limit), (widths, bound)]
     if k % 2:
-        return None
-    family = [over_sparse_frontier(n, k, s, truncated=truncated) for s in range(k + 1, n + 1, 2)]
-    return _resources(family, constant)
+        return [*lines, None, None, None]
+    over = range(k + 1, n + 1, 2)
+    families = (
+        [over_sparse_frontier(n, k, s) for s in over],
+        [over_sparse_frontier(n, k, s, truncated=True) for s in over],
+        [under_sparse_frontier(n, k, s) for s in range(0, k, 2)],
+    )
+    for family in families:
+        width, sample = np.array(family, float).T
+        lines.append((width, constant * sample))
+    return lines
 
 
-def _under_sparse(n: int, k: int, constant: float) -> Points | None:
-    return None if k % 2 else _resources([under_sparse_frontier(n, k, s) for s in range(0, k, 2)], constant)
-
-
-def _resources(family: list[Any], constant: float) -> Points:
-    widths, sizes = ([float(one[place]) for one in family] for place in (0, 1))
-    return np.array(widths), constant * np.array(sizes)
-
-
-def _draw(ax: Axes, grid: Grid, line: Line, n: int, k: int) -> bool:
+def _draw(ax: Axes, grid: Grid, points: Points, style: dict[str, Any]) -> bool:
     """Draw a line on a panel; return whether any of it lies on the grid."""
-    lowest, highest = math.log10(min(grid.widths)) - 1, math.log10(max(grid.widths)) + 1
-    points = line.points(n, k, np.logspace(lowest, highest, 200).clip(1))
-    if points is None:
-        return False
     widths, sizes = (np.exp(_denser(np.log(values))) for values in points)
     x, y = grid.places(widths, sizes)
     across, up = len(grid.sizes), len(grid.widths)
-    inside = (x >= 0) & (x <= across) & (y >= 0) & (y <= up)
-    if not inside.any():
+    if not ((x >= 0) & (x <= across) & (y >= 0) & (y <= up)).any():
         return False
-    shown = np.where(x <= across, x, np.nan)
-    ax.plot(shown, y, path_effects=OUTLINE, **line.style)
+    ax.plot(np.where(x <= across, x, np.nan), y, path_effects=OUTLINE, linewidth=1.6, **style)
     return True
 
 
@@ -173,20 +127,17 @@ def _denser(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def _legend(ax: Axes, lines: tuple[Line, ...], seen: set[str], odd: bool) -> None:
-    handles = []
-    for line in lines:
-        label = line.label + ("" if line.label in seen else " (not on the grid)")
-        handles.append(Line2D([], [], label=label, path_effects=OUTLINE, **line.style))
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+def _legend(ax: Axes, labels: list[str], *, odd: bool) -> None:
+    handles = [
+        Line2D([], [], label=label, path_effects=OUTLINE, linewidth=1.6, **style)
+        for label, style in zip(labels, STYLES.values(), strict=True)
+    ]
+    figure = figure_of(ax)
     columns = 2 if figure.get_figwidth() > NARROW else 1
     # the note at the foot of the figure would lie under the legend
     note = figure.get_supxlabel()
     figure.supxlabel("")
-    title = "\n".join(filter(None, [note, "Theory" + (" (Theorems 4 and 5 hold for even k)" if odd else "")]))
+    title = "\n".join(filter(None, [note, "Theory" + " (Theorems 4 and 5 hold for even k)" * odd]))
     figure.set_figheight(figure.get_figheight() + LINE * math.ceil(len(handles) / columns))
-    legend = figure.legend(
-        handles=handles, loc="outside lower left", fontsize=SMALL, title=title, ncols=columns, frameon=False
-    )
-    legend.get_title().set_fontsize(SMALL)
+    style: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "ncols": columns, "frameon": False}
+    figure.legend(handles=handles, loc="outside lower left", title=title, **style)
