@@ -93,8 +93,8 @@ def test_a_map_of_logits_has_the_same_scale_to_both_sides_of_0():
 @pytest.mark.parametrize(
     ("values", "tokens", "message"),
     [
-        (np.ones((2, 3)), None, r"must be square, a row a token: shape=\(2, 3\)"),
-        (np.ones((3, 3)), TOKENS, r"must be square, a row a token: shape=\(3, 3\)"),
+        (np.ones((2, 3)), None, r"must be square, one row per token: shape=\(2, 3\)"),
+        (np.ones((3, 3)), TOKENS, r"must be square, one row per token: shape=\(3, 3\)"),
         (np.full((2, 2), np.nan), None, "must be finite on and below the diagonal"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Pictures hold what they claim to show."""
+"""Figures show what they claim to show."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ def test_a_frontier_has_one_panel_for_each_initialisation():
         "dense initialisation",
         "sparse initialisation (2 non-zeros)",
     ]
-    assert {ax.get_title(loc="right") for ax in axes.flat} == {"10 trials a cell"}
+    assert {ax.get_title(loc="right") for ax in axes.flat} == {"10 trials per cell"}
 
 
 def test_cells_show_percentages_and_ticks_where_all_succeeded():

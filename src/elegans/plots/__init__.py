@@ -1,4 +1,4 @@
-"""One function per kind of picture: each takes a table or an outcome, and the axes to draw on.
+"""One function per kind of figure: each takes a table or an outcome, and the axes to draw on.
 
 What does not fit (a column is missing, axes are not as many as panels, two entries have one place) raises an
 ExperimentError.

@@ -83,7 +83,7 @@ def attention_map(
     limit: float | None = None,
     tokens: Int[Any, " length"] | None = None,
 ) -> Axes:
-    """Draw one head's weights or logits as a heat map, a row a query; later keys are not drawn.
+    """Draw one head's weights or logits as a heat map, one row per query; later keys are not drawn.
 
     The map is ``ax.images[0]``, for a colour bar.
 
@@ -101,7 +101,7 @@ def attention_map(
     """
     shown = np.asarray(values, float)
     if shown.ndim != 2 or shown.shape[0] != shown.shape[1] or len(shown) != len(shown if tokens is None else tokens):
-        raise ExperimentError(f"a map of attention must be square, a row a token: shape={shown.shape}")
+        raise ExperimentError(f"a map of attention must be square, one row per token: shape={shown.shape}")
     masked = np.ma.masked_where(~np.tri(len(shown), dtype=bool), shown)
     if not np.isfinite(masked.compressed()).all():
         raise ExperimentError("a map of attention must be finite on and below the diagonal: there is NaN or infinity")

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from pandas.api.types import is_numeric_dtype
 
 from elegans.analysis import cells, wilson
 from elegans.analysis.aggregation import STATISTICS
@@ -27,18 +28,21 @@ NARROW = 7.0
 def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
     """Draw the success rate over sample size and width, one panel for each initialisation and task.
 
-    Each cell shows the percentage of its trials that were solved, and a tick where all of them were. Sizes
-    are ordinal, in increasing order; the online column stands apart at the right. The panels have one row
-    for each input size and a column for everything else that varies (initialisation, support size, …); each
-    states how many trials its cells have. Intervals are not drawn: they are in the columns ``low`` and
-    ``high`` of ``elegans.analysis.cells``; a note under a figure made here says how wide they are.
+    Each cell shows the percentage of its trials that were solved, and a tick where all of them were. Sizes are ordinal,
+    in increasing order; the online column stands apart at the right. The panels have one row for each input size and
+    one column for everything else that varies (initialisation, support size, …). Intervals are not drawn: they are in
+    the columns ``low`` and ``high`` of ``elegans.analysis.cells``; a note under a new figure says how wide they are.
 
     Args:
-        table: a row a trial, as ``elegans.run`` returns it, or a row a cell, as ``elegans.analysis.cells`` does.
-        axes: the axes to draw on, one a panel in reading order; a new figure by default.
+        table: one row per trial, as ``elegans.run`` returns it, or per cell, as ``elegans.analysis.cells`` does.
+        axes: the axes to draw on, one per panel in reading order; a new figure by default.
 
     Returns:
         The axes: one, or an array of shape (rows, columns) where there are several panels.
+
+    Raises:
+        ExperimentError: a column is missing, a place in a panel has several cells, or there are fewer or more axes
+            than panels.
 
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
@@ -154,25 +158,20 @@ def layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, An
     down = [name for name in varied if name == "task.n"]
     rows, columns = _combinations(found, down), _combinations(found, across)
     places = found[[*down, *across, "model.width", "regime.size"]]
-    if places.duplicated().any():
-        raise ExperimentError(f"a place in a success frontier must have one cell: {_first_duplicate(places)}")
+    for place in places[places.duplicated()].to_dict("records"):
+        values = ", ".join(f"{name}={value}" for name, value in place.items())
+        raise ExperimentError(f"a place in a success frontier must have one cell: {values}")
     return rows, columns
 
 
 def _combinations(found: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
     if not names:
         return [{}]
-    distinct = found[list(names)].drop_duplicates().sort_values(list(names), key=_in_order)
-    return [{str(name): value for name, value in record.items()} for record in distinct.to_dict("records")]
-
-
-def _in_order(column: pd.Series) -> pd.Series:
-    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
-
-
-def _first_duplicate(places: pd.DataFrame) -> str:
-    first = places[places.duplicated()].iloc[0]
-    return ", ".join(f"{name}={value}" for name, value in first.items())
+    distinct = found[list(names)].drop_duplicates()
+    ordered = distinct.sort_values(
+        list(names), key=lambda column: column if is_numeric_dtype(column) else column.map(str)
+    )
+    return [{str(name): value for name, value in record.items()} for record in ordered.to_dict("records")]
 
 
 def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
@@ -216,16 +215,12 @@ def _note(found: pd.DataFrame, places: int) -> list[str]:
     if counted.empty:
         return ["No trials have ended yet."]
     fewest = int(counted["trials"].min())
-    widest = 50 * float(_width(counted).max())
+    low, high = wilson(counted["solved"], counted["trials"])
+    widest = 50 * float((high - low).max())
     return [
         f"In each cell: % of its trials solved, ✓ where all{'; grey: none ended yet' * (len(counted) < places)}.",
         f"Wilson 95% intervals: at most ±{widest:.0f} points, {100 * wilson(fewest, fewest)[0]:.0f} to 100% at ✓.",
     ]
-
-
-def _width(found: pd.DataFrame) -> np.ndarray:
-    low, high = wilson(found["solved"], found["trials"])
-    return np.asarray(high - low)
 
 
 def _describe(
@@ -236,16 +231,11 @@ def _describe(
     if not column and "model.init" in panel:
         column = {"model.init": panel["model.init"].iloc[0]}
     ax.set_title(", ".join(name_of(name, value) for name, value in column.items()), loc="left", fontsize=MEDIUM, pad=3)
-    ax.set_title(_trials(panel), loc="right", fontsize=SMALL, color=GREY, pad=3)
+    fewest, most = panel["trials"].min(), panel["trials"].max()
+    trials = f"{fewest if fewest == most else f'{fewest} to {most}'} trials per cell" if len(panel) else "not run"
+    ax.set_title(trials, loc="right", fontsize=SMALL, color=GREY, pad=3)
     if at_bottom:
         ax.set_xlabel("sample size (examples)", fontsize=MEDIUM)
     if at_left:
         prefix = "".join(f"{name_of(name, value)}\n" for name, value in row.items())
         ax.set_ylabel(f"{prefix}width (hidden neurons)", fontsize=MEDIUM)
-
-
-def _trials(panel: pd.DataFrame) -> str:
-    if panel.empty:
-        return "not run"
-    fewest, most = int(panel["trials"].min()), int(panel["trials"].max())
-    return f"{fewest} trials a cell" if fewest == most else f"{fewest} to {most} trials a cell"

@@ -1,4 +1,4 @@
-"""How all figures look: sizes of type, colours that every reader can tell apart, how numbers are written."""
+"""House style of figures: sizes of type, colours that every reader can tell apart, formats of numbers."""
 
 from typing import Any, Literal, cast
 
@@ -30,7 +30,7 @@ def figure_of(axes: Any) -> Figure:
 
 
 def short(number: float) -> str:
-    """Return a size as it is written on an axis: ``300``, ``1k``, ``2.5k``, ``1M``."""
+    """Return a size as an axis has it: ``300``, ``1k``, ``2.5k``, ``1M``."""
     for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= unit:
             return f"{number / unit:g}{name}"
@@ -40,8 +40,8 @@ def short(number: float) -> str:
 def name_of(parameter: str, value: Any) -> str:
     """Return a parameter and its value in words: ``sparse initialisation (2 non-zeros)``, ``n = 50``."""
     if parameter == "model.init":
-        law, _, nonzeros = str(value).partition(":")
-        return f"{law} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
+        name, _, nonzeros = str(value).partition(":")
+        return f"{name} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
     if parameter in ("network", "problem"):
         return str(value)
     shown = f"{value:g}" if isinstance(value, float) else f"{value}"
@@ -55,7 +55,7 @@ def ink(colour: Any) -> str:
 
 
 def shades(count: int) -> list[Any]:
-    """Return as many colours as there are values of a quantity, from dark to light; none so light as to be lost."""
+    """Return as many colours as there are values of a quantity, from dark to light; none too light to see."""
     return [RATES(0.88 * place / max(count - 1, 1)) for place in range(count)]
 
 
@@ -75,7 +75,7 @@ def percent(ax: Axes) -> None:
 
 
 def quiet(ax: Axes) -> None:
-    """Take the frame off where nothing is read, and set small ticks."""
+    """Remove the upper and right spines, and make ticks small."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL, length=2)
 

@@ -1,4 +1,4 @@
-"""What is seen of learners on biased parities: the loss on either part of the mixture, and how large a predictor is."""
+"""Measures on biased parities: the loss on either part of the mixture, and the size of a predictor."""
 
 from typing import Annotated, Any
 
@@ -66,7 +66,7 @@ class PredictorSize(Probe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse tasks other than biased parities, and models that are no linear predictors."""
+        """Refuse tasks other than biased parities, and models that are not linear predictors."""
         if not isinstance(task, BiasedParity) or not isinstance(model, LinearPredictor):
             raise ValueError(
                 f"{self.kind} must look at a linear predictor on a biased-parity: {model.kind} on {task.kind}"

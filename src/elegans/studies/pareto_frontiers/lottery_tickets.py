@@ -28,7 +28,7 @@ from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
 FIRST_SEED = 1_000_000
-"""Seeds of what follows from the wide networks, whose own are counted from 0: no example is seen by both."""
+"""Seeds of what follows from the wide networks, whose own are counted from 0: the two share no example."""
 RETRAINED = 5
 """How many times each ticket is trained."""
 ARMS = {

@@ -73,7 +73,7 @@ def biased_support(support: Iterable[int], n: int) -> list[int]:
 
 
 def require_mix(mix: float) -> None:
-    """Refuse what is no probability of D2."""
+    """Refuse values that are not a probability of D2."""
     require(0 <= mix <= 1, "mix must lie in 0..1 (biased parity)", mix=mix)
 
 

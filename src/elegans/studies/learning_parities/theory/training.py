@@ -1,4 +1,4 @@
-"""Biased parities: what gradient descent on a two-layer network comes to (Theorems 3 and 13, Lemmas 14 to 16).
+"""Biased parities: what gradient descent on a two-layer network achieves (Theorems 3 and 13, Lemmas 14 to 16).
 
 The network is g(x) = sum_{i <= 2q} u_i relu6(w_i . x + b_i). Its first step has size 1 and weight decay 1/2, which
 erases the old weights; later ones have size eta and decay lambda on w and u. The constants of the theorem are

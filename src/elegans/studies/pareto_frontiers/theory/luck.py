@@ -172,7 +172,7 @@ def good_per_bias(n: int, k: int, s: int, width: int, *, biases: int | None = No
     """Return r': about how many good over-sparse neurons each value of the bias gets.
 
     The printed r' is a lower bound of the expectation, low by a factor of about 2^(k + 1): with it, "at most
-    2 r' neurons a bias" fails almost surely at the very width that Lemma 15 asks for.
+    2 r' neurons per bias" fails almost surely at the very width that Lemma 15 asks for.
 
     Formula: (r / 2) p / B with p = p_good_over(n, k, s); printed: (r / 2k) (s / 2n)^k.
     Source: Pareto frontiers, Lemma 15.
@@ -210,7 +210,7 @@ def p_r_prime_good(neurons: int, p: Number, biases: int, r_prime: float) -> floa
     """Return the exact probability that an initialisation is r'-good.
 
     Formula: N! [z^t] (sum_{r'/2 <= c <= 2r'} (q z)^c / c!)^B (1 - B q)^(N - t) / (N - t)!, summed over t;
-        q = p / B (the multinomial law of the counts).
+        q = p / B (the counts are multinomial).
     Source: the event of Pareto frontiers, Lemma 15.
 
     Args:

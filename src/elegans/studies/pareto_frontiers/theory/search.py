@@ -1,4 +1,4 @@
-"""Searches that are no gradient descent, and what each costs: the corners of the frontier.
+"""Searches other than gradient descent, and what each costs: the corners of the frontier.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -23,7 +23,7 @@ class SearchCost:
         queries: how many parities are tried in all.
         width: how many at once.
         steps: how many times.
-        sample: the sample size that tells the right parity from all that are tried.
+        sample: the sample size that singles out the right parity among all that are tried.
         success: the probability that the right parity is tried, exactly.
         ambiguous: a bound on the probability that a wrong parity fits the sample as well.
     """
