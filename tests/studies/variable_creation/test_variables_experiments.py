@@ -202,8 +202,9 @@ def test_of_each_replicate_the_best_start_is_shown():
     starts = tables["table"].groupby(["m", "seed"])["start"].first()
     assert starts.to_dict() == {(10, 0): 0, (10, 1): 0, (60, 0): 1, (60, 1): 1}
     stated = curves.findings(tables)
-    assert (stated["60"]["generalise"], stated["10"]["generalise"]) == (2, 0)
-    assert stated["10"]["best"] == [0.7, 0.7, 0.7] and stated["60"]["all_of_the_sample_right"] == 2
+    assert (stated["60"]["generalise"]["count"], stated["10"]["generalise"]["count"]) == (2, 0)
+    assert stated["10"]["best"]["range"] == [0.7, 0.7]
+    assert stated["60"]["all_of_the_sample_right"]["count"] == 2
     assert len(curves.plot(tables).axes[0].lines) == 4 + 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import wilson
+from elegans.analysis import share, spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
@@ -98,30 +98,21 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each number of examples, how many replicates generalise, and how their accuracies are spread.
+    """Return, for each number of examples, how many replicates generalise, and how their accuracies are distributed.
 
-    Rates have 95% Wilson intervals; ``held_out`` and ``loss`` are least, median and largest at the end, ``best`` those
-    of the highest held-out accuracies.
+    ``held_out`` and ``loss`` are those at the end, ``best`` the highest held-out accuracies.
     """
     found = {}
     for size, rows in tables["table"].groupby("m", sort=False):
         last = rows.groupby("seed").last()
-        solved, fitted = int((last["best"] > SOLVED).sum()), int((rows.groupby("seed")["training"].max() == 1).sum())
         found[str(size)] = {
             "replicates": len(last),
-            "generalise": solved,
-            "interval": [round(end, 3) for end in wilson(solved, len(last))],
-            "all_of_the_sample_right": fitted,
-            "all_of_the_sample_right_at_the_end": int((last["training"] == 1).sum()),
-            "best": _spread(last["best"]),
-            "held_out": _spread(last["held_out"]),
-            "loss": _spread(last["loss"], 6),
+            "generalise": share(last["best"] > SOLVED),
+            "all_of_the_sample_right": share(rows.groupby("seed")["training"].max() == 1),
+            "all_of_the_sample_right_at_the_end": share(last["training"] == 1),
+            **{name: spread(last[name]) for name in ("best", "held_out", "loss")},
         }
     return found
-
-
-def _spread(values: "pd.Series[float]", digits: int = 4) -> list[float]:
-    return [round(float(value), digits) for value in (values.min(), values.median(), values.max())]
 
 
 EXPERIMENT = Experiment(

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import median, significant
+from elegans.analysis import significant, spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.attention import attention_by_position
@@ -262,7 +262,7 @@ def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return each arm's measures at the end, medians and ranges over trials, and what the construction has.
+    """Return each arm's measures at the end, distributions over trials, and what the construction has.
 
     ``uniform_over_mean_other`` is how many times the average weight of an irrelevant position is below uniform at the
     end, ``…_most`` at the step where that is largest, and ``…_on_negatives`` on examples with a violated condition;
@@ -280,21 +280,14 @@ def findings(tables: Tables) -> dict[str, Any]:
         found[str(arm)] = {
             "trials": len(last),
             "solved": int(last["solved_at"].notna().sum()),
-            "solved_at": _spread(last["solved_at"]),
-            "test_error": _spread(last["test_error"]),
-            **{name: _spread(values) for name, values in below.items()},
+            "solved_at": spread(last["solved_at"]),
+            "test_error": spread(last["test_error"]),
+            **{name: spread(values) for name, values in below.items()},
             "at_least_5_below": {name: int((values >= BELOW).sum()) for name, values in below.items()},
-            **{name: _spread(last[name]) for name in (*MEASURED, *BY_LABEL)},
+            **{name: spread(last[name]) for name in (*MEASURED, *BY_LABEL)},
         }
         found[str(arm)]["construction"] = {name: significant(last[f"construction_{name}"].iloc[0]) for name in MEASURED}
     return found
-
-
-def _spread(values: pd.Series) -> dict[str, float | None]:
-    known = values.dropna().to_numpy(float)
-    if not len(known):
-        return {}
-    return {"median": significant(median(known)), "least": significant(known.min()), "most": significant(known.max())}
 
 
 EXPERIMENT = Experiment(

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import share
+from elegans.analysis import share, spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
@@ -105,9 +105,8 @@ def plot(tables: Tables) -> Figure:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each number of bits, how long the plateau is and how abrupt the fall.
 
-    Numbers are least, median and largest over networks; shares have 95% Wilson intervals. ``flat`` is how many
-    networks' losses stay within 0.01 of log 2 from step 10 to the plateau's end, ``stray`` by how much they leave it,
-    ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
+    ``flat`` is how many networks' losses stay within 0.01 of log 2 from step 10 to the plateau's end, ``stray`` by how
+    much they leave it, ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
     """
     found = {}
     for n, rows in tables["table"].groupby("n", sort=False):
@@ -117,19 +116,13 @@ def findings(tables: Tables) -> dict[str, Any]:
             "networks": len(runs),
             "solved": share(solved),
             "flat": share(flat),
-            "stray": _spread(runs["stray"]),
+            "stray": spread(runs["stray"]),
             "abrupt": share(runs["fall"] <= ABRUPT),
-            "plateau_until": _spread(runs.loc[solved, "plateau"]),
-            "fall": _spread(runs["fall"].dropna()),
-            "loss_at_the_end": _spread(runs.loc[solved, "last"]),
+            "plateau_until": spread(runs.loc[solved, "plateau"]),
+            "fall": spread(runs["fall"]),
+            "loss_at_the_end": spread(runs.loc[solved, "last"]),
         }
     return found
-
-
-def _spread(values: "pd.Series[float]") -> list[float]:
-    if not len(values):
-        return []
-    return [round(float(value), 4) for value in (values.min(), values.median(), values.max())]
 
 
 EXPERIMENT = Experiment(
