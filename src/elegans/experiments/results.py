@@ -20,20 +20,22 @@ class Results:
     """The trials of a sweep that have run, with what was measured while they learned.
 
     Args:
-        trials: one row per trial, as ``elegans.run`` returns them; the index is the trial's position in the sweep.
+        trials: one row per trial, as ``elegans.run`` returns them.
         measures: for each kind of probe a long table, one row per trial and measured step: ``trial`` (an index of
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or
             arrays. The learning curves are there under ``curve``.
-        sweep: the trials themselves, where an analysis needs more than their columns.
+        sweep: all trials of the experiment so far, run or not.
+        recorded: the trials of the rows of ``trials``, where these are not all of the sweep.
     """
 
     trials: pd.DataFrame
     measures: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     sweep: Sweep = field(default_factory=lambda: Sweep(()))
+    recorded: Sweep | None = None
 
     @cached_property
     def _described(self) -> list[Trial]:
-        return list(self.sweep)
+        return list(self.sweep if self.recorded is None else self.recorded)
 
     def trial(self, position: int) -> Trial:
         """Return the trial at an index of ``trials``."""
@@ -51,7 +53,7 @@ def one_table(summarise: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Re
 
 def stored(store: Store, sweep: Sweep) -> Results:
     """Return what a store has of a sweep; each kind of measure is read when it is first used."""
-    return Results(store.table(sweep), _Stored(store, sweep), sweep)
+    return Results(store.table(sweep), _Stored(store, sweep), sweep, store.recorded(sweep))
 
 
 class _Stored(Mapping[str, pd.DataFrame]):
