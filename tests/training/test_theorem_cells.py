@@ -8,7 +8,7 @@ import elegans as el
 from elegans import random
 from elegans.studies.pareto_frontiers.training import OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
 from elegans.training import FeatureSelection, LastIterate
-from elegans.training.layerwise.correlations import correlations, recovered
+from elegans.training.layerwise.correlations import correlations
 
 ONCE = el.StoppingRule(stop=False, every=2**31, error=0, examples=4000)
 RECOVERED = [
@@ -34,6 +34,14 @@ def over_sparse(n, k, s, width, m, offset, seed, **fields):
     return outcome, {name: values[-1] for name, values in outcome.measures["feature-selection"].items()}
 
 
+def recovered(correlation, chosen, support):
+    """Return whether the k - s largest correlations of a neuron, without its chosen coordinates, are on the support."""
+    size = np.abs(correlation)
+    size[chosen] = -1.0  # in expectation their correlation is 0
+    largest = np.argsort(-size, kind="stable")[: len(support) - len(chosen)]
+    return bool(np.isin(largest, support).all())
+
+
 def count_recovered(n, k, s, m, trials=40):
     """Return in how many trials the k - s largest correlations of one good neuron are the rest of the support."""
     found = 0
@@ -48,7 +56,7 @@ def count_recovered(n, k, s, m, trials=40):
         gates = UnderSparse().gates(init, parameters)
         key = random.stream(seed, "sample")
         seen = correlations(*gates, lambda index, s=support, key=key, task=task: task.examples(s, key, index), m)
-        found += int(recovered(seen, support[None, :s], support)[0])
+        found += recovered(seen[0], support[:s], support)
     return found
 
 

@@ -13,17 +13,11 @@ class Progress:
     """How far a run has come, its share and everyone's.
 
     Args:
-        cells: how many cells the sweep has.
-        cells_done: how many of them need nothing more.
-        trials: how many trials the sweep has.
-        done: how many of them need nothing more, whoever trained them.
+        cells, cells_done: how many cells the sweep has, and how many of them need nothing more.
+        trials, done: the same of trials, whoever trained them.
         this_run: how many this run has trained to an end.
-        solved: how many of the sweep's trials are solved; likewise the four states below.
-        unsolved: trials that used up their steps.
-        diverged: trials whose outputs stopped being finite.
-        failed: trials that raised an exception.
-        interrupted: trials that were stopped on their way.
-        per_second: trials a second, lately.
+        solved, unsolved, diverged, failed, interrupted: how many of the sweep's trials are in each state.
+        per_second: trials per second, lately.
         seconds_left: an estimate, or None as long as there is nothing to estimate from.
         elapsed: seconds since the run began.
     """

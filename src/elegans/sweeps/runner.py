@@ -19,7 +19,7 @@ from elegans.sweeps.claims import Run
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress
 from elegans.sweeps.reading import STATES, Survey
-from elegans.sweeps.store import Store
+from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     """Train what a store lacks of a sweep, and return the table of all its trials.
 
     While it trains, memory hardly grows with the number of trials; the table has a row for each, half a kilobyte.
-    Where there are millions, ``table="cells"`` returns one row a cell.
+    Where there are millions, ``table="cells"`` returns one row per cell.
 
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
     and each of them returns once its own sweep is complete. A run that was killed is gone on with by
@@ -80,8 +80,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         table: what is returned: a row for each of the ``trials``, or for each of the ``cells``.
 
     Returns:
-        A row a trial in the sweep's order, see ``Store.table`` for the columns; or a row a cell, summed up over all
-        trials that the store has of it, see ``Store.cells_table``.
+        One row per trial in the sweep's order, as ``Store.table``; or one row per cell, over all trials that the store
+        has of it, as ``Store.cells_table``.
 
     Raises:
         StoreError: the store cannot be opened, read or written. What was committed is kept.
@@ -96,15 +96,11 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         raise SweepError(f"table must be trials or cells: table={table!r}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
-    opened = store if isinstance(store, Store) else Store(sweep.store if store is None else store)
-    try:
-        begun, found = opened.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
+    with opened(sweep.store if store is None else store) as kept:
+        begun, found = kept.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
         pool = WorkerPool(workers or cores(), probes)
-        _Scheduler(sweep, opened, begun, found, engines, pool, watch).run_all()
-        return opened.table(sweep) if table == "trials" else opened.cells_table(sweep)
-    finally:
-        if opened is not store:
-            opened.close()
+        _Scheduler(sweep, kept, begun, found, engines, pool, watch).run_all()
+        return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
 
 
 def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:

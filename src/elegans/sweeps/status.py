@@ -22,16 +22,11 @@ class RunStatus:
     """One run of a store.
 
     Args:
-        number: its number in the store.
-        name: what it was called, or None.
-        host: the machine that it runs on.
-        pid: its process.
-        started: when it began, in seconds since 1970.
-        finished: when it ended in good order, or None.
+        number, name: its number in the store, and what it was called, if anything.
+        host, pid: the machine and the process that it runs in.
+        started, finished: when it began and when it ended in good order (None: it did not), in seconds since 1970.
         alive: whether it is still at work.
-        cells: how many cells its sweep has.
-        trials: how many trials its sweep has.
-        missing: how many of them the store lacked when it began.
+        cells, trials, missing: the size of its sweep, and how many of the trials the store lacked when it began.
         states: how many trials it brought to which end (those trained again later are counted there).
         running: how many trials it is at.
         per_second: trials a second in the last minute.
@@ -67,13 +62,11 @@ class Status:
     """How far a store is: all that any of its runs set out to do, and what has become of it.
 
     Args:
-        cells: how many cells there are.
-        cells_done: how many need nothing more.
-        cells_running: how many have a trial that is being trained.
-        cells_failed: how many have a trial that failed.
-        trials: how many trials the runs set out to train.
-        states: how many of them came to what; ``running`` and ``pending`` are those that did not yet.
-        per_second: trials a second in the last minute.
+        cells, cells_done: how many cells there are, and how many need nothing more.
+        cells_running, cells_failed: how many have a trial that is being trained, or that failed.
+        trials, states: how many trials the runs set out to train, and how many of them are in which state, ``running``
+            and ``pending`` among them.
+        per_second: trials per second in the last minute.
         seconds_left: an estimate of the time left, or None where nobody is at work or nothing is known.
         runs: every run, the first one first.
     """
@@ -168,17 +161,11 @@ def _by_run(connection: Connection) -> tuple[Counter[int], dict[int, dict[str, i
 def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], recent: int) -> RunStatus:
     rate = recent / min(RECENT_SECONDS, max(1.0, time.time() - row.started))
     left = row.missing - sum(count for state, count in ended.items() if state in _SETTLED)
+    same = ("name", "host", "pid", "started", "finished", "cells", "trials", "missing")
     return RunStatus(
         number=row.id,
-        name=row.name,
-        host=row.host,
-        pid=row.pid,
-        started=row.started,
-        finished=row.finished,
+        **{name: getattr(row, name) for name in same},
         alive=alive,
-        cells=row.cells,
-        trials=row.trials,
-        missing=row.missing,
         states=ended,
         running=held if alive else 0,
         per_second=rate,

@@ -249,3 +249,13 @@ class Store:
         except OSError as error:
             raise StoreError(f"an export must go to a file that can be written: {path} ({error.strerror})") from None
         return len(table)
+
+
+@contextmanager
+def opened(store: Store | str | Path | None) -> Iterator[Store]:
+    """Yield a store; one that is given by its place is closed at the end."""
+    if isinstance(store, Store):
+        yield store
+        return
+    with Store(store) as own:
+        yield own

@@ -16,7 +16,7 @@ from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
 from elegans.errors import SweepError
 from elegans.sweeps.progress import Progress
 from elegans.sweeps.runner import Watch, run
-from elegans.sweeps.store import Store
+from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep, grid
 from elegans.training import Trial
 from elegans.training.outcome import FINISHED
@@ -41,19 +41,17 @@ class Contour:
     """Where the success rate passes a level, row by row, with what the statement rests on.
 
     Args:
-        x: the dotted path along which crossings are looked for.
-        y: the dotted path of the rows.
-        xs: the values of x.
-        ys: the values of y.
+        x, xs: the dotted path along which crossings are looked for, and its values.
+        y, ys: the dotted path of the rows, and its values.
         level: the success rate of the contour.
         crossings: a row for each crossing of each y value: the value of y; ``direction``, ``gained`` or ``lost`` as x
             grows; ``low`` and ``high``, the examined values of x between which it lies unless a cell's verdict is
             wrong (NaN where it lies before the first value, or after the last one if anywhere); ``crossing``,
             interpolated between the cells' rates (linear in log x), NaN where an end is open.
-        cells: a row an examined cell: the values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
+        cells: one row per cell examined: values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
             ``low`` to ``high``, at ``test.confidence``; ``verdict`` (``below``, ``above``, ``undecided``); ``steps``;
             and ``failed`` trials.
-        trials: a row a trial, as ``elegans.run`` returns it: also what ``elegans.plots.success_frontier`` takes.
+        trials: one row per trial, as ``elegans.run`` returns it: also what ``elegans.plots.success_frontier`` takes.
         sweep: the same trials.
         test: the sequential test of each cell, with its exact error rates.
         steps: the training steps of all trials that the contour rests on, those that the store had among them.
@@ -129,10 +127,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
 
     Raises:
         SweepError: a value breaks a rule: the level, values that do not increase, a budget below that of one cell's
-            first look.
-        TrialError: a path names no field (the nearest is suggested), or a combination breaks a rule.
-        StoreError: the store cannot be used.
-        EngineError: no engine takes the trials.
+            first trials. Other errors are those of ``grid`` and ``run``.
     """
     across, up = _values(x, xs, "xs"), _values(y, ys, "ys")
     if monotone is None:
@@ -147,15 +142,11 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     if len(cells) != len(up) * len(across):
         raise SweepError(f"every value must be there once: {x}={list(across)}, {y}={list(up)}")
     trainer = _Trainer(cells, len(across), workers, engine, watch)
-    opened = store if isinstance(store, Store) else Store(store)
-    try:
+    with opened(store) as kept:
         search = FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
-        search.run(lambda asked: trainer.ask(opened, asked))
+        search.run(lambda asked: trainer.ask(kept, asked))
         sweep = Sweep(trainer.parts(search.trials))
-        table = opened.table(sweep)
-    finally:
-        if opened is not store:
-            opened.close()
+        table = kept.table(sweep)
     return Contour(
         x=x,
         y=y,
@@ -389,7 +380,7 @@ def _check_amounts(gap: int, budget: int | None, test: SequentialTest, steps: in
     least = steps * test.wait(0, 0)
     if budget is not None and budget < least:
         raise SweepError(
-            f"budget must be at least the steps of one cell's first look ({test.wait(0, 0)} trials of {steps} steps, "
+            f"budget must be at least the steps of one cell's first trials ({test.wait(0, 0)} trials of {steps} steps, "
             f"{least}): budget={budget}"
         )
 

@@ -49,24 +49,6 @@ def correlations(
     return total / count
 
 
-def recovered(
-    correlation: Float[np.ndarray, "neurons n"],
-    chosen: Int64[np.ndarray, "neurons s"],
-    support: Int64[np.ndarray, " k"],
-) -> np.ndarray:
-    """Return for which good under-sparse neurons the k - s largest |G_i| are the rest of the support.
-
-    The ``chosen`` coordinates, those of large initial weight, are left out: their correlation is 0 in expectation.
-
-    Source: Pareto frontiers, Theorem 21; the reading-off that its threshold stands for.
-    """
-    size = np.abs(correlation)
-    np.put_along_axis(size, chosen, -1.0, axis=1)
-    missing = len(support) - chosen.shape[1]
-    largest = np.argsort(-size, axis=1, kind="stable")[:, :missing]
-    return np.asarray(np.isin(largest, support).all(axis=1))
-
-
 def patterns(
     draw: Draw, count: int, used: Int64[np.ndarray, " inputs"]
 ) -> tuple[Float[np.ndarray, "patterns inputs"], Float[np.ndarray, " patterns"], Float[np.ndarray, " patterns"]]:
