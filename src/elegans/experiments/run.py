@@ -1,8 +1,7 @@
 """Running an experiment by its name."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, stored
 from elegans.probes import Probe
 from elegans.sweeps import Store, Sweep, run
+from elegans.sweeps.store import opened
 from elegans.training.engines import choose
 
 
@@ -80,7 +80,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         "name": experiment.name,
     }
     made = {"command": command or _call(name, scale, seeds, adaptive, options), "date": date, "begun": begun}
-    with _opened(store or folder / "runs.db") as kept:
+    with opened(store or folder / "runs.db") as kept:
         _make(folder)
         if adaptive:
             experiment, results = trace(experiment, sweep, count, kept, settings)
@@ -149,16 +149,6 @@ def _written(experiment: Experiment, scale: str, results: Results, folder: Path,
         **({"findings": experiment.findings(tables)} if experiment.findings else {}),
     }
     return Result(experiment, scale, results.trials, tables, record, folder).write()
-
-
-@contextmanager
-def _opened(store: Any) -> Iterator[Store]:
-    """Yield a store; one that was given by its place is closed at the end."""
-    if isinstance(store, Store):
-        yield store
-        return
-    with Store(store) as opened:
-        yield opened
 
 
 def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping[str, Any]) -> None:
