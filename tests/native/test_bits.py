@@ -1,6 +1,5 @@
 """Transformers that are read at a class token agree with a float64 reference, whatever the instruction set."""
 
-import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -272,55 +271,6 @@ def test_an_example_is_answered_alike_alone_and_among_others(native):
     for place in (0, 7, 99):
         np.testing.assert_array_equal(network.outputs(bits[place : place + 1])[0], together[place])
     assert network.outputs(bits[:0]).shape == (0,)
-
-
-def test_results_depend_neither_on_how_steps_are_grouped_nor_on_threads(native):
-    problem = Problem(batch_size=40)
-    examples, index, factors = problem.examples(), problem.index(12), np.linspace(1, 0.1, 12, dtype=np.float32)
-    crowd = [problem.network(native, rate=0.01, optimiser="adam") for _ in range(5)]
-
-    def advance(network, cuts):
-        for place in np.split(np.arange(12), cuts):
-            assert network.advance(*examples, index[place], factors[place]) == len(place)
-
-    threads = [threading.Thread(target=advance, args=(network, range(0, 12, 2 + i))) for i, network in enumerate(crowd)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for network in crowd:
-        assert network.step == 12
-        np.testing.assert_array_equal(network.parameters(), crowd[0].parameters())
-
-
-def test_loss_and_error_are_means_over_the_last_advance(native):
-    problem = Problem(batch_size=20)
-    examples, index = problem.examples(), problem.index(6)
-    network, single = (problem.network(native, rate=0.1) for _ in range(2))
-    network.advance(*examples, index, np.ones(6, np.float32))
-    values = []
-    for step in range(6):
-        single.advance(*examples, index[step : step + 1], np.ones(1, np.float32))
-        values.append((single.loss, single.error))
-    np.testing.assert_allclose((network.loss, network.error), np.mean(values, axis=0), rtol=1e-6)
-    network.advance(*examples, index[:0], np.ones(0, np.float32))
-    assert np.isnan(network.loss)
-    assert np.isnan(network.error)
-
-
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_divergence_is_found_at_its_step_and_leaves_the_parameters_as_they_were(native, optimiser):
-    problem = Problem(batch_size=40)
-    examples, index, factors = problem.examples(), problem.index(8), np.ones(8, np.float32)
-    factors[3] = np.float32(1e37)
-    network, before = (problem.network(native, rate=0.1, optimiser=optimiser) for _ in range(2))
-    assert network.diverged_at == -1
-    assert network.advance(*examples, index, factors) == 4
-    assert network.diverged_at == network.step == 4
-    assert np.isfinite(network.loss)
-    before.advance(*examples, index[:4], factors[:4])
-    np.testing.assert_array_equal(network.parameters(), before.parameters())
-    assert network.advance(*examples, index, factors) == 0
 
 
 @pytest.mark.parametrize("order", ["replacement", "epochs"])

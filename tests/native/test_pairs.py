@@ -1,7 +1,6 @@
 """Networks on pairs agree with a float64 reference, whatever the instruction set."""
 
 import itertools
-import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -239,36 +238,6 @@ def test_results_do_not_depend_on_how_steps_are_grouped(native, population):
     assert_equal(whole.parameters(), resumed.parameters())
 
 
-def test_results_do_not_depend_on_threads(native):
-    problem = Problem().of(23, 100)
-    factors = np.ones(20, np.float32)
-    alone = problem.network(native)
-    alone.advance(factors)
-    crowd = [problem.network(native) for _ in range(4)]
-    threads = [threading.Thread(target=network.advance, args=(factors,)) for network in crowd]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for network in crowd:
-        assert_equal(network.parameters(), alone.parameters())
-
-
-def test_loss_and_error_are_means_over_the_last_advance(native):
-    network, single = (Problem().network(native) for _ in range(2))
-    network.advance(np.ones(5, np.float32))
-    network.advance(np.ones(10, np.float32))
-    single.advance(np.ones(5, np.float32))
-    values = []
-    for _ in range(10):
-        single.advance(ONE)
-        values.append((single.loss, single.error))
-    np.testing.assert_allclose((network.loss, network.error), np.mean(values, axis=0), rtol=1e-6)
-    network.advance(ONE[:0])
-    assert np.isnan(network.loss)
-    assert np.isnan(network.error)
-
-
 @pytest.mark.parametrize("margin", [5.0, 20.0, 60.0])
 def test_small_probabilities_of_a_mistake_are_not_lost(native, margin):
     """Of a network that is sure: loss and gradient to a relative precision, however small they are."""
@@ -288,21 +257,6 @@ def test_small_probabilities_of_a_mistake_are_not_lost(native, margin):
     np.testing.assert_allclose(network.loss, np.log1p(others).mean(), rtol=1e-4)
     wanted = -problem.hidden((hidden, output), pairs)[0][:, 49] @ slope
     np.testing.assert_allclose(network.parameters()[1][:, 49], wanted, rtol=1e-4)
-
-
-def test_divergence_is_found_at_its_step_and_leaves_the_parameters_as_they_were(native):
-    factors = np.ones(10, np.float32)
-    factors[3] = np.float32(1e30)
-    problem = Problem().of(23, 40)
-    network, before = problem.network(native), problem.network(native)
-    assert network.diverged_at == -1
-    assert network.advance(factors) == 4
-    assert network.diverged_at == network.step == 4
-    assert np.isfinite(network.loss)
-    before.advance(factors[:4])
-    assert_equal(network.parameters(), before.parameters())
-    assert network.advance(factors) == 0
-    assert network.step == 4
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -111,37 +111,6 @@ def test_results_do_not_depend_on_how_steps_are_grouped(native, loss, batch_size
     assert_equal(whole.parameters(), resumed.parameters())
 
 
-def test_results_do_not_depend_on_threads(native):
-    problem = Problem(n=50, width=100)
-    factors = np.ones(500, np.float32)
-    alone = problem.network(native)
-    alone.advance(factors)
-    crowd = [problem.network(native) for _ in range(4)]
-    threads = [threading.Thread(target=network.advance, args=(factors,)) for network in crowd]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for network in crowd:
-        assert_equal(network.parameters(), alone.parameters())
-
-
-def test_loss_and_error_are_means_over_the_last_advance(native):
-    problem = Problem(n=20, width=50)
-    network, single = problem.network(native), problem.network(native)
-    network.advance(np.ones(5, np.float32))
-    network.advance(np.ones(10, np.float32))
-    single.advance(np.ones(5, np.float32))
-    values = []
-    for _ in range(10):
-        single.advance(ONE)
-        values.append((single.loss, single.error))
-    np.testing.assert_allclose((network.loss, network.error), np.mean(values, axis=0), rtol=1e-6)
-    network.advance(ONE[:0])
-    assert np.isnan(network.loss)
-    assert np.isnan(network.error)
-
-
 @pytest.mark.parametrize("batch_size", [1, 32])
 def test_divergence_is_found_at_its_step_and_ends_training(native, batch_size):
     factors = np.ones(10, np.float32)
