@@ -119,7 +119,7 @@ def attention_map(
 
 
 def attention_by_position(
-    weights: Float[Any, "examples places"], ax: Axes | None = None, *, support: Sequence[int] = ()
+    weights: Float[Any, "examples places"], ax: Axes | None = None, *, support: Int[Any, " support"] = ()
 ) -> Axes:
     """Draw the weights of one query of one head over positions, one dot per example; the class token's stand apart.
 

@@ -3,6 +3,10 @@
 Source of all here: Daniely and Malach (2020), section 5.1; what is exact is derived here.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs.
+    k: the size of A, below n.
 """
 
 import math
@@ -24,8 +28,6 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
     Source: Daniely and Malach (2020), Lemma 5, and Lemma 6 for all together (odd n and k).
 
     Args:
-        n: the number of inputs.
-        k: the size of A, below n.
         factor: c or C, above 0.
         together: whether the bound is for all coordinates outside A and the bias at once.
 
@@ -47,8 +49,6 @@ def biased_uniform_mean_square(n: int, k: int, bias: float) -> float:
     Source: derived here; bounded in Daniely and Malach (2020), Lemma 5.
 
     Args:
-        n: the number of inputs.
-        k: the size of A, below n.
         bias: the neuron's bias b.
 
     Returns:

@@ -12,6 +12,8 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 Shared arguments:
     k: the size of A.
     norm: the largest norm B of the predictor's weights.
+    n: the number of inputs.
+    features: the number N of features, all in [-1, 1].
 """
 
 import itertools
@@ -53,9 +55,6 @@ def biased_table(n: int, support: Iterable[int], mix: float = 0.5) -> BiasedTabl
         n: the number of inputs, at most 24.
         support: the k coordinates of A, k odd.
         mix: the probability of D2.
-
-    Returns:
-        Probabilities and labels.
     """
     places = biased_support(support, n)
     require_mix(mix)
@@ -105,10 +104,6 @@ def biased_average_bound(n: int, k: int, features: int, norm: float) -> float:
     Formula: E_A min_{||w|| <= B} L_{D1} >= 1 - sqrt(2 N) B C(n, k)^(-1/4).
     Source: Daniely and Malach (2020), proof of Theorem 2, before C(n, k) >= 16^k is used.
 
-    Args:
-        n: the number of inputs.
-        features: the number N of features, all in [-1, 1].
-
     Returns:
         The bound; it says nothing where it is negative.
     """
@@ -124,10 +119,6 @@ def biased_fourier_bound(n: int, k: int, features: int, norm: float) -> float:
 
     Formula: L_{D_A} >= 1/2 - (B / 2) sqrt(N / C(n, k)) for some A.
     Source: derived here, from the Fourier argument in Daniely and Malach (2020), section 4.
-
-    Args:
-        n: the number of inputs.
-        features: the number N of features, all in [-1, 1].
 
     Returns:
         The bound; it says nothing where it is negative.
@@ -161,9 +152,6 @@ def biased_support_bounds(features: Any, k: int, norm: float) -> SupportBounds:
 
     Args:
         features: Psi at all 2^n inputs in the order of ``sign_table``, shape (N, 2^n), of any size.
-
-    Returns:
-        All sets and their bounds.
     """
     sums = walsh_hadamard(np.atleast_2d(features))
     n = sums.shape[-1].bit_length() - 1

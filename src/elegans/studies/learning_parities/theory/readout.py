@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table
 from elegans.boolean.learning import parity_of_sum
@@ -139,7 +140,7 @@ def biased_feature_errors(weight: Any, bias: Any, initial_bias: Any, support: It
     return np.asarray(np.abs(scaled - ideal).max(axis=(0, 2)))
 
 
-def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> np.ndarray:
+def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> Float[np.ndarray, " q"]:
     """Return output weights that make the parity, split evenly over the neurons close to each phi_r.
 
     With all errors at most e the output is within e sum_r |c_r| of the parity, and scaling it by 1 / (1 - e sum |c_r|)
@@ -153,9 +154,6 @@ def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> np.n
         errors: as ``biased_feature_errors`` gives them, shape (q, k + 1).
         initial_bias: b0, shape (q,) or one for all.
         epsilon: the precision that makes a neuron count.
-
-    Returns:
-        float64 of shape (q,).
     """
     table = np.asarray(errors, float)
     k = table.shape[1] - 1
@@ -191,7 +189,7 @@ def biased_hidden(weight: Any, bias: Any, support: Iterable[int]) -> np.ndarray:
     return np.asarray(np.clip(signs @ weights[:, places].T / math.sqrt(weights.shape[1]) + bias, 0, CAP))
 
 
-def smallest_separator(features: Any, label: Any) -> np.ndarray:
+def smallest_separator(features: Any, label: Any) -> Float[np.ndarray, " q"]:
     """Return the output weights of smallest norm with a margin of 1 on given features.
 
     Formula: min ||u||_2 subject to y_p sum_i u_i F_pi >= 1 for all p, by non-negative least squares.
@@ -201,9 +199,6 @@ def smallest_separator(features: Any, label: Any) -> np.ndarray:
     Args:
         features: F, shape (points, q).
         label: y, signs of shape (points,).
-
-    Returns:
-        float64 of shape (q,).
     """
     from scipy.optimize import nnls
 

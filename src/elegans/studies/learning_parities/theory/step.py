@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from elegans.calculators.domain import require, require_positive
 from elegans.studies.learning_parities.theory.parity import biased_support, require_mix
@@ -95,16 +96,13 @@ def biased_first_step(weight: Any, bias: Any, output: Any, support: Iterable[int
         bias: the initial biases, shape (q,) or one for all.
         output: the initial output weights u0, shape (q,).
         mix: the probability of D2 in the mixture.
-
-    Returns:
-        The parameters after the step.
     """
     step = biased_correlations(weight, bias, support, mix)
     start = np.asarray(output, float)
     return BiasedNetwork(start[:, None] * step.weight, bias + start * step.bias, step.output)
 
 
-def biased_antipodal_output(preactivation: Any, output: Any) -> np.ndarray:
+def biased_antipodal_output(preactivation: Any, output: Any) -> Float[np.ndarray, " points"]:
     """Return the initial output of the printed initialisation, whose copies have w, b and u all negated.
 
     It is not 0, as the lemmas need: about 150 in absolute value on average for n = 101, k = 3, q = 128. Mirrored
@@ -116,9 +114,6 @@ def biased_antipodal_output(preactivation: Any, output: Any) -> np.ndarray:
     Args:
         preactivation: w_i . x + b_i of the first q neurons, shape (points, q).
         output: their output weights, shape (q,).
-
-    Returns:
-        float64 of shape (points,).
     """
     return np.asarray(np.clip(preactivation, -CAP, CAP) @ np.asarray(output, float))
 
@@ -190,9 +185,6 @@ def biased_neuron_report(before: BiasedNetwork, after: BiasedNetwork, support: I
     Args:
         before: the initial parameters; q neurons with weights -1, 0, 1 and output weights that are not 0.
         after: the parameters after the step, of a population or of a sample.
-
-    Returns:
-        The report.
     """
     initial, weight = np.asarray(before.weight), np.asarray(after.weight, float)
     n = weight.shape[1]

@@ -13,6 +13,7 @@ Shared arguments:
     q: half the number of neurons.
     steps: the number T of steps.
     form: "corrected" or "printed".
+    step: the step t.
 """
 
 import math
@@ -103,9 +104,6 @@ def biased_sizes(
         epsilon: the loss aimed at, between 0 and 1/2.
         delta: the probability of failure, between 0 and 1/2.
         constants: what multiplies q, T and n.
-
-    Returns:
-        q, T and n.
     """
     require_positive("Corollary 4", k=k)
     for name, value in {"epsilon": epsilon, "delta": delta}.items():
@@ -179,11 +177,7 @@ def biased_drift(n: int, k: int, rate: float, step: int, decay: float = 0, form:
 
     Args:
         rate: the step size eta of steps 2, 3, …, at most 1/2.
-        step: the step t.
         decay: the decay lambda of those steps, at most 1/2.
-
-    Returns:
-        The three bounds.
     """
     for name, value in {"rate": rate, "decay": decay}.items():
         require(0 <= value <= 0.5, f"{name} must lie in 0..1/2 (Lemma 15)", **{name: value})
@@ -208,7 +202,6 @@ def biased_loss_drift(
 
     Args:
         rate: the step size eta of steps 2, 3, ….
-        step: the step t.
         readout_norm: ||u*||_2.
         readout_size: ||u*||_0, how many weights are not 0.
         decay: the decay lambda of those steps.
@@ -242,9 +235,6 @@ def biased_readout_bounds(
     Args:
         delta: the probability of failure.
         constants: C, B and B~.
-
-    Returns:
-        The three numbers.
     """
     require_positive("Lemma 12", k=k, q=q)
     require_probability("delta", delta, "Lemma 12")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from elegans import random
 from elegans.boolean.fourier import set_index, sign_table, walsh_hadamard
@@ -25,7 +26,7 @@ _ENTRIES = 2**23
 
 def dense_gradients(
     n: int, support: Iterable[int], neurons: int, *, seed: int = 0, examples: int | None = None
-) -> np.ndarray:
+) -> Float[np.ndarray, "neurons n"]:
     """Return the correlations G_i of dense neurons, drawn as ``DenseInit`` draws them, biases included.
 
     Formula: G_i = E[1{w . x + b > 0} x_i chi_S(x)], all w_i and b uniform on [-1/sqrt(n), 1/sqrt(n)].
@@ -39,9 +40,6 @@ def dense_gradients(
         examples: how many uniform examples to estimate the means on, with a standard error of at most
             1/sqrt(examples) an entry, below which no gap can be seen; None to take them over all 2^n inputs, for
             n up to 16.
-
-    Returns:
-        float64 of shape (neurons, n).
     """
     relevant = coordinates("support", support, n)
     require(
@@ -111,9 +109,6 @@ def expected_best(values: Any, width: int) -> float:
     Args:
         values: N numbers, such as Fourier gaps.
         width: how many r are drawn, from 1 to N.
-
-    Returns:
-        The mean over all choices of r values of the largest.
     """
     ordered = np.sort(np.asarray(values, np.float64).ravel())
     count = len(ordered)

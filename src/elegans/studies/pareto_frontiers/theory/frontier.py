@@ -9,6 +9,9 @@ Shared arguments:
     k: the size of the support, from 1 to n.
     steps: the number T of gradient steps.
     form: "strict" for the constant that the proof gives, "printed" for the paper's.
+    sample: the sample size m.
+    parameters: the number r of parameters.
+    tau: the tolerance, above 0.
 """
 
 import math
@@ -42,9 +45,6 @@ def information_bits(n: int, k: int) -> float:
 
     Formula: log2 C(n, k).
     Source: Pareto frontiers, section 2.1.
-
-    Returns:
-        Bits.
     """
     require_parity(n, k, "an (n, k)-parity")
     return math.log2(math.comb(n, k))
@@ -55,9 +55,6 @@ def p_ambiguous_bound(n: int, k: int, sample: int) -> Fraction:
 
     Formula: (C(n, k) - 1) 2^-m, at most 1.
     Source: union bound over parities, each agreeing with probability 2^-m; Pareto frontiers, section 2.1.
-
-    Args:
-        sample: the sample size m.
     """
     require_parity(n, k, "an (n, k)-parity")
     require(sample >= 0, "sample must be at least 0", sample=sample)
@@ -86,12 +83,6 @@ def sq_precision(sample: int) -> float:
 
     Formula: tau = m^(-1/2).
     Source: Pareto frontiers, Assumption 2 and the discussion of Proposition 3.
-
-    Args:
-        sample: the sample size m.
-
-    Returns:
-        The gradient precision.
     """
     require_positive("Proposition 3", sample=sample)
     return 1 / math.sqrt(sample)
@@ -119,9 +110,6 @@ def sq_resource(parameters: int, steps: int, tau: Number, delta: Number) -> floa
         parameters: the number r of parameters (each a query of every step).
         tau: the gradient precision; ``sq_precision(m)`` for a sample of m.
         delta: luck: the success probability over the initialisation that the method may settle for.
-
-    Returns:
-        The resource, in the units of C(n, k).
     """
     require_positive("Proposition 3", parameters=parameters, steps=steps, tau=tau, delta=delta)
     require(delta <= 1, "delta must be at most 1 (Proposition 3)", delta=delta)
@@ -137,9 +125,6 @@ def sq_threshold(n: int, k: int, form: SQForm = "strict") -> Fraction:
 
     Formula: C(n, k) / 4; printed: C(n, k) / 2.
     Source: Pareto frontiers, Proposition 3.
-
-    Returns:
-        The exact threshold for ``sq_resource``.
     """
     require_parity(n, k, "Proposition 3")
     require_form(form, ("strict", "printed"))
@@ -155,7 +140,6 @@ def sq_excluded(
     Source: Pareto frontiers, Proposition 3.
 
     Args:
-        parameters: the number r of parameters.
         tau: the gradient precision, the adversary's largest noise.
         delta: the probability over initialisations with which the iterates may still depend on the target.
 
@@ -172,11 +156,7 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
     Source: Pareto frontiers, Proposition 3 with tau = m^(-1/2).
 
     Args:
-        parameters: the number r of parameters.
         delta: the success probability that one settles for, above 0 and at most 1.
-
-    Returns:
-        The sample size, no whole number in general.
     """
     return float(sq_threshold(n, k, form)) / sq_resource(parameters, steps, 1, delta)
 
@@ -186,9 +166,6 @@ def sq_correlated_fraction(n: int, k: int, tau: Number) -> Fraction:
 
     Formula: 1 / (tau^2 C(n, k)), at most 1, for a query bounded by 1 (Bessel: squared correlations add to at most 1).
     Source: thesis, appendix B.1.1; Kearns, "Efficient noise-tolerant learning from statistical queries" (1998).
-
-    Args:
-        tau: the tolerance, above 0.
     """
     require_parity(n, k, "an (n, k)-parity")
     require_positive("statistical queries", tau=tau)
@@ -203,9 +180,6 @@ def sq_queries(n: int, k: int, tau: Number) -> int:
 
     Formula: T >= (C(n, k) - 1) tau^2, so that T / tau^2 is of order n^k.
     Source: thesis, appendix B.1.1, with its constant.
-
-    Args:
-        tau: the tolerance, above 0.
     """
     require_parity(n, k, "an (n, k)-parity")
     require_positive("statistical queries", tau=tau)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from elegans import random
 from elegans.boolean.fourier import sign_table, walsh_hadamard
@@ -21,7 +22,7 @@ LARGEST_INPUT = 16
 """The largest number of inputs whose population gradients the demonstration enumerates."""
 
 
-def parity_weight(values: Any, k: int) -> np.ndarray:
+def parity_weight(values: Any, k: int) -> Float[np.ndarray, "..."]:
     """Return functions' mean squared correlations with the k-parities.
 
     For a gradient entry of at most 1 it is at most 1 / C(n, k), whatever the parameters. The printed lemma
@@ -33,9 +34,6 @@ def parity_weight(values: Any, k: int) -> np.ndarray:
     Args:
         values: each g at all 2^n inputs in the order of ``sign_table``, shape (..., 2^n).
         k: the size of the parities, from 1 to n.
-
-    Returns:
-        float64 of shape (...).
     """
     sums = walsh_hadamard(values)
     size = sums.shape[-1]

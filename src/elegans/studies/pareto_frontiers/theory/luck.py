@@ -7,6 +7,10 @@ Shared arguments:
     k: the size of the support.
     neurons: how many neurons r are drawn independently: half the width where each has a mirrored copy.
     p: the probability that one is good.
+    s: how many weights of the neuron are large, from 0 to k.
+    biases: the number B of values of the bias, from 1 to 30.
+    delta: the probability of failure, between 0 and 1.
+    r_prime: the number r'.
 """
 
 import math
@@ -49,9 +53,6 @@ def p_good_over_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
 
     Args:
         s: how many weights of the neuron are 1, from 2k to n.
-
-    Returns:
-        The lower and the upper bound.
     """
     require_parity(n, k, "Lemma 7")
     require(2 * k <= s <= n, "s must lie in 2k..n (Lemma 7)", s=s, k=k, n=n)
@@ -63,9 +64,6 @@ def p_good_under(n: int, k: int, s: int) -> Fraction:
 
     Formula: C(k, s) / C(n, s), of order (k / n)^s.
     Source: Pareto frontiers, proof of Theorem 21 (any k and s; the theorem needs both even).
-
-    Args:
-        s: how many weights of the neuron are large, from 0 to k.
 
     Returns:
         The exact probability; with s = k the chance 1 / C(n, k) of drawing the support itself.
@@ -80,12 +78,6 @@ def p_good_under_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
 
     Formula: ((k - s + 1) / (n - s + 1))^s <= p <= (k / n)^s.
     Source: the factors (k - i) / (n - i) of the exact product fall with i.
-
-    Args:
-        s: how many weights of the neuron are large, from 0 to k.
-
-    Returns:
-        The lower and the upper bound.
     """
     require_parity(n, k, "Theorem 21")
     require(0 <= s <= k, "s must lie in 0..k (Theorem 21)", s=s, k=k)
@@ -97,9 +89,6 @@ def expected_good(neurons: int, p: Number) -> Number:
 
     Formula: r p.
     Source: linearity of expectation.
-
-    Returns:
-        The expectation, exact where p is a fraction.
     """
     _require_draw(neurons, p)
     return neurons * p
@@ -128,9 +117,6 @@ def p_all_biases_good(neurons: int, p: Number, biases: int) -> float:
     Formula: sum_j (-1)^j C(B, j) (1 - j p / B)^r (inclusion and exclusion).
     Source: what the readouts of Pareto frontiers, Theorems 16 and 21 need.
 
-    Args:
-        biases: the number B of values of the bias, from 1 to 30.
-
     Returns:
         The probability, to an absolute error of about 2^B times 1e-16.
     """
@@ -154,8 +140,6 @@ def neurons_for_all_biases(p: Number, biases: int, delta: float) -> int:
 
     Args:
         p: the probability that one is good, above 0.
-        biases: the number B of values of the bias, from 1 to 30.
-        delta: the probability of failure, between 0 and 1.
 
     Returns:
         The number of independently drawn neurons: half the width where each has a mirrored copy.
@@ -182,9 +166,6 @@ def good_per_bias(n: int, k: int, s: int, width: int, *, biases: int | None = No
         width: the width r, half of it mirrored copies.
         biases: the number B of values of the bias; k / 2, as the corrected list has, where it is None.
         form: "corrected" for the exact expectation, "printed" for the paper's.
-
-    Returns:
-        The expected number, no whole number in general.
     """
     require_form(form)
     low, _ = p_good_over_bounds(n, k, s)
@@ -201,7 +182,6 @@ def is_r_prime_good(counts: Sequence[int], r_prime: float) -> bool:
 
     Args:
         counts: how many good neurons |I_j| each value of the bias has, mirrored copies not counted.
-        r_prime: the number r'.
     """
     return all(r_prime / 2 <= count <= 2 * r_prime for count in counts)
 
@@ -217,7 +197,6 @@ def p_r_prime_good(neurons: int, p: Number, biases: int, r_prime: float) -> floa
         neurons: how many neurons N are drawn independently: half the width.
         p: the probability that one is good, below 1.
         biases: the number B of equally likely values of the bias.
-        r_prime: the number r'.
 
     Returns:
         The probability, to a relative error of about 1e-10.
@@ -255,7 +234,6 @@ def lemma15_width(n: int, k: int, s: int, delta: float) -> int:
 
     Args:
         s: how many weights of each neuron are 1, from 2k to n.
-        delta: the probability of failure, between 0 and 1.
 
     Returns:
         The smallest even width.

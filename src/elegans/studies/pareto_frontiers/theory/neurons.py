@@ -11,6 +11,7 @@ Shared arguments:
     k: the size of the support, even.
     s: how many weights are 1, odd and above k.
     n: the number of inputs.
+    support: the k coordinates of S, k even.
 """
 
 import math
@@ -71,9 +72,6 @@ def over_sparse_ratio(k: int, s: int) -> Fraction:
 
     Formula: |c| / |C| = (k - 1) / (s - k).
     Source: follows from Pareto frontiers, Lemma 17; bounded in Lemma 8.
-
-    Returns:
-        The exact ratio.
     """
     require_over_sparse(k, s, "Lemma 8")
     return Fraction(k - 1, s - k)
@@ -104,11 +102,7 @@ def over_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) ->
     Source: Pareto frontiers, Lemmas 8 and 9.
 
     Args:
-        support: the k coordinates of S, k even.
         ones: the s coordinates with weight 1, s odd and above k; the other weights are 0.
-
-    Returns:
-        The n exact correlations.
     """
     relevant, chosen = coordinates("support", support, n), coordinates("ones", ones, n)
     k, s = len(relevant), len(chosen)
@@ -166,9 +160,6 @@ def under_sparse_ratio(n: int, k: int, s: int, form: Form = "corrected") -> Frac
         n: the number of inputs, above k.
         s: how many weights are 1, even and below k.
         form: "corrected" for the exact ratio, "printed" for the paper's.
-
-    Returns:
-        The ratio.
     """
     require_under_sparse(n, k, s, "Theorem 21")
     require(k < n, "k must be below n for there to be irrelevant coordinates (Theorem 21)", k=k, n=n)
@@ -187,11 +178,7 @@ def under_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) -
     Source: Pareto frontiers, Lemmas 18 and 19.
 
     Args:
-        support: the k coordinates of S, k even.
         ones: the s coordinates of S' with weight 1, s even and below k; the other weights are epsilon.
-
-    Returns:
-        The n exact correlations.
     """
     relevant, large = coordinates("support", support, n), coordinates("ones", ones, n)
     s = len(large)
@@ -215,9 +202,6 @@ def population_gradient(weight: Sequence[Number], bias: Number, support: Iterabl
             0.1 is not a tenth and a tie may be none.
         bias: the neuron's bias.
         support: the coordinates of the support.
-
-    Returns:
-        The n exact correlations.
     """
     n = len(weight)
     relevant = coordinates("support", support, n)

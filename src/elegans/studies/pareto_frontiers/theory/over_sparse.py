@@ -11,6 +11,7 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 Shared arguments:
     k: the size of the support, even.
+    s: how many weights are 1, odd and above k.
 """
 
 import itertools
@@ -175,9 +176,6 @@ def smallest_hinge_loss(k: int, biases: Sequence[Number]) -> Fraction:
 
     Args:
         biases: the values of the bias.
-
-    Returns:
-        The exact minimum.
     """
     features, signs = readout_features(k, biases), parity_of_sum(k)
     chance = [Fraction(math.comb(k, minus), 2**k) for minus in range(k, -1, -1)]
@@ -201,9 +199,6 @@ def over_sparse_rate(k: int, s: int) -> Fraction:
 
     Formula: eta = 1 / (2k |C_{k,s}|), with weight decay 1 on the same weights and 0 on all else.
     Source: Pareto frontiers, Lemma 11.
-
-    Args:
-        s: how many weights are 1, odd and above k.
     """
     return 1 / (2 * k * abs(over_sparse_relevant(k, s)))
 
@@ -226,9 +221,6 @@ def over_sparse_gap(k: int, s: int) -> Fraction:
 
     Formula: |C_{k,s}| - |c_{k,s}| = |C_{k,s}| (s - 2k + 1) / (s - k).
     Source: follows from Pareto frontiers, Lemma 8.
-
-    Args:
-        s: how many weights are 1, odd and above k.
 
     Returns:
         The exact gap, positive where s > 2k - 1.
@@ -255,9 +247,6 @@ def over_sparse_step(
         ones: the s coordinates with initial weight 1, s odd and above k.
         sign: the output weight u, -1 or 1.
         truncated: whether gradients at most ``over_sparse_threshold`` are set to 0.
-
-    Returns:
-        The n exact weights.
     """
     require(sign in (-1, 1), "sign must be -1 or 1", sign=sign)
     relevant, chosen = coordinates("support", support, n), coordinates("ones", ones, n)

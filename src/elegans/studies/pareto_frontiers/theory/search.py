@@ -5,6 +5,8 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 Shared arguments:
     n: the number of inputs.
     k: the size of the support, from 1 to n.
+    delta: the probability that the sample leaves two parities consistent, between 0 and 1.
+    width: how many parities r are tried at each step.
 """
 
 import math
@@ -41,12 +43,6 @@ def exhaustive_search(n: int, k: int, delta: float = 0.01) -> SearchCost:
 
     Formula: width 1, T = C(n, k), m = O(log C(n, k)); right with probability at least 1 - (C(n, k) - 1) 2^-m.
     Source: Pareto frontiers, section 3.2 (warm-up).
-
-    Args:
-        delta: the probability that the sample leaves two parities consistent, between 0 and 1.
-
-    Returns:
-        The cost.
     """
     return parallel_search(n, k, 1, delta)
 
@@ -56,13 +52,6 @@ def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCo
 
     Formula: T = ceil(C(n, k) / r), sample as for exhaustive search.
     Source: Pareto frontiers, section 3.2 (warm-up).
-
-    Args:
-        width: how many parities r are tried at each step.
-        delta: the probability that the sample leaves two parities consistent, between 0 and 1.
-
-    Returns:
-        The cost.
     """
     require_parity(n, k, "parallel search")
     require_positive("parallel search", width=width)
@@ -77,7 +66,6 @@ def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 
     Source: Pareto frontiers, section 3.2 (warm-up).
 
     Args:
-        width: how many parities r are tried at each step.
         steps: the number T of steps.
         delta: the probability that a wrong one of those tried fits the sample, between 0 and 1.
 

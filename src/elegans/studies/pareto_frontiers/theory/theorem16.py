@@ -11,6 +11,10 @@ Shared arguments:
     epsilon: the loss aimed at, between 0 and 1/2.
     rate: the learning rate eta of the first layer's step.
     r_prime: about how many good neurons each bias has.
+    delta: the probability of failure, between 0 and 1.
+    norm: the readout's norm B_k.
+    sample: the sample size m.
+    feature_norm: the largest norm of the features.
 """
 
 import math
@@ -46,7 +50,6 @@ def lemma10_sample(n: int, width: int, tau: float, delta: float) -> int:
     Args:
         width: the number r of neurons.
         tau: the precision.
-        delta: the probability of failure, between 0 and 1.
     """
     require_positive("Lemma 10", n=n, width=width, tau=tau)
     require_probability("delta", delta, "Lemma 10")
@@ -58,9 +61,6 @@ def lemma11_precision(n: int, k: int, rate: Number) -> float:
 
     Formula: tau <= 1 / (16 k n eta); printed for offset 1/16, it holds for offsets up to 7/8.
     Source: Pareto frontiers, Lemma 11.
-
-    Returns:
-        The precision.
     """
     require_positive("Lemma 11", n=n, k=k, rate=rate)
     return 1 / (16 * k * n * float(rate))
@@ -87,7 +87,6 @@ def lemma11_loss(k: int, s: int, r_prime: float, norm: float) -> float:
 
     Args:
         s: how many weights of each neuron are 1.
-        norm: the readout's norm B_k.
     """
     require_positive("Lemma 11", k=k, s=s, r_prime=r_prime, norm=norm)
     return math.sqrt(4 * k * r_prime / s) * norm
@@ -129,8 +128,6 @@ def lemma13_excess(norm: float, feature_norm: float, distance: float, sample: in
         norm: the bound B on the readout's norm.
         feature_norm: the largest norm of the features psi.
         distance: the largest distance of the features in use from psi.
-        sample: the sample size m.
-        delta: the probability of failure, between 0 and 1.
     """
     require_positive("Lemma 13", sample=sample)
     require_probability("delta", delta, "Lemma 13")
@@ -146,7 +143,6 @@ def lemma14_sample(norm: float, feature_norm: float, epsilon: float, delta: floa
 
     Args:
         norm: the norm B of a readout with loss at most epsilon.
-        feature_norm: the largest norm of the features.
         delta: the probability of failure, between 0 and 1/2.
     """
     _require_lemma14(norm, feature_norm, epsilon)
@@ -166,7 +162,6 @@ def lemma14_steps(norm: float, feature_norm: float, epsilon: float, form: Form =
 
     Args:
         norm: the norm B of a readout with loss at most epsilon.
-        feature_norm: the largest norm of the features.
         form: "corrected" for what the proof needs, "printed" for the paper's.
 
     Returns:
@@ -190,9 +185,6 @@ def lemma14_loss(epsilon: float, form: Form = "corrected") -> float:
 
     Args:
         form: "corrected" for what the proof gives, "printed" for the paper's.
-
-    Returns:
-        The bound on the loss.
     """
     _require_lemma14(1.0, 1.0, epsilon)
     require_form(form)
@@ -210,9 +202,7 @@ class Theorem16:
 
     Args:
         width: the number r of neurons, mirrored copies counted.
-        norm: the readout's norm B_k.
         tau: the precision that the gradients need.
-        sample: the sample size m.
         steps: the number T of steps of the readout.
         smallest_s: the sparsity from which the theorem's loss is reached.
         satisfied: whether s is at least that.

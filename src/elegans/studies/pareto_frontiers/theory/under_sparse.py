@@ -96,9 +96,6 @@ def under_sparse_rate(n: int, k: int, s: int, epsilon: Number) -> Fraction:
     Args:
         n: the number of inputs.
         epsilon: the small weights.
-
-    Returns:
-        The exact rate, for ordinary descent on the hinge loss.
     """
     _require_epsilon(n, s, epsilon)
     return Fraction(epsilon) / (2 * k * abs(under_sparse_relevant(n, k, s)))
@@ -138,9 +135,6 @@ def under_sparse_step(n: int, support: Iterable[int], ones: Iterable[int], epsil
         ones: the s coordinates with initial weight 1, s even and below k.
         epsilon: the initial weight of the others, between 0 and 1/(n - s).
         sign: the output weight u, -1 or 1.
-
-    Returns:
-        The n exact weights.
     """
     require(sign in (-1, 1), "sign must be -1 or 1", sign=sign)
     relevant, large = coordinates("support", support, n), coordinates("ones", ones, n)
@@ -247,8 +241,5 @@ def under_sparse_printed_precision(n: int, k: int, s: int) -> Fraction:
 
     Formula: tau = |xi_irr| / 2 (printed).
     Source: Pareto frontiers, proof of Theorem 21.
-
-    Returns:
-        The exact printed precision.
     """
     return abs(under_sparse_irrelevant(n, k, s)) / 2
