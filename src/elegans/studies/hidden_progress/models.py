@@ -1,4 +1,4 @@
-"""Reading a support off one gradient of one neuron: what a single large step can learn."""
+"""Identifying a support from one gradient of one neuron: what a single large step can learn."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ BLOCK = 2**16
 
 
 class GradientRecovery(Learner, Model):
-    """Names the k inputs where one neuron's gradient on the sample is largest, and answers with their parity.
+    """Identifies the k inputs where one neuron's gradient on the sample is largest, and predicts their parity.
 
     The gradient is that of the correlation loss, -(1/m) sum_a y_a x_a sigma'(w . x_a), and takes one round. A neuron
-    with a Fourier gap at the support names it from ``elegans.theory.recovery_sample`` examples on.
+    with a Fourier gap at the support identifies it from ``elegans.theory.recovery_sample`` examples on.
 
-    Its parameters are ``{"support": (k,)}``; before the round the support is empty and the answer always +1.
+    Its parameters are ``{"support": (k,)}``; before the round the support is empty and the prediction always +1.
 
     Source: thesis, chapter 5, Proposition B.7.
 
     Args:
         activation: the function sigma, by name or as a component.
-        init: the law of the neuron's weights; by default all are 1.
+        init: the distribution of the neuron's weights; by default all are 1.
         steps: None, or 1.
         stopping: when the trial counts as solved, and whether it then ends.
     """
@@ -38,7 +38,7 @@ class GradientRecovery(Learner, Model):
     init: LayerInit = ConstantInit(1.0)
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is no sparse parity."""
+        """Refuse a task that is not a sparse parity."""
         if not isinstance(task, SparseParity):
             raise ValueError(f"gradient-recovery must look for a sparse-parity: task={task.kind!r}")
 

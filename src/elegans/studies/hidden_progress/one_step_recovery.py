@@ -1,7 +1,7 @@
-"""How large a batch one gradient of one neuron must have to name the support (Proposition B.7).
+"""How large a batch one gradient of one neuron needs to identify the support (Proposition B.7).
 
 The neuron is a threshold with all weights 1, whose Fourier gap is half of the majority's. Batches are fractions of
-the one from which Hoeffding's bound promises success with probability 95%.
+the one from which Hoeffding's bound guarantees it with probability 95%.
 """
 
 from collections.abc import Sequence
@@ -122,7 +122,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="one-step-recovery",
-    shows="One gradient of one neuron names the support, from a fraction of the examples that its proof asks for",
+    shows="One gradient of one neuron identifies the support, from a fraction of the examples that its proof asks for",
     source="Proposition B.7",
     scales={
         "smoke": Scale(smoke, trials=20, time="about 2 seconds"),

@@ -4,7 +4,7 @@ Each architecture has an id there, and ``configuration`` makes its trial, which 
 
 What the thesis leaves open or prints in two ways is settled so: an output bias wherever there is a second layer,
 without which some of the networks that the thesis reports cannot represent a parity; initial weights and biases
-uniform on plus or minus 1/sqrt(fan-in), the default of common libraries; hinge loss, 32 examples a step, success when
+uniform on plus or minus 1/sqrt(fan-in), the default of common libraries; hinge loss, 32 examples per step, solved when
 8192 held-out examples are all classified correctly, checked every 10 steps, within 10^5 steps.
 
 Source: thesis, chapter 5 and appendix B.4.

@@ -139,7 +139,7 @@ def plot(tables: Tables) -> Figure:
     sizes = sorted(exact["task.n"].unique())
     right.set_xticks(sizes, [f"{size}" for size in sizes])
     right.minorticks_off()
-    title = "Theorem 5.5: one step of a network of signs, then its readout"
+    title = "Theorem 5.5: one step of a sign network, then its readout"
     figure.suptitle(title, fontsize=LARGE, fontweight="bold")
     figure.supxlabel("Medians with 95% order-statistic intervals.", fontsize=SMALL, color=GREY)
     return figure
@@ -169,7 +169,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="theorem-5.5",
-    shows="One step of a network of signs finds the support where the first batch is large, then the readout fits",
+    shows="One step of a sign network finds the support where the first batch is large, then the readout fits",
     source="Theorem 5.5",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 3 seconds"),

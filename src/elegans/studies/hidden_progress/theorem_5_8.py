@@ -192,7 +192,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="theorem-5.8",
-    shows="With the theorem's rates irrelevant weights stay in bounds while relevant ones grow, one example a step",
+    shows="With the theorem's learning rates irrelevant weights stay in bounds while relevant ones grow",
     source="Theorem 5.8",
     scales={
         "smoke": Scale(smoke, trials=2, time="about 10 seconds"),

@@ -103,7 +103,7 @@ class SignNetwork(Layerwise, Training):
         return hidden["weight"][:half], hidden["bias"][:half]
 
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
-        """Refuse: ``theory.parity_readout`` is of exact features, of which a network of signs has none."""
+        """Refuse: ``theory.parity_readout`` is of exact features, of which a sign network has none."""
         rule = f"readout must be one that needs no construction ({self.source})"
         raise ValueError(f"{rule}: readout={self.readout.kind!r}")
 
@@ -210,7 +210,7 @@ class DisjointFlow(DisjointTraining):
     learning_rate: Rate = 0.001
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse what is no disjoint PolyNet on a disjoint parity whose support is the first of every block."""
+        """Refuse all but a disjoint PolyNet on a disjoint parity whose support is the first of every block."""
         super().check(task, regime, model)
         assert isinstance(task, DisjointParity)
         if task.support != tuple(range(0, task.n, task.block)):

@@ -3,9 +3,9 @@
 Each panel is one setting of appendix B.4, with its learning rate. Where the appendix contradicts itself the caption is
 followed: the first row of figure B.2 has ReLU networks of width 100. The sinusoid of figure 5.1 is sin(2z), shifted for
 k = 3: the published "scaled by 2" may also mean the sinusoid that interpolates the parity with its argument doubled,
-which mostly stays at chance at this learning rate. For the third row of figure B.2, minimal networks with one example a
-step, no (n, k) is given; here it is (10, 3), because at 50 signs none of them comes to rest. The full transformer takes
-minutes a trial; the laptop scale has one of an eighth of its width, on 20 signs.
+which mostly stays at chance at this learning rate. For the third row of figure B.2, minimal networks with one example
+per step, no (n, k) is given; here it is (10, 3), because at 50 signs none of them converges. The full transformer takes
+minutes per trial; the laptop scale has one of an eighth of its width, on 20 signs.
 """
 
 import math

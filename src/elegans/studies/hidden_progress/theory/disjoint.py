@@ -4,6 +4,11 @@ The network is f(x) = prod_i <w_i, x_i> over k blocks of n' signs each, and the 
 so that the first weight of a block is relevant, v_i, and the others are not, u_i. An output of 0 counts as an error.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    block: the size n' of a block, at least 2.
+    k: the number of blocks, at least 3.
+    gamma: how far below 1/2 the error is at the plateau's end, between 0 and 1/2.
 """
 
 import math
@@ -15,8 +20,8 @@ import numpy as np
 
 from elegans.calculators.domain import Form, Number, require, require_form
 
-LARGEST_LAW = 2**18
-"""The largest number of distinct sums of irrelevant weights whose law is tabulated."""
+MOST_SUMS = 2**18
+"""The largest number of distinct sums of irrelevant weights whose distribution is tabulated."""
 
 BERRY_ESSEEN = 0.56
 """The constant of the Berry-Esseen theorem for sums of independent variables that the thesis uses."""
@@ -54,10 +59,7 @@ def disjoint_error(weights: Iterable[Sequence[Number]]) -> Fraction:
 
     Args:
         weights: k rows of n' weights, the relevant one first. Whole numbers (or few distinct values) of any number,
-            others up to 18 a block. Give fractions: a float is the dyadic rational that it stores.
-
-    Returns:
-        The exact error.
+            others up to 18 per block. Give fractions: a float is the dyadic rational that it stores.
     """
     apart, signs = Fraction(1), Fraction(1)
     for row in weights:
@@ -82,8 +84,8 @@ def _law(row: Sequence[Number]) -> tuple[int, int, int]:
             following[value - step] = following.get(value - step, 0) + count
         counts = following
         require(
-            len(counts) <= LARGEST_LAW,
-            f"irrelevant weights must have at most {LARGEST_LAW} distinct sums for an exact error (else use "
+            len(counts) <= MOST_SUMS,
+            f"irrelevant weights must have at most {MOST_SUMS} distinct sums for an exact error (else use "
             "disjoint_error_normal)",
             block=len(row),
         )
@@ -175,9 +177,6 @@ def plateau_level(block: int, k: int, gamma: Number, crossing: Crossing = "first
     Source: derived here, for the thesis' Theorem 5.7 ("first") and Corollary B.10 ("last").
 
     Args:
-        block: the size n' of a block, at least 2.
-        k: the number of blocks, at least 3.
-        gamma: how far below 1/2 the error is at the plateau's end, between 0 and 1/2.
         crossing: "first" for the first time with an error of at most 1/2 - gamma, "last" for the last time with an
             error of at least that.
 
@@ -214,8 +213,6 @@ def plateau_ratio(block: int, k: int, gamma: Number, crossing: Crossing = "first
 
     Args:
         block: the size n' of a block, at least 3.
-        k: the number of blocks, at least 3.
-        gamma: how far below 1/2 the error is at the plateau's end, between 0 and 1/2.
         crossing: "first" for first times with an error of at most 1/2 - gamma and 0, "last" for last times with errors
             of at least these.
 
@@ -233,11 +230,6 @@ def plateau_ratio_normal(block: int, k: int, gamma: float) -> float:
 
     Formula: 1 - b^(2 - k), b = sqrt(pi n' / 2) (2 gamma)^(1/k); of order 1 - O(n'^(1 - k/2) gamma^(2/k - 1)).
     Source: thesis, Corollary B.10, with the constant of its order (there gamma stands for 2 gamma).
-
-    Args:
-        block: the size n' of a block, at least 2.
-        k: the number of blocks, at least 3.
-        gamma: how far below 1/2 the error is at the plateau's end, between 0 and 1/2.
 
     Returns:
         The leading form; 0 where b is below 1.

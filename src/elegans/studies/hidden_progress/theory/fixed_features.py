@@ -1,6 +1,9 @@
 """Features that are fixed before the support is known fail on some parity, however good their readout.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    k: the size of the supports, from 1 to n.
 """
 
 import itertools
@@ -24,7 +27,6 @@ def feature_alignments(features: Any, k: int) -> np.ndarray:
 
     Args:
         features: Psi at all 2^n inputs in the order of ``sign_table``, shape (2^n, D).
-        k: the size of the supports, from 1 to n.
 
     Returns:
         float64 of shape (C(n, k),), in the order of ``itertools.combinations(range(n), k)``.
@@ -49,7 +51,6 @@ def fixed_feature_loss(n: int, k: int, norm: float, dimension: int | None = None
 
     Args:
         n: the number of inputs.
-        k: the size of the support, from 1 to n.
         norm: the bound R on the readout's norm.
         dimension: the number D of features; asked for by the printed form alone.
         form: "corrected" or "printed".

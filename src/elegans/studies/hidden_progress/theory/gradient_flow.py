@@ -6,6 +6,13 @@ q(t), so that v_i^2 - v_j^2 never changes, and dq/dt = 2 sqrt(prod_i (q + v_i(0)
 for the geometric mean of the v_i(0)^2, the flows that start with all squares equal to a and to g enclose it.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    start: the relevant weights v_i(0), with a positive product; at least three for bounds on times.
+    time: times t >= 0, any shape; results have the same shape, float64.
+    level: b, at least |v_i(0)|.
+    block: i, counted from 0.
+    k: the number of blocks, at least 2.
 """
 
 import math
@@ -30,8 +37,6 @@ def equal_flow(start: float, k: int, time: Any) -> np.ndarray:
 
     Args:
         start: the common weight v_0, above 0.
-        k: the number of blocks, at least 2.
-        time: times t >= 0, any shape.
 
     Returns:
         float64 of the same shape.
@@ -48,10 +53,6 @@ def flow_growth_bounds(start: Sequence[float], time: Any) -> tuple[np.ndarray, n
         infinite after the bound's own explosion.
     Source: thesis, Lemma B.8 and its proof.
 
-    Args:
-        start: the relevant weights v_i(0), with a positive product.
-        time: times t >= 0, any shape.
-
     Returns:
         The lower and the upper bound, float64 of the same shape.
     """
@@ -66,7 +67,6 @@ def flow_time(start: Sequence[float], growth: float = math.inf) -> float:
     Source: thesis, proof of Lemma B.8; the integral by quadrature.
 
     Args:
-        start: the relevant weights v_i(0), with a positive product.
         growth: c, at least 0.
 
     Returns:
@@ -93,11 +93,6 @@ def flow_level_time(start: Sequence[float], level: float, block: int = 0) -> flo
 
     Formula: T_i(b) = t(b^2 - v_i(0)^2), by ``flow_time``.
     Source: thesis, Lemma B.8.
-
-    Args:
-        start: the relevant weights v_i(0), with a positive product.
-        level: b, at least |v_i(0)|.
-        block: i, counted from 0.
     """
     return flow_time(start, _level_growth(start, level, block))
 
@@ -107,11 +102,6 @@ def flow_level_bound(start: Sequence[float], level: float, block: int = 0) -> fl
 
     Formula: T_i(b) >= (a^(1 - k/2) - (a + b^2 - v_i(0)^2)^(1 - k/2)) / (k - 2).
     Source: thesis, Lemma B.8.
-
-    Args:
-        start: at least three relevant weights v_i(0), with a positive product.
-        level: b, at least |v_i(0)|.
-        block: i, counted from 0.
     """
     k, arithmetic, _ = _means(start, least=3)
     power = 1 - k / 2
@@ -124,11 +114,6 @@ def flow_remaining_bound(start: Sequence[float], level: float, block: int = 0) -
 
     Formula: T_i(inf) - T_i(b) <= (g + b^2 - v_i(0)^2)^(1 - k/2) / (k - 2).
     Source: thesis, Lemma B.8.
-
-    Args:
-        start: at least three relevant weights v_i(0), with a positive product.
-        level: b, at least |v_i(0)|.
-        block: i, counted from 0.
     """
     k, _, geometric = _means(start, least=3)
     return float((geometric + _level_growth(start, level, block)) ** (1 - k / 2) / (k - 2))
@@ -139,12 +124,6 @@ def flow_explosion_bounds(start: Sequence[float]) -> tuple[float, float]:
 
     Formula: a^(1 - k/2) / (k - 2) <= T(inf) <= g^(1 - k/2) / (k - 2) = 1 / ((k - 2) prod_i |v_i(0)|^(1 - 2/k)).
     Source: thesis, Lemma B.8.
-
-    Args:
-        start: at least three relevant weights v_i(0), with a positive product.
-
-    Returns:
-        The lower and the upper bound.
     """
     k, arithmetic, geometric = _means(start, least=3)
     return float(arithmetic ** (1 - k / 2) / (k - 2)), float(geometric ** (1 - k / 2) / (k - 2))

@@ -1,6 +1,12 @@
 """Reading a parity's support off a gradient: the sample that it takes, and what label noise costs.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs.
+    k: the size of the support, from 1 to n.
+    delta: the probability of failure, between 0 and 1.
+    noise: the probability p of a flip, from 0 to 1; not 1/2 for sample sizes.
 """
 
 import math
@@ -35,7 +41,7 @@ def recover_support(gradient: Any, k: int) -> np.ndarray:
 
 
 def recovery_sample(n: int, gap: Number, delta: float) -> int:
-    """Return the sample size from which a neuron's gradient names the support, with probability at least 1 - delta.
+    """Return the sample size from which a neuron's gradient identifies the support, with probability at least 1 - delta.
 
     A single neuron with all weights 1 has half of ``majority_gap``: of order n^(k - 1) ln n examples.
 
@@ -43,9 +49,7 @@ def recovery_sample(n: int, gap: Number, delta: float) -> int:
     Source: thesis, Proposition B.7, with its constant.
 
     Args:
-        n: the number of inputs.
         gap: the strict gap gamma.
-        delta: the probability of failure, between 0 and 1.
     """
     require_positive("Proposition B.7", n=n, gap=gap)
     require_probability("delta", delta, "Proposition B.7")
@@ -61,10 +65,6 @@ def noisy_correlation(correlation: Number, noise: Number) -> Number:
 
     Args:
         correlation: E[y f] for clean labels, or a difference of such.
-        noise: the probability p of a flip, from 0 to 1.
-
-    Returns:
-        The correlation with noisy labels.
     """
     require(0 <= noise <= 1, "noise must lie in 0..1 (label noise)", noise=noise)
     return (1 - 2 * noise) * correlation
@@ -78,7 +78,6 @@ def noisy_sample(sample: Number, noise: Number) -> int:
 
     Args:
         sample: the sample size m for clean labels.
-        noise: the probability p of a flip, from 0 to 1 but not 1/2.
     """
     require(sample >= 0, "sample must be at least 0 (label noise)", sample=sample)
     require(noise != 0.5, "noise must not be 1/2 (label noise: nothing is left)", noise=noise)
@@ -90,14 +89,6 @@ def noisy_statistical_limit(n: int, k: int, noise: Number) -> float:
 
     Formula: k ln(n) / (1 - 2p)^2, constants dropped.
     Source: thesis, appendix B.3.6.
-
-    Args:
-        n: the number of inputs.
-        k: the size of the support, from 1 to n.
-        noise: the probability p of a flip, from 0 to 1 but not 1/2.
-
-    Returns:
-        The order.
     """
     require_parity(n, k, "an (n, k)-parity")
     require(noise != 0.5, "noise must not be 1/2 (label noise: nothing is left)", noise=noise)

@@ -7,6 +7,17 @@ the majority's coefficients xi_d = Maj^_n(d) are the correlations, and ``sign_ne
 appendix B.2.1).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    n: the number of inputs; odd and above k where majority coefficients enter.
+    k: the size of the support, even.
+    tau: the gradient's largest error, at least 0.
+    epsilon: the share of inputs that may be wrong, between 0 and 1.
+    delta: the probability of failure, between 0 and 1.
+    form: "corrected" for what the proof needs, "printed" for the thesis'.
+    weight: the n weights, each 1 or -1.
+    support: the k coordinates of S.
+    output: the output weight u, 1 or -1.
 """
 
 import math
@@ -35,9 +46,6 @@ def unbiased_biases(k: int) -> Vector:
     Formula: -1 + 1/k, -1 + 2/k, …, 1 - 1/k.
     Source: thesis, appendix B.2.1.
 
-    Args:
-        k: the size of the support.
-
     Returns:
         2k - 1 exact values in increasing order.
     """
@@ -53,14 +61,6 @@ def sign_neuron_gradient(weight: Sequence[int], support: Iterable[int], output: 
 
     Formula: g_j = -u xi_{k-1} prod_{l in S - j} w_l / 2 for j in S, -u xi_{k+1} prod_{l in S + j} w_l / 2 elsewhere.
     Source: thesis, Lemma B.3.
-
-    Args:
-        weight: the n weights, each 1 or -1, n odd.
-        support: the k coordinates of S, k even.
-        output: the output weight u, 1 or -1.
-
-    Returns:
-        The n exact entries.
     """
     n = len(weight)
     relevant = coordinates("support", support, n)
@@ -77,14 +77,6 @@ def feature_step(weight: Sequence[int], support: Iterable[int], output: int = 1)
 
     Formula: w' = -eta g, eta = 1 / (k |xi_{k-1}|).
     Source: thesis, Lemma B.4, Claims 1 and 2 with no error.
-
-    Args:
-        weight: the n weights, each 1 or -1, n odd.
-        support: the k coordinates of S, k even.
-        output: the output weight u, 1 or -1.
-
-    Returns:
-        The n exact weights.
     """
     relevant = list(support)
     gradient = sign_neuron_gradient(weight, relevant, output)
@@ -106,12 +98,6 @@ def feature_bounds(n: int, k: int, tau: Number, form: Form = "corrected") -> Fea
     Formula: |w_j - 1/(2k)| <= tau / (k |xi_{k-1}|) on S, |w_j| <= (|xi_{k+1}| + 2 tau) / (2k |xi_{k-1}|) elsewhere,
         |b - b_0| <= tau / (k |xi_{k-1}|); printed: tau / |xi_{k-1}| on S, looser than its proof.
     Source: thesis, Lemma B.4, Claims 1 to 3.
-
-    Args:
-        n: the number of inputs, odd.
-        k: the size of the support, even.
-        tau: the gradient's largest error, at least 0.
-        form: "corrected" for what the proof gives, "printed" for the thesis' bound.
     """
     require_majority_gap(n, k, "Lemma B.4")
     require(tau >= 0, "tau must be at least 0 (Lemma B.4)", tau=tau)
@@ -129,13 +115,6 @@ def feature_error(n: int, k: int, tau: Number, epsilon: float, form: Form = "cor
     Formula: k D_S + D_b + D sqrt(2 (n - k) ln(2 (k + 1) / epsilon)), by ``feature_bounds``;
         printed: k D_S + D_b + D sqrt(n ln(2k / epsilon) / 2).
     Source: thesis, Lemma B.4, Claim 4, before the constants c_1 and c_2 enter.
-
-    Args:
-        n: the number of inputs, odd.
-        k: the size of the support, even.
-        tau: the gradient's largest error, at least 0.
-        epsilon: the share of inputs on which a feature may be further off, between 0 and 1.
-        form: "corrected" for the inequality that holds, "printed" for the thesis'.
 
     Returns:
         The bound on |relu(w . x + b) - relu(sum_S x / 2k + b_0)|.
@@ -158,12 +137,6 @@ def feature_precision(n: int, k: int, epsilon: float, form: Form = "corrected") 
 
     Args:
         n: the number of inputs, odd, and large enough for the exact gradient: see ``feature_smallest_n``.
-        k: the size of the support, even.
-        epsilon: the share of inputs that may be wrong, between 0 and 1.
-        form: "corrected" for what the inequalities need, "printed" for the thesis'.
-
-    Returns:
-        The precision tau.
     """
     require_majority_gap(n, k, "Lemma B.5")
     require_probability("epsilon", epsilon, "Lemma B.5")
@@ -184,11 +157,6 @@ def feature_smallest_n(k: int, epsilon: float, form: Form = "corrected") -> int:
     Formula: the smallest odd n with ``feature_error`` < 1 / (8k^2) at tau = 0;
         printed: 2^11 k^4 ln(2k / epsilon), with c_2 / c_1 = 1.
     Source: thesis, Lemma B.5.
-
-    Args:
-        k: the size of the support, even.
-        epsilon: the share of inputs that may be wrong, between 0 and 1.
-        form: "corrected" for what the inequalities need, "printed" for the thesis'.
 
     Returns:
         An odd number.
@@ -211,10 +179,7 @@ def feature_batch(n: int, width: int, tau: float, delta: float) -> int:
     Source: thesis, Lemma B.5 (Hoeffding and a union over r (n + 1) entries).
 
     Args:
-        n: the number of inputs.
         width: the number r of neurons.
-        tau: the precision.
-        delta: the probability of failure, between 0 and 1.
     """
     require_positive("Lemma B.5", n=n, width=width, tau=tau)
     require_probability("delta", delta, "Lemma B.5")
@@ -232,11 +197,6 @@ def feature_width(k: int, delta: float, form: Form = "corrected") -> int:
     Formula: the smallest even r with B (1 - 2^(1 - k) / (2k - 1))^(r / 2) <= delta for B = k + 1 biases;
         printed: k 2^k ln(k / delta).
     Source: thesis, Lemma B.5.
-
-    Args:
-        k: the size of the support, even.
-        delta: the probability of failure, between 0 and 1.
-        form: "corrected" for what the union bound gives, "printed" for the thesis'.
 
     Returns:
         An even number of neurons.
@@ -275,13 +235,6 @@ def parity_readout(k: int, form: Form = "corrected") -> ParityReadout:
     Formula: b_i = -1/2 + (i + 1) / k, u_i = 8k (-1)^i for i = 0..k - 2, u_{k-1} = -6k, u_k = 2k;
         printed: i = 1..k, u_i = 8k (-1)^(i + 1) for i <= k - 2, u_{k-1} = 6k, u_k = -2k.
     Source: thesis, Claim 5 in the proof of Lemma B.4; corrected form derived here.
-
-    Args:
-        k: the size of the support, even.
-        form: "corrected" for the neurons that make the parity, "printed" for the thesis'.
-
-    Returns:
-        The exact biases and output weights.
     """
     require(k >= 2 and k % 2 == 0, "k must be even (Claim 5)", k=k)
     require_form(form)
@@ -296,11 +249,6 @@ def feature_loss(n: int, k: int, epsilon: float) -> float:
 
     Formula: 16 epsilon k^2 n, as |f| <= 8k^2 (n + 1) everywhere.
     Source: thesis, Lemma B.4.
-
-    Args:
-        n: the number of inputs.
-        k: the size of the support.
-        epsilon: the share of inputs that may be wrong.
     """
     require_positive("Lemma B.4", n=n, k=k, epsilon=epsilon)
     return 16 * epsilon * k**2 * n
@@ -311,10 +259,6 @@ def sign_network_rate(n: int, k: int) -> Fraction:
 
     Formula: eta = 1 / (k |Maj^_n(k - 1)|).
     Source: thesis, Theorem 5.5.
-
-    Args:
-        n: the number of inputs, odd.
-        k: the size of the support, even.
     """
     require_majority_gap(n, k, "Theorem 5.5")
     return 1 / (k * abs(majority_coefficient(n, k - 1)))

@@ -33,9 +33,6 @@ def convex_sgd_excess(norm: float, gradient: float, steps: int) -> float:
         norm: the bound M on the comparator's norm.
         gradient: the bound rho on stochastic gradients' norms.
         steps: the number T of steps.
-
-    Returns:
-        The excess.
     """
     require_positive("Theorem B.6", norm=norm, gradient=gradient, steps=steps)
     return norm * gradient / math.sqrt(steps)
@@ -150,9 +147,6 @@ def theorem55_orders(n: int, k: int, epsilon: float, form: Form = "corrected") -
         k: the size of the support.
         epsilon: the loss aimed at, between 0 and 1.
         form: "corrected" for the proof's number of steps, "printed" for the main text's.
-
-    Returns:
-        The orders, all constants set to 1.
     """
     require(1 <= k <= n, "k must lie in 1..n (Theorem 5.5)", k=k, n=n)
     require(0 < epsilon < 1, "epsilon must lie between 0 and 1 (Theorem 5.5)", epsilon=epsilon)

@@ -5,6 +5,10 @@ Rates that shrink with the norms of the other blocks keep every weight's noise, 
 weights drift away from 0.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    delta: the probability of failure over the examples, between 0 and 1.
+    form: "corrected" for what the proof needs, "printed" for the thesis'.
 """
 
 import math
@@ -28,8 +32,6 @@ def disjoint_sgd_rates(weights: Any, steps: int, delta: float, form: Form = "cor
     Args:
         weights: shape (..., k, n').
         steps: the number T of steps in all.
-        delta: the probability of failure over the examples, between 0 and 1.
-        form: "corrected" for rates whose noise stays within 1/2, "printed" for the thesis'.
 
     Returns:
         float64 of shape (..., k).
@@ -97,8 +99,6 @@ def theorem58_parameters(
         block: the size n' of a block, at least 2.
         k: the number of blocks, at least 2.
         epsilon: the error aimed at, between 0 and 1/2.
-        delta: the probability of failure over the examples, between 0 and 1.
-        form: "corrected" for what the proof needs, "printed" for the thesis' parameters.
     """
     require(block >= 2, "block must be at least 2 (Theorem 5.8)", block=block)
     require(k >= 2, "k must be at least 2 (Theorem 5.8)", k=k)
