@@ -41,7 +41,7 @@ def recover_support(gradient: Any, k: int) -> np.ndarray:
 
 
 def recovery_sample(n: int, gap: Number, delta: float) -> int:
-    """Return the sample size from which a neuron's gradient identifies the support, with probability at least 1 - delta.
+    """Return the sample size that identifies the support by a gradient, with probability at least 1 - delta.
 
     A single neuron with all weights 1 has half of ``majority_gap``: of order n^(k - 1) ln n examples.
 
