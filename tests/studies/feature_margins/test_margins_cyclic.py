@@ -189,7 +189,7 @@ def test_a_relu_network_is_of_degree_2():
         (lambda: theory.cyclic_transform(np.ones((7, 7))), "logits must be one for each pair and output"),
         (lambda: theory.PairWeights([[1.0]], [[1.0, 2]], [[1.0]]), "u, v and w must be of one shape"),
         (lambda: theory.PairWeights([[np.nan]], [[1.0]], [[1.0]]), "weights must be finite"),
-        (lambda: theory.pointwise_margins(theory.cyclic_construction(5), [0]), "labels must be one an example"),
+        (lambda: theory.pointwise_margins(theory.cyclic_construction(5), [0]), "labels must be one per example"),
         (lambda: theory.normalised_margin(theory.cyclic_construction(5).scaled(0), sums(5)), "that is not 0"),
         (lambda: theory.dense_classifier([[0, 1], [1, 2]]), "labels must lie in 0..n-1: n=2"),
     ],

@@ -139,7 +139,7 @@ def test_surrogate_closed_forms_are_the_enumeration(d):
         counted = theory.xor_gradients(weight, output, x, slope="zero").weight
         parts, sizes = theory.xor_parts(weight, output), theory.xor_sizes(weight, output)
         cases |= set((sizes.signal > sizes.opposite).tolist())
-        growth = theory.xor_surrogate_growth(weight, output, law="exact")
+        growth = theory.xor_surrogate_growth(weight, output, distribution="exact")
         for part, found in zip(parts, growth, strict=True):
             assert found == pytest.approx(-(part * counted).sum(axis=1), abs=1e-14)
         single = theory.xor_surrogate_coordinates(weight, output)
@@ -222,7 +222,7 @@ def test_equation_43_holds_for_small_signals():
     weight[:, :2] += 0.05 / math.sqrt(2)
     output = np.array([1.0, 1, -1, -1])
     parts = theory.xor_parts(weight, output)
-    gradient = theory.xor_surrogate_gradient(weight, output, law="gaussian").weight
+    gradient = theory.xor_surrogate_gradient(weight, output, distribution="gaussian").weight
     first = (parts.signal - parts.opposite) * PHASE_ONE_RATE / np.linalg.norm(weight, axis=1)[:, None]
     assert np.abs(-gradient[:, :2] - first[:, :2]).max() < 0.03 * np.abs(first).max()
 
@@ -232,11 +232,13 @@ def test_the_gaussian_gradient_is_close_to_drawn_ones():
     weight, output = next(networks(p, d, 1))
     x = el.random.rademacher(el.random.stream(3, "test"), np.arange(100_000, dtype=np.uint32), d)
     drawn = theory.xor_gradients(weight, output, x, slope="zero")
-    closed = theory.xor_surrogate_gradient(weight, output, law="gaussian")
+    closed = theory.xor_surrogate_gradient(weight, output, distribution="gaussian")
     scale = np.abs(output)[:, None]
     assert np.abs((drawn.weight - closed.weight) / scale).max() < 0.02
     sampled = theory.xor_surrogate_growth(weight, output)
-    assert sampled.signal == pytest.approx(theory.xor_surrogate_growth(weight, output, law="gaussian").signal, rel=0.05)
+    assert sampled.signal == pytest.approx(
+        theory.xor_surrogate_growth(weight, output, distribution="gaussian").signal, rel=0.05
+    )
 
 
 def test_the_surrogate_map_predicts_a_run_of_minibatch_sgd():
@@ -266,7 +268,7 @@ def test_clean_closed_forms_are_the_enumeration(d):
     x = sign_table(d)
     for weight, output in networks(8, d, 6):
         counted = theory.xor_gradients(weight, output, x, slope="clean")
-        growth = theory.xor_clean_growth(weight, output, law="exact")
+        growth = theory.xor_clean_growth(weight, output, distribution="exact")
         for part, found in zip(theory.xor_parts(weight, output), growth, strict=True):
             assert found == pytest.approx(-(part * counted.weight).sum(axis=1), abs=1e-12)
         assert growth.total == pytest.approx(-output * counted.output, abs=1e-12)
@@ -293,12 +295,12 @@ def test_clean_gradients_of_a_network_without_output_are_those_of_the_surrogate(
             "basis must have shape (d, d): shape=(3, 3), d=4",
         ),
         (
-            lambda: theory.xor_surrogate_growth(np.ones((1, 30)), np.ones(1), law="exact"),
-            "d must be at most 20 for the exact law: d=30",
+            lambda: theory.xor_surrogate_growth(np.ones((1, 30)), np.ones(1), distribution="exact"),
+            "d must be at most 20 for the exact distribution: d=30",
         ),
         (
-            lambda: theory.xor_surrogate_growth(np.arange(4.0)[None] + 1, np.ones(1), law="binomial"),
-            "weights outside the plane must be 0 or of one magnitude (binomial law): d=4",
+            lambda: theory.xor_surrogate_growth(np.arange(4.0)[None] + 1, np.ones(1), distribution="binomial"),
+            "weights outside the plane must be 0 or of one magnitude (binomial distribution): d=4",
         ),
         (
             lambda: theory.xor_gradients(np.ones((1, 4)), np.ones(1), np.ones((2, 4)), slope="none"),

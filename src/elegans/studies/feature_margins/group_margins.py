@@ -49,9 +49,9 @@ from elegans.tasks import GroupComposition
 from elegans.training import Trial
 
 SMOKE_STEPS = 20_000
-"""How long networks on a group of one's own are trained at the smallest scale."""
+"""How long networks on a chosen group are trained at the smallest scale."""
 SMALLEST, LARGEST = 3, 120
-"""The orders that are trained: below there is one non-trivial irrep and nothing to see, above a step takes too long."""
+"""The orders that are trained: smaller groups have one non-trivial irrep, larger ones slow steps."""
 POWER, NETWORK = "irrep-power", ("group", "order", "width")
 SUMMARY = (
     "power.mean",

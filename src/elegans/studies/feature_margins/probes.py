@@ -166,7 +166,7 @@ class NeuronProbe(MarginProbe):
         yield ".all", weights.norms > 0
 
     def summary(self, weights: HomogeneousWeights, name: str, values: Any, **of: Callable[..., Any]) -> Found:
-        """Return ``name.least``, … of one value a neuron: what each function makes of those that are not nan."""
+        """Return ``name.least``, … of one value per neuron: what each function makes of those that are not nan."""
         known = ~np.isnan(values)
         return {
             f"{name}.{how}{ending}": float(summarise(values[which & known])) if (which & known).any() else np.nan
@@ -175,7 +175,7 @@ class NeuronProbe(MarginProbe):
         }
 
     def weighted(self, weights: HomogeneousWeights, **values: np.ndarray) -> Found:
-        """Return ``name.weighted``, … of values a neuron: means with the weights ||omega||^nu, without nan."""
+        """Return ``name.weighted``, … of values per neuron: means with the weights ||omega||^nu, without nan."""
         mass = weights.norms**weights.degree
         return {
             f"{name}.weighted": float(np.average(column[known], weights=mass[known])) if mass[known].any() else np.nan

@@ -5,7 +5,7 @@ since the gradient of the loss falls exponentially as margins grow. ``PRINTED`` 
 
 What the thesis leaves open is settled so: the penalty is lambda ||theta||^nu with the network's degree nu of
 homogeneity (any power has the same limit, and this one gets there fastest); initial weights are uniform on plus or
-minus 1/sqrt(fan-in); the cross-entropy is a mean over the examples; S_5's minibatches are 1000 pairs drawn anew and
+minus 1/sqrt(fan-in); the cross-entropy is a mean over the examples; S_5's minibatches are 1000 pairs, resampled
 independently at every step; a parity's support is its first k signs.
 
 Source: thesis, chapter 7 and appendix D.2.
@@ -47,7 +47,7 @@ def network(
         steps: how many steps it is trained for.
         learning_rate: that of the first steps.
         doubled: the steps at which the learning rate is doubled.
-        minibatch: how many examples, drawn anew, each step takes in place of the population.
+        minibatch: how many fresh examples each step takes in place of the population.
     """
     labels_are_signs = task.classes is None
     regime: Regime = Population() if minibatch is None else Online()

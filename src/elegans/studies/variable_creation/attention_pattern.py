@@ -193,7 +193,7 @@ def plot(tables: Tables) -> Figure:
 def _by_position(ax: Axes, rows: pd.DataFrame, name: str, *, labelled: bool, legend: bool) -> None:
     places = int(rows["place"].max()) + 1
     weights = rows.sort_values(["example", "place"])["weight"].to_numpy(float).reshape(-1, places)
-    support = np.sort(rows.loc[rows["relevant"] == 1, "place"].unique()).astype(int)
+    support = np.sort(rows.loc[rows["relevant"] == 1, "place"].unique()).astype(int).tolist()
     attention_by_position(weights, ax, support=support)
     drawn = ax.get_legend()
     assert drawn is not None

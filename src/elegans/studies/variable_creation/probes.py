@@ -48,7 +48,7 @@ class Attended(NamedTuple):
     """What the class token attends to, and the largest norm of a token as attention reads it.
 
     Args:
-        scores: before the softmax, up to a constant an example, shape (count, heads, n + 1).
+        scores: before the softmax, up to a constant per example, shape (count, heads, n + 1).
         weights: after it, of the same shape.
         token_norm: of tokens with a 1 at their end where the heads have biases.
     """
@@ -96,15 +96,15 @@ class SelectionHeads(Probe):
         heads is not counted.
         """
 
-        def held_out() -> tuple[Examples, dict[str, float | np.ndarray]]:
+        def prepared() -> tuple[Examples, dict[str, float | np.ndarray]]:
             support = snapshot.support
             assert support is not None
-            seen = Examples(snapshot.examples("test", self.examples)[0], support, snapshot.sample_size or 1)
+            held_out = Examples(snapshot.examples("test", self.examples)[0], support, snapshot.sample_size or 1)
             made = _constructed(snapshot.task, snapshot.model, support)
-            return seen, _measured(made.model, made.parameters, seen)
+            return held_out, _measured(made.model, made.parameters, held_out)
 
-        seen, construction = snapshot.remember(f"selection:{self.examples}", held_out)
-        found = _measured(snapshot.model, snapshot.parameters, seen)
+        held_out, construction = snapshot.remember(f"selection:{self.examples}", prepared)
+        found = _measured(snapshot.model, snapshot.parameters, held_out)
         return found | {f"construction.{name}": value for name, value in construction.items()}
 
 
@@ -140,20 +140,20 @@ def _constructed(task: Task, model: Model, support: Any) -> SelectingTransformer
     return selecting_transformer_for(task, list(support), encoding=encoding)
 
 
-def _measured(model: Any, parameters: Any, seen: Examples) -> dict[str, float | np.ndarray]:
+def _measured(model: Any, parameters: Any, held_out: Examples) -> dict[str, float | np.ndarray]:
     """Return all measures of one network."""
-    found = _attention(model)(parameters, seen.x)
+    found = _attention(model)(parameters, held_out.x)
     scores, weights = np.asarray(found.scores, np.float64), np.asarray(found.weights, np.float64)
-    bits = seen.x[:, seen.support] > 0
-    own = _shares(weights, bits, seen.support)
-    average = _shares(weights.mean(axis=1), bits, seen.support)
+    bits = held_out.x[:, held_out.support] > 0
+    own = _shares(weights, bits, held_out.support)
+    average = _shares(weights.mean(axis=1), bits, held_out.support)
     return {
         **own,
-        "gap": score_gap(scores, seen.support.tolist()).mean(axis=0),
+        "gap": score_gap(scores, held_out.support.tolist()).mean(axis=0),
         **{f"average.{name}": float(value) for name, value in average.items()},
         "best": float(np.argmax(own["support"])),
         "uniform": 1 / weights.shape[2],
-        **_bounds(_heads(model, parameters), float(found.token_norm), seen),
+        **_bounds(_heads(model, parameters), float(found.token_norm), held_out),
     }
 
 
@@ -173,18 +173,18 @@ def _shares(
     return found | {"implied_gap": np.reshape(implied, found["support"].shape)}
 
 
-def _bounds(matrices: dict[str, np.ndarray], token_norm: float, seen: Examples) -> dict[str, float | np.ndarray]:
+def _bounds(matrices: dict[str, np.ndarray], token_norm: float, held_out: Examples) -> dict[str, float | np.ndarray]:
     """Return the norms of heads, and the capacity and the number of examples that follow from them."""
     norms = attention_norms(**matrices)
-    T, d = seen.x.shape[1], matrices["query"].shape[1]
+    T, d = held_out.x.shape[1], matrices["query"].shape[1]
     rows = (norms.mapped_rows, norms.mapped, norms.merged_rows)
     heads = [HeadNorms(*row) for row in np.transpose(rows).tolist()]
     found: dict[str, float | np.ndarray] = {name: np.asarray(getattr(norms, name)) for name in norms._fields}
     found["token_norm"] = token_norm
     if min(map(min, heads)) <= 0:  # heads of weights that are 0 have no capacity that the formula knows
         return found | {"capacity": np.nan, "sample": np.nan}
-    capacity = heads_capacity(heads, seen.size * (T + 1), d=d, input_norm=token_norm)
-    growth = capacity / math.log(seen.size * (T + 1) * d)
+    capacity = heads_capacity(heads, held_out.size * (T + 1), d=d, input_norm=token_norm)
+    growth = capacity / math.log(held_out.size * (T + 1) * d)
     least = generalisation_sample(
         growth * math.log((T + 1) * d), float(norms.mapped.sum()) * token_norm, RISK, growth=growth
     )

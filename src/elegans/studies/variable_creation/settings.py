@@ -70,7 +70,7 @@ def parity(
 
     Args:
         n: the number of bits.
-        batch_size: how many examples a step takes.
+        batch_size: how many examples per step.
         steps: how many steps it is trained for at the most.
         every: how many steps lie between two checks of 10^4 held-out examples.
         consecutive: at how many checks in a row the error must be so small; there training ends.

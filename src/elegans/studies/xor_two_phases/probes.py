@@ -84,7 +84,7 @@ class XORMargins(XORProbe):
     Source: Table 1, Definition 4.2, Lemma C.1 and Equation 4.1.
 
     Args:
-        examples: how many held-out examples loss and error are taken of, the first of the trial's test stream.
+        examples: on how many held-out examples loss and error are evaluated, the first of the trial's test stream.
     """
 
     examples: Annotated[int, Field(ge=1)] = 4000

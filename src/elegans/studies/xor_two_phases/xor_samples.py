@@ -1,8 +1,8 @@
 """How many examples the XOR takes: SGD on both layers against kernels that cannot learn features.
 
-A network's examples are its steps times its batch size, since none is seen twice; a kernel's are those that it has
+A network's examples are its steps times its batch size, since none is used twice; a kernel's are those that it has
 regressed on, counted in blocks of n^2 / 32. Both are followed until 1% of 4000 held-out examples are wrong. Inputs are
-in a random basis, which says nothing to either learner.
+in a random basis, to which both learners are indifferent.
 
 The theorem asks for minibatches of at least n / theta; smaller ones, 2 n and n / 2, are what takes few examples here.
 """

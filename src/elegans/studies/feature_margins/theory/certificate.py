@@ -134,7 +134,7 @@ def certify_margin(
     tolerance: float = TOLERANCE,
     negligible: float = NEGLIGIBLE,
 ) -> MarginCertificate:
-    """Hold a network against the largest margin of its task, check by check.
+    """Compare a network with the largest margin of its task, check by check.
 
     A pair of a network and (q, tau) is a certificate where all examples with q > 0 are on the margin, where every
     wrong label with tau > 0 is a top-scoring one, and where each neuron is a best single neuron; then the network has

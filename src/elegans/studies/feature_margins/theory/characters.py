@@ -48,7 +48,7 @@ def inverse_classes(group: Group) -> Int64[np.ndarray, " classes"]:
 
 
 def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.ndarray, "*many irreps"]:
-    """Return one value an irrep with that of a conjugate added to the first of the two, and 0 in the other's place."""
+    """Return one value per irrep with that of a conjugate added to the first of the two, and 0 in the other's place."""
     partners, places = conjugate_irreps(group), np.arange(len(group.irreps))
     both = np.where(partners == places, values, values + values[..., partners])
     return np.where(partners >= places, both, 0.0)

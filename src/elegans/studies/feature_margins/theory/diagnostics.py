@@ -1,6 +1,6 @@
 """How close the neurons of a trained network are to those of the largest margin.
 
-Each is a number a neuron, 0 or 1 where a theorem holds exactly. A network also has neurons that training has all but
+Each is a number per neuron, 0 or 1 where a theorem holds exactly. A network also has neurons that training has all but
 given up: say how small a norm you leave out, for instance below 5% of the largest.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``, irreps that are not real ``GroupError``.
@@ -205,7 +205,7 @@ def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[n
         count: how many there are, counted from 0.
     """
     found = np.asarray(places, np.int64)
-    require(found.shape == weights.norms.shape, "places must be one a neuron", places=found.shape)
+    require(found.shape == weights.norms.shape, "places must be one per neuron", places=found.shape)
     require(bool(((found >= 0) & (found < count)).all()), "places must lie in 0..count-1", count=count)
     mass = weights.normalised().norms ** weights.degree
     return np.bincount(found, weights=mass, minlength=count)
@@ -247,7 +247,7 @@ def margin_decomposition(logits: Any, labels: Any) -> LogitDecomposition:
         labels: of all examples, as for ``pointwise_margins``.
     """
     rows, flat = np.asarray(logits, float), np.asarray(labels).ravel()
-    require(rows.ndim == 2 and len(rows) == len(flat), "labels must be one an example", logits=rows.shape)
+    require(rows.ndim == 2 and len(rows) == len(flat), "labels must be one per example", logits=rows.shape)
     count, outputs = rows.shape
     centred = rows - rows.mean(axis=1, keepdims=True)
     gamma = float(centred[np.arange(count), flat].sum() / (count * (1 - 1 / outputs)))

@@ -36,7 +36,7 @@ class MarginGame:
         value: gamma*.
         shares: which share of sum ||omega||^3 each irrep has, shape (irreps,), 0 for the trivial one; what an irrep and
             its conjugate share stands at the first of the two.
-        weighting: tau of each class an element, shape (classes,), 0 for the identity, one for inverse classes.
+        weighting: tau of each class, per element, shape (classes,), 0 for the identity, one for inverse classes.
         irreps: names of the irreps in use.
         classes: names of the classes that weigh.
     """
@@ -121,7 +121,7 @@ class SubsetSolution:
         irreps: names of the irreps in use, kappa_R.
         classes: names of the classes on the margin, kappa_C.
         scaling: lambda of each irrep, of sum 1, shape (subset,).
-        weighting: tau of each class an element, shape (subset,).
+        weighting: tau of each class, per element, shape (subset,).
         shares: which share of sum ||omega||^3 each irrep has, proportional to lambda d^1.5, shape (subset,).
         value: gamma*.
     """

@@ -84,7 +84,7 @@ def group_weighting(group: Group, form: Form = "corrected") -> Float[np.ndarray,
     A wrong label ab o c has the weight of c's class. The thesis prints the opposite sign, so that weights are negative,
     and its proof has 1 / z_sign for z_sign.
 
-    Formula: tau_C = -sum_{n >= 2} d_n^1.5 chi_n(C) / sum_{m >= 2} d_m^2.5 an element; sum_{C != {e}} |C| tau_C = 1;
+    Formula: tau_C = -sum_{n >= 2} d_n^1.5 chi_n(C) / sum_{m >= 2} d_m^2.5 per element; sum_{C != {e}} |C| tau_C = 1;
         printed: without the minus sign.
     Source: thesis, Lemma D.14.
 
@@ -112,7 +112,7 @@ def irrep_scores(group: Group, weighting: Any, form: Form = "corrected") -> Floa
     Source: thesis, Lemma D.13.
 
     Args:
-        weighting: tau of each class an element, shape (classes,); its first is not read.
+        weighting: tau of each class, per element, shape (classes,); its first is not read.
         form: "corrected", or "printed" for the thesis' factor.
 
     Returns:
@@ -138,7 +138,7 @@ def group_logits(group: Group) -> tuple[float, float]:
 
 
 def class_weights(table: CharacterTable, weighting: Any) -> np.ndarray:
-    """Return weights of wrong labels by class with 0 at the identity, refusing what is no weighting."""
+    """Return weights of wrong labels by class with 0 at the identity, refusing anything else."""
     tau = np.array(weighting, float)
     require(tau.shape == table.sizes.shape, "weighting must be one number a class", shape=tau.shape)
     tau[0] = 0

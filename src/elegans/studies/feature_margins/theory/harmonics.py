@@ -57,7 +57,7 @@ def group_vectors(group: Group, coefficients: Sequence[Any]) -> Float[np.ndarray
         coefficients: for each irrep an array of shape (neurons, d, d), as ``group_coefficients`` returns them.
     """
     irreps = group.real_irreps()
-    require(len(coefficients) == len(irreps), "coefficients must be one array an irrep", arrays=len(coefficients))
+    require(len(coefficients) == len(irreps), "coefficients must be one array per irrep", arrays=len(coefficients))
     parts = (
         np.einsum("nij,gij->ng", np.asarray(alpha, float), irrep.matrices, optimize=True)
         for alpha, irrep in zip(coefficients, irreps, strict=True)
@@ -95,7 +95,7 @@ def group_objective(group: Group, u: Any, v: Any, w: Any, weighting: Any) -> Flo
 
     Args:
         u, v, w: weights of shape (neurons, order).
-        weighting: tau of each class an element, shape (classes,); its first is not read.
+        weighting: tau of each class, per element, shape (classes,); its first is not read.
     """
     table = characters_of(group)
     weighed = class_weights(table, weighting) * table.sizes

@@ -6,7 +6,7 @@ neurons of the largest margin, and what is left is how much mass, sum_i ||omega_
 what training tends to as lambda falls; at the lambda of a run this is the line to hold it against.
 
 For another r the best split of a given mass is that of r = nu at another lambda, and what is left is one number, the
-mass. For r > nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other one is looked
+mass. For r > nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other one is searched
 for on a grid of 200 masses first.
 
 Source of all: derived here, for the objective of the thesis' section 7.2; its limit for small penalties is Theorem 4.1
@@ -258,9 +258,9 @@ def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float, start
 
 
 def _settle(unit: np.ndarray, sizes: np.ndarray, level: float, masses: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the best masses of the irreps inside, by damped Newton steps, and take out those that come to 0.
+    """Return the best masses of the irreps inside, by damped Newton steps, and remove those that reach 0.
 
-    No margin moves by more than 1/4 a step, so that every step lowers the loss: its curvature changes by no more than
+    No margin moves by more than 1/4 per step, so that every step lowers the loss: its curvature changes by no more than
     a factor exp(1/2) on the way. What has left is not needed until all others are at their best without it.
     """
     last = math.inf

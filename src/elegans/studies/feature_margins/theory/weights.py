@@ -60,7 +60,7 @@ class HomogeneousWeights(ABC):
 
     @abstractmethod
     def scaled(self, factor: Any) -> Self:
-        """Return the network with all weights times a number, or times one number a neuron."""
+        """Return the network with all weights times a number, or times one number per neuron."""
 
     @property
     def mass(self) -> float:
@@ -172,7 +172,7 @@ class PairWeights(HomogeneousWeights):
         return np.asarray(values.reshape(self.examples, -1))
 
     def scaled(self, factor: Any) -> "PairWeights":
-        """Return the network with all weights times a number, or times one number a neuron."""
+        """Return the network with all weights times a number, or times one number per neuron."""
         column = np.reshape(np.asarray(factor, float), (-1, 1))
         return PairWeights(column * self.u, column * self.v, column * self.w, self.activation)
 
@@ -260,7 +260,7 @@ class ParityWeights(HomogeneousWeights):
         return np.asarray((sign_table(self.n) @ self.u[neurons].T) ** self.power)
 
     def scaled(self, factor: Any) -> "ParityWeights":
-        """Return the network with all weights times a number, or times one number a neuron."""
+        """Return the network with all weights times a number, or times one number per neuron."""
         column = np.reshape(np.asarray(factor, float), (-1, 1))
         return ParityWeights(column * self.u, column * self.w, self.power)
 
@@ -292,9 +292,11 @@ def normalised_margin(weights: HomogeneousWeights, labels: Any) -> float:
 
 
 def checked_labels(weights: HomogeneousWeights, labels: Any) -> np.ndarray:
-    """Return labels as whole numbers of shape (examples,), refusing what is not one output an example."""
+    """Return labels as whole numbers of shape (examples,), refusing all but one output per example."""
     flat = np.asarray(labels).ravel()
-    require(len(flat) == weights.examples, "labels must be one an example", labels=flat.size, examples=weights.examples)
+    require(
+        len(flat) == weights.examples, "labels must be one per example", labels=flat.size, examples=weights.examples
+    )
     outputs = weights.readout.shape[1]
     inside = flat.min() >= 0 and flat.max() < outputs
     require(bool(inside), "labels must name outputs", smallest=flat.min(), largest=flat.max(), outputs=outputs)

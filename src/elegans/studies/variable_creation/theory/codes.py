@@ -120,7 +120,7 @@ def attention_inputs(
 
 
 def checked_bits(codes: Codes, bits: Any) -> np.ndarray:
-    """Return bits as whole numbers, refusing what is no array of 0 and 1 of shape (count, T)."""
+    """Return bits as whole numbers, refusing all but arrays of 0 and 1 of shape (count, T)."""
     b = np.asarray(bits).astype(int)
     require(b.ndim == 2 and b.shape[1] == codes.T, "bits must have shape (count, T)", bits=b.shape, T=codes.T)
     require(bool(((b == 0) | (b == 1)).all()), "bits must be 0 and 1", smallest=b.min(), largest=b.max())

@@ -18,7 +18,7 @@ from elegans.calculators.domain import least_count, require, require_positive, r
 from elegans.studies.variable_creation.theory.covering import LogCover
 
 LARGEST_SAMPLE = 2**200
-"""Beyond so many examples no sample is looked for."""
+"""The largest sample that is searched for."""
 
 
 def dudley_bound(

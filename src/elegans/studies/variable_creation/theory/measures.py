@@ -1,4 +1,4 @@
-"""How far trained attention is from the construction: what it looks at, by what gap of scores, at what norms.
+"""How far trained attention is from the construction: where it goes, by what gap of scores, at what norms.
 
 Functions of plain arrays. Places are the T positions and, last, the class token, as in ``ParityTransformer.attention``.
 

@@ -37,7 +37,7 @@ def token_norm(context: Any, form: Form = "corrected") -> float:
     Source: thesis, section 4.4 (Corollary 4.9 has the transpose, Theorem 4.11 not).
 
     Args:
-        context: X, shape (T, d), a row a token.
+        context: X, shape (T, d), one row per token.
     """
     require_form(form)
     entries = _matrix(context)

@@ -26,7 +26,7 @@ Target = Literal["scalar", "vector"]
 """Whether a construction's output is one number that counts ones, or one coordinate for each bit of the support."""
 
 LARGEST_ENUMERATED = 14
-"""The largest T whose 2^T inputs are all gone through."""
+"""The largest T whose 2^T inputs are all enumerated."""
 
 
 class Selection(NamedTuple):

@@ -32,17 +32,19 @@ from elegans.studies.xor_two_phases.theory.network import (
     xor_sizes,
     xor_slope,
 )
-from elegans.studies.xor_two_phases.theory.noise import Law, noise_sums
+from elegans.studies.xor_two_phases.theory.noise import Distribution, noise_sums
 from elegans.studies.xor_two_phases.theory.surrogate import XorGrowth
 
 PHASE_TWO_RATE = ROOT2 / 4
 """tau_2: how fast the signal of a heavy neuron grows, per unit of step size times steps, slope and |a|."""
 
 
-def xor_clean_growth(weight: Any, output: Any, *, law: Law = "auto", basis: Any = None, seed: int = 0) -> XorGrowth:
+def xor_clean_growth(
+    weight: Any, output: Any, *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
+) -> XorGrowth:
     """Return the growth of every neuron's parts under the clean gradient, exactly.
 
-    For heavy neurons X_s is close to 0: s grows by eta tau_2 g_mu |a| a step and |a| by eta tau_2 g_mu s, so that
+    For heavy neurons X_s is close to 0: s grows by eta tau_2 g_mu |a| per step and |a| by eta tau_2 g_mu s, so that
     their product grows by a factor 1 + 2 eta tau_2 g_mu.
 
     Formula: with w_sig along mu, w_opp along nu, X_s = P(|w.xi| >= sqrt(2) s), X_o likewise:
@@ -52,13 +54,13 @@ def xor_clean_growth(weight: Any, output: Any, *, law: Law = "auto", basis: Any 
     Source: derived here; bounded in Glasgow (2024), Claim D.6 and Lemma D.7.
 
     Args:
-        law: how the law of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
+        distribution: how that of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
     """
     weights, outputs = network(weight, output)
     sizes, slopes = xor_sizes(weights, outputs, basis), xor_slope(xor_margins(weights, outputs, basis))
     rest, scale = rotated(weights, basis)[:, 2:], np.abs(outputs)
-    near_signal = noise_sums(rest, ROOT2 * sizes.signal, law, seed)
-    near_opposite = noise_sums(rest, ROOT2 * sizes.opposite, law, seed)
+    near_signal = noise_sums(rest, ROOT2 * sizes.signal, distribution, seed)
+    near_opposite = noise_sums(rest, ROOT2 * sizes.opposite, distribution, seed)
     pairs = np.array([slopes[:2].mean(), slopes[2:].mean()])
     own = (outputs < 0).astype(int)
 
@@ -103,7 +105,7 @@ def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -
 
 
 def xor_noise_decay(
-    weight: Any, output: Any, scale: float, *, law: Law = "auto", basis: Any = None, seed: int = 0
+    weight: Any, output: Any, scale: float, *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
 ) -> np.ndarray:
     """Return how fast the clean gradient shrinks the weighted noise of every neuron, relative to that noise.
 
@@ -115,13 +117,13 @@ def xor_noise_decay(
 
     Args:
         scale: H.
-        law: how the law of w . xi is found, as for ``xor_clean_growth``.
+        distribution: how the distribution of w . xi is found, as for ``xor_clean_growth``.
 
     Returns:
         float64 of shape (p,); NaN for neurons without noise or output weight.
     """
     weights, outputs = network(weight, output)
-    growth = xor_clean_growth(weights, outputs, law=law, basis=basis, seed=seed)
+    growth = xor_clean_growth(weights, outputs, distribution=distribution, basis=basis, seed=seed)
     sizes, factor = xor_sizes(weights, outputs, basis), math.exp(6 * scale)
     burden = np.abs(outputs) * (sizes.opposite + factor * sizes.rest)
     shrunk = -(growth.opposite + factor * growth.rest)

@@ -166,7 +166,7 @@ def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
 
 
 def berry_esseen_bound(vector: Any, constant: float = 0.56) -> Float64[np.ndarray, "*shape"]:
-    """Return how far the law of w . xi, xi uniform signs, is from a Gaussian of its variance.
+    """Return how far the distribution of w . xi, xi uniform signs, is from a Gaussian of its variance.
 
     Formula: sup_t |P(w . xi >= t) - P(N(0, ||w||_2^2) >= t)| <= C ||w||_3^3 / ||w||_2^3.
     Source: Glasgow (2024), Theorem B.5; C = 0.56 by Shevtsova, "An improvement of convergence rate estimates in the

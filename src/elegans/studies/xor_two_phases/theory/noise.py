@@ -1,4 +1,4 @@
-"""The law of w . xi for a neuron's weights outside the plane, xi being uniform signs.
+"""The distribution of w . xi for a neuron's weights outside the plane, xi being uniform signs.
 
 Four ways to it: over all signs, over drawn ones, as a binomial where all weights have one magnitude, and as a Gaussian.
 Ties |w . xi| = limit count half, as they do in gradients with relu'(0) = 0 once (z, xi) and (-z, -xi) are averaged.
@@ -16,8 +16,8 @@ from elegans.boolean.fourier import sign_table
 from elegans.boolean.learning import sums_of_signs
 from elegans.calculators.domain import require
 
-Law = Literal["auto", "exact", "binomial", "gaussian", "sampled"]
-"""How the law of w . xi is found."""
+Distribution = Literal["auto", "exact", "binomial", "gaussian", "sampled"]
+"""How the distribution of w . xi is found."""
 
 LARGEST_EXACT = 20
 """The largest d for which all signs are enumerated."""
@@ -30,7 +30,7 @@ _ENTRIES = 2**22
 
 
 class NoiseSums(NamedTuple):
-    """What gradients need of the law of w . xi, each of shape (p,).
+    """What gradients need of the distribution of w . xi, each of shape (p,).
 
     Args:
         within: P(|w . xi| <= limit).
@@ -41,34 +41,38 @@ class NoiseSums(NamedTuple):
     beyond: np.ndarray
 
 
-def noise_sums(rest: np.ndarray, limit: np.ndarray, law: Law, seed: int = 0) -> NoiseSums:
+def noise_sums(rest: np.ndarray, limit: np.ndarray, distribution: Distribution, seed: int = 0) -> NoiseSums:
     """Return P(|w . xi| <= limit) and E[|w . xi|; |w . xi| > limit] for the rows w of ``rest``.
 
     Args:
         rest: the weights outside the plane, shape (p, d - 2).
         limit: at least 0, shape (p,).
-        law: "exact" sums over all signs (d <= 20); "binomial" needs nonzero weights of one magnitude; "gaussian"
+        distribution: "exact" sums over all signs (d <= 20); "binomial" needs nonzero weights of one size; "gaussian"
             takes w . xi as N(0, ||w||^2); "sampled" draws 2^14 signs (stream ``probe``); "auto" takes the first of
             exact, binomial and sampled that applies.
         seed: the seed of the drawn signs.
     """
     require(
-        law in ("auto", "exact", "binomial", "gaussian", "sampled"),
-        "law must be one of auto, exact, binomial, gaussian, sampled",
-        law=law,
+        distribution in ("auto", "exact", "binomial", "gaussian", "sampled"),
+        "distribution must be one of auto, exact, binomial, gaussian, sampled",
+        distribution=distribution,
     )
     d = rest.shape[1] + 2
     magnitude = np.abs(rest).max(axis=1, initial=0)
     even = bool(((np.abs(rest) - magnitude[:, None] > -1e-9 * magnitude[:, None]) | (rest == 0)).all())
-    if law == "auto":
-        law = "exact" if d <= LARGEST_EXACT else "binomial" if even else "sampled"
-    if law == "gaussian":
+    if distribution == "auto":
+        distribution = "exact" if d <= LARGEST_EXACT else "binomial" if even else "sampled"
+    if distribution == "gaussian":
         return _gaussian(np.linalg.norm(rest, axis=1), limit)
-    if law == "binomial":
-        require(even, "weights outside the plane must be 0 or of one magnitude (binomial law)", d=d)
+    if distribution == "binomial":
+        require(even, "weights outside the plane must be 0 or of one magnitude (binomial distribution)", d=d)
         return _binomial(magnitude, (rest != 0).sum(axis=1), limit)
-    require(law == "sampled" or d <= LARGEST_EXACT, f"d must be at most {LARGEST_EXACT} for the exact law", d=d)
-    signs = half_signs(rest.shape[1]) if law == "exact" else drawn_signs(rest.shape[1], seed)
+    require(
+        distribution == "sampled" or d <= LARGEST_EXACT,
+        f"d must be at most {LARGEST_EXACT} for the exact distribution",
+        d=d,
+    )
+    signs = half_signs(rest.shape[1]) if distribution == "exact" else drawn_signs(rest.shape[1], seed)
     return _counted(rest, limit, signs)
 
 

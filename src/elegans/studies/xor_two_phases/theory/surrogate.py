@@ -2,7 +2,7 @@
 
 The surrogate L_0 is the loss to first order at f = 0. Under it neurons do not see each other: grad_w L_0 =
 -a E[y 1{w . x > 0} x] and grad_a L_0 = -E[y relu(w . x)], with w . grad_w = a grad_a. With s, o and r the norms of a
-neuron's signal, opposite and remaining parts, everything follows from the law of w . xi, xi the other signs.
+neuron's signal, opposite and remaining parts, everything follows from the distribution of w . xi, xi the other signs.
 
 Source of all here: Glasgow (2024), section 4.1 and Lemma C.4.
 
@@ -21,7 +21,7 @@ from jaxtyping import Float64
 
 from elegans.calculators.domain import Form, require, require_form, require_positive
 from elegans.studies.xor_two_phases.theory.network import ROOT2, XorGradients, network, rotated, xor_parts, xor_sizes
-from elegans.studies.xor_two_phases.theory.noise import Law, blocks, half_signs, noise_sums, within_half
+from elegans.studies.xor_two_phases.theory.noise import Distribution, blocks, half_signs, noise_sums, within_half
 
 PHASE_ONE_RATE = 1 / math.sqrt(2 * math.pi)
 """tau_1: how fast the signal of a small neuron grows, per unit of step size times steps."""
@@ -46,24 +46,26 @@ class XorGrowth(NamedTuple):
         return np.asarray(self.signal + self.opposite + self.rest)
 
 
-def xor_surrogate_growth(weight: Any, output: Any, *, law: Law = "auto", basis: Any = None, seed: int = 0) -> XorGrowth:
+def xor_surrogate_growth(
+    weight: Any, output: Any, *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
+) -> XorGrowth:
     """Return the growth of every neuron's parts under the surrogate loss.
 
     Formula: signal (sqrt(2)/4) |a| s P(|w.xi| <= sqrt(2) s); opposite -(sqrt(2)/4) |a| o P(|w.xi| <= sqrt(2) o); rest
-        -(|a|/4) E[|w.xi|; sqrt(2) o < |w.xi| <= sqrt(2) s], with + and s, o exchanged where o > s. Gaussian law:
+        -(|a|/4) E[|w.xi|; sqrt(2) o < |w.xi| <= sqrt(2) s], with + and s, o exchanged where o > s. Gaussian:
         P = erf(s/r), truncated mean r sqrt(2/pi) (exp(-o^2/r^2) - exp(-s^2/r^2)).
     Source: Glasgow (2024), Lemma C.4, B1 to B3; the Gaussian form derived here.
 
     Args:
         output: a, shape (p,).
-        law: how the law of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
+        distribution: how that of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
         seed: the seed of drawn signs.
     """
     weights, outputs = network(weight, output)
     sizes = xor_sizes(weights, outputs, basis)
     rest, scale = rotated(weights, basis)[:, 2:], np.abs(outputs)
-    near_signal = noise_sums(rest, ROOT2 * sizes.signal, law, seed)
-    near_opposite = noise_sums(rest, ROOT2 * sizes.opposite, law, seed)
+    near_signal = noise_sums(rest, ROOT2 * sizes.signal, distribution, seed)
+    near_opposite = noise_sums(rest, ROOT2 * sizes.opposite, distribution, seed)
     return XorGrowth(
         ROOT2 / 4 * scale * sizes.signal * near_signal.within,
         -ROOT2 / 4 * scale * sizes.opposite * near_opposite.within,
@@ -72,7 +74,7 @@ def xor_surrogate_growth(weight: Any, output: Any, *, law: Law = "auto", basis: 
 
 
 def xor_surrogate_coordinates(
-    weight: Any, output: Any, *, law: Law = "exact", basis: Any = None, form: Form = "corrected"
+    weight: Any, output: Any, *, distribution: Distribution = "exact", basis: Any = None, form: Form = "corrected"
 ) -> Float64[np.ndarray, "p d-2"]:
     """Return the growth of every single weight outside the plane under the surrogate loss.
 
@@ -84,14 +86,18 @@ def xor_surrogate_coordinates(
 
     Args:
         output: a, shape (p,).
-        law: "exact" (d <= 20, slow above 14) or "gaussian".
+        distribution: "exact" (d <= 20, slow above 14) or "gaussian".
     """
     weights, outputs = network(weight, output)
-    require(law in ("exact", "gaussian"), "law must be one of exact, gaussian (single weights)", law=law)
+    require(
+        distribution in ("exact", "gaussian"),
+        "distribution must be one of exact, gaussian (single weights)",
+        distribution=distribution,
+    )
     require_form(form)
     sizes = xor_sizes(weights, outputs, basis)
     rest = rotated(weights, basis)[:, 2:]
-    chance = _gaussian_near if law == "gaussian" else _counted_near
+    chance = _gaussian_near if distribution == "gaussian" else _counted_near
     near = chance(rest, ROOT2 * sizes.signal) - chance(rest, ROOT2 * sizes.opposite)
     growth = np.abs(outputs)[:, None] * np.abs(rest) / 4 * near
     return np.asarray(growth if form == "corrected" else -growth)
@@ -100,7 +106,7 @@ def xor_surrogate_coordinates(
 def _counted_near(rest: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return P(|X_i - centre| < |w_i|) for every i, X_i the sum of the others, by enumeration."""
     size = rest.shape[1]
-    require(size <= 18, "d must be at most 20 for the exact law", d=size + 2)
+    require(size <= 18, "d must be at most 20 for the exact distribution", d=size + 2)
     signs = half_signs(size)
     found = np.zeros(rest.shape)
     for rows in blocks(len(rest), len(signs)):
@@ -122,7 +128,9 @@ def _gaussian_near(rest: np.ndarray, centre: np.ndarray) -> np.ndarray:
     return np.where(others > 0, found, within_half(np.broadcast_to(middle, size.shape), size))
 
 
-def xor_surrogate_gradient(weight: Any, output: Any, *, law: Law = "exact", basis: Any = None) -> XorGradients:
+def xor_surrogate_gradient(
+    weight: Any, output: Any, *, distribution: Distribution = "exact", basis: Any = None
+) -> XorGradients:
     """Return the population gradients of the surrogate loss.
 
     Formula: G_w = -growth_sig w_sig / s^2 - growth_opp w_opp / o^2 - sum_i growth_i e_i / w_i; G_a = w . G_w / a.
@@ -131,15 +139,18 @@ def xor_surrogate_gradient(weight: Any, output: Any, *, law: Law = "exact", basi
 
     Args:
         output: a, not 0, shape (p,).
-        law: "exact" (d <= 20) or "gaussian".
+        distribution: "exact" (d <= 20) or "gaussian".
     """
     weights, outputs = network(weight, output)
     require(bool((outputs != 0).all()), "output weights must not be 0", zeros=int((outputs == 0).sum()))
-    growth, parts = xor_surrogate_growth(weights, outputs, law=law, basis=basis), xor_parts(weights, outputs, basis)
+    growth, parts = (
+        xor_surrogate_growth(weights, outputs, distribution=distribution, basis=basis),
+        xor_parts(weights, outputs, basis),
+    )
     sizes = xor_sizes(weights, outputs, basis)
     inner = np.zeros(weights.shape)
     rest = rotated(weights, basis)[:, 2:]
-    inner[:, 2:] = _over(xor_surrogate_coordinates(weights, outputs, law=law, basis=basis), rest)
+    inner[:, 2:] = _over(xor_surrogate_coordinates(weights, outputs, distribution=distribution, basis=basis), rest)
     along = inner if basis is None else inner @ np.asarray(basis).T
     along = along + _over(growth.signal, sizes.signal**2)[:, None] * parts.signal
     along = along + _over(growth.opposite, sizes.opposite**2)[:, None] * parts.opposite
