@@ -1,4 +1,4 @@
-"""Transformers of causal attention, by themselves or with perceptrons between, on sequences of tokens.
+"""Transformers of causal attention, by themselves or with MLPs between, on sequences of tokens.
 
 Source: thesis, chapter 8 (equations 8.4 and 8.5) and appendix E.2; Edelman, Edelman, Goel, Malach and Tsilivis, "The
 evolution of statistical induction heads: in-context learning Markov chains" (NeurIPS 2024).
@@ -60,13 +60,13 @@ class AttentionOnly(Model):
 
     in the plain form with relative positions. Absolute positions are ``embedding.position`` (t, width), added to the
     tokens, in place of ``relative``. The prenorm form adds ``scale``, ``shift`` (width,) and ``merge`` (width, width)
-    to each layer, and ``scale`` and ``shift`` to the output. With perceptrons, layer l is followed by ``"mlp1"``, …:
+    to each layer, and ``scale`` and ``shift`` to the output. With MLPs, layer l is followed by ``"mlp1"``, …:
     ``{"hidden": (width, mlp_width), "hidden_bias": (mlp_width,), "residual": (mlp_width, width), "residual_bias":
     (width,)}``, with ``scale`` and ``shift`` in the prenorm form: z + gelu(z' hidden + hidden_bias) residual +
     residual_bias, the gelu by its formula with tanh.
 
-    All is normal at first, of one deviation, but for scales (1), shifts and biases (0), and, in the prenorm form,
-    what writes into the residual stream (``merge`` and ``residual``): 1 / sqrt(2 layers) of that deviation.
+    Initially all entries are normal with one standard deviation, except scales (1), shifts and biases (0), and, in the prenorm form,
+    what writes into the residual stream (``merge`` and ``residual``): 1 / sqrt(2 layers) of that.
 
     Args:
         layers: the number of attention layers.
@@ -74,7 +74,7 @@ class AttentionOnly(Model):
         width: the size of an activation.
         form: ``prenorm`` or ``plain``.
         positions: ``relative`` or ``absolute``.
-        mlp_width: the number of hidden neurons of the perceptron after each layer, or None for none.
+        mlp_width: the number of hidden neurons of the MLP after each layer, or None for none.
         std: the standard deviation of the initial weights.
     """
 
@@ -119,7 +119,7 @@ class AttentionOnly(Model):
         return _symbols(task)
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are no sequences of tokens."""
+        """Refuse tasks that are not sequences of tokens."""
         if task.symbols is None:
             raise ValueError(f"attention-only networks must have a task of token sequences: task={task.kind!r}")
 
@@ -173,7 +173,7 @@ class AttentionOnly(Model):
         return Attention(logits, tuple(jax.nn.softmax(layer, axis=-1) for layer in logits))
 
     def positional_logits(self, parameters: Any) -> Float32[Any, "heads k length"]:
-        """Return what the first layer's logits owe to the distance, for each symbol that asks: from distance 0 up.
+        """Return what the first layer's logits owe to the distance, for each symbol of the query: from distance 0 up.
 
         They are (token'_s query) . relative_j / sqrt(head size), of networks with relative positions. Source: thesis,
         section 8.3.1, the effective positional encoding; it is printed with the keys, but by equation 8.5 queries meet
@@ -204,7 +204,7 @@ class AttentionOnly(Model):
             attended = attended.swapaxes(1, 2).reshape(z.shape)
             z = z + (attended @ arrays["merge"] if "merge" in arrays else attended)
             if self.mlp_width is not None:
-                z = z + _perceptron(parameters[f"mlp{layer}"], z)
+                z = z + _mlp(parameters[f"mlp{layer}"], z)
         return normed(parameters["output"], z) @ parameters["output"]["weight"], logits
 
     def _norm(self) -> dict[str, np.ndarray]:
@@ -277,7 +277,7 @@ def normed(arrays: Any, z: Any) -> Any:
     return centred / (variance + NORM_EPSILON) ** 0.5 * arrays["scale"] + arrays["shift"]
 
 
-def _perceptron(arrays: Any, z: Any) -> Any:
+def _mlp(arrays: Any, z: Any) -> Any:
     import jax
 
     inner = jax.nn.gelu(normed(arrays, z) @ arrays["hidden"] + arrays["hidden_bias"], approximate=True)

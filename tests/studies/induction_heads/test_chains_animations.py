@@ -10,20 +10,20 @@ import pytest
 from PIL import Image
 
 from elegans.errors import ExperimentError
-from elegans.studies.induction_heads.animations import AttentionCourse, attention_animation, attention_page
-from elegans.studies.induction_heads.attention_pictures import courses_of, shown_steps
+from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
+from elegans.studies.induction_heads.attention_pictures import histories_of, shown_steps
 
 
-def course(times=4, heads=1, length=5):
+def history(times=4, heads=1, length=5):
     rng = np.random.default_rng(1)
     logits = tuple(rng.normal(size=(times, heads, length, length)) for _ in range(2))
     tokens = np.arange(length) % 3
     losses = np.linspace(0.2, 0.02, times)
-    return AttentionCourse(tokens, 10 * np.arange(times), logits, losses, {"unigram": 0.09, "bigram": 0.01})
+    return AttentionHistory(tokens, 10 * np.arange(times), logits, losses, {"unigram": 0.09, "bigram": 0.01})
 
 
-def test_courses_are_read_from_tables_and_their_weights_are_causal():
-    made = course()
+def test_histories_are_read_from_tables_and_their_weights_are_causal():
+    made = history()
     seen = np.tril_indices(5)
     run = pd.DataFrame({"step": made.steps, "loss": made.losses}).assign(
         series="k = 2", typical=True, **{"line.unigram": 0.09, "line.bigram": 0.01}
@@ -33,7 +33,7 @@ def test_courses_are_read_from_tables_and_their_weights_are_causal():
         layer1=made.logits[0][:, 0][:, *seen].tolist(),
         layer2=made.logits[1][:, 0][:, *seen].tolist(),
     )
-    (found,) = courses_of({"curves": pd.concat([run, run.assign(typical=False, loss=1.0)]), "maps": maps}).values()
+    (found,) = histories_of({"curves": pd.concat([run, run.assign(typical=False, loss=1.0)]), "maps": maps}).values()
     assert np.array_equal(found.steps, made.steps) and np.array_equal(found.losses, made.losses)
     assert found.lines == made.lines
     for time in range(4):
@@ -42,15 +42,15 @@ def test_courses_are_read_from_tables_and_their_weights_are_causal():
             assert (one[:, ~np.tri(5, dtype=bool)] == 0).all()
 
 
-def test_a_thinned_course_keeps_the_first_and_the_last_time():
-    found = course(times=101).thinned(10)
+def test_a_thinned_history_keeps_the_first_and_the_last_time():
+    found = history(times=101).thinned(10)
     assert len(found.steps) == len(found.losses) == len(found.logits[1]) == 10
     assert (found.steps[0], found.steps[-1]) == (0, 1000)
-    assert len(course(times=3).thinned(10).steps) == 3
+    assert len(history(times=3).thinned(10).steps) == 3
 
 
 def test_an_animation_has_a_frame_a_time(tmp_path):
-    attention_animation(course(times=3), tmp_path / "attention.gif")
+    attention_animation(history(times=3), tmp_path / "attention.gif")
     with Image.open(tmp_path / "attention.gif") as animation:
         assert animation.format == "GIF" and animation.size == (720, 290)
         assert animation.n_frames == 3  # those of the pause are joined to the last
@@ -82,7 +82,7 @@ class Reader(HTMLParser):
 
 
 def test_a_page_stands_by_itself_and_has_every_frame(tmp_path):
-    made = {"k = 2": course(heads=2), "</script>": course(times=80, length=7)}
+    made = {"k = 2": history(heads=2), "</script>": history(times=80, length=7)}
     attention_page(made, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     page = Reader(text)
@@ -101,7 +101,7 @@ def test_a_page_stands_by_itself_and_has_every_frame(tmp_path):
 
 
 def test_every_element_that_the_pages_program_asks_for_is_there(tmp_path):
-    attention_page({"one": course()}, tmp_path / "page.html")
+    attention_page({"one": history()}, tmp_path / "page.html")
     page = Reader((tmp_path / "page.html").read_text())
     identities = {value for name, value in page.attributes if name == "id"}
     asked = set(re.findall(r'\b(?:at|fill)\("(\w+)"', page.scripts[1]))
@@ -109,7 +109,7 @@ def test_every_element_that_the_pages_program_asks_for_is_there(tmp_path):
 
 
 def test_pages_with_numbers_that_are_not_finite_are_refused(tmp_path):
-    diverged = course()
+    diverged = history()
     diverged.logits[0][1, 0, 2, 1] = np.nan
     with pytest.raises(ExperimentError, match="must be finite: broken"):
         attention_page({"broken": diverged}, tmp_path / "page.html")

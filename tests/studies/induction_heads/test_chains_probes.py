@@ -76,7 +76,7 @@ def test_the_phase_is_the_order_of_the_closest_strategy(scale, slope, phase):
     assert found["phase"] == phase == np.argmin([found[f"distance.{name}"] for name in names])
 
 
-def test_other_laws_of_chains_are_measured_as_tasks_of_their_own():
+def test_other_distributions_of_chains_are_measured_as_tasks_of_their_own():
     probe = ChainLosses(examples=COUNT, priors=["unigram", "doubly-stochastic"])
     found = probe.measure(snapshot())
     for label, prior in (("unigram", "unigram"), ("doubly-stochastic:uniform", "doubly-stochastic")):

@@ -26,7 +26,7 @@ DIGITS = 2
 """Of a page's logits: a weight is within 1% of its value."""
 
 
-class AttentionCourse(NamedTuple):
+class AttentionHistory(NamedTuple):
     """What one network attends to in one sequence over training.
 
     Args:
@@ -49,19 +49,19 @@ class AttentionCourse(NamedTuple):
         return [softmax(np.where(seen, layer[time], -np.inf), axis=-1) for layer in self.logits]
 
     def thinned(self, frames: int = FRAMES) -> Self:
-        """Return the course at so many of its times at the most, evenly spaced, the first and the last among them."""
+        """Return the history at so many of its times at the most, evenly spaced, the first and the last among them."""
         times = len(self.steps)
         kept = np.unique(np.linspace(0, times - 1, min(frames, times)).round().astype(int))
         logits = tuple(layer[kept] for layer in self.logits)
         return self._replace(steps=self.steps[kept], logits=logits, losses=self.losses[kept])
 
 
-def attention_animation(course: AttentionCourse, path: Path) -> None:
+def attention_animation(history: AttentionHistory, path: Path) -> None:
     """Write an animated GIF: lines, the first head's weights in the last two layers, and the loss so far.
 
     In the last layer the last query alone has lines. The last frame stays for a second more.
     """
-    course = course.thinned()
+    history = history.thinned()
     figure = Figure(figsize=(7.2, 2.9), dpi=DPI)
     grid = figure.add_gridspec(2, 3, width_ratios=(2.3, 1, 1), left=0.01, right=0.985, top=0.89, bottom=0.15)
     lines, curve = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[1, 1:])
@@ -70,36 +70,36 @@ def attention_animation(course: AttentionCourse, path: Path) -> None:
     def draw(time: int) -> None:
         for ax in (lines, curve, *maps):
             ax.clear()
-        weights = course.weights(time)
-        queries = [None] * (len(weights) - 1) + [(len(course.tokens) - 1,)]
-        attention_lines(course.tokens, weights, lines, queries=queries)
-        lines.set_title(f"step {course.steps[time]}", loc="left", fontsize=MEDIUM, x=0.03)
+        weights = history.weights(time)
+        queries = [None] * (len(weights) - 1) + [(len(history.tokens) - 1,)]
+        attention_lines(history.tokens, weights, lines, queries=queries)
+        lines.set_title(f"step {history.steps[time]}", loc="left", fontsize=MEDIUM, x=0.03)
         for ax, layer in zip(maps, range(len(weights) - len(maps), len(weights)), strict=True):
             attention_map(weights[layer][0], ax)
             ax.set_title(f"layer {layer + 1}", fontsize=SMALL, pad=2)
-        _losses(curve, course, time)
+        _losses(curve, history, time)
 
     writer = PillowWriter(fps=PER_SECOND)
     with writer.saving(figure, str(path), DPI):
-        for time in range(len(course.steps)):
+        for time in range(len(history.steps)):
             draw(time)
             writer.grab_frame()
         for _ in range(PER_SECOND):
             writer.grab_frame()
 
 
-def _losses(ax: Axes, course: AttentionCourse, time: int) -> None:
+def _losses(ax: Axes, history: AttentionHistory, time: int) -> None:
     """Draw the whole curve faintly, its part so far strongly, and the lines."""
-    ax.plot(course.steps, course.losses, color=GREY, linewidth=0.6)
-    ax.plot(course.steps[: time + 1], course.losses[: time + 1], color="black", linewidth=1.2)
-    ax.plot(course.steps[time], course.losses[time], "o", color="black", markersize=3)
-    for name, loss in course.lines.items():
-        colour, lowest = STRATEGY_COLOURS[name], loss == min(course.lines.values())
+    ax.plot(history.steps, history.losses, color=GREY, linewidth=0.6)
+    ax.plot(history.steps[: time + 1], history.losses[: time + 1], color="black", linewidth=1.2)
+    ax.plot(history.steps[time], history.losses[time], "o", color="black", markersize=3)
+    for name, loss in history.lines.items():
+        colour, lowest = STRATEGY_COLOURS[name], loss == min(history.lines.values())
         ax.axhline(loss, color=colour, linewidth=0.8, linestyle="--")
         # the curve is high on the left and low on the right
         place: dict[str, Any] = {"x": 0.02 if lowest else 1.0, "ha": "left" if lowest else "right", "y": loss}
         ax.text(s=name, **place, va="bottom", color=colour, fontsize=SMALL, transform=ax.get_yaxis_transform())
-    ax.set(xlim=(0, course.steps[-1]), ylim=(0, 1.05 * max(course.losses)))
+    ax.set(xlim=(0, history.steps[-1]), ylim=(0, 1.05 * max(history.losses)))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.set_xlabel("steps", fontsize=SMALL, labelpad=1)
     ax.set_ylabel("test loss", fontsize=SMALL, labelpad=1)
@@ -107,41 +107,41 @@ def _losses(ax: Axes, course: AttentionCourse, time: int) -> None:
     quiet(ax)
 
 
-def attention_page(courses: Mapping[str, AttentionCourse], path: Path) -> None:
+def attention_page(histories: Mapping[str, AttentionHistory], path: Path) -> None:
     """Write a page by itself, for any browser: attention of one or more networks, with a slider for the time.
 
     It loads nothing; the data are in it. Layer, head and query are chosen, weights are shown under the pointer and by
     arrow keys, and colours follow the reader's light or dark scheme.
 
     Args:
-        courses: by names to choose from.
+        histories: by names to choose from.
         path: of the file.
 
     Raises:
         ExperimentError: a network has diverged.
     """
-    data = [_data(name, course.thinned()) for name, course in courses.items()]
+    data = [_data(name, history.thinned()) for name, history in histories.items()]
     colours = {"heads": ["currentColor", *HEAD_COLOURS[1:]], "tokens": TOKEN_COLOURS, "lines": STRATEGY_COLOURS}
     inside = json.dumps({"networks": data, "colours": colours}, allow_nan=False, separators=(",", ":"))
     page = files("elegans.plots").joinpath("attention.html").read_text(encoding="utf-8")
     path.write_text(page.replace("{{data}}", inside.replace("<", "\\u003c")), encoding="utf-8")
 
 
-def _data(name: str, course: AttentionCourse) -> dict[str, Any]:
-    """Return a course for a page: logits on and below the diagonal row by row."""
-    seen = np.tril_indices(len(course.tokens))
+def _data(name: str, history: AttentionHistory) -> dict[str, Any]:
+    """Return a history for a page: logits on and below the diagonal row by row."""
+    seen = np.tril_indices(len(history.tokens))
     layers = []
-    for logits in course.logits:
+    for logits in history.logits:
         kept = logits[:, :, *seen]
-        if not (np.isfinite(kept).all() and np.isfinite(course.losses).all()):
+        if not (np.isfinite(kept).all() and np.isfinite(history.losses).all()):
             raise ExperimentError(f"losses, and logits on and below the diagonal, must be finite: {name}")
         layers.append(np.round(kept, DIGITS).tolist())
     return {
         "name": name,
-        "tokens": course.tokens.tolist(),
-        "letters": [letter(token) for token in course.tokens.tolist()],
-        "steps": course.steps.tolist(),
-        "losses": np.round(course.losses, 5).tolist(),
-        "lines": {line: round(float(loss), 5) for line, loss in course.lines.items()},
+        "tokens": history.tokens.tolist(),
+        "letters": [letter(token) for token in history.tokens.tolist()],
+        "steps": history.steps.tolist(),
+        "losses": np.round(history.losses, 5).tolist(),
+        "lines": {line: round(float(loss), 5) for line, loss in history.lines.items()},
         "layers": layers,
     }

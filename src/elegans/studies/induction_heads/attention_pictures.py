@@ -28,7 +28,7 @@ from elegans.models import Model
 from elegans.plots.attention import attention_lines, attention_map
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.animations import AttentionCourse, attention_animation, attention_page
+from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
 from elegans.studies.induction_heads.measures import chain_loss
 from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, title
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
@@ -159,7 +159,7 @@ def _program(model: Model) -> Any:
     return jit(whole)
 
 
-def courses_of(tables: Tables) -> dict[str, AttentionCourse]:
+def histories_of(tables: Tables) -> dict[str, AttentionHistory]:
     """Return what the typical network of each series attends to, by series."""
     found, curves = {}, tables["curves"]
     for series, rows in tables["maps"].groupby("series", sort=False):
@@ -171,7 +171,7 @@ def courses_of(tables: Tables) -> dict[str, AttentionCourse]:
             layers.append(logits)
         lines = {name: float(run[f"line.{name}"].iloc[0]) for name in ("unigram", "bigram")}
         steps, losses = rows["step"].to_numpy(int), run["loss"].to_numpy(float)
-        found[str(series)] = AttentionCourse(tokens, steps, tuple(layers), losses, lines)
+        found[str(series)] = AttentionHistory(tokens, steps, tuple(layers), losses, lines)
     return found
 
 
@@ -187,7 +187,7 @@ def plot(tables: Tables) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=heights)
     above, below = parts
     maps = above.subplots(5, 5, height_ratios=[1.25, 1, 1, 1, 1])
-    _maps(maps, next(iter(courses_of(tables).values())), shown_steps(series[0][series[0]["typical"]]))
+    _maps(maps, next(iter(histories_of(tables).values())), shown_steps(series[0][series[0]["typical"]]))
     drawn = below.subplots(len(series), 3, squeeze=False)
     for axes, rows in zip(drawn, series, strict=True):
         _curves(axes, rows)
@@ -214,18 +214,18 @@ def shown_steps(run: pd.DataFrame) -> dict[str, int]:
     return {"start": int(steps[0]), **between, "end": int(steps[-1])}
 
 
-def _maps(axes: np.ndarray, course: AttentionCourse, shown: dict[str, int]) -> None:
-    times = [int(np.flatnonzero(course.steps == step)[0]) for step in shown.values()]
-    largest = [max(float(np.abs(np.tril(layer[time, 0])).max()) for time in times) for layer in course.logits]
+def _maps(axes: np.ndarray, history: AttentionHistory, shown: dict[str, int]) -> None:
+    times = [int(np.flatnonzero(history.steps == step)[0]) for step in shown.values()]
+    largest = [max(float(np.abs(np.tril(layer[time, 0])).max()) for time in times) for layer in history.logits]
     for column, (name, time) in enumerate(zip(shown, times, strict=True)):
-        weights = course.weights(time)
-        attention_lines(course.tokens, weights, axes[0, column], queries=[None, (len(course.tokens) - 1,)])
+        weights = history.weights(time)
+        attention_lines(history.tokens, weights, axes[0, column], queries=[None, (len(history.tokens) - 1,)])
         for word in axes[0, column].texts:
             word.set_fontsize(SMALL - 2)
-        axes[0, column].set_title(f"{name}: step {course.steps[time]}", fontsize=MEDIUM)
+        axes[0, column].set_title(f"{name}: step {history.steps[time]}", fontsize=MEDIUM)
         for layer in range(2):
             attention_map(weights[layer][0], axes[1 + layer, column])
-            attention_map(course.logits[layer][time, 0], axes[3 + layer, column], logits=True, limit=largest[layer])
+            attention_map(history.logits[layer][time, 0], axes[3 + layer, column], logits=True, limit=largest[layer])
     for row, what in enumerate(("weights, layer 1", "weights, layer 2", "logits, layer 1", "logits, layer 2"), 1):
         axes[row, 0].set_ylabel(what, fontsize=SMALL)
         bar = axes[row, 0].figure.colorbar(axes[row, -1].images[0], ax=list(axes[row]), fraction=0.02, pad=0.01)
@@ -269,12 +269,12 @@ def _losses(ax: Axes, run: pd.DataFrame) -> None:
 
 def animation(tables: Tables, path: Path) -> None:
     """Write the typical network of the first series as an animation."""
-    attention_animation(next(iter(courses_of(tables).values())), path)
+    attention_animation(next(iter(histories_of(tables).values())), path)
 
 
 def page(tables: Tables, path: Path) -> None:
     """Write the typical networks of all series as a page."""
-    attention_page(courses_of(tables), path)
+    attention_page(histories_of(tables), path)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

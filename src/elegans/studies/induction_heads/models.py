@@ -26,7 +26,7 @@ class MinimalAttention(Model):
         f_{p,i} = sum_{t' <= p} [x_t' = i] sum_{s <= t'} v_{t'-s+1} W[x_p, x_s].
 
     Its parameters are ``{"pair": (k, k), "position": (length,)}``, W and v. At first W = pair 1 1^T + diagonal I and
-    v = position 1: nothing is drawn. The default is the published code's.
+    v = position 1: nothing is random. The default is the published code's.
 
     Args:
         pair: the initial entries of W; with ``pair=c, position=c``, c > 0, the start of Lemma 8.4.
@@ -44,7 +44,7 @@ class MinimalAttention(Model):
         return task.symbols
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are no sequences of tokens, and a start that gradients do not leave."""
+        """Refuse tasks that are not sequences of tokens, and a start that gradients do not leave."""
         if task.symbols is None:
             raise ValueError(f"minimal attention must have a task of token sequences: task={task.kind!r}")
         if self.pair == self.position == self.diagonal == 0:

@@ -1,4 +1,4 @@
-"""What a network has learned of Markov chains in context: which strategy it is close to, and where it looks.
+"""What a network has learned of Markov chains in context: which strategy it is close to, and what it attends to.
 
 Source: thesis, chapter 8 (figures 8.1 to 8.5) and appendix E.2.
 """
@@ -27,11 +27,11 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class HeldOutSequences(NamedTuple):
-    """Held-out sequences of one law of chains, at the positions that are looked at.
+    """Held-out sequences of one distribution of chains, at the positions that are evaluated.
 
     Args:
         tokens: shape (count, length).
-        true: the true law of the next token, shape (count, positions, k).
+        true: the true distribution of the next token, shape (count, positions, k).
         strategies: what strategies predict, of the same shape each, by name.
         lines: the mean KL(true || strategy) at the last position, by name.
     """
@@ -43,16 +43,16 @@ class HeldOutSequences(NamedTuple):
 
 
 class ChainLosses(Probe):
-    """How far predictions on held-out sequences are from the true law of the next token, and from those of strategies.
+    """How far predictions on held-out sequences are from the true distribution of the next token, and from strategies.
 
-    All is about the last position, in nats. The sequences are the first of the trial's test stream; those of other laws
-    of chains have the same counters.
+    All is about the last position, in nats. The sequences are the first of the trial's test stream; those of other
+    distributions of chains have the same counters.
 
     Args:
         every: how many steps lie between two measurements.
         examples: how many sequences.
         order: the largest n of the n-gram strategies, or None for the task's own order.
-        priors: other laws of chains that the network is tried on (``["unigram", "doubly-stochastic"]``).
+        priors: other distributions of chains that the network is evaluated on (``["unigram", "doubly-stochastic"]``).
         positions: whether the losses at every position are there too.
     """
 
@@ -62,7 +62,7 @@ class ChainLosses(Probe):
     positions: bool = False
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is no network on Markov chains, strategies longer than sequences, and laws that do not fit."""
+        """Refuse what is not a network on Markov chains, strategies longer than sequences, and unfit priors."""
         task = _require_chains(self, task, model)
         if self._order(task) > task.length:
             rule = "the order of strategies must be at most the length"
@@ -74,7 +74,7 @@ class ChainLosses(Probe):
             _with_prior(task, prior)
 
     def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
-        """Return the losses, and those of other laws of chains under names that begin with the law's: ``unigram.loss``.
+        """Return the losses, and those on other distributions of chains under their labels: ``unigram.loss``.
 
         They are ``loss``, the mean KL(true || network), and ``cross_entropy``; ``distance.bigram``, … and
         ``reverse.bigram``, …, the mean KL(strategy || network) and KL(network || strategy); ``phase``, the order of the
@@ -93,11 +93,11 @@ class ChainLosses(Probe):
         test: HeldOutSequences = snapshot.remember(name, lambda: self._held_out(snapshot, task))
         program = _in_blocks(snapshot.model, "apply" if self.positions else "last")
         logits = np.asarray(program(snapshot.parameters, _blocks(test.tokens)), np.float64)
-        laws = softmax(logits.reshape(-1, *test.true.shape[1:])[: self.examples], axis=-1)
-        curve = chain_loss(test.true, laws)
-        distances = strategy_distances(laws, test.strategies)
-        reverse = strategy_distances(laws, test.strategies, reverse=True)
-        closest = float(np.argmin(list(distances.values()))) if np.isfinite(laws).all() else np.nan
+        predicted = softmax(logits.reshape(-1, *test.true.shape[1:])[: self.examples], axis=-1)
+        curve = chain_loss(test.true, predicted)
+        distances = strategy_distances(predicted, test.strategies)
+        reverse = strategy_distances(predicted, test.strategies, reverse=True)
+        closest = float(np.argmin(list(distances.values()))) if np.isfinite(predicted).all() else np.nan
         found: dict[str, float | np.ndarray] = {
             "loss": float(curve.divergence[-1]),
             "cross_entropy": float(curve.cross_entropy[-1]),
@@ -116,7 +116,7 @@ class ChainLosses(Probe):
         kept = slice(None) if self.positions else slice(-1, None)
         predicted = chain_strategies(tokens, task.k, self._order(task)).items()
         strategies = {name: strategy[:, kept].copy() for name, strategy in predicted}
-        lines = {name: float(chain_loss(true[:, -1:], law[:, -1:]).divergence[0]) for name, law in predicted}
+        lines = {name: float(chain_loss(true[:, -1:], known[:, -1:]).divergence[0]) for name, known in predicted}
         return HeldOutSequences(tokens, true[:, kept].copy(), strategies, lines)
 
     def _order(self, task: MarkovChains) -> int:
@@ -124,7 +124,7 @@ class ChainLosses(Probe):
 
 
 class AttentionScores(Probe):
-    """How much of the attention of each layer and head is on the token before, and on what followed the current token.
+    """How much attention of each layer and head is on the previous token, and on what followed the current token.
 
     Args:
         every: how many steps lie between two measurements.
@@ -134,7 +134,7 @@ class AttentionScores(Probe):
     examples: Count = 128
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is no transformer on Markov chains of at least two tokens."""
+        """Refuse what is not a transformer on Markov chains of at least two tokens."""
         _require_attention(self, task, model)
         if task.input_size < 2:
             raise ValueError(f"{self.kind} must have at least two tokens: length={task.input_size}")
@@ -163,7 +163,7 @@ class AttentionScores(Probe):
 
 
 class AttentionMaps(Probe):
-    """What every query of one fixed sequence attends to, in every layer and head: for pictures.
+    """What every query of one fixed sequence attends to, in every layer and head: for figures.
 
     Args:
         every: how many steps lie between two measurements.
@@ -175,7 +175,7 @@ class AttentionMaps(Probe):
     length: Count = 20
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is no transformer on Markov chains, and sequences that it cannot read."""
+        """Refuse what is not a transformer on Markov chains, and sequences that it cannot read."""
         k = _require_attention(self, task, model).k
         if self.tokens is None:
             return
@@ -223,10 +223,10 @@ class PositionalProfile(Probe):
         Distances count from 0. The profile is v, or the logits averaged over symbols, less their mean over positions.
         The bias is how much higher the profile is at distances 1, 3, 5 than at 2, 4, 6.
 
-        Of transformers there are the ``logits`` by head, symbol that asks and distance (heads, k, length); the
+        Of transformers there are the ``logits`` by head, symbol of the query and distance (heads, k, length); the
         ``encoding`` (heads, length), their softmax over all distances, averaged over symbols; and ``content`` (heads,
-        k, k), what the layer's logits owe to the symbol that asks and to that which is looked at. The encoding says
-        what is attended to where content hardly depends on the latter.
+        k, k), what the layer's logits owe to the symbols of the query and the key. The encoding says what is
+        attended to where content hardly depends on the latter.
         """
         model, parameters = snapshot.model, snapshot.parameters
         if not isinstance(model, AttentionOnly):
@@ -244,7 +244,7 @@ class PositionalProfile(Probe):
 
 
 def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray, "heads k k"]:
-    """Return the first layer's logits on pairs of tokens, by head, token that asks and token before it."""
+    """Return the first layer's logits on pairs of tokens, by head, token of the query and its previous token."""
     k = len(parameters["embedding"]["token"])
     before, asking = np.divmod(np.arange(k * k, dtype=np.int32), k)
     layers = _in_blocks(model, "attention")(parameters, np.stack([before, asking], axis=1)[None])
@@ -253,7 +253,7 @@ def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray
 
 
 def _require_chains(probe: Probe, task: Task, model: Model) -> MarkovChains:
-    """Refuse other tasks than Markov chains, and models that are no networks."""
+    """Refuse other tasks than Markov chains, and models that are not networks."""
     if not isinstance(task, MarkovChains):
         raise ValueError(f"{probe.kind} must have a task of Markov chains: {task.kind}")
     if isinstance(model, Learner):
@@ -269,7 +269,7 @@ def _require_attention(probe: Probe, task: Task, model: Model) -> MarkovChains:
 
 
 def _with_prior(task: MarkovChains, prior: Prior) -> MarkovChains:
-    """Return the task on chains of another law."""
+    """Return the task on another distribution of chains."""
     return MarkovChains(k=task.k, length=task.length, prior=prior, start=task.start)
 
 
@@ -280,7 +280,7 @@ def _blocks(tokens: Int32[np.ndarray, "count length"]) -> Int32[np.ndarray, "blo
 
 
 def _before_and_last(attention: Any) -> tuple[tuple[Any, Any], ...]:
-    """Return what is read of every layer's weights: the mean on the token before, and the last query's."""
+    """Return what is read of every layer's weights: the mean on the previous token, and the last query's."""
     import jax.numpy as jnp
 
     return tuple(
