@@ -1,4 +1,4 @@
-"""Markov chains in context: laws of chains, walks, stationary starts, and true conditionals, against enumeration."""
+"""Markov chains in context: priors, walks, stationary starts, and true conditionals, against enumeration."""
 
 import itertools
 from fractions import Fraction
@@ -22,7 +22,7 @@ def rows(prior, k, count=4000):
 
 
 def solved(matrix):
-    """Stationary laws from the equations of all states but one, in double precision."""
+    """Stationary distributions from the equations of all states but one, in double precision."""
     states = matrix.shape[1]
     system = np.swapaxes(np.asarray(matrix, float), 1, 2) - np.eye(states)
     system[:, -1] = 1
@@ -43,7 +43,7 @@ MARGINALS = {
 
 
 @pytest.mark.parametrize(("prior", "k"), MARGINALS)
-def test_entries_of_rows_have_beta_laws(prior, k):
+def test_entries_of_rows_have_beta_distributions(prior, k):
     """Kolmogorov-Smirnov on the first entries of the first and the last row, at 10^-5 each."""
     found = rows(prior, k)
     law = stats.beta(*MARGINALS[prior, k])
@@ -79,14 +79,14 @@ def test_doubly_stochastic_matrices_are_uniform(k, tries):
 
 
 def test_scaled_matrices_are_doubly_stochastic_for_any_k_and_not_uniform():
-    """The first entry's law differs from the uniform matrices' by Kolmogorov-Smirnov at 10^-6."""
+    """The first entry's distribution differs from the uniform matrices' by Kolmogorov-Smirnov at 10^-6."""
     found = rows("doubly-stochastic:sinkhorn", 8)
     assert found.sum(axis=1) == pytest.approx(1, abs=1e-6) and found.sum(axis=2) == pytest.approx(1, abs=1e-6)
     other, uniform = rows("doubly-stochastic:sinkhorn", 2)[:, 0, 0], rows("doubly-stochastic", 2)[:, 0, 0]
     assert stats.ks_2samp(other, uniform).pvalue < 1e-6
 
 
-def test_a_mixture_has_its_share_of_each_law():
+def test_a_mixture_has_its_share_of_each_prior():
     """A binomial test at 10^-5."""
     found = rows("mixture:0.3", 3)
     equal = np.ptp(found, axis=1).max(axis=1) == 0
@@ -100,22 +100,22 @@ def test_symmetric_chains_stay_in_their_interval():
 
 
 @pytest.mark.parametrize(("leave", "enter"), [(1e-9, 3e-9), (1 - 1e-9, 1 - 3e-9), (1e-7, 0.5), (0.25, 0.25)])
-def test_stationary_laws_are_exact_where_eigenvalues_are_close_to_1_and_minus_1(leave, enter):
+def test_stationary_distributions_are_exact_where_eigenvalues_are_close_to_1_and_minus_1(leave, enter):
     matrix = np.array([[[1 - leave, leave], [enter, 1 - enter]]])
     exact = Fraction(enter) / (Fraction(leave) + Fraction(enter))
-    assert walks.stationary_law(matrix)[0, 0] == pytest.approx(float(exact), rel=1e-15)
-    single = walks.stationary_law(matrix.astype(np.float32))
+    assert walks.stationary_distribution(matrix)[0, 0] == pytest.approx(float(exact), rel=1e-15)
+    single = walks.stationary_distribution(matrix.astype(np.float32))
     exact = Fraction(float(np.float32(enter))) / (
         Fraction(float(np.float32(leave))) + Fraction(float(np.float32(enter)))
     )
     assert single.dtype == np.float32 and single[0, 0] == pytest.approx(float(exact), rel=3e-7)
 
 
-def test_stationary_laws_of_larger_chains_solve_their_equations():
+def test_stationary_distributions_of_larger_chains_solve_their_equations():
     matrix = np.random.default_rng(1).dirichlet(np.ones(9), size=(50, 9))
-    law = walks.stationary_law(matrix)
+    law = walks.stationary_distribution(matrix)
     assert np.einsum("ci,cij->cj", law, matrix) == pytest.approx(law, abs=1e-15)
-    assert walks.stationary_law(np.array([[[0.5, 0.5], [0.0, 1.0]]]))[0] == pytest.approx([0, 1], abs=1e-15)
+    assert walks.stationary_distribution(np.array([[[0.5, 0.5], [0.0, 1.0]]]))[0] == pytest.approx([0, 1], abs=1e-15)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 8, 21])
@@ -128,7 +128,7 @@ def test_walks_by_doubling_are_walks_step_by_step(steps):
     assert np.array_equal(walks.walk(maps, first), np.stack(states, axis=1))
 
 
-def law_of_sequences(task, chains):
+def distribution_of_sequences(task, chains):
     """The probability of every sequence of length + 1 tokens, chain by chain."""
     width = task.prior.order - 1
     start = np.full(chains.shape[:2], 1 / chains.shape[1])
@@ -154,13 +154,13 @@ SMALL = [
 
 
 @pytest.mark.parametrize("task", SMALL, ids=lambda task: f"{task.prior.label()}-{task.start}")
-def test_sequences_have_the_law_of_their_chains(task):
+def test_sequences_have_the_distribution_of_their_chains(task):
     """Given the chains, the number of examples with a sequence has a known mean and variance; at most 32 sequences,
     each within 5 standard deviations: one failure in 5 x 10^4 runs."""
     chains = task.chains(KEY, index(20_000)).astype(float)
     x, y = task.examples(None, KEY, index(20_000))
     tokens = np.concatenate([x, y[:, -1:]], axis=1)
-    laws = law_of_sequences(task, chains)
+    laws = distribution_of_sequences(task, chains)
     assert sum(laws.values()) == pytest.approx(1, abs=1e-5)
     for sequence, law in laws.items():
         found = (tokens == sequence).all(axis=1).sum()
@@ -168,11 +168,11 @@ def test_sequences_have_the_law_of_their_chains(task):
 
 
 @pytest.mark.parametrize("task", SMALL, ids=lambda task: f"{task.prior.label()}-{task.start}")
-def test_conditionals_are_ratios_of_the_law_of_sequences(task):
+def test_conditionals_are_ratios_of_the_distribution_of_sequences(task):
     few = index(6)
     x, _ = task.examples(None, KEY, few)
     found = task.conditionals(None, KEY, few)
-    laws = law_of_sequences(task, task.chains(KEY, few).astype(float))
+    laws = distribution_of_sequences(task, task.chains(KEY, few).astype(float))
     assert found.shape == (6, task.length, task.k)
     for example, place in itertools.product(range(6), range(task.length)):
         prefix = tuple(x[example, : place + 1])
@@ -231,7 +231,7 @@ REFUSED = [
     ({"prior": {"kind": "mixture", "first": "ngram:3"}}, "must have one order: ngram:3 has 3, unigram 2"),
     ({"prior": "symmetric2", "k": 3}, "k of symmetric2 must be 2: k=3"),
     ({"prior": "symmetric2:0.6"}, "epsilon must be less than or equal to 0.5: epsilon='0.6'"),
-    ({"prior": "dirichlet:0"}, r"alpha of a Dirichlet law must be positive: alpha=\(0.0,\)"),
+    ({"prior": "dirichlet:0"}, r"alpha of a Dirichlet distribution must be positive: alpha=\(0.0,\)"),
     ({"prior": "dirichlet:1,2,3"}, r"one number, or one a symbol: alpha=\(1.0, 2.0, 3.0\), k=2"),
     ({"prior": "dirichlett"}, "unknown prior 'dirichlett'; did you mean 'dirichlet'?"),
     ({"start": "first"}, "start must be one of stationary, uniform"),

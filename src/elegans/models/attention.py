@@ -65,8 +65,8 @@ class AttentionOnly(Model):
     (width,)}``, with ``scale`` and ``shift`` in the prenorm form: z + gelu(z' hidden + hidden_bias) residual +
     residual_bias, the gelu by its formula with tanh.
 
-    Initially all entries are normal with one standard deviation, except scales (1), shifts and biases (0), and, in the prenorm form,
-    what writes into the residual stream (``merge`` and ``residual``): 1 / sqrt(2 layers) of that.
+    Initially all entries are normal with one standard deviation, except scales (1), shifts and biases (0), and, in the
+    prenorm form, what writes into the residual stream (``merge`` and ``residual``): 1 / sqrt(2 layers) of that.
 
     Args:
         layers: the number of attention layers.

@@ -15,7 +15,7 @@ from elegans.tasks.base import Task
 from elegans.tasks.priors import LARGEST_STATES, Dirichlet, Prior
 
 SMALLEST_LEAVING = np.float32(2.0**-60)
-"""What stands for a probability of leaving of 0, so that a state that is never left has all of the stationary law."""
+"""What stands for a probability of leaving of 0, so that a state that is never left has all of the stationary mass."""
 
 
 class MarkovChains(Task):
@@ -32,9 +32,9 @@ class MarkovChains(Task):
     Args:
         k: the number of symbols, from 2 to 128.
         length: how many tokens an example has; one more is drawn, as the label of the last.
-        prior: the law of the chains, ``dirichlet:1`` by default: ``dirichlet:alpha``, ``unigram``,
+        prior: the distribution of the chains, ``dirichlet:1`` by default: ``dirichlet:alpha``, ``unigram``,
             ``doubly-stochastic``, ``mixture:weight``, ``symmetric2:epsilon``, ``ngram:n``.
-        start: whether the first n - 1 tokens are from the chain's ``stationary`` law or ``uniform``.
+        start: whether the first n - 1 tokens are from the chain's ``stationary`` distribution or ``uniform``.
     """
 
     k: Annotated[int, Field(ge=2, le=LARGEST_STATES)] = 2
@@ -73,7 +73,7 @@ class MarkovChains(Task):
         return tokens[:, :-1], tokens[:, 1:]
 
     def chains(self, key: random.Key, index: UInt32[Any, " count"]) -> Float32[Any, "count contexts k"]:
-        """Return the chains of examples: the next symbol's law after each of the k^(order - 1) contexts.
+        """Return the chains of examples: the next symbol's distribution after each of the k^(order - 1) contexts.
 
         A context is numbered by its symbols as digits to base k, the oldest the highest.
         """
@@ -82,14 +82,14 @@ class MarkovChains(Task):
     def conditionals(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> Float32[Any, "count length k"]:
-        """Return the true law of the next token at every position, given the chain and the tokens so far."""
+        """Return the true distribution of the next token at every position, given the chain and the tokens so far."""
         chains = self.chains(key, index)
         return true_rows(chains, self._start(chains), self._tokens(chains, key, index)[:, :-1])
 
     def _start(self, chains: Any) -> Any:
-        """Return the law of the first context, shape (count, contexts)."""
+        """Return the distribution of the first context, shape (count, contexts)."""
         if self.start == "stationary":
-            return stationary_law(transitions(chains))
+            return stationary_distribution(transitions(chains))
         return chains[:, :, 0] * 0 + np.float32(1 / chains.shape[1])
 
     def _tokens(self, chains: Any, key: random.Key, index: Any) -> Any:
@@ -109,12 +109,12 @@ class MarkovChains(Task):
         return xp.concatenate([opening, states % self.k], axis=1).astype(np.int32)
 
 
-def inverse(laws: Float[Any, "*shape symbols"], uniforms: Float[Any, "*shape"]) -> Int32[Any, "*shape"]:
+def inverse(rows: Float[Any, "*shape symbols"], uniforms: Float[Any, "*shape"]) -> Int32[Any, "*shape"]:
     """Return the first symbol whose cumulative probability is above a uniform."""
-    total = laws[..., 0]
+    total = rows[..., 0]
     symbol = (uniforms >= total).astype(np.int8)
-    for place in range(1, laws.shape[-1] - 1):
-        total = total + laws[..., place]
+    for place in range(1, rows.shape[-1] - 1):
+        total = total + rows[..., place]
         symbol = symbol + (uniforms >= total)
     return symbol.astype(np.int32)
 
@@ -157,8 +157,8 @@ def transitions(chains: Float[Any, "count contexts k"]) -> Float[Any, "count con
     return chains[:, :, context % k] * follows.astype(np.float32)
 
 
-def stationary_law(matrix: Float[Any, "count states states"]) -> Float[Any, "count states"]:
-    """Return the stationary laws of Markov chains by elimination without subtractions.
+def stationary_distribution(matrix: Float[Any, "count states states"]) -> Float[Any, "count states"]:
+    """Return the stationary distributions of Markov chains by elimination without subtractions.
 
     States are eliminated from the last to the first; every quantity is a sum of products of probabilities, so that each
     entry is right to a few roundings, also where eigenvalues are close to 1 and -1. The diagonal is not read;
@@ -174,25 +174,25 @@ def stationary_law(matrix: Float[Any, "count states states"]) -> Float[Any, "cou
         into = matrix[:, :last, last] / leaving[:, None]
         shares.append(into)
         matrix = matrix[:, :last, :last] + into[:, :, None] * matrix[:, last, None, :last]
-    law = matrix[:, :, 0] * 0 + 1
+    found = matrix[:, :, 0] * 0 + 1
     for into in reversed(shares):
-        law = xp.concatenate([law, (law * into).sum(axis=1, keepdims=True)], axis=1)
-    return law / law.sum(axis=1, keepdims=True)
+        found = xp.concatenate([found, (found * into).sum(axis=1, keepdims=True)], axis=1)
+    return found / found.sum(axis=1, keepdims=True)
 
 
 def true_rows(
     chains: Float[Any, "count contexts k"], start: Float[Any, "count contexts"], tokens: Int32[Any, "count length"]
 ) -> Float[Any, "count length k"]:
-    """Return the law of the next token at every position, given the chain and the tokens so far."""
+    """Return the distribution of the next token at every position, given the chain and the tokens so far."""
     xp, (count, contexts, k) = chains.__array_namespace__(), chains.shape
-    laws, context, seen = [], tokens[:, 0] * 0, 1
+    rows, context, seen = [], tokens[:, 0] * 0, 1
     for place in range(min(tokens.shape[1], _width(contexts, k) - 1)):
         context, seen = context * k + tokens[:, place], seen * k
         prefixes = start.reshape(count, seen, k, -1).sum(axis=-1)
-        law = xp.take_along_axis(prefixes, context[:, None, None], axis=1)
-        laws.append(law / xp.maximum(law.sum(axis=-1, keepdims=True), SMALLEST_LEAVING))
+        found = xp.take_along_axis(prefixes, context[:, None, None], axis=1)
+        rows.append(found / xp.maximum(found.sum(axis=-1, keepdims=True), SMALLEST_LEAVING))
     codes = context_codes(tokens, k, _width(contexts, k))
-    return xp.concatenate([*laws, xp.take_along_axis(chains, codes[:, :, None], axis=1)], axis=1)
+    return xp.concatenate([*rows, xp.take_along_axis(chains, codes[:, :, None], axis=1)], axis=1)
 
 
 def context_codes(tokens: Int32[Any, "count length"], k: int, width: int) -> Int32[Any, "count places"]:

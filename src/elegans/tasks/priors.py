@@ -29,7 +29,7 @@ LARGEST_SPACINGS = 64
 
 
 class Prior(Component, family=True):
-    """A law over transition matrices, or over the next-symbol laws of an n-gram's contexts."""
+    """A distribution over transition matrices, or over the next-symbol distributions of an n-gram's contexts."""
 
     @property
     def order(self) -> int:
@@ -37,11 +37,11 @@ class Prior(Component, family=True):
         return 2
 
     def check(self, k: int) -> None:
-        """Refuse a number of symbols that this law has no chains for; none by default."""
+        """Refuse a number of symbols that this prior has no chains for; none by default."""
 
     @abstractmethod
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
-        """Return the next-symbol laws of the chains with the given indices.
+        """Return the next-symbol distributions of the chains with the given indices.
 
         Returns:
             float32 of shape (count, k^(order - 1), k). A context is numbered by its symbols as digits to base k, the
@@ -74,7 +74,7 @@ class Dirichlet(Prior):
     @classmethod
     def _positive(cls, alpha: tuple[float, ...]) -> tuple[float, ...]:
         if not alpha or not all(0 < value < math.inf for value in alpha):
-            raise ValueError(f"alpha of a Dirichlet law must be positive: alpha={alpha}")
+            raise ValueError(f"alpha of a Dirichlet distribution must be positive: alpha={alpha}")
         return alpha
 
     def label(self) -> str:
@@ -92,7 +92,7 @@ class Dirichlet(Prior):
 
 
 class Unigram(Prior):
-    """One law, uniform on the simplex, in every row: tokens are drawn alone, and the unigram strategy is Bayes'."""
+    """One distribution, uniform on the simplex, in every row: tokens are independent, and unigrams are optimal."""
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
         """Return matrices of k equal rows."""
@@ -101,12 +101,12 @@ class Unigram(Prior):
 
 
 class DoublyStochastic(Prior):
-    """Doubly stochastic matrices: their stationary law is uniform, so that single tokens say nothing.
+    """Doubly stochastic matrices: their stationary distribution is uniform, so that single tokens say nothing.
 
     ``uniform`` draws k - 1 rows from the simplex and accepts if what is missing in every column is positive: with
     probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. The tries are as many as leave 10^-7 without a
     matrix, which then have all entries 1/k. ``sinkhorn`` scales columns and rows of a matrix of flat rows in turn, for
-    any k; its law is not the uniform one.
+    any k; its distribution is not the uniform one.
 
     Args:
         method: ``uniform`` (k up to 4) or ``sinkhorn``.
@@ -116,11 +116,11 @@ class DoublyStochastic(Prior):
     method: Literal["uniform", "sinkhorn"] = "uniform"
 
     def check(self, k: int) -> None:
-        """Refuse more than 4 symbols, unless the law is not the uniform one."""
+        """Refuse more than 4 symbols, unless the distribution is not the uniform one."""
         if self.method == "uniform" and k > max(REJECTION_TRIES):
             raise ValueError(
                 "uniform doubly stochastic chains must have k at most 4 "
-                f"('doubly-stochastic:sinkhorn' has another law for any k): k={k}"
+                f"('doubly-stochastic:sinkhorn' has another distribution for any k): k={k}"
             )
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
@@ -129,11 +129,11 @@ class DoublyStochastic(Prior):
 
 
 class Mixture(Prior):
-    """Either of two laws: by default doubly stochastic chains with some probability, and chains of equal rows else.
+    """Either of two priors: by default doubly stochastic chains with some probability, and chains of equal rows else.
 
     Args:
         weight: the probability of the first, from 0 to 1.
-        first: a law.
+        first: a prior.
         second: another, of the same order.
     """
 
@@ -146,21 +146,21 @@ class Mixture(Prior):
     def _same_order(self) -> Self:
         if self.first.order != self.second.order:
             orders = f"{self.first.label()} has {self.first.order}, {self.second.label()} {self.second.order}"
-            raise ValueError(f"the laws of a mixture must have one order: {orders}")
+            raise ValueError(f"the priors of a mixture must have one order: {orders}")
         return self
 
     @property
     def order(self) -> int:
-        """The order of both laws."""
+        """The order of both priors."""
         return self.first.order
 
     def check(self, k: int) -> None:
-        """Refuse what either law refuses."""
+        """Refuse what either prior refuses."""
         self.first.check(k)
         self.second.check(k)
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
-        """Return chains of the first law or the second, example by example."""
+        """Return chains of the first prior or the second, example by example."""
         is_first = random.uniform(key, index, np.uint32(0)) < np.float32(1) * self.weight
         first, second = self.first.rows(key.fold(1), index, k), self.second.rows(key.fold(2), index, k)
         return first.__array_namespace__().where(is_first[:, None, None], first, second)
@@ -191,10 +191,10 @@ class Symmetric2(Prior):
 
 
 class NGram(Prior, kind="ngram"):
-    """The next symbol depends on the last n - 1 ones: an independent law, uniform on the simplex, for every context.
+    """The next symbol depends on the last n - 1: each context has a distribution of its own, uniform on the simplex.
 
     Args:
-        n: the order, at least 2: ``ngram:2`` has the law of ``dirichlet:1``.
+        n: the order, at least 2: ``ngram:2`` has the distribution of ``dirichlet:1``.
     """
 
     shorthand = "n"
@@ -206,7 +206,7 @@ class NGram(Prior, kind="ngram"):
         return self.n
 
     def check(self, k: int) -> None:
-        """Refuse more contexts than have a stationary law found for them."""
+        """Refuse more contexts than have a stationary distribution found for them."""
         if k ** (self.n - 1) > LARGEST_STATES:
             rule = f"an n-gram must have at most {LARGEST_STATES} contexts k^(n - 1)"
             raise ValueError(f"{rule}: {k ** (self.n - 1)} for k={k}, n={self.n}")

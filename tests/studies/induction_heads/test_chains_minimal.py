@@ -7,7 +7,7 @@ import pytest
 
 import elegans as el
 from elegans import theory
-from elegans.tasks.chains import stationary_law
+from elegans.tasks.chains import stationary_distribution
 
 
 def test_logits_are_those_of_a_triple_loop():
@@ -33,7 +33,7 @@ def test_the_minimal_model_counts_exactly(k):
 
 def affine_loss(chain, weights, length):
     """The margin loss over all sequences and labels, every hinge being active, without the constant margin."""
-    k, start, total = len(chain), stationary_law(chain[None])[0], 0.0
+    k, start, total = len(chain), stationary_distribution(chain[None])[0], 0.0
     sequences = np.array(list(itertools.product(range(k), repeat=length + 1)))
     logits = theory.minimal_logits(weights, sequences[:, :-1])
     chances = start[sequences[:, 0]] * chain[sequences[:, :-1], sequences[:, 1:]].prod(axis=1)

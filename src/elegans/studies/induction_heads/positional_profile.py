@@ -47,7 +47,7 @@ def analyse(results: Results) -> Tables:
     curves = tables["curves"].merge(pd.concat(shapes), on=["trial", "step"])
     keys = ["trial", "cell", "series", "seed", "step", "sequences"]
     shown = curves.loc[curves["typical"], keys].merge(taken[["trial", "step", "profile"]], on=["trial", "step"])
-    near = pd.DataFrame(np.stack(list(shown.pop("profile")))[:, 0, : phases.FARTHEST + 1])
+    near = pd.DataFrame([profile[0, : phases.FARTHEST + 1] for profile in shown.pop("profile")])
     profiles = near.join(shown.drop(columns="trial")).melt(keys[1:], var_name="distance", value_name="profile")
     return tables | {"curves": curves, "profiles": profiles.astype({"distance": int})}
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from elegans.calculators.domain import require
 from elegans.studies.induction_heads.theory.strategies import sequences
-from elegans.tasks.chains import stationary_law
+from elegans.tasks.chains import stationary_distribution
 
 
 class MinimalWeights(NamedTuple):
@@ -95,7 +95,7 @@ def chain_tensor(chains: Any, length: int) -> Float[np.ndarray, "*chains length 
     require(stochastic, "rows of a chain must be probabilities that sum to 1", least=rows.min(), sums=sums)
     k = rows.shape[-1]
     _require_sizes(k, length)
-    start = stationary_law(rows.reshape(-1, k, k)).reshape(*rows.shape[:-1])[..., :, None]
+    start = stationary_distribution(rows.reshape(-1, k, k)).reshape(*rows.shape[:-1])[..., :, None]
     centred, power = rows - 1 / k, np.broadcast_to(np.eye(k), rows.shape)
     inner = total = np.zeros_like(rows)
     back, ahead = [], []

@@ -14,7 +14,7 @@ from scipy.special import rel_entr
 
 from elegans.calculators.domain import require
 from elegans.studies.induction_heads.theory.quadrature import unit_rule
-from elegans.tasks.chains import context_codes, stationary_law, transitions, true_rows
+from elegans.tasks.chains import context_codes, stationary_distribution, transitions, true_rows
 
 BLOCK = 4096
 """How many posteriors are computed at a time."""
@@ -151,7 +151,7 @@ def row_oracle(chains: Any, tokens: Any) -> Float[np.ndarray, "count length k"]:
     Source: thesis, section 8.2.1.
     """
     rows = np.asarray(chains, float)
-    return np.asarray(true_rows(rows, stationary_law(transitions(rows)), sequences(tokens, rows.shape[2])))
+    return np.asarray(true_rows(rows, stationary_distribution(transitions(rows)), sequences(tokens, rows.shape[2])))
 
 
 def stationary_oracle(chains: Any) -> Float[np.ndarray, "count k"]:
@@ -161,7 +161,7 @@ def stationary_oracle(chains: Any) -> Float[np.ndarray, "count k"]:
     Source: thesis, section 8.2.2.
     """
     rows = np.asarray(chains, float)
-    return np.asarray(stationary_law(transitions(rows)).reshape(len(rows), -1, rows.shape[2]).sum(axis=1))
+    return np.asarray(stationary_distribution(transitions(rows)).reshape(len(rows), -1, rows.shape[2]).sum(axis=1))
 
 
 def sequences(tokens: Any, k: int) -> Int[np.ndarray, "count length"]:
