@@ -8,7 +8,7 @@ import pandas as pd
 
 from elegans.analysis.intervals import bootstrap_interval, median, median_interval, quantile, wilson
 from elegans.errors import ExperimentError
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 PARTS = ("task", "regime", "model", "training")
 BASICS = ("task", "task.n", "task.k", "regime", "regime.size", "model", "model.init", "model.width")

@@ -48,7 +48,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         seeds: how many trials a cell has; the scale's own number by default.
         adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
             are trained, each until its verdict is certain or it has ``seeds`` trials.
-        engine: ``auto``, ``fused`` or ``jax``.
+        engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.
         options: by name, what the experiment lets be chosen besides: ``{"group": "S4"}`` of ``group-margins``.
         watch: told of the progress, as in ``elegans.run``.

@@ -19,7 +19,8 @@ from elegans.sweeps.measures import pack_measures, read_measures
 from elegans.sweeps.reading import Survey, cell_numbers, signed, survey
 from elegans.sweeps.schema import CELLS, DETAILS, RUNS, TRIALS
 from elegans.sweeps.sweep import Sweep
-from elegans.training.outcome import FINISHED, Outcome
+from elegans.training.outcome import Outcome
+from elegans.training.states import FINISHED
 from elegans.training.trial import Trial
 
 

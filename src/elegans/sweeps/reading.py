@@ -24,7 +24,8 @@ from elegans.sweeps.measures import read_measures
 from elegans.sweeps.places import Places
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
 from elegans.sweeps.sweep import Sweep
-from elegans.training.outcome import FINISHED, Curve, Outcome, State
+from elegans.training.outcome import Curve, Outcome
+from elegans.training.states import FINISHED, State
 from elegans.training.trial import Trial
 
 if TYPE_CHECKING:

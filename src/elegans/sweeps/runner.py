@@ -71,7 +71,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         store: where outcomes are kept: a store, a path or a URL; by default the one that the sweep
             names, or else memory, of which only the returned table is left.
         workers: how many threads train; by default as many as there are cores for this process.
-        engine: ``auto``, ``fused`` or ``jax``; ``auto`` leaves it to the sweep.
+        engine: an engine's name; ``auto`` leaves it to the sweep.
         probes: measures to take along the way (``store.outcome(trial).measures``). A trial whose stored
             outcome lacks them is trained again.
         retry_failed: whether to train failed trials again.

@@ -4,14 +4,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
 from sqlalchemy import Connection, case, func, select
 
 from elegans.sweeps.liveness import is_alive
-from elegans.sweeps.schema import CELLS, RUNS, TRIALS
-from elegans.training.outcome import FINISHED
+from elegans.sweeps.schema import CELLS, RUNS, TRIALS, open_engine, translated
+from elegans.training.states import FINISHED
 
 RECENT_SECONDS = 60.0
 """The trials of so many last seconds say how fast a run is."""
@@ -106,6 +106,20 @@ def _span(seconds: float) -> str:
 _SETTLED = (*FINISHED, "failed")
 
 
+def status_of(store: str | Path) -> Status:
+    """Return the status of a store, given its place, without importing what trains.
+
+    Raises:
+        StoreError: there is no such store, or it cannot be read.
+    """
+    engine = open_engine(store, read_only=True)
+    try:
+        with translated(str(store)), engine.connect() as connection:
+            return read_status(connection)
+    finally:
+        engine.dispose()
+
+
 def read_status(connection: Connection) -> Status:
     """Return the status of a store."""
     rows = connection.execute(select(RUNS).order_by(RUNS.c.id)).all()
@@ -114,21 +128,20 @@ def read_status(connection: Connection) -> Status:
     runs = tuple(
         _run_status(row, row.id in living, held[row.id], ended.get(row.id, {}), recent[row.id]) for row in rows
     )
-    count = _by_cell(connection, living)
-    wanted = np.maximum(count["wanted"], count["rows"])
+    cells = _by_cell(connection, living)
     states: Counter[str] = Counter()
     for counted in ended.values():
         states.update(counted)
-    running, trials = int(count["running"].sum()), int(wanted.sum())
-    states["running"] = running
+    trials = sum(cell.wanted for cell in cells)
+    states["running"] = sum(cell.running for cell in cells)
     states["pending"] = max(0, trials - sum(states.values()))
-    left = trials - int(count["settled"].sum())
+    left = trials - sum(cell.settled for cell in cells)
     rate = sum(run.per_second for run in runs if run.alive)
     return Status(
-        cells=len(wanted),
-        cells_done=int((count["settled"] >= wanted).sum()),
-        cells_running=int((count["running"] > 0).sum()),
-        cells_failed=int((count["failed"] > 0).sum()),
+        cells=len(cells),
+        cells_done=sum(cell.settled >= cell.wanted for cell in cells),
+        cells_running=sum(cell.running > 0 for cell in cells),
+        cells_failed=sum(cell.failed > 0 for cell in cells),
         trials=trials,
         states=dict(states),
         per_second=rate,
@@ -173,18 +186,23 @@ def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], rece
     )
 
 
-def _by_cell(connection: Connection, living: set[int]) -> dict[str, np.ndarray]:
-    """Return, one entry a cell: trials wanted, rows, and how many are settled, failed and running."""
+class _Cell(NamedTuple):
+    """How many trials of a cell are wanted or there, and how many are settled, failed and running."""
+
+    wanted: int
+    settled: int = 0
+    failed: int = 0
+    running: int = 0
+
+
+def _by_cell(connection: Connection, living: set[int]) -> list[_Cell]:
     held = TRIALS.c.claim.in_(living)
     settled = TRIALS.c.state.in_(_SETTLED) & ~func.coalesce(held, False)
-    counts = (
-        func.count(),
-        func.count(case((settled, 1))),
-        func.count(case((TRIALS.c.state == "failed", 1))),
-        func.count(case((held, 1))),
-    )
+    conditions = (settled, TRIALS.c.state == "failed", held)
+    counts = (func.count(), *(func.count(case((condition, 1))) for condition in conditions))
     found = {row[0]: row[1:] for row in connection.execute(select(TRIALS.c.cell, *counts).group_by(TRIALS.c.cell))}
-    cells = connection.execute(select(CELLS.c.id, CELLS.c.wanted)).all()
-    table = np.array([(wanted, *found.get(number, (0, 0, 0, 0))) for number, wanted in cells], np.int64)
-    names = ("wanted", "rows", "settled", "failed", "running")
-    return dict(zip(names, table.reshape(-1, 5).T, strict=True))
+    cells = []
+    for number, wanted in connection.execute(select(CELLS.c.id, CELLS.c.wanted)):
+        there, *others = found.get(number, (0,))
+        cells.append(_Cell(max(wanted, there), *others))
+    return cells

@@ -19,7 +19,7 @@ from elegans.sweeps.runner import Watch, run
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep, grid
 from elegans.training import Trial
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 VALUES: dict[str, tuple[int, ...]] = {
     "regime.size": (*(factor * 10**power for power in range(2, 6) for factor in (1, 2, 3, 6)), 10**6),
@@ -122,7 +122,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
             one the trace ends by itself. What is unknown when it is used up is NaN in the contour.
         store: where outcomes are kept, as in ``elegans.run``.
         workers: how many threads train, as in ``elegans.run``.
-        engine: ``auto``, ``fused`` or ``jax``.
+        engine: an engine's name, or ``auto`` for the first that takes each trial.
         watch: told of the progress, of all trials asked for so far.
 
     Raises:

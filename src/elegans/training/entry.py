@@ -15,7 +15,7 @@ def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", w
     Args:
         trial: what to train.
         probes: measures to take along the way.
-        engine: ``auto``, ``fused``, ``pairs``, ``attention``, ``jax``, ``layerwise`` or ``learner``.
+        engine: an engine's name, or ``auto`` for the first that takes the trial.
         watch: called with the outcome so far at each check, for a live picture.
 
     Raises:

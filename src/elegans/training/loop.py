@@ -14,7 +14,8 @@ from elegans.probes import Probe, Snapshot
 from elegans.tasks import Sample
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
 from elegans.training.evaluation import StoppingChecks, error_rate
-from elegans.training.outcome import Curve, Outcome, State
+from elegans.training.outcome import Curve, Outcome
+from elegans.training.states import State
 from elegans.training.trial import Trial
 
 PACE = 0.2

@@ -2,15 +2,12 @@
 
 import zlib
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from elegans.training.states import State
 from elegans.training.trial import Trial
-
-State = Literal["solved", "unsolved", "diverged", "failed", "interrupted"]
-FINISHED: tuple[State, ...] = ("solved", "unsolved", "diverged")
-"""The states of a trial that ran to its end; a failed one is rerun when asked, an interrupted one always."""
 
 CURVE_POINTS = 128
 

@@ -70,11 +70,9 @@ def status(store: StorePlace) -> int:
 
     Example: elegans status runs.db
     """
-    from elegans.sweeps import Store
+    from elegans.sweeps.status import status_of
 
-    with Store(store, create=False) as opened:
-        found = opened.status()
-    say(str(found))
+    say(str(status_of(store)))
     return Exit.WELL
 
 

@@ -11,7 +11,7 @@ from elegans.analysis import share, significant, spread
 from elegans.experiments.results import Results, Tables
 from elegans.studies.feature_margins.families import largest_margin, optimum_of
 from elegans.training import Trial
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 MEASUREMENTS = 200
 """How often the margin is measured."""

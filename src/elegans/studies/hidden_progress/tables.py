@@ -10,7 +10,7 @@ import pandas as pd
 from elegans.analysis import cells, elbow, finite, median, median_interval, scaling_exponent, significant
 from elegans.errors import ExperimentError
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 SEED = 0
 """Of every bootstrap: the same trials have the same intervals."""

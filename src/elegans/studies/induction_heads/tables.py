@@ -8,7 +8,7 @@ import pandas as pd
 
 from elegans.analysis import share, spread
 from elegans.experiments.results import Results
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 STRATEGIES = ("distance.", "reverse.", "line.")
 """How columns that are about strategies begin."""

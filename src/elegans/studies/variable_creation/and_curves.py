@@ -16,7 +16,7 @@ from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 SOLVED = 0.99
 """The held-out accuracy above which a network has found the conjunction: another is right on 0.8 at the most."""

@@ -26,7 +26,7 @@ from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import IdentifiableSample, SparseBoolean
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 rounded = partial(finite, digits=2)
 LEVEL = 0.8

@@ -12,7 +12,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.studies.variable_creation.settings import parity
 from elegans.sweeps import Sweep, grid
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 CHANCE = math.log(2)
 """The loss of a network that knows nothing."""

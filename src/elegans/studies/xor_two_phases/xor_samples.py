@@ -27,7 +27,7 @@ from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import XOR, Online
 from elegans.training import Trial
-from elegans.training.outcome import FINISHED
+from elegans.training.states import FINISHED
 
 WIDTH = 128
 BATCHES = {"SGD, batch 2n": 2.0, "SGD, batch n/2": 0.5}
