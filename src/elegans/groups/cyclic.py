@@ -28,21 +28,17 @@ class Cyclic(Group):
 
     @property
     def name(self) -> str:
-        """``Z7``."""
         return f"Z{self.n}"
 
     @property
     def order(self) -> int:
-        """The number n."""
         return self.n
 
     def make_table(self) -> Int32[np.ndarray, "n n"]:
-        """Add modulo n."""
         numbers = np.arange(self.n, dtype=np.int32)
         return np.add.outer(numbers, numbers) % np.int32(self.n)
 
     def make_irreps(self) -> tuple[Irrep, ...]:
-        """One for each frequency."""
         return tuple(self._irrep(frequency) for frequency in range(self.n))
 
     def _irrep(self, frequency: int) -> Irrep:
@@ -66,25 +62,20 @@ class ElementaryAbelian(Group):
 
     @property
     def name(self) -> str:
-        """``Z2^3``."""
         return f"Z2^{self.k}"
 
     @property
     def order(self) -> int:
-        """The number 2^k."""
         return 1 << self.k
 
     def make_elements(self) -> tuple[str, ...]:
-        """Write the bits, coordinate 0 first."""
         return tuple(f"{element:0{self.k}b}"[::-1] for element in range(self.order))
 
     def make_table(self) -> Int32[np.ndarray, "order order"]:
-        """Add bit by bit."""
         numbers = np.arange(self.order, dtype=np.int32)
         return np.bitwise_xor.outer(numbers, numbers)
 
     def make_irreps(self) -> tuple[Irrep, ...]:
-        """One for each set of coordinates, by size and then in lexicographic order."""
         numbers = np.arange(self.order)
         sets = [tuple(j for j in range(self.k) if number >> j & 1) for number in numbers]
         irreps = []
@@ -109,27 +100,22 @@ class Dihedral(Group):
 
     @property
     def name(self) -> str:
-        """``D4``, which has 8 elements."""
         return f"D{self.n}"
 
     @property
     def order(self) -> int:
-        """The number 2n."""
         return 2 * self.n
 
     def make_elements(self) -> tuple[str, ...]:
-        """Write r^k and r^k s."""
         powers = ["e", "r", *(f"r^{k}" for k in range(2, self.n))][: self.n]
         return (*powers, "s", *(f"{power} s" for power in powers[1:]))
 
     def make_table(self) -> Int32[np.ndarray, "order order"]:
-        """Multiply by s r^k = r^-k s."""
         turn, flip = self._turns_and_flips()
         turns = (turn[:, None] + (1 - 2 * flip[:, None]) * turn) % self.n
         return np.asarray(turns + self.n * (flip[:, None] ^ flip), dtype=np.int32)
 
     def make_irreps(self) -> tuple[Irrep, ...]:
-        """Four or two of dimension 1, the others of dimension 2."""
         turn, flip = self._turns_and_flips()
         first = [min(members) for members in self.classes]
         lines = {"trivial": 0 * turn, "sign": flip}

@@ -45,19 +45,19 @@ class Finite(Protocol):
     """What representations are computed from: a group's table and classes; see ``Group`` for each of them."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def order(self) -> int: ...  # noqa: D102
+    def order(self) -> int: ...
     @property
-    def table(self) -> Int32[np.ndarray, "order order"]: ...  # noqa: D102
+    def table(self) -> Int32[np.ndarray, "order order"]: ...
     @property
-    def inverses(self) -> Int64[np.ndarray, " order"]: ...  # noqa: D102
+    def inverses(self) -> Int64[np.ndarray, " order"]: ...
     @property
-    def class_of(self) -> Int64[np.ndarray, " order"]: ...  # noqa: D102
+    def class_of(self) -> Int64[np.ndarray, " order"]: ...
     @property
-    def classes(self) -> tuple[Int64[np.ndarray, " size"], ...]: ...  # noqa: D102
+    def classes(self) -> tuple[Int64[np.ndarray, " size"], ...]: ...
     @property
-    def class_sizes(self) -> Int64[np.ndarray, " classes"]: ...  # noqa: D102
+    def class_sizes(self) -> Int64[np.ndarray, " classes"]: ...
 
 
 def frozen(value: Any) -> Any:

@@ -29,29 +29,23 @@ class Symmetric(Group):
 
     @property
     def name(self) -> str:
-        """``S4``."""
         return f"S{self.n}"
 
     @property
     def order(self) -> int:
-        """The number n!."""
         return factorial(self.n)
 
     def make_elements(self) -> tuple[str, ...]:
-        """Write each permutation by its cycles."""
         return tuple(map(cycle_notation, young.permutation_rows(self.n).tolist()))
 
     def make_table(self) -> Int32[np.ndarray, "order order"]:
-        """Compose all permutations."""
         return compositions(young.permutation_rows(self.n))
 
     def make_class_of(self) -> Int64[np.ndarray, " order"]:
-        """Number each permutation by the lengths of its cycles."""
         number = {cycles: place for place, cycles in enumerate(young.partitions(self.n))}
         return np.array([number[cycle_lengths(row)] for row in young.permutation_rows(self.n).tolist()])
 
     def make_class_sizes(self) -> Int64[np.ndarray, " classes"]:
-        """Count by the lengths of cycles."""
         return np.array([young.class_size(cycles) for cycles in young.partitions(self.n)])
 
     def make_class_names(self) -> tuple[str, ...]:
@@ -84,20 +78,16 @@ class Alternating(Group):
 
     @property
     def name(self) -> str:
-        """``A5``."""
         return f"A{self.n}"
 
     @property
     def order(self) -> int:
-        """The number n! / 2."""
         return factorial(self.n) // 2
 
     def make_elements(self) -> tuple[str, ...]:
-        """Write each permutation by its cycles."""
         return tuple(map(cycle_notation, _even_rows(self.n).tolist()))
 
     def make_table(self) -> Int32[np.ndarray, "order order"]:
-        """Compose all even permutations."""
         return compositions(_even_rows(self.n))
 
 

@@ -36,35 +36,28 @@ class DirectProduct(Group):
 
     @property
     def name(self) -> str:
-        """``S4xZ2``."""
         return "x".join(f"({factor.name})" if " " in factor.name else factor.name for factor in self.factors)
 
     @property
     def order(self) -> int:
-        """The product of the factors' orders."""
         return prod(factor.order for factor in self.factors)
 
     def make_elements(self) -> tuple[str, ...]:
-        """Write the elements of the factors."""
         return _tuples([factor.elements for factor in self.factors])
 
     def make_table(self) -> Int32[np.ndarray, "order order"]:
-        """Multiply factor by factor."""
         return reduce(_product_table, (factor.table for factor in self.factors))
 
     def make_class_of(self) -> Int64[np.ndarray, " order"]:
-        """Number the products of the factors' classes."""
         return reduce(
             lambda left, right: np.add.outer(left * (right.max() + 1), right).ravel(),
             (factor.class_of for factor in self.factors),
         )
 
     def make_class_sizes(self) -> Int64[np.ndarray, " classes"]:
-        """Multiply the sizes of the factors' classes."""
         return reduce(np.kron, (factor.class_sizes for factor in self.factors))
 
     def make_class_names(self) -> tuple[str, ...]:
-        """Write the names of the factors' classes."""
         return _tuples([factor.class_names for factor in self.factors])
 
     def make_irreps(self) -> tuple[Irrep, ...]:

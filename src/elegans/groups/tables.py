@@ -51,13 +51,10 @@ class TableGroup(Group, kind="table"):
 
     @property
     def order(self) -> int:
-        """The number of rows."""
         return len(self.rows)
 
     def make_table(self) -> Int32[np.ndarray, "order order"]:
-        """Take the rows."""
         return np.array(self.rows, dtype=np.int32)
 
     def make_elements(self) -> tuple[str, ...]:
-        """Take the names, or number the elements."""
         return self.names or super().make_elements()

@@ -59,11 +59,9 @@ class KernelRidge(Learner, Model):
         return self.steps or 1
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, np.ndarray]:
-        """Return no examples."""
         return {"x": np.zeros((0, task.input_size), np.float32), "coefficients": np.zeros(0)}
 
     def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
-        """Return the regression's values, shape (count,)."""
         return self.gram(x, parameters["x"]) @ parameters["coefficients"]
 
     def gram(self, x: Float[np.ndarray, "rows n"], other: Float[np.ndarray, "columns n"]) -> np.ndarray:
@@ -76,7 +74,6 @@ class KernelRidge(Learner, Model):
         return np.asarray(norms * (first if self.kernel == "relu" else first + u * angle / math.pi))
 
     def begin(self, lesson: Lesson) -> Course:
-        """Return the regression before its first example."""
         return _Regression(self, lesson)
 
 
@@ -96,7 +93,6 @@ class _Regression(Course):
         return {"x": self.x, "coefficients": self.coefficients}
 
     def advance(self, rounds: int) -> None:
-        """Take the next rounds' examples."""
         before = np.array([self._round() for _ in range(rounds)])
         self.loss, self.error = (float(mean) for mean in before.mean(axis=0))
 

@@ -71,15 +71,12 @@ class SubsetSearch(Learner, Model):
         return every if self.steps is None else min(every, self.steps)
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, np.ndarray]:
-        """Return the empty support."""
         return {"support": np.zeros(0, np.int64)}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the product of the inputs over the support, shape (count,)."""
         return x[:, parameters["support"]].prod(axis=1)
 
     def begin(self, lesson: Lesson) -> Course:
-        """Return the search before its first round."""
         return _Search(self, lesson)
 
 

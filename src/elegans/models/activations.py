@@ -35,11 +35,9 @@ class ReLU(Activation, kind="relu"):
     """max(z, 0)."""
 
     def value(self, z: Any) -> Any:
-        """Return the positive parts."""
         return z * (z > 0)
 
     def derivative(self, z: Any) -> Any:
-        """Return 1 where z is positive, else 0."""
         return (z > 0).astype(z.dtype)
 
 
@@ -50,11 +48,9 @@ class ReLU6(Activation, kind="relu6"):
     """
 
     def value(self, z: Any) -> Any:
-        """Return the values clipped to [0, 6]."""
         return z * ((z > 0) & (z < 6)) + 6 * (z >= 6)
 
     def derivative(self, z: Any) -> Any:
-        """Return 1 where z lies between 0 and 6, else 0."""
         return ((z > 0) & (z < 6)).astype(z.dtype)
 
 
@@ -72,11 +68,9 @@ class Power(Activation):
         super().__init__(degree=degree)  # type: ignore[call-arg]
 
     def value(self, z: Any) -> Any:
-        """Return the powers."""
         return power(z, self.degree)
 
     def derivative(self, z: Any) -> Any:
-        """Return degree z^(degree - 1)."""
         return self.degree * power(z, self.degree - 1)
 
 
@@ -102,14 +96,12 @@ class Zigzag(Oscillation):
     """
 
     def value(self, z: Any) -> Any:
-        """Return the zigzag."""
         k = self.degree
         above, below = z > k, z < -k
         inner = z * ~(above | below) + k * above - k * below
         return _triangle(inner, k) + above * (z - k) - (-1) ** k * below * (z + k)
 
     def derivative(self, z: Any) -> Any:
-        """Return the slopes of the pieces: +1 or -1."""
         k = self.degree
         above, below = z > k, z < -k
         return _triangle_slope(z, k) * ~(above | below) + above - (-1) ** k * below
@@ -126,11 +118,9 @@ class TriangleWave(Oscillation):
     """
 
     def value(self, z: Any) -> Any:
-        """Return the wave."""
         return _triangle(z, self.degree)
 
     def derivative(self, z: Any) -> Any:
-        """Return the slopes of the pieces: +1 or -1."""
         return _triangle_slope(z, self.degree)
 
 
@@ -147,11 +137,9 @@ class OscillatingPolynomial(Oscillation):
         return _interpolation(self.degree)
 
     def value(self, z: Any) -> Any:
-        """Return the polynomial."""
         return horner(z, [float(coefficient) for coefficient in self.coefficients])
 
     def derivative(self, z: Any) -> Any:
-        """Return its derivative."""
         return horner(z, [degree * float(part) for degree, part in enumerate(self.coefficients) if degree])
 
 
@@ -176,7 +164,6 @@ class Sinusoid(Oscillation):
         return self._sign * (xp.sin(angle) if self.degree % 2 else xp.cos(angle))
 
     def derivative(self, z: Any) -> Any:
-        """Return its derivative."""
         angle = z * self.frequency
         xp = z.__array_namespace__()
         return self._sign * self.frequency * (xp.cos(angle) if self.degree % 2 else -xp.sin(angle))

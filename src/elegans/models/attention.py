@@ -115,7 +115,6 @@ class AttentionOnly(Model):
         return [*names, *(f"output.{name}" for name in norm)]
 
     def outputs(self, task: Task) -> int:
-        """Return the number of symbols: a logit for each."""
         return _symbols(task)
 
     def check(self, task: Task) -> None:
@@ -124,7 +123,6 @@ class AttentionOnly(Model):
             raise ValueError(f"attention-only networks must have a task of token sequences: task={task.kind!r}")
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameter arrays."""
         length, k, width = task.input_size, _symbols(task), self.width
 
         def normal(number: int, rows: int, columns: int, std: float = self.std) -> np.ndarray:

@@ -128,7 +128,6 @@ class BooleanTransformer(Model):
             raise ValueError(f"{rule}: width={self.width}, n={task.input_size}")
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameter arrays."""
         law = GaussianInit(std=self.std)
         n, width, heads, size = task.input_size, self.width, self.heads, self.head_width
 

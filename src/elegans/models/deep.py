@@ -40,7 +40,6 @@ class DeepMLP(Model):
         return [f"hidden{depth}" if depth > 1 else "hidden" for depth in range(1, len(self.widths) + 1)]
 
     def parameter_names(self, task: Task) -> list[str]:
-        """Return the names of the parameter arrays."""
         inner = [f"{layer}.{name}" for layer in self.layers for name in ("weight", "bias")]
         return [*inner, "output.weight", *(["output.bias"] if self.output_bias else [])]
 
@@ -58,7 +57,6 @@ class DeepMLP(Model):
         return drawn
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
         hidden = x
         for layer in self.layers:
             hidden = self.activation.value(preactivations(parameters[layer], hidden))

@@ -33,7 +33,6 @@ class LinearPredictor(Model, kind="linear-predictor"):
         return {"output": _zeros(task.input_size)}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
         return x @ parameters["output"]["weight"] + parameters["output"]["bias"]
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
@@ -70,7 +69,6 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
     init: SerializeAsAny[Init] = DenseInit()
 
     def check(self, task: Task) -> None:
-        """Refuse a width or a task that the initialisation has no law for."""
         self.init.check(self.width, task)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
@@ -78,7 +76,6 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
         return self.init.parameters(key, self.width, task)
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
         z = preactivations(_frozen(parameters["hidden"]), x)
         return super().apply(parameters, z * (z > 0))
 
@@ -115,7 +112,6 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
         return {"hidden": {"weight": weight, "bias": phase}, "output": _zeros(self.width)}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
         z = preactivations(_frozen(parameters["hidden"]), x)
         return super().apply(parameters, z.__array_namespace__().cos(z) * np.float32(math.sqrt(2 / self.width)))
 
@@ -144,7 +140,6 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
     init: SerializeAsAny[Init] = DenseInit()
 
     def check(self, task: Task) -> None:
-        """Refuse a width or a task that the initialisation has no law for."""
         self.init.check(self.width, task)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
@@ -153,7 +148,6 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
         return {"gates": drawn["hidden"], "hidden": dict(drawn["hidden"]), "output": drawn["output"]}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
         is_open = preactivations(_frozen(parameters["gates"]), x) > 0
         return super().apply(parameters, preactivations(parameters["hidden"], x) * is_open)
 

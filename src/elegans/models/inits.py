@@ -63,7 +63,6 @@ class AffineInit(Init):
         """
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Draw the hidden weights: one row a neuron."""
         return self.entries(key, (width, n), n, width)
 
     def layer(self, weight: random.Key, bias: random.Key, fan_out: int, fan_in: int) -> dict[str, np.ndarray]:
@@ -84,7 +83,6 @@ class AffineInit(Init):
         }
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Draw weights (outputs, width) and biases (outputs,) of several outputs."""
         return self.layer(key.fold(2), key.fold(3), outputs, width)
 
 
@@ -112,7 +110,6 @@ class DenseInit(BoundedInit, kind="dense"):
     """
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
-        """Draw uniform entries."""
         index, lane = _counters(shape)
         drawn = random.uniform_signed(key, index, lane) * self.bound(fan_in, fan_out)
         return np.asarray(drawn, np.float32).reshape(shape)
@@ -131,7 +128,6 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
     size: Size | None = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
-        """Draw signs times c."""
         size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
         drawn = np.where(random.uniform_signed(key, index, lane) < 0, np.float32(-1), np.float32(1))
@@ -152,7 +148,6 @@ class GaussianInit(AffineInit, kind="gaussian"):
     std: Size | None = None
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
-        """Draw normal entries."""
         std = self.std
         if std is None:
             std = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
@@ -174,7 +169,6 @@ class ConstantInit(AffineInit, kind="constant"):
         super().__init__(value=value)  # type: ignore[call-arg]
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
-        """Return equal entries."""
         return np.full(shape, self.value, np.float32)
 
 
@@ -219,13 +213,11 @@ class SparseInit(Init, kind="sparse"):
             raise ValueError(f"nonzeros of a sparse init must be at most n: nonzeros={self.nonzeros}, n={n}")
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Draw the hidden weights: one row a neuron."""
         rows = np.zeros((width, n), np.float32)
         np.put_along_axis(rows, random.subsets(key, width, n, self.nonzeros), np.float32(self.value), axis=1)
         return rows
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Draw weights (outputs, width) and biases (outputs,) of several outputs."""
         return DenseInit().readout(key, width, outputs)
 
 
@@ -252,7 +244,6 @@ class SphereInit(Init, kind="sphere"):
         super().__init__(radius=radius, output=output)  # type: ignore[call-arg]
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Draw the hidden weights: one row a neuron."""
         index, lane = _counters((width, n))
         rows = np.asarray(random.normal(key, index, lane), np.float64)
         return np.asarray(self.radius * rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)

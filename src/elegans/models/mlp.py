@@ -70,7 +70,6 @@ class MLP(Model):
         return int(degree) + self.readout if degree and is_power and not biased else None
 
     def outputs(self, task: Task) -> int:
-        """Return the number of outputs on each example."""
         return self.output_count or task.classes or 1
 
     def neurons(self, parameters: Any) -> Any:
@@ -88,7 +87,6 @@ class MLP(Model):
             raise ValueError(f"several outputs must have a second layer and an init that draws it: {named}")
 
     def parameter_names(self, task: Task) -> list[str]:
-        """Return the names of the parameter arrays."""
         there = {
             "hidden.weight": True,
             "hidden.bias": self.hidden_bias,
@@ -106,7 +104,6 @@ class MLP(Model):
         return {layer: {name: drawn[layer][name] for of, name in names if of == layer} for layer, _ in names}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,), or (count, outputs) of several."""
         hidden = self.activation.value(preactivations(parameters["hidden"], x))
         if not self.readout:
             return hidden.sum(axis=1)

@@ -35,15 +35,12 @@ class PolyNet(Model):
         self.init.check(self.degree, task)
 
     def parameter_names(self, task: Task) -> list[str]:
-        """Return the names of the two parameter arrays."""
         return ["hidden.weight", "hidden.bias"]
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw weights and biases of the factors."""
         return {"hidden": self.init.parameters(key, self.degree, task)["hidden"]}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the products, shape (count,)."""
         return preactivations(parameters["hidden"], x).prod(axis=1)
 
 
@@ -81,11 +78,9 @@ class DisjointPolyNet(Model):
             )
 
     def parameter_names(self, task: Task) -> list[str]:
-        """Return the name of the one parameter array."""
         return ["hidden.weight"]
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the weights of the blocks."""
         weight = self.init.weights(key.fold(0), self.degree, task.input_size // self.degree)
         if self.positive:
             assert isinstance(task, SparseParity) and task.support is not None  # `check` has asked for it
@@ -94,7 +89,6 @@ class DisjointPolyNet(Model):
         return {"hidden": {"weight": weight}}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the products, shape (count,)."""
         weight = parameters["hidden"]["weight"]
         return (x.reshape(len(x), *weight.shape) * weight).sum(axis=2).prod(axis=1)
 

@@ -34,11 +34,9 @@ class SeededInit(Init, kind="seeded"):
         self.of.check(width, task)
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Return the other trial's hidden weights."""
         return self.of.weights(random.stream(self.seed, "init").fold(0), width, n)
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
-        """Return the other trial's four parameter arrays."""
         return self.of.parameters(random.stream(self.seed, "init"), width, task)
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:

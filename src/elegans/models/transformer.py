@@ -48,7 +48,6 @@ class ParityTransformer(Model):
     init: LayerInit = DenseInit(convention="glorot")
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
-        """Draw the parameter arrays."""
         width, heads, size = self.width, self.heads, self.head_size
         inner = self.mlp_width or width
 
@@ -84,7 +83,6 @@ class ParityTransformer(Model):
         }
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,)."""
         import jax
         import jax.numpy as jnp
 

@@ -112,7 +112,6 @@ class TabularNetwork(TableLearner):
         return min(self.epochs, self.steps or self.epochs)
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
-        """Draw the layers."""
         return _layers(self.drawn(key, task))
 
     def drawn(self, key: random.Key, task: Task) -> "Networks":
@@ -122,14 +121,12 @@ class TabularNetwork(TableLearner):
         return start(self.settings, [int(key.high) << 32 | int(key.low)], task.input_size)
 
     def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
-        """Return the log-odds of the second class, shape (count,)."""
         from elegans.tabular.descent import forward, with_ones
 
         layers = parameters["layers"]
         return forward(layers, with_ones(x, str(layers[0].dtype)))[:, 0]
 
     def begin(self, lesson: Lesson) -> Course:
-        """Return the network before its first epoch."""
         return _Fit(self, lesson)
 
 
@@ -144,7 +141,6 @@ class _Fit(Course):
         return _layers(self.networks)
 
     def advance(self, rounds: int) -> None:
-        """Train for so many epochs."""
         losses = self.networks.train(self.x, self.second, epochs=rounds)
         self.loss = float(losses.mean())
 
@@ -186,16 +182,13 @@ class Forest(TableLearner):
         return 1
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
-        """Return no forest."""
         return {"forest": None}
 
     def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
-        """Return the forest's classes as +1 and -1; 0 before there is one."""
         forest = parameters["forest"]
         return np.zeros(len(x)) if forest is None else 2.0 * forest.predict(x) - 1
 
     def begin(self, lesson: Lesson) -> Course:
-        """Return no forest yet."""
         return _Growth(self, lesson)
 
 
@@ -211,7 +204,6 @@ class _Growth(Course):
         return {"forest": self.forest}
 
     def advance(self, rounds: int) -> None:
-        """Grow it."""
         from sklearn.ensemble import RandomForestClassifier
 
         names = ("n_estimators", "max_depth", "max_features")

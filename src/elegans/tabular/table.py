@@ -53,7 +53,6 @@ class Table(Task):
 
     @property
     def input_size(self) -> int:
-        """The number of features."""
         return int(self.data.x.shape[1])
 
     @property

@@ -261,7 +261,6 @@ class SparseBoolean(NoisyLabels, Supported, Task):
         return x, self.target(hidden, x)
 
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the clean labels (count,) of given inputs."""
         return 2 * self.function.value(x[:, hidden] > 0) - 1
 
     def consistent(

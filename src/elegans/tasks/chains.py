@@ -52,17 +52,14 @@ class MarkovChains(Task):
 
     @property
     def input_size(self) -> int:
-        """The number of tokens."""
         return self.length
 
     @property
     def classes(self) -> int:
-        """The number k of symbols."""
         return self.k
 
     @property
     def symbols(self) -> int:
-        """The number k of symbols."""
         return self.k
 
     def examples(

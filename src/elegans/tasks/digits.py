@@ -44,7 +44,6 @@ class DigitParity(Task):
 
     @property
     def input_size(self) -> int:
-        """The number of pixels of a strip."""
         return self.k * int(self.data.pixels.shape[1])
 
     def held_out(self, hidden: Any) -> Any:

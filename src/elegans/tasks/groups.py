@@ -43,17 +43,14 @@ class ModularAddition(Task):
 
     @property
     def input_size(self) -> int:
-        """The number 2p."""
         return 2 * self.p
 
     @property
     def classes(self) -> int:
-        """The number p."""
         return self.p
 
     @property
     def population(self) -> int:
-        """The number of pairs, p^2."""
         return self.p**2
 
     def member(
@@ -95,17 +92,14 @@ class GroupComposition(Task):
 
     @property
     def input_size(self) -> int:
-        """Twice the group's order."""
         return 2 * self.group.order
 
     @property
     def classes(self) -> int:
-        """The group's order."""
         return self.group.order
 
     @property
     def population(self) -> int:
-        """The number of pairs, the order squared."""
         return self.group.order**2
 
     def member(

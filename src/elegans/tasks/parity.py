@@ -77,7 +77,6 @@ class SparseParity(NoisyLabels, Supported, Task):
         return x, self.target(hidden, x)
 
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the products over the support (count,)."""
         return x[:, hidden].prod(axis=1)
 
 

@@ -78,7 +78,6 @@ class Dirichlet(Prior):
         return alpha
 
     def label(self) -> str:
-        """Return the kind with the concentrations: ``dirichlet:1``."""
         return f"{self.kind}:{','.join(f'{value:g}' for value in self.alpha)}"
 
     def check(self, k: int) -> None:

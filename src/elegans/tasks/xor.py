@@ -74,7 +74,6 @@ class XOR(NoisyLabels, Task, kind="xor"):
 
     @property
     def input_size(self) -> int:
-        """The number n of coordinates."""
         return self.n
 
     @property
@@ -93,7 +92,6 @@ class XOR(NoisyLabels, Task, kind="xor"):
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
-        """Return inputs (count, n) and their labels (count,)."""
         if self.inputs == "signs":
             along = random.rademacher(key, index, self.n)
         else:
@@ -101,7 +99,6 @@ class XOR(NoisyLabels, Task, kind="xor"):
         return (along if hidden is None else along @ hidden.T), self._labels(along)
 
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the clean labels (count,) of given inputs."""
         return self._labels(x if hidden is None else x @ hidden[:, : self.k])
 
     def _labels(self, along: Float32[Any, "count directions"]) -> Float32[Any, " count"]:

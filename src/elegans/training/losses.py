@@ -31,7 +31,6 @@ class Hinge(Loss):
     """max(1 - y f, 0), whose derivative is -y where the margin is below 1 and 0 elsewhere."""
 
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example."""
         slack = 1 - label * output
         return slack * (slack > 0)
 
@@ -46,7 +45,6 @@ class Square(Loss):
     scale: Scale = 1.0
 
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example."""
         return self.scale * (output - label) ** 2 / 2
 
 
@@ -70,7 +68,6 @@ class Correlation(Loss):
     """-y f: what a loss is to first order around output 0; unbounded, so for theory and for few steps."""
 
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example."""
         return -label * output
 
 
@@ -103,7 +100,6 @@ class Margin(Loss):
     delta: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["linear"] = 1.0
 
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example."""
         if isinstance(self.delta, str):
             return output.mean(axis=-1) - _right(output, label)
         slack = self.delta - _gaps(output, label)

@@ -112,11 +112,9 @@ class Descent(Minibatches, Training):
                 raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{near}")
 
     def added(self, model: Model, parameters: Any) -> Any:
-        """Return the penalty, where there is one."""
         return 0.0 if self.penalty is None else self.penalty.value(model, parameters)
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return the schedule's factors for the steps first, …, first + count - 1."""
         return self.schedule.factors(first, count)
 
     def clipped(self, gradients: Any) -> Any:
@@ -158,7 +156,6 @@ class SGD(Descent):
     decay: Literal["gradient", "parameters"] = "gradient"
 
     def optimiser(self, factor: Any) -> Any:
-        """Return the optax transformation of one step."""
         import jax
         import optax
 
@@ -186,7 +183,6 @@ class Adaptive(Descent):
         """Return the optax transformation from gradients to directions."""
 
     def optimiser(self, factor: Any) -> Any:
-        """Return the optax transformation of one step."""
         import jax
         import optax
 
@@ -224,7 +220,6 @@ class Adam(Adaptive):
     epsilon: Positive = 1e-8
 
     def directions(self) -> Any:
-        """Return the optax transformation from gradients to directions."""
         import optax
 
         return optax.scale_by_adam(b1=self.beta1, b2=self.beta2, eps=self.epsilon)
@@ -248,7 +243,6 @@ class AdaDelta(Adaptive, kind="adadelta"):
     epsilon: Positive = 1e-6
 
     def directions(self) -> Any:
-        """Return the optax transformation from gradients to directions."""
         import optax
 
         return optax.scale_by_adadelta(rho=self.rho, eps=self.epsilon)

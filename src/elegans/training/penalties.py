@@ -63,7 +63,6 @@ class NormPenalty(Penalty, kind="norm"):
         return model.homogeneity if outer is None else outer, model.homogeneity if exponent is None else exponent
 
     def value(self, model: Model, parameters: Any) -> Any:
-        """Return the penalty."""
         outer, exponent = self.exponents(model)
         sums = (abs(model.neurons(parameters)) ** self.inner).sum(axis=1)
         return self.strength * (_power(sums, outer / self.inner).sum()) ** (exponent / outer)

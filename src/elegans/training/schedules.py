@@ -27,7 +27,6 @@ class Constant(Schedule):
     """The same learning rate throughout."""
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return ones."""
         return np.ones(count, np.float32)
 
 
@@ -69,6 +68,5 @@ class Cosine(Schedule):
     steps: Annotated[int, Field(ge=1)]
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return the points of the half cosine."""
         progress = np.minimum(np.arange(first, first + count) / self.steps, 1)
         return ((1 + np.cos(np.pi * progress)) / 2).astype(np.float32)

@@ -113,7 +113,6 @@ class JaxEngine(Engine):
     def wrong(
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
     ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong."""
         programs = _programs_of(state)
         program = programs.wrong_noisy if stream == "sample" else programs.wrong_clean
         count = index.shape[1]
@@ -123,12 +122,10 @@ class JaxEngine(Engine):
         return np.asarray(program(state.parameters, inputs, padded))[:, :count]
 
     def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
-        """Return each network's outputs on the same inputs."""
         programs = _programs_of(state)
         return np.asarray(programs.predict(state.parameters, state.inputs, np.asarray(x, np.float32)))
 
     def parameters(self, state: Any) -> list[Any]:
-        """Return each network's parameters."""
         import equinox as eqx
         import jax
 
@@ -256,7 +253,6 @@ class _Network:
         return wrong(self._outputs(trial, parameters, x), self._corrupt(trial, inputs, y, index))
 
     def predict(self, parameters: Any, inputs: Any, x: Any) -> Any:
-        """Return one network's outputs."""
         return self._outputs(self.template.substitute(inputs["traced"]), parameters, x)
 
     def _objective(self, parameters: Any, trial: Trial, x: Any, y: Any, dropout: random.Key) -> Any:
