@@ -113,17 +113,17 @@ def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
 
 
 def uniform(key: Key, index: Any, lane: Any) -> Any:
-    """Return float32 draws from the 2^24 equally spaced values of [0, 1), one a counter."""
+    """Return float32 draws from the 2^24 equally spaced values of [0, 1), one per counter."""
     return _as_float(bits(key, index, lane)[0] >> 8) * np.float32(2.0**-24)
 
 
 def uniform_signed(key: Key, index: Any, lane: Any) -> Any:
-    """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one a counter."""
+    """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one per counter."""
     return _as_float(bits(key, index, lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
 
 
 def normal(key: Key, index: Any, lane: Any) -> Any:
-    """Return float32 standard normal draws, one a counter, by the Box-Muller transform of 24-bit uniforms."""
+    """Return float32 standard normal draws, one per counter, by the Box-Muller transform of 24-bit uniforms."""
     first, second = bits(key, index, lane)
     xp = first.__array_namespace__()
     radius = xp.sqrt(-2 * xp.log((_as_float(first >> 8) + 1) * np.float32(2.0**-24)))
@@ -181,7 +181,7 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
 
 
 def subsets(key: Key, rows: int, n: int, size: int) -> Any:
-    """Return uniform subsets of {0, …, n-1}, one a row, by Floyd's algorithm.
+    """Return uniform subsets of {0, …, n-1}, one per row, by Floyd's algorithm.
 
     Args:
         key: the key.

@@ -73,7 +73,7 @@ def _delay(train_errors: _Errors, test_errors: _Errors, train: float, test: floa
 
 
 def grokking_delays(outcomes: Iterable[Outcome], *, train: float = 0.01, test: float = 0.1) -> pd.DataFrame:
-    """Return the grokking delays of trials, a row a trial: ``seed`` and the fields of ``Grokking``.
+    """Return the grokking delays of trials, one row per trial: ``seed`` and the fields of ``Grokking``.
 
     Rows with ``known == "at least"`` are censored: give ``delay`` as NaN and as ``censored_at`` to
     ``elegans.analysis.kaplan_meier`` for a median that respects it.

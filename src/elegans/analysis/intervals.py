@@ -156,7 +156,7 @@ def rank_correlation_interval(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of Spearman's rank correlation, trials being drawn anew in pairs.
+    """Return the percentile bootstrap interval of Spearman's rank correlation, trials being resampled in pairs.
 
     Returns:
         The lower and the upper end; NaN where the correlation of no resample is defined.

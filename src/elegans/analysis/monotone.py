@@ -19,7 +19,7 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
     other. That nothing is rejected does not prove that success is monotone: see ``trials``.
 
     Args:
-        table: a row a cell, as ``elegans.analysis.cells`` returns it.
+        table: one row per cell, as ``elegans.analysis.cells`` returns it.
         over: the column along which success should not fall.
         alpha: the familywise error rate, between 0 and 1.
 

@@ -67,7 +67,7 @@ def scaling_exponent(
 ) -> Scaling:
     """Fit a power law to a statistic of each cell, and bootstrap its exponent.
 
-    Trials are drawn anew, with replacement, within each cell: the sizes are fixed by the design of the experiment.
+    Trials are resampled, with replacement, within each cell: the sizes are fixed by the design of the experiment.
     The percentile interval covers what varies between seeds, not whether a power law holds.
 
     Args:
@@ -140,7 +140,7 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
 
     Args:
         sizes: positive, in increasing order.
-        values: one a size; the slope to or from one that is not finite and positive is NaN.
+        values: one per size; the slope to or from one that is not finite and positive is NaN.
     """
     places, heights = np.asarray(sizes, float), np.asarray(values, float)
     if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():

@@ -43,7 +43,7 @@ def kaplan_meier(times: Float[np.ndarray, " trials"], censored_at: Any = None, c
 
     Args:
         times: the step at which each trial was solved; NaN or infinity where it was not.
-        censored_at: the step up to which each unsolved trial had been trained: one number, or one a trial (solved
+        censored_at: the step up to which each unsolved trial had been trained: one number, or one per trial (solved
             trials' do not count); by default after every solution.
         confidence: of the intervals, between 0 and 1.
 

@@ -77,7 +77,7 @@ def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) 
 
     Args:
         sizes: three at least, positive and distinct.
-        values: finite, one row a sample, or a single one of shape (sizes,).
+        values: finite, one row per sample, or a single one of shape (sizes,).
     """
     places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
     if len(set(sizes)) != len(places) or len(places) < 3 or not (places > 0).all():

@@ -45,7 +45,7 @@ def strict_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
     Source: thesis, chapter 5, Definition 5.4.
 
     Args:
-        correlations: G, shape (..., n): one row a neuron.
+        correlations: G, shape (..., n): one row per neuron.
         support: the coordinates of S, at least one and not all.
 
     Returns:
@@ -62,7 +62,7 @@ def relaxed_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
     Source: thesis, appendix B.3.1.
 
     Args:
-        correlations: G, shape (..., n): one row a neuron.
+        correlations: G, shape (..., n): one row per neuron.
         support: the coordinates of S, at least one and not all.
 
     Returns:

@@ -35,7 +35,7 @@ def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> Ve
 
     Args:
         matrix: the rows of the system's matrix, at least as many as there are unknowns.
-        right: the right-hand side, one entry a row.
+        right: the right-hand side, one entry per row.
     """
     unknowns = len(matrix[0])
     rows, pivots = reduced([[*row, entry] for row, entry in zip(matrix, right, strict=True)])

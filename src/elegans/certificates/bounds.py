@@ -8,7 +8,7 @@ from jaxtyping import Float
 from elegans.certificates.network import Network
 
 Nodes = Float[np.ndarray, "count n"]
-"""Boxes of inputs, one a row: -1 and +1 are fixed coordinates, 0 stands for both signs."""
+"""Boxes of inputs, one per row: -1 and +1 are fixed coordinates, 0 stands for both signs."""
 
 
 @dataclass(frozen=True, eq=False)

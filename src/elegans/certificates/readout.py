@@ -85,7 +85,7 @@ def _widest_gap(ordered: np.ndarray, floor: float) -> tuple[int, float]:
 
 
 def _influences(network: Network, outcome: Outcome) -> tuple[np.ndarray, int]:
-    """Return the share of inputs where each flip changes the answer, shape (n,), and how many were looked at."""
+    """Return the share of inputs where each flip changes the answer, shape (n,), and how many were evaluated."""
     if network.n <= LARGEST_N:
         answers = output_table(network) > 0
         pairs = [answers.reshape(-1, 2, 2**j) for j in range(network.n)]

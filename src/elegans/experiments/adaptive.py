@@ -29,7 +29,7 @@ def trace(
         experiment: whose sweep it is.
         sweep: cells that differ in sample size and width; whatever else they differ in makes panels, each with a
             contour of its own. Online cells are left out: they are no place on the axis of sample sizes.
-        count: the largest number of trials a cell.
+        count: the largest number of trials per cell.
         store: where outcomes are kept; a trial of the grid is the same trial here.
         settings: ``workers``, ``engine`` and ``watch``, as in ``elegans.run``.
 

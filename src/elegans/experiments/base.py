@@ -22,9 +22,9 @@ class Scale:
     """How large an experiment is made.
 
     Args:
-        sweep: makes the sweep, given the number of trials a cell. Its order is the order of work: what has
+        sweep: makes the sweep, given the number of trials per cell. Its order is the order of work: what has
             been done when a run is cut short should make a picture already.
-        trials: how many trials a cell has by default.
+        trials: how many trials each cell has by default.
         time: how long it takes and where, in words.
         rounds: how often, where trials follow from others, it is asked which: each time of all trials so far.
     """

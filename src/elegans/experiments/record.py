@@ -34,5 +34,5 @@ def record_of(trials: pd.DataFrame) -> dict[str, Any]:
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record for people and programs: indented, one key a line."""
+    """Write a record for people and programs: indented, one key per line."""
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")

@@ -45,7 +45,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
             ``record.json`` and the experiment's own extras.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many threads train; as many as there are cores by default.
-        seeds: how many trials a cell has; the scale's own number by default.
+        seeds: how many trials each cell has; the scale's own number by default.
         adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
             are trained, each until its verdict is certain or it has ``seeds`` trials.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
@@ -66,7 +66,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
     count = seeds or chosen.trials
     sweep = chosen.sweep(count)
-    for template in sweep.cells:
+    for template in sweep.cells:  # all of them: the sweep is run in parts, and a late one must not fail after hours
         choose(template, engine)
     folder = Path(out) / experiment.name
     if store is None:

@@ -176,7 +176,7 @@ class Sheet:
 
 
 def unrank(places: Int64[np.ndarray, " count"], n: int, k: int) -> Int64[np.ndarray, "count k"]:
-    """Return the subsets of {0, …, n-1} at places of their colexicographic order, one a row.
+    """Return the subsets of {0, …, n-1} at places of their colexicographic order, one per row.
 
     Formula: place = sum_i C(c_i, i) with c_1 < … < c_k (the combinatorial number system).
     Source: Knuth, "The Art of Computer Programming", volume 4A, section 7.2.1.3.

@@ -70,7 +70,7 @@ class AttentionOnly(Model):
 
     Args:
         layers: the number of attention layers.
-        heads: the number of heads of every layer, or one a layer (``(2, 1)``); each must divide the width.
+        heads: the number of heads of every layer, or one per layer (``(2, 1)``); each must divide the width.
         width: the size of an activation.
         form: ``prenorm`` or ``plain``.
         positions: ``relative`` or ``absolute``.

@@ -182,7 +182,7 @@ class BooleanTransformer(Model):
         return ClassAttention(scores, jax.nn.softmax(scores, axis=2))
 
     def train(self, parameters: Any, x: Float32[Any, "count n"], key: random.Key) -> Float32[Any, " count"]:
-        """Return the outputs with dropout drawn anew: token by token, example by example.
+        """Return the outputs with dropout resampled: token by token, example by example.
 
         Counters: of each site (``SITES``), entry j of example i is kept by the j mod 4-th half word of the block (i,
         j // 4) of the key folded by the site's number.

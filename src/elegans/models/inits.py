@@ -22,7 +22,7 @@ class Init(Component, family=True):
 
     @abstractmethod
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Draw the hidden weights: one row a neuron."""
+        """Draw the hidden weights: one row per neuron."""
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Draw all four parameter arrays; biases and output weights uniform on plus or minus 1/sqrt(fan-in)."""
@@ -189,7 +189,7 @@ LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer
 
 
 class SparseInit(Init, kind="sparse"):
-    """Exactly ``nonzeros`` non-zero weights a neuron, at uniformly random distinct coordinates.
+    """Exactly ``nonzeros`` non-zero weights per neuron, at uniformly random distinct coordinates.
 
     Source: Pareto frontiers, section 4 (random 2-hot rows). The paper names no value for the non-zeros;
     1 is what its theory uses. Biases and output weights are drawn as with ``DenseInit``.

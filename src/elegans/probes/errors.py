@@ -55,7 +55,7 @@ class TrainError(Probe):
     Online trials have no sample: there the first examples that training saw stand for it.
 
     Args:
-        examples: how many examples of the sample are looked at at the most.
+        examples: how many examples of the sample are evaluated at the most.
     """
 
     examples: Annotated[int, Field(ge=1)] = 10_000

@@ -67,7 +67,7 @@ class FourierGap(Probe):
         }
 
     def correlations(self, snapshot: Snapshot) -> Float[np.ndarray, "neurons n"]:
-        """Return G, a row a neuron."""
+        """Return G, one row per neuron."""
         weight, model = hidden_weight(snapshot), snapshot.model
         bias = snapshot.parameters["hidden"].get("bias", 0)
         activation = _activation(model)

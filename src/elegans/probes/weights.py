@@ -16,7 +16,7 @@ from elegans.tasks import SparseParity, Task
 class WeightTrajectory(Probe):
     """The first layer's weights along the way, of all neurons or of some.
 
-    A store keeps them compressed, four bytes a weight and measurement at the most; a trial has one row for all of
+    A store keeps them compressed, four bytes per weight and measurement at the most; a trial has one row for all of
     its measurements.
 
     Source: thesis, chapter 5, section 5.3 (coordinates of w_t).
@@ -53,7 +53,7 @@ class WeightTrajectory(Probe):
 class ParameterTrajectory(Probe):
     """Some of the parameters along the way, whole, of any network: to look at, or to run the model with again.
 
-    A store keeps them compressed, four bytes an entry and measurement at the most.
+    A store keeps them compressed, four bytes per entry and measurement at the most.
 
     Args:
         names: dotted names of parameters or of layers (``["pair", "layer1"]``), or None for all.

@@ -45,7 +45,7 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
 
     Args:
         cells: each cell's columns; where cells differ in which they have, the gaps are missing values.
-        rows: which cell each row of the table shows; by default one row a cell.
+        rows: which cell each row of the table shows; by default one row per cell.
 
     Returns:
         One row for each entry of ``rows``; whole numbers with gaps are ``Int64``, others as pandas infers.

@@ -34,7 +34,7 @@ def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 
 def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
-    """Return measures: by probe kind and name a list of values, or for arrays one array with a row a measurement."""
+    """Return measures: by probe kind and name a list of values, or one array with one row per measurement."""
     if not packed:
         return {}
     content = zlib.decompress(packed)

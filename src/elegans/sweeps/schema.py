@@ -52,7 +52,7 @@ CELLS = Table(
     Column("columns", Text, nullable=False),
     Column("wanted", Integer, nullable=False),
 )
-"""A row a cell: its trial without the seed, that trial's dotted columns, and how many trials were ever asked for."""
+"""One row per cell: its trial without the seed, that trial's dotted columns, and how many trials were asked for."""
 
 TRIALS = Table(
     "trials",
@@ -74,9 +74,9 @@ TRIALS = Table(
     Column("recorded", Float),
     sqlite_with_rowid=False,
 )
-"""A row a network. Cell and seed are the trial's identity, in a few bytes, and cells lie together on disk.
+"""One row per network. Cell and seed are the trial's identity, in a few bytes, and cells lie together on disk.
 
-``state`` is null until the trial has come to something, ``run`` is who trained it, ``claim`` is who is
+``state`` is null until the trial has an outcome, ``run`` is who trained it, ``claim`` is who is
 training it now, and ``attempts`` counts the outcomes. Seeds of 2^63 and above are held less 2^64, since
 a column's integers are signed.
 """
@@ -109,7 +109,7 @@ RUNS = Table(
     Column("trials", Integer, nullable=False),
     Column("missing", Integer, nullable=False),
 )
-"""A row a run: which process, since when, and how much it set out to do."""
+"""One row per run: which process, since when, and how much it set out to do."""
 
 
 def open_engine(url: str | Path | None, read_only: bool) -> Engine:

@@ -29,7 +29,7 @@ class RunStatus:
         cells, trials, missing: the size of its sweep, and how many of the trials the store lacked when it began.
         states: how many trials it brought to which end (those trained again later are counted there).
         running: how many trials it is at.
-        per_second: trials a second in the last minute.
+        per_second: trials per second in the last minute.
         seconds_left: an estimate of the time until nothing is missing, or None.
     """
 

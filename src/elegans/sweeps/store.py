@@ -136,7 +136,7 @@ class Store:
             return reading.survey(connection, sweep, run.settles)
 
     def outcome(self, trial: Trial) -> Outcome:
-        """Return what a trial came to, with its curve and measures."""
+        """Return the outcome of a trial, with its curve and measures."""
         with self._reading() as connection:
             number = reading.cell_numbers(connection, [trial.cell]).get(trial.cell)
             query = reading.outcome_rows(number or 0).where(TRIALS.c.seed == reading.signed(trial.seed))
@@ -164,7 +164,7 @@ class Store:
                     yield reading.outcome_of(template.with_seed(seed), row)
 
     def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
-        """Return a row for each trial that has come to something.
+        """Return a row for each trial that has an outcome.
 
         Args:
             sweep: whose trials to show, in its order; all of the store by default, by cell and seed.

@@ -31,7 +31,7 @@ SIDES = {"below": BELOW, "undecided": 0, "above": ABOVE}
 Place = tuple[int, int]
 """A cell: its row (the number of its y value) and its column (of its x value)."""
 Answer = tuple[bool | None, int]
-"""What a trial came to: whether it was solved (None where it failed), and the steps that it took."""
+"""The outcome of a trial: whether it was solved (None where it failed), and the steps that it took."""
 Ask = Callable[[Mapping[Place, range]], Mapping[Place, Sequence[Answer]]]
 """Trains the given seeds of cells and returns their answers, seed by seed."""
 
@@ -114,7 +114,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         ys: the values of y; by default, for ``model.width``, 10, 30, 100, 300 and 1000.
         level: the success rate that is traced, between 0 and 1.
         confidence: 1 minus the largest probability that a cell gets either wrong verdict.
-        seeds: the largest number of trials a cell, with the seeds from 0.
+        seeds: the largest number of trials per cell, with the seeds from 0.
         gap: how many values apart two examined cells of one verdict may be.
         monotone: whether success never decreases in y, which must then increase: saves most cells below the contour.
             By default for ``model.width`` only. It is given up where the examined cells contradict it.

@@ -47,7 +47,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         width: the number of neurons of each hidden layer.
         depth: the number of hidden layers.
         hidden_layer_sizes: the sizes of the hidden layers in place of width and depth, or None.
-        init: the law of the first layer's weights: ``sparse:s`` for s non-zeros a neuron, ``dense``, or a component.
+        init: the law of the first layer's weights: ``sparse:s`` for s non-zeros per neuron, ``dense``, or a component.
         init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
         optimiser: ``adamw`` or ``sgd``.
         learning_rate: of every step.

@@ -24,7 +24,7 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class TableLearner(Learner, Model):
     """A learner of a table's rows, which a sample takes from the pool without its validation part.
 
-    Its errors are exact: as many examples are looked at as the table has held-out rows; see ``exact``.
+    Its errors are exact: as many examples are evaluated as the table has held-out rows; see ``exact``.
     """
 
     def check(self, task: Task) -> None:
@@ -59,7 +59,7 @@ class TableLearner(Learner, Model):
 
 
 def exact(task: Table) -> StoppingRule:
-    """Return the rule by which all held-out rows of a table are looked at, once, at the end.
+    """Return the rule by which all held-out rows of a table are evaluated, once, at the end.
 
     A table is nowhere solved; the 10% that counts as solved elsewhere is kept.
     """

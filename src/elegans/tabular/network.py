@@ -39,7 +39,7 @@ class Epoch:
 
 
 Callback = Callable[[Epoch], Any]
-"""Called after every epoch; returns which members are to stop (one truth value for all, or one a member), or None."""
+"""Called after every epoch; returns which members are to stop (one truth value for all, or one per member), or None."""
 
 
 @dataclass
@@ -48,11 +48,11 @@ class Networks:
 
     Args:
         settings: their description.
-        seeds: one a member, from 0 to 2^64 - 1.
+        seeds: one per member, from 0 to 2^64 - 1.
         layers: the weights, one array a layer: (members, fan-out, fan-in + 1), the last column the biases.
         moments: AdamW's running means of gradients and of their squares, two arrays a layer; none with ``sgd``.
-        steps: steps taken, one a member.
-        epochs: whole epochs taken, one a member.
+        steps: steps taken, one per member.
+        epochs: whole epochs taken, one per member.
     """
 
     settings: Settings
@@ -114,7 +114,7 @@ class Networks:
         """Train on rows from where these networks stand, and return the loss of each epoch and member.
 
         Args:
-            X: finite numbers, one row an example.
+            X: finite numbers, one row per example.
             y: classes 0, 1, … (rows,), or real targets (rows,) or (rows, targets).
             weights: of the rows, at least 0, not all 0; only their ratios count.
             rows: which rows each member sees, or None for all of them.
@@ -217,7 +217,7 @@ def fit(
     callback: Callback | None = None,
     stop: Stop | None = None,
 ) -> Networks:
-    """Draw networks, one a seed, and train them side by side; see ``start`` and ``Networks.train``."""
+    """Draw networks, one per seed, and train them side by side; see ``start`` and ``Networks.train``."""
     target = np.asarray(y)
     heads = {"logistic": 1, "softmax": int(target.max(initial=0)) + 1}.get(
         settings.head, target[0].size if len(target) else 1

@@ -18,7 +18,7 @@ class Best:
         y: their classes or targets.
         weights: of the rows, or None.
         patience: after how many epochs in a row without a lower loss a member stops, or None: none ever does.
-        losses: of every epoch, one a member; not a number for a member that had stopped.
+        losses: of every epoch, one per member; not a number for a member that had stopped.
         best: the networks as each was when its loss was lowest, or None before the first epoch.
     """
 

@@ -19,7 +19,7 @@ class Table(Task):
     Example i of the held-out ones, or of the pool, is row i of that part, and what goes beyond begins again at its
     first row. So ``Sample(m)`` is m rows of the pool without repetition as long as m is at most ``training_rows``; the
     pool's last rows after those are the validation part, which no sample of that size reaches. Test errors are exact
-    where as many examples are looked at as there are held-out rows. Labels are +1 for the second class and -1 for
+    where as many examples are evaluated as there are held-out rows. Labels are +1 for the second class and -1 for
     the first.
 
     Source: Pareto frontiers, appendix C.3 (10% held out, anew in each trial; features of mean 0 and deviation 1). The

@@ -1,4 +1,4 @@
-"""Samples that leave one support alone: those that leave more are drawn anew."""
+"""Samples that leave one support alone: those that leave more are redrawn."""
 
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ MOST_DRAWS = 10_000
 class IdentifiableSample(Sample):
     """A fixed sample with which the task's function has all labels on one support alone.
 
-    A sample that leaves several is drawn anew, all of it, until one does not: the first is the one that ``Sample`` has,
+    A sample that leaves several is redrawn, all of it, until one does not: the first is the one that ``Sample`` has,
     the r-th after it that of the sample stream's key folded by r. What is hidden stays. So a learner that fails had all
     it needed to know, and a small sample is no excuse.
 
@@ -34,7 +34,7 @@ class IdentifiableSample(Sample):
             raise ValueError(f"an identifiable sample must have no noise in its labels: noise={task.noise}")
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
-        """Return the key of the first sample that is not drawn anew."""
+        """Return the key of the first sample that is not redrawn."""
         rejected = self.rejected(task, seed)
         key = super().sample_key(task, seed)
         return key.fold(rejected) if rejected else key

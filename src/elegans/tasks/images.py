@@ -26,7 +26,7 @@ MNIST_TRAINING = 60_000
 
 @dataclass(frozen=True)
 class Images:
-    """Images of digits, one a row, and which digits they are.
+    """Images of digits, one per row, and which digits they are.
 
     Args:
         pixels: what is trained on, shape (count, pixels).

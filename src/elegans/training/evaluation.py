@@ -36,7 +36,7 @@ class StoppingChecks:
 
     @cached_property
     def order(self) -> UInt32[np.ndarray, "trials examples"]:
-        """The examples in the order in which they are looked at, one row a trial."""
+        """The examples in the order in which they are evaluated, one row per trial."""
         return np.tile(np.arange(self.examples, dtype=np.uint32), (len(self.streak), 1))
 
     def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:

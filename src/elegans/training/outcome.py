@@ -1,4 +1,4 @@
-"""What a trial came to."""
+"""The outcome of a trial."""
 
 import zlib
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial came to: how it ended, when it was solved, its final errors, curve and measures.
+    """The outcome of a trial: how it ended, when it was solved, its final errors, curve and measures.
 
     Args:
         trial: the trial.
@@ -79,7 +79,7 @@ class Outcome:
         error: the traceback of a failed trial, or None.
         curve: the minibatch loss and error along the way.
         measures: by probe kind, the measured quantities: ``step`` and for each name one value a measurement: a list,
-            or for quantities that are arrays, read back from a store, one array with a row a measurement.
+            or for quantities that are arrays, read back from a store, one array with one row per measurement.
         parameters: the final parameters as NumPy arrays, where the trial was trained in this process.
     """
 

@@ -56,7 +56,7 @@ class MirroredInit(Component):
         self.require(task)
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Draw the hidden weights: one row a neuron, the second half a copy of the first."""
+        """Draw the hidden weights: one row per neuron, the second half a copy of the first."""
         return np.tile(self.rows(key, width // 2, n), (2, 1))
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Parameters:
