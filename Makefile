@@ -1,6 +1,9 @@
 # Everything runs in .venv, which `make venv` makes; see README.md and docs/ for what there is to run.
 .DEFAULT_GOAL := help
 
+# Tests start a hundred Pythons: each would compile all of the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
@@ -43,8 +46,9 @@ PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 test: venv ## the checks and, beside them, the fast tests
 	@$(MAKE) --no-print-directory --jobs=2 check test-fast
 
+# A fast test compiles programs that run for an instant: XLA's optimisations take longer than they save.
 test-fast: venv ## all tests but the slow ones
-	$(PYTEST) -m "not slow"
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
 
 test-slow: venv ## the slow tests: phenomena that need long trainings
 	$(PYTEST) -m slow

@@ -23,8 +23,13 @@ MODELS = [
 
 @lru_cache
 def compiled(model):
-    """Logits and attention of a model, in one program for all sequences of a shape."""
-    return jax.jit(lambda parameters, x: (model.apply(parameters, x), model.attention(parameters, x)))
+    """Logits, attention and the last position's logits of a model, in one program for all sequences of a shape."""
+
+    def outputs(parameters, x):
+        attention = model.attention(parameters, x) if isinstance(model, el.AttentionOnly) else None
+        return model.apply(parameters, x), attention, model.last(parameters, x)
+
+    return jax.jit(outputs)
 
 
 def tokens(count: int = 4, task: el.MarkovChains = TASK) -> np.ndarray:
@@ -82,7 +87,7 @@ def normed(arrays, z):
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_logits_and_attention_are_those_of_loops_over_queries_keys_and_heads(model):
     parameters, x = random_parameters(model, 0.7), tokens()
-    found, attention = compiled(model)(parameters, x)
+    found, attention, _ = compiled(model)(parameters, x)
     assert np.asarray(found).shape == (4, 9, 3)
     for place, sequence in enumerate(x):
         logits, scores = looped(model, parameters, sequence)
@@ -126,7 +131,8 @@ def test_shorter_sequences_have_the_outputs_of_their_place_in_longer_ones():
 @pytest.mark.parametrize("model", [*MODELS, el.MinimalAttention()], ids=str)
 def test_the_last_position_alone_has_the_same_outputs(model):
     parameters, x = random_parameters(model, 0.7), tokens()
-    assert np.allclose(jax.jit(model.last)(parameters, x), jax.jit(model.apply)(parameters, x)[:, -1], atol=1e-4)
+    logits, _, last = compiled(model)(parameters, x)
+    assert np.allclose(last, logits[:, -1], atol=1e-4)
 
 
 @pytest.mark.parametrize("model", [el.AttentionOnly(layers=1, width=4), el.MinimalAttention(pair=0.3)], ids=str)
@@ -143,7 +149,7 @@ def test_the_construction_of_proposition_8_2_runs_in_the_model():
     parameters, expected = theory.attention_parameters(network), theory.attention_pass(network, x)
     drawn = model.initialise(el.random.stream(0, "init"), task)
     assert jax.tree.map(np.shape, parameters) == jax.tree.map(np.shape, drawn)
-    output, attention = compiled(model)(parameters, x)
+    output, attention, _ = compiled(model)(parameters, x)
     assert np.allclose(output, expected.output, atol=1e-5)
     assert np.allclose(output, 2.5 * theory.construction_frequencies(x, 3), atol=1e-4)
     for found, weights in zip(attention.weights, expected.attention, strict=True):
