@@ -224,6 +224,8 @@ def test_the_engines_agree_on_neighbours_of_parities_and_on_means(task, model, d
     trial = small_trial(model, "logistic", decay, (20, 32)).replace("task", task)
     assert choose(trial).name == "fused"
     states = assert_same_trajectory([trial])
+    if decay != CONVENTIONS[0]:  # only steps depend on it, answers do not
+        return
     x = np.random.default_rng(0).normal(size=(13, task.n)).astype(np.float32)
     assert_same_answers(states, "fused", x, 500, rtol=1e-4, atol=1e-5)
 
@@ -303,7 +305,7 @@ PAIRS = {
     "layers": {"training__layers": {"hidden": {"learning_rate": 0.1}, "output.weight": {"weight_decay": 0.1}}},
     "relu": {"model__activation": "relu", "training__penalty": "norm:0.01"},
     "a cube": {"model__activation": "power:3", "training__penalty": "norm:0.01"},
-    "gaussian": {"model__init": {"kind": "gaussian", "deviation": 0.5}, "width": 45},
+    "gaussian": {"model__init": {"kind": "gaussian", "std": 0.5}, "width": 45},
     "larger": {"task": "modular-addition:23", "batch_size": 529, "width": 100, "training__penalty": "norm:0.001"},
     "group": {"task": "group-composition:S4", "batch_size": 576, "width": 70, "training__penalty": "norm:0.001"},
     "fresh pairs": {"regime": "online", "batch_size": 32, "training__penalty": "norm:0.01"},
@@ -363,7 +365,7 @@ def attention_trial(k=2, length=10, batch_size=20, training=None, **model):
     return el.Trial(
         task=el.MarkovChains(k=k, length=length),
         regime="online",
-        model={"kind": "attention-only", "width": 8, "deviation": 0.3, **model},
+        model={"kind": "attention-only", "width": 8, "std": 0.3, **model},
         training={"steps": 10**6, "batch_size": batch_size, "loss": "cross-entropy", **descent},
         seed=3,
     )
@@ -446,7 +448,7 @@ def bits_trial(training=None, regime="online", batch_size=20, n=11, dropout=0.1,
         task=el.SparseParity(n=n, k=3, noise=0.1),
         regime=regime,
         model=el.BooleanTransformer(
-            **{"width": 16, "heads": 4, "perceptron": (24,), "deviation": 0.2, "dropout": dropout, **model}
+            **{"width": 16, "heads": 4, "perceptron": (24,), "std": 0.2, "dropout": dropout, **model}
         ),
         training={"steps": 10**6, "batch_size": batch_size, "loss": "logistic", **descent},
         seed=3,
@@ -460,7 +462,7 @@ BITS = {
     "online": {"batch_size": 70, "n": 40, "width": 18, "heads": 3, "head_size": 5},
     "the population": {"n": 5, "batch_size": 32, "regime": "population", "encoding": "fixed"},
     "a bag": {"encoding": "bag", "training": {"loss": "hinge", "clip": 0.01}},
-    "as published": {"width": 64, "heads": 16, "perceptron": None, "n": 30, "deviation": 0.05},
+    "as published": {"width": 64, "heads": 16, "perceptron": None, "n": 30, "std": 0.05},
 }
 
 
