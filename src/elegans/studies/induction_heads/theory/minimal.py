@@ -48,7 +48,7 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
 def minimal_bigram(k: int, length: int) -> MinimalWeights:
     """Return weights with which the minimal model counts bigrams, exactly.
 
-    Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} [x_t' = i] [x_(t'-1) = x_p].
+    Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} 1[x_t' = i] 1[x_(t'-1) = x_p].
     Source: thesis, Fact 8.3.
     """
     _require_sizes(k, length)
