@@ -17,6 +17,7 @@ from elegans.studies.induction_heads import (
     curriculum,
     first_steps,
     more_symbols as symbols,
+    steps,
     three_grams as trigrams,
 )
 from elegans.studies.induction_heads.plots import chain_stages
@@ -102,15 +103,15 @@ def test_figures_of_stages_have_two_panels_a_series_and_lines_of_all_strategies(
 
 
 def test_intervals_of_means_are_student_s():
-    found = first_steps.mean_interval(np.array([[1.0], [2.0], [3.0]]))
+    found = steps.mean_interval(np.array([[1.0], [2.0], [3.0]]))
     assert (found["measured"], found["error"]) == (2, pytest.approx(1 / np.sqrt(3)))
     assert found["high"] - found["measured"] == pytest.approx(4.30265 / np.sqrt(3), rel=1e-5)
-    assert np.isnan(first_steps.mean_interval(np.ones((1, 2)))["low"]).all()
+    assert np.isnan(steps.mean_interval(np.ones((1, 2)))["low"]).all()
 
 
 def test_every_hinge_is_active_from_the_thesis_start_so_that_the_margin_loss_is_linear():
     """No logit is above c^2 t (t + 1) / 2 = 2.02 at first; a sequence of one symbol has that."""
-    one = first_steps.one_step()
+    one = steps.one_step()
     tokens, following = one.task.examples(None, one.key("test"), np.arange(100, dtype=np.uint32))
     parameters = one.model.initialise(one.key("init"), one.task)
     logits = jax.jit(one.model.apply)(parameters, tokens)
@@ -176,7 +177,7 @@ def test_steps_on_sequences_are_the_exact_ones(trained):
     for name in ("pair", "position", "diagonal"):
         assert error_of(tables[name]).max() < 6
         known = tables[name].dropna(subset=["sampled"])
-        known = known[known["sampled_error"] > first_steps.ROUNDING]
+        known = known[known["sampled_error"] > steps.ROUNDING]
         assert ((known["sampled"] - known["exact"]) / known["sampled_error"]).abs().max() < 5
     for prior in ("flat", "symmetric"):
         last = tables["position"].query(f"prior == '{prior}' and step == 2")

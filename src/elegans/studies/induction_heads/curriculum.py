@@ -20,7 +20,9 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, SMALL, panels
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.first_steps import (
+from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, finish, points
+from elegans.studies.induction_heads.settings import sweep_of
+from elegans.studies.induction_heads.steps import (
     ENTRIES,
     FEW,
     agreement,
@@ -30,9 +32,12 @@ from elegans.studies.induction_heads.first_steps import (
     one_step,
     trajectories,
 )
-from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, finish, points
-from elegans.studies.induction_heads.settings import sweep_of
 from elegans.studies.induction_heads.theory.construction import best_linear_logits
+from elegans.studies.induction_heads.theory.curriculum import (
+    curriculum_background,
+    curriculum_position,
+    two_step_curriculum,
+)
 from elegans.studies.induction_heads.theory.minimal import (
     MinimalWeights,
     minimal_constant,
@@ -40,12 +45,7 @@ from elegans.studies.induction_heads.theory.minimal import (
     minimal_step,
 )
 from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, ngram_strategy
-from elegans.studies.induction_heads.theory.two_states import (
-    curriculum_background,
-    curriculum_position,
-    flat_tensor,
-    two_step_curriculum,
-)
+from elegans.studies.induction_heads.theory.two_states import flat_tensor
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
 from elegans.training import SGD, Trial

@@ -7,15 +7,12 @@ bias, in the second step either: the model is bilinear, and the minibatches of t
 Source: thesis, Lemma 8.4, Corollary E.2 and figures E.1 and E.2.
 """
 
-import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 
 from elegans import random
 from elegans.analysis import significant
@@ -25,8 +22,19 @@ from elegans.plots.style import COLOURS, GREY, logarithmic, panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.plots import finish, points
-from elegans.studies.induction_heads.settings import NEVER, sweep_of
-from elegans.studies.induction_heads.tables import measured
+from elegans.studies.induction_heads.settings import sweep_of
+from elegans.studies.induction_heads.steps import (
+    CONSTANT,
+    ENTRIES,
+    FEW,
+    RATE,
+    agreement,
+    by_cell,
+    entries,
+    mean_interval,
+    one_step,
+    trajectories,
+)
 from elegans.studies.induction_heads.theory.minimal import minimal_constant, minimal_step
 from elegans.studies.induction_heads.theory.two_states import (
     first_pair_gradient,
@@ -41,61 +49,19 @@ from elegans.studies.induction_heads.theory.two_states import (
     symmetric_tensor,
 )
 from elegans.sweeps import Sweep
-from elegans.tasks import MarkovChains, Online
+from elegans.tasks import MarkovChains
 from elegans.training import SGD, Trial
 
-CONSTANT, RATE = 0.02, 0.03
-"""The initial entries of W and v, and the learning rate: those of figures E.1 and E.2."""
 DRAWS = 10_000
 """How many chains are sampled, as in the thesis."""
 SYMMETRIC = "symmetric2:0.5"
 """Chains without a unigram signal: a = b, uniform on (0, 1)."""
 LENGTHS = (6, 8, 10, 12, 16, 20, 30, 50, 70, 100, 200, 500)
 """Those for which the rate at which v_2 overtakes is computed."""
-ENTRIES = ("11", "22", "12", "21")
-"""Of W, in the order of the tables."""
-LEVEL = 0.95
-"""Of intervals."""
-FEW = 12
-"""How many coordinates are shown one by one."""
 PRIORS = {"flat": COLOURS[0], "symmetric": COLOURS[1]}
 """Chains with flat rows and symmetric chains, and their colours."""
 SAMPLED: dict[str, Any] = {"color": COLOURS[2], "markersize": 4, "markeredgewidth": 0.9}
 LEADING: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--", "label": "leading term"}
-ROUNDING = 1e-12
-"""Below this a standard error is that of rounding: entries that are the same for all chains."""
-
-
-def one_step(
-    prior: str = "dirichlet",
-    length: int = 100,
-    *,
-    pair: float = CONSTANT,
-    position: float = CONSTANT,
-    diagonal: float = 0.0,
-    learning_rate: float = RATE,
-    batch_size: int = 200,
-    **training: Any,
-) -> Trial:
-    """Return one step of the minimal model from given weights, on the margin loss with every hinge active.
-
-    Args:
-        prior: the distribution of chains.
-        length: of a sequence.
-        pair: the entries of W.
-        position: the entries of v.
-        diagonal: what is added to W's diagonal.
-        learning_rate: of SGD.
-        batch_size: in sequences.
-        training: further arguments of ``SGD``, such as another number of ``steps``.
-    """
-    settings = {"steps": 1, "loss": "margin:linear", "stopping": NEVER, **training}
-    return Trial(
-        task=MarkovChains(k=2, length=length, prior=prior),
-        regime=Online(),
-        model=MinimalAttention(pair=pair, position=position, diagonal=diagonal),
-        training=SGD(learning_rate=learning_rate, batch_size=batch_size, **settings),
-    )
 
 
 def steps(trials: int, length: int, batch_size: int) -> Sweep:
@@ -153,20 +119,6 @@ def analyse(results: Results) -> Tables:
     return tables | {"rates": overtaking(longest)}
 
 
-def by_cell(results: Results) -> Iterator[tuple[Trial, pd.DataFrame]]:
-    """Yield one trial of each cell, and the parameters of all of the cell's trials, row by trial and step."""
-    taken = measured(results, "parameter-trajectory")
-    cells = taken["trial"].map({trial: results.trial(trial).cell for trial in taken["trial"].unique()})
-    for _, rows in taken.groupby(cells, sort=False):
-        yield results.trial(int(rows["trial"].iloc[0])), rows
-
-
-def trajectories(taken: pd.DataFrame, name: str) -> np.ndarray:
-    """Return a parameter of all trials at all steps, shape (trials, steps + 1, …)."""
-    values = np.stack(list(taken[name])).astype(float)
-    return values.reshape(taken["trial"].nunique(), -1, *values.shape[1:])
-
-
 def _cell(one: Trial, taken: pd.DataFrame) -> Tables:
     """Return the rows of one setting."""
     assert isinstance(one.task, MarkovChains) and isinstance(one.training, SGD)
@@ -186,21 +138,6 @@ def _cell(one: Trial, taken: pd.DataFrame) -> Tables:
         "sequences": count * one.training.batch_size,
     }
     return {name: rows.assign(**named) for name, rows in found.items()}
-
-
-def mean_interval(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return means over the first axis, their standard errors, and their 95% intervals by Student's distribution.
-
-    Args:
-        values: shape (count, …); of a single one the error is NaN.
-
-    Returns:
-        ``measured``, ``error``, ``low`` and ``high``.
-    """
-    count, mean = len(values), values.mean(axis=0)
-    error = values.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.full_like(mean, np.nan)
-    reach = error * student.ppf((1 + LEVEL) / 2, count - 1) if count > 1 else error
-    return {"measured": mean, "error": error, "low": mean - reach, "high": mean + reach}
 
 
 def _diagonal(prior: str, length: int, gradient: np.ndarray) -> pd.DataFrame:
@@ -244,11 +181,6 @@ def _constant(prior: str, length: int, seen: dict[str, np.ndarray]) -> Tables:
         ]
         found[part] = pd.concat([pd.DataFrame(steps[0] | known[part]), pd.DataFrame(steps[1])], ignore_index=True)
     return found
-
-
-def entries(pair: np.ndarray) -> np.ndarray:
-    """Return W_11, W_22, W_12 and W_21 of arrays of shape (…, 2, 2)."""
-    return np.stack([pair[..., int(entry[0]) - 1, int(entry[1]) - 1] for entry in ENTRIES], axis=-1)
 
 
 def tensor_of(prior: str, length: int) -> np.ndarray:
@@ -365,21 +297,6 @@ def findings(tables: Tables) -> dict[str, Any]:
             "none_up_to": None if finite.all() else int(rows["length"][~finite].max()),
             **{str(length): significant(rate) for length, rate in rows[finite].set_index("length")["rate"].items()},
         }
-    return found
-
-
-def agreement(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return how many exact values lie in the intervals of measured ones, and the largest error in standard errors."""
-    away = ((rows["measured"] - rows["exact"]) / rows["error"])[rows["error"] > 0].abs()
-    inside = rows["exact"].between(rows["low"], rows["high"])
-    found = {
-        "sequences": int(rows["sequences"].iloc[0]),
-        "inside": f"{int(inside.sum())} of {len(rows)}",
-        "largest_error_in_standard_errors": round(float(away.max()), 2) if len(away) else None,
-    }
-    if "sampled" in rows and rows["sampled"].notna().all():
-        away = ((rows["sampled"] - rows["exact"]) / rows["sampled_error"])[rows["sampled_error"] > ROUNDING].abs()
-        found["largest_error_of_samples_in_standard_errors"] = round(float(away.max()), 2)
     return found
 
 

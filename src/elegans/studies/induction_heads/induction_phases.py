@@ -206,11 +206,7 @@ def _encodings(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each cell, of how many trials each claim holds, and for each series the spread of what trials state.
-
-    Args:
-        tables: as ``analyse`` returns them.
-    """
+    """Return by cell for how many trials each claim holds, and by series the spread of what trials state."""
     return {str(cell): _found(rows) for cell, rows in tables["curves"].groupby("cell", sort=False)}
 
 

@@ -196,11 +196,7 @@ def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each cell, of how many trials each claim holds, and for each series the spread of what trials state.
-
-    Args:
-        tables: as ``analyse`` returns them.
-    """
+    """Return by cell for how many trials each claim holds, and by series the spread of what trials state."""
     found: dict[str, Any] = {}
     for cell, rows in tables["curves"].groupby("cell", sort=False):
         runs = stated_by_seed(rows, stated)

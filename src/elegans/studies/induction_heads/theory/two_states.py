@@ -1,4 +1,4 @@
-"""Closed forms for two symbols: power sums of the eigenvalue, the first two steps of descent, and the curriculum.
+"""Closed forms for two symbols: power sums of the eigenvalue, and the first two steps of descent.
 
 A chain is P = ((a, 1-a), (1-b, b)), with u = a - 1, w = b - 1, lambda = a + b - 1. Gradients are directions of descent
 of the minimal model's affine loss. Source of all that names no other: thesis, appendix E.1.
@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from elegans.calculators.domain import Form, require, require_form, require_positive
-from elegans.studies.induction_heads.theory.minimal import MinimalWeights, minimal_constant, minimal_step
+from elegans.calculators.domain import Form, require, require_form
+from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 
 BLOCK = 512
@@ -313,90 +313,6 @@ def overtaking_rate(tensor: Any) -> float:
     behind = whole[0] - whole[1]
     gain = (pair[0, 0] - pair[0, 1]) * (diagonal[1] - diagonal[0]) - pair[0, 1] * behind
     return float(2 * behind / gain) if gain > 0 else math.inf
-
-
-def two_step_curriculum(
-    length: int,
-    epsilon: float,
-    first_rate: float,
-    second_rate: float,
-    *,
-    start: tuple[float, float] = (0.0, 1.0),
-    keep_position: bool = False,
-) -> MinimalWeights:
-    """Return the weights after two steps: one on flat rows, one on the hardest chains with all of the old forgotten.
-
-    W ends as a multiple of the identity and v_2 as the largest coordinate of v: the bigram solution, coordinate by
-    coordinate. In sum the others do not vanish beside v_2, whatever epsilon: see ``curriculum_background``.
-
-    Formula: W_1 = W_0 + rate_1 sum_j v_j E[T_j], v_1 likewise, on flat rows; W_2 = rate_2 sum_j v_{1,j} T_j and v_2
-        likewise with T = ``symmetric_tensor``, weight decay 1 having erased W_1, and v_1 unless it is kept.
-    Source: thesis, Propositions 8.5 and E.3. Equation E.54 erases v, E.59 keeps it; the predictor as stated needs both
-        erased.
-
-    Args:
-        first_rate: of order 1/t^2.
-        second_rate: of order 1/t.
-        start: w of W_0 = w 1 1^T and the constant of v. W must be small beside what the first step adds.
-        keep_position: whether weight decay leaves v alone.
-    """
-    require_positive("Proposition E.3", first_rate=first_rate, second_rate=second_rate)
-    second = symmetric_tensor(length, epsilon)
-    aligned = minimal_step(flat_tensor(length), minimal_constant(2, length, *start), first_rate)
-    return minimal_step(second, aligned, second_rate, pair_decay=1.0, position_decay=0.0 if keep_position else 1.0)
-
-
-def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
-    """Return what the diagonal of W is a multiple of after the curriculum's second step.
-
-    The diagonal tends to the constant of v times rate_2 t, times this; for small epsilon this is close to epsilon^2/6.
-
-    Formula: (artanh(2 eps)/(2 eps) - 1)/8 = -E[(a-1/2)/(a-1)]/8, a uniform on 1/2 - eps to 1/2 + eps. Printed is
-        the integral without the density 1/(2 eps): 2 eps + (1/2) ln((1/2 - eps)/(1/2 + eps)), about -(8/3) eps^3.
-    Source: thesis, equation E.53, corrected here.
-    """
-    require_form(form)
-    require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Proposition E.3)", epsilon=epsilon)
-    if form == "printed":
-        return 2 * epsilon + 0.5 * math.log((0.5 - epsilon) / (0.5 + epsilon))
-    return (math.atanh(2 * epsilon) / (2 * epsilon) - 1) / 8
-
-
-def curriculum_position(place: int, epsilon: float, form: Form = "corrected") -> float:
-    """Return what the leading term of v_j is a multiple of after the curriculum's second step.
-
-    The term is rate_2 (rho - c') (n(n+1)/2t) times this, rho - c' being the difference of W's entries after the first.
-
-    Formula: E[lambda^j]/4 = (2 eps)^j/(4 (j+1)) for even j, 0 for odd. Printed, before the factor 1/2 of its place in
-        E.55 and without the density: the integral of (a-1/2)(2a-1)^(j-1), 2^j eps^(j+1)/(j+1).
-    Source: thesis, equations E.55 and E.57, corrected here.
-
-    Args:
-        place: j, at least 1.
-    """
-    require_form(form)
-    require(place >= 1, "place must be at least 1", place=place)
-    if form == "printed":
-        _require_epsilon(epsilon)
-        return 0.0 if place % 2 else 2.0**place * epsilon ** (place + 1) / (place + 1)
-    return float(symmetric_moments(place, epsilon)[-1] / 4)
-
-
-def curriculum_background(epsilon: float) -> float:
-    """Return what the other coordinates of v sum to, beside v_2, in the limit of long sequences after the curriculum.
-
-    It does not vanish with epsilon, so that logits keep a part in the counts of single tokens; the remainder
-    O(epsilon^6) of the proposition holds for coordinates, not for logits.
-
-    Formula: lim sum_{j != 2} v_j / v_2 = ((B+A)/(B-A)) (3/L^2)(artanh(L)/L - 1) + sum_{even j >= 4} 3 L^(j-2)/(j+1),
-        L = 2 eps, the second sum being (3/L^2)(artanh(L)/L - 1 - L^2/3), for W_0 = 0.
-    Source: derived here, for the thesis' equation E.60.
-    """
-    require(0 < epsilon < 0.5, "epsilon must lie between 0 and 1/2 (Proposition E.3)", epsilon=epsilon)
-    constants, length = first_step_constants(), 2 * epsilon
-    series = 3 / length**2 * (math.atanh(length) / length - 1)
-    shares = constants.diagonal + constants.off_diagonal, constants.diagonal - constants.off_diagonal
-    return shares[0] / shares[1] * series + series - 1
 
 
 class _Chain(NamedTuple):
