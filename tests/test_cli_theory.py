@@ -93,7 +93,10 @@ def test_calculators_are_evaluated(elegans, arguments, lines):
         (["information_bits", "n=inf", "k=3"], "n must be a whole number: n='inf'"),
         (["information_bits", "n=true", "k=3"], "n must be a number: n='true'"),
         (["information_bits", "n=3", "k=50"], "k must be at most n (an (n, k)-parity): k=50, n=3"),
-        (["depth_capacity", "readout=1"], "depth_capacity must be called from Python: blocks is no number and no text"),
+        (
+            ["depth_capacity", "readout=1"],
+            "depth_capacity must be called from Python: blocks is neither a number nor a text",
+        ),
         (
             ["head_capacity", "value_rows=1", "value=1", "merged_rows=1", "points=9", "form=pritned"],
             "form must be one of corrected, printed, printed-main, unit-query: form='pritned'",

@@ -5,7 +5,6 @@ belong to one study are found by their name too: ``elegans.Ticket``.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 _FACES = (
@@ -25,7 +24,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _find(name: str) -> Any:
-    if name in _MODULES or find_spec(f"elegans.{name}"):
+    if name in _MODULES or import_module("importlib.util").find_spec(f"elegans.{name}"):
         return import_module(f"elegans.{name}")
     if name == "__version__":
         return import_module("importlib.metadata").version("elegans")

@@ -1,4 +1,4 @@
-"""How fast this machine trains: steps a second of each engine, beside the measured multiply-add peak."""
+"""How fast this machine trains: steps per second of each engine, beside the measured multiply-add peak."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ INPUTS, SUPPORT, SAMPLE, BATCH = 50, 3, 1000, 32
 SECONDS = 1.0
 """How long each engine is measured at each width."""
 TRIAL_STEPS = 20_000
-"""How many steps make the trial that trials a second are counted in."""
+"""How many steps make the trial that trials per second are counted in."""
 JAX_NETWORKS = 32
 """How many networks the general engine trains side by side on the CPU."""
 
@@ -31,11 +31,11 @@ class Rate:
     Args:
         engine: the engine's name.
         device: ``cpu``, or the name of an accelerator.
-        width: hidden neurons a network.
+        width: hidden neurons per network.
         networks: how many networks were trained at once.
         steps_per_second: steps of all networks together.
         trials_per_second: the same in trials of 20 000 steps.
-        gflops: 4 x batch x n x width operations a step, the usual count for both passes, in 10^9 a second. The
+        gflops: 4 x batch x n x width operations per step, the usual count for both passes, in 10^9 per second. The
             fused engine adds up signs with fewer operations than that, and can exceed the machine's peak.
     """
 
@@ -66,7 +66,7 @@ def trial(width: int, seed: int = 0) -> Trial:
 
 
 def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) -> float:
-    """Return how many steps a second one call after another takes, all networks together.
+    """Return how many steps per second successive calls take, all networks together.
 
     Args:
         engine: what advances the networks.
@@ -117,15 +117,15 @@ def rates(seconds: float) -> Iterator[Rate]:
             yield from _jax(width, seconds)
 
 
-def report(seen: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
+def report(show: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
     """Measure everything and return one record of plain values.
 
     Args:
-        seen: called with each rate as it is known.
+        show: called with each rate as it is known.
     """
     rows, highest = [], peak()
     for rate in rates(SECONDS):
-        seen(rate)
+        show(rate)
         share = rate.gflops / highest if highest and rate.device == "cpu" else None
         rows.append({**asdict(rate), "share_of_peak": share})
     return {

@@ -72,7 +72,7 @@ def evaluate(name: str, given: Sequence[str]) -> list[str]:
     if entry.name != name:
         raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; {entry.name!r} is one")
     if lacking := _lacking(name):
-        raise TheoryError(f"{name} must be called from Python: {lacking[0]} is no number and no text")
+        raise TheoryError(f"{name} must be called from Python: {lacking[0]} is neither a number nor a text")
     function, values = _function(name), {}
     hints, parameters = typing.get_type_hints(function), inspect.signature(function).parameters
     for word in given:
@@ -116,7 +116,7 @@ def _read(key: str, text: str, annotation: Any) -> Any:
     """Return a typed value as an argument takes it."""
     allowed = _allowed(annotation)
     if not allowed:
-        raise TheoryError(f"{key} must be given from Python: it is no number and no text")
+        raise TheoryError(f"{key} must be given from Python: it is neither a number nor a text")
     words = sorted(word for word in allowed if isinstance(word, str))
     if words and str not in allowed:
         if text not in words:

@@ -36,7 +36,7 @@ Imports = Annotated[
     list[Path] | None,
     typer.Option("--import", metavar="FILE.py", help="Load your own tasks, models and probes; may be repeated."),
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Compile anew; keep nothing that JAX compiles on disk.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither load nor keep compiled JAX programs on disk.")]
 Workers = Annotated[
     int | None, typer.Option(parser=count, metavar="N", help="Threads that train.", show_default="all cores")
 ]

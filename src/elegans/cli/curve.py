@@ -30,7 +30,7 @@ class CurveView(LiveView):
 
     @staticmethod
     def period(trial: Trial) -> int:
-        """Return how many steps lie between two looks at the errors: at the trial's checks, 200 at the most."""
+        """Return how many steps lie between two evaluations of the errors: at the trial's checks, 200 at the most."""
         every = trial.stopping.every
         return every * max(1, -(-trial.steps // (200 * every)))
 

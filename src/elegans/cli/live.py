@@ -1,4 +1,4 @@
-"""What every view does: a live picture where there is a terminal, nothing to clear away elsewhere."""
+"""What all views share: a live display where there is a terminal, plain lines elsewhere."""
 
 from types import TracebackType
 from typing import Self
@@ -12,7 +12,7 @@ class LiveView:
 
     Args:
         console: where to write.
-        transient: whether the last picture is taken away at the end.
+        transient: whether the display is cleared at the end.
 
     Attributes:
         live: rich's display, or None where there is no terminal.

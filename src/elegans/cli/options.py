@@ -59,7 +59,7 @@ def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str])
 
 
 def is_learner(kind: str) -> bool:
-    """Return whether a kind of model is no network, and so has no training."""
+    """Return whether a kind of model is not a network, and so has no training."""
     from elegans.learners.base import Learner
     from elegans.models import Model
 
@@ -70,7 +70,7 @@ def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
     """Return names and values of ``--name value`` and ``--name=value``.
 
     Raises:
-        TrialError: something is no option, or an option has no value.
+        TrialError: something is not an option, or an option has no value.
     """
     found, left = [], list(arguments)
     while left:
@@ -98,7 +98,7 @@ def assign(record: dict[str, Any], path: str, value: Any) -> None:
     """Set the field at a dotted path of a nested record, making the records on the way.
 
     Raises:
-        TrialError: something on the way is no record.
+        TrialError: something on the way is not a record.
     """
     *way, last = path.split(".")
     for name in way:

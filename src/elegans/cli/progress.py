@@ -39,13 +39,13 @@ class SweepView(LiveView):
             return
         self.shown_at = now
         if self.live:
-            self.live.update(picture(progress), refresh=True)
+            self.live.update(bar(progress), refresh=True)
         else:
             self.console.print(line(progress))
 
 
-def picture(progress: Progress) -> Table:
-    """Return a run's progress as a bar, with how far and how fast below it, and below that what came out."""
+def bar(progress: Progress) -> Table:
+    """Return a run's progress as a bar, and below it how far and how fast it is and how its trials ended."""
     rows = Table.grid()
     rows.add_row(ProgressBar(total=max(1, progress.trials), completed=progress.done, width=BAR_WIDTH))
     rows.add_row(pace(progress))
@@ -68,7 +68,7 @@ def pace(progress: Progress) -> str:
 
 
 def ending(progress: Progress) -> str:
-    """Return what a run came to, as one line: its failed trials are never left out."""
+    """Return how a run ended, as one line; failed trials are always named."""
     return (
         f"{progress.done} of {progress.trials} trials done ({progress.this_run} of them by this run, in "
         f"{span(progress.elapsed)}): {states(progress)}"
@@ -76,7 +76,7 @@ def ending(progress: Progress) -> str:
 
 
 def states(progress: Progress) -> str:
-    """Return how many trials came to what, as in ``30 solved, 12 unsolved, 1 failed``."""
+    """Return how many trials ended in which state, as in ``30 solved, 12 unsolved, 1 failed``."""
     counts = {state: getattr(progress, state) for state in STATES}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count or state in STATES[:2])
 

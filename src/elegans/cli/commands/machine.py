@@ -38,7 +38,7 @@ def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
         say(json.dumps(report()))
         return Exit.WELL
     say(heading())
-    measured = report(seen=lambda rate: say(row(rate)))
+    measured = report(show=lambda rate: say(row(rate)))
     if measured["peak_gflops"]:
         say(f"multiply-add peak, {measured['cores']} cores at once: {measured['peak_gflops']:.0f} GFLOP/s")
         say("(a step counts as 4 x batch x n x width operations; the fused engine adds up signs with fewer)")
