@@ -144,11 +144,14 @@ def analyse(results: Results) -> Tables:
     the first step was taken, ``good``, ``slope_low``, ``slope_high`` and ``leak`` describe the neurons after it.
     """
     trials = {place: results.trial(place) for place in results.trials.index}
+    cells = {trial.cell: trial for trial in trials.values()}
+    panels_there = (("learners", LEARNERS), ("ablations", ABLATIONS))
+    arm = {(panel, cell): _name(trial, chosen) for panel, chosen in panels_there for cell, trial in cells.items()}
     named = [
         (panel, name, place)
-        for panel, chosen in (("learners", LEARNERS), ("ablations", ABLATIONS))
+        for panel, _ in panels_there
         for place, trial in trials.items()
-        if (name := _name(trial, chosen)) is not None
+        if (name := arm[panel, trial.cell]) is not None
     ]
     sizes = {place: rows.iloc[-1] for place, rows in results.measures["predictor-size"].groupby("trial")}
     facts = [_facts(trial, sizes.get(place)) for place, trial in trials.items()]
