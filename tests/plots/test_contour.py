@@ -1,4 +1,4 @@
-"""The picture of a traced frontier."""
+"""The figure of a traced frontier."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ from elegans.plots.style import RATES, ink, short
 
 
 def table(n=(50,), k=(3,), inits=("dense", "sparse:2"), widths=(10, 1000), sizes=(300.0, 1000.0, None), solved=7):
-    """Ten trials a cell, all solved online, ``solved`` of them at width 1000 and none at width 10."""
+    """Ten trials per cell, all solved online, ``solved`` of them at width 1000 and none at width 10."""
     rows = []
     for one_n, one_k, init, width, size, seed in itertools.product(n, k, inits, widths, sizes, range(10)):
         success = size is None or (width == 1000 and seed < solved)
@@ -56,7 +56,7 @@ def test_cells_show_percentages_and_ticks_where_all_succeeded():
     assert sorted(written(ax)) == sorted(["0", "0", "70", "70", "✓", "✓"])
 
 
-def test_trials_and_cells_give_the_same_picture():
+def test_trials_and_cells_give_the_same_figure():
     trials = table()
     for one, other in zip(success_frontier(trials).flat, success_frontier(cells(trials)).flat, strict=True):
         assert written(one) == written(other)

@@ -1,9 +1,9 @@
 """A small independent measurement of success-frontier, and how ours compares with it.
 
 The pilot was made with another program (NumPy, float32): n=50, k=3, hinge loss, learning rate 0.1, weight decay
-0.01, batches of 32, 2000 held-out examples, a check every 200 steps, T = 20000 and 5 trials a cell. Run this file
-to train ours (20 trials a cell, 10000 held-out examples) and print the comparison as a table:
-``python tests/experiments/pilot.py``.
+0.01, batches of 32, 2000 held-out examples, a check every 200 steps, T = 20000 and 5 trials per cell. Run this file
+to train ours (20 trials per cell, 10000 held-out examples) and print the comparison as a table:
+``python tests/studies/pareto_frontiers/pilot.py``.
 """
 
 import math
@@ -38,7 +38,7 @@ def sweep(trials=20):
 
 
 def compare(table, draws=20_000):
-    """Return a row a cell: both counts and medians, whether the pilot's lie in our 95% intervals, and p-values.
+    """Return one row per cell: both counts and medians, whether the pilot's lie in our 95% intervals, and p-values.
 
     ``p_rate`` is Fisher's exact test of equal success rates, two-sided. ``p_time`` is twice the smaller tail of the
     pilot's median among medians of 5 trials drawn from ours with replacement (ties count in both tails).
@@ -52,9 +52,9 @@ def compare(table, draws=20_000):
 
 
 def outside_by_chance(table, repetitions=1000):
-    """Return how many cells fall outside although both programs draw from one law: the mean, and a 95% range.
+    """Return how many cells fall outside although both programs sample from one distribution: the mean, and a 95% range.
 
-    The law of a cell is taken to be that of our trials: 20 and 5 are drawn from them with replacement.
+    The distribution of a cell is taken to be that of our trials: 20 and 5 are resampled from them with replacement.
     """
     rng, cells = np.random.default_rng(0), _times(table)
     counts = [sum(_falls_outside(times, rng) for times in cells) for _ in range(repetitions)]
@@ -146,4 +146,6 @@ if __name__ == "__main__":
     print(f"\n{rate.sum()} rates and {time.sum()} medians lie outside, in {(rate | time).sum()} cells")
     print(f"the least p: {found[['p_rate', 'p_time']].min().min():.2g}")
     mean, (low, high) = outside_by_chance(table)
-    print(f"cells outside if both programs draw from one law: {mean:.1f}, 95% of the time {low:.0f} to {high:.0f}")
+    print(
+        f"cells outside if both programs sample from one distribution: {mean:.1f}, 95% of the time {low:.0f} to {high:.0f}"
+    )

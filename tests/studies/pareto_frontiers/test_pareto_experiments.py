@@ -32,7 +32,7 @@ needs_fused = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, rea
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Every other experiment at smoke scale with two trials a cell, made when it is first asked for."""
+    """Every other experiment at smoke scale with two trials per cell, made when it is first asked for."""
     made, out = {}, tmp_path_factory.mktemp("results")
 
     def result(name):
@@ -128,7 +128,7 @@ def test_success_is_left_and_entered_again_as_the_sample_grows():
 def test_tickets_learn_more_often_and_faster_than_freshly_initialised_networks(tmp_path):
     """12 wide networks, 60 retrainings of their tickets and 60 freshly initialised networks.
 
-    By step 4400 53% of tickets have solved and 7% of the others: drawn again by wide network from 100 of them, the
+    By step 4400 53% of tickets have solved and 7% of the others: resampled by wide network from 100 of them, the
     difference was at most 0.2 in 0.8% of 20000 draws. Medians to an error of 25%: 1600 against 6400 steps.
     """
     found = run_experiment("lottery-tickets", "laptop", out=tmp_path, seeds=12).tables["table"].set_index("arm")
@@ -144,7 +144,7 @@ def test_tickets_learn_more_often_and_faster_than_freshly_initialised_networks(t
 def test_two_non_zeros_are_fastest_in_wide_networks():
     """Medians of 20 trials at width 1000 and 1000 examples: 4100 steps against 5700 and more for s = 1, 4, 8.
 
-    Drawn again from these trials, s = 2 was not the fastest in 0.1% of 20000 draws.
+    Resampled from these trials, s = 2 was not the fastest in 0.1% of 20000 draws.
     """
     base = trial(50, 3, 20_000).replace("regime", "sample:1000")
     inits = ["sparse:2", "sparse:1", "sparse:4", "sparse:8"]

@@ -1,7 +1,7 @@
 """What success-frontier shows is there: n=50, k=3, T=20000, with error rates stated.
 
 Where a test states how often it fails although all is well, that is from the rates and times of 100 other trials
-a cell (seeds 1000 to 1099), or from the exact law of the test. Seeds are fixed, so on one type of machine a test
+a cell (seeds 1000 to 1099), or from the exact distribution of the test. Seeds are fixed, so on one type of machine a test
 passes always or never.
 """
 
@@ -24,7 +24,7 @@ def trained(widths, regimes, seeds, inits=INITS):
 
 @pytest.fixture(scope="module")
 def decisive():
-    """A sample of 1000, at widths 10 and 1000, 20 trials a cell."""
+    """A sample of 1000, at widths 10 and 1000, 20 trials per cell."""
     return trained([10, 1000], ["sample:1000"], seeds=20)
 
 
@@ -63,7 +63,7 @@ def test_sparse_networks_learn_from_600_examples_where_dense_ones_do_not():
 
 @pytest.fixture(scope="module")
 def wide():
-    """Width 1000 on samples from 1000 on, 20 trials a cell."""
+    """Width 1000 on samples from 1000 on, 20 trials per cell."""
     return trained([1000], ["sample:1000", "sample:2000", "sample:10000", "online"], seeds=20)["median_steps"]
 
 
@@ -71,21 +71,21 @@ def wide():
 @pytest.mark.parametrize("regime", ["sample:1000", "sample:2000", "sample:10000", "online"])
 def test_sparse_networks_are_faster(wide, regime):
     """Medians of 20 trials; true medians 4000 against 9400, 1000 against 1600, 1000 against 2200 at samples of 1000 and
-    10000 and online. Drawn again from 100 trials a cell, the order of the medians was never wrong in 100000 draws."""
+    10000 and online. Resampled from 100 trials per cell, the order of the medians was never wrong in 100000 draws."""
     assert wide[("sparse:2", 1000, regime)] < wide[("dense", 1000, regime)]
 
 
 @pytest.mark.slow
 def test_more_examples_save_steps_just_above_the_threshold(wide):
-    """Medians of 20 dense trials at samples of 1000, 2000 and 10000; true ones 9400, about 2600, 1600. Drawn again
-    from 100 trials a cell, those of 1000 and 10000 were never in the wrong order in 100000 draws."""
+    """Medians of 20 dense trials at samples of 1000, 2000 and 10000; true ones 9400, about 2600, 1600. Resampled
+    from 100 trials per cell, those of 1000 and 10000 were never in the wrong order in 100000 draws."""
     times = [wide[("dense", 1000, f"sample:{size}")] for size in (1000, 2000, 10_000)]
     assert times == sorted(times, reverse=True)
 
 
 @pytest.mark.slow
 def test_nothing_is_learned_from_100_to_300_examples():
-    """No success in 120 trials (10 a cell). None has been seen in any; were the rate 2.5%, one would be seen here
+    """No success in 120 trials (10 per cell). None was ever observed; were the rate 2.5%, one would be observed here
     with probability 95%, and below 0.04% the test fails with probability below 5%."""
     assert trained([10, 100, 1000], ["sample:100", "sample:300"], seeds=10)["solved"].sum() == 0
 

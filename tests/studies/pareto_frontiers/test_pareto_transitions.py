@@ -124,8 +124,8 @@ def test_the_published_layout_has_24_panels_whole_or_in_part(missing):
     rows = 6 if not missing else 2
     assert axes.shape == (rows, 4)
     heads = [ax.get_title(loc="left") for ax in axes[0]]
-    laws = ("dense initialisation", "sparse initialisation (2 non-zeros)")
-    assert heads == [f"{law}, k = {k}" for law in laws for k in (3, 4)]
+    names = ("dense initialisation", "sparse initialisation (2 non-zeros)")
+    assert heads == [f"{name}, k = {k}" for name in names for k in (3, 4)]
     figure = figure_of(axes)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
