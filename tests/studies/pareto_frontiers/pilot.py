@@ -52,7 +52,7 @@ def compare(table, draws=20_000):
 
 
 def outside_by_chance(table, repetitions=1000):
-    """Return how many cells fall outside although both programs sample from one distribution: the mean, and a 95% range.
+    """Return the mean and a 95% range of the cells that fall outside although both programs have one distribution.
 
     The distribution of a cell is taken to be that of our trials: 20 and 5 are resampled from them with replacement.
     """
@@ -146,6 +146,4 @@ if __name__ == "__main__":
     print(f"\n{rate.sum()} rates and {time.sum()} medians lie outside, in {(rate | time).sum()} cells")
     print(f"the least p: {found[['p_rate', 'p_time']].min().min():.2g}")
     mean, (low, high) = outside_by_chance(table)
-    print(
-        f"cells outside if both programs sample from one distribution: {mean:.1f}, 95% of the time {low:.0f} to {high:.0f}"
-    )
+    print(f"cells outside if both programs have one distribution: {mean:.1f}, 95% of the time {low:.0f} to {high:.0f}")

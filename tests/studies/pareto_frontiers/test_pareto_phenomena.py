@@ -1,8 +1,8 @@
 """What success-frontier shows is there: n=50, k=3, T=20000, with error rates stated.
 
 Where a test states how often it fails although all is well, that is from the rates and times of 100 other trials
-a cell (seeds 1000 to 1099), or from the exact distribution of the test. Seeds are fixed, so on one type of machine a test
-passes always or never.
+per cell (seeds 1000 to 1099), or from the exact distribution of the test. Seeds are fixed, so on one type of machine a
+test passes always or never.
 """
 
 import pytest

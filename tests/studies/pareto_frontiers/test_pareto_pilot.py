@@ -11,7 +11,7 @@ CELLS = len(PILOT) * len(SIZES)
 
 @pytest.mark.slow
 def test_rates_and_times_agree_with_those_of_an_independent_program(tmp_path):
-    """72 tests (rate and median time of 36 cells), each at 0.05 / 72: if both programs sample from the same distributions,
+    """72 tests (rate and median time of 36 cells), each at 0.05 / 72: if both programs have the same distributions,
     some test fails with probability at most 5% (Bonferroni). It finds only gross differences cell by cell,
     as 5 trials of the pilot allow no more: the experiment's page lists every cell."""
     if choose(sweep(1).cells[0]).name != "fused":
