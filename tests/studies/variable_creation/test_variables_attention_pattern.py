@@ -91,7 +91,7 @@ def test_the_figure_has_six_panels(tables):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not NATIVE, reason="its error rate is that of the bits engine")
-def test_the_pattern_is_there_at_the_published_size():
+def test_the_pattern_appears_at_the_published_size():
     """Seeds 0 to 9 had 45 and 492 at the least, .78 against .15, and .998.
 
     The average weight of an irrelevant position falls far below a fifth of uniform; at the end it is so small where a

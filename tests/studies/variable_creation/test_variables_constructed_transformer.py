@@ -40,7 +40,7 @@ def test_every_gate_runs_in_the_model_on_all_inputs(encoding, target):
 
 
 @pytest.mark.parametrize("encoding", ["fixed", pytest.param("trained", marks=SLOW), pytest.param("bag", marks=SLOW)])
-def test_real_values_run_in_a_larger_model_too_and_what_is_looked_at_is_the_same(encoding):
+def test_real_values_run_in_a_larger_model_too_and_what_is_attended_to_is_the_same(encoding):
     """A random real-valued function of four bits: a table of 16 values."""
     T, support = 8, (0, 3, 4, 7)
     values = np.asarray(el.random.normal(el.random.stream(6, "probe"), np.arange(16), np.uint32(0)), float)

@@ -137,7 +137,7 @@ def test_the_transformer_of_parities_is_measured_too():
     assert ClassWeights(examples=5).measure(seen)["weights"] == pytest.approx(weights[:5], abs=1e-6)
 
 
-def test_dropout_is_off_where_attention_is_looked_at():
+def test_dropout_is_off_where_attention_is_measured():
     model = el.BooleanTransformer(width=8, heads=2, dropout=0.5)
     seen = snapshot(model)
     weights = ClassWeights(examples=40).measure(seen)["weights"]

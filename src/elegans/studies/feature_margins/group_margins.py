@@ -88,11 +88,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def with_group(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with all of its scales on one group.
-
-    Args:
-        experiment: ``group-margins``.
-        value: the group's name, or the file of its table.
+    """Return the experiment with all of its scales on one group, given by its name or the file of its table.
 
     Raises:
         GroupError: there is no such group (the message says how groups are written), a file holds none, or an irrep is

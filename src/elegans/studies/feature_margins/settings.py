@@ -37,17 +37,10 @@ def network(
     doubled: Sequence[int] = (),
     minibatch: int | None = None,
 ) -> Trial:
-    """Return the training of a network without biases on all examples of a task.
+    """Return the training of a network without biases on all examples of a task, or on a fresh minibatch per step.
 
-    Args:
-        task: of finitely many examples.
-        width: the number of neurons.
-        degree: the power that is the activation, or None for ReLU.
-        penalty: lambda, of the penalty lambda sum ||omega||^nu.
-        steps: how many steps it is trained for.
-        learning_rate: that of the first steps.
-        doubled: the steps at which the learning rate is doubled.
-        minibatch: how many fresh examples each step takes in place of the population.
+    The activation is the power ``degree``, ReLU where that is None; the penalty is ``penalty`` sum ||omega||^nu. The
+    learning rate is doubled at the steps ``doubled``.
     """
     labels_are_signs = task.classes is None
     regime: Regime = Population() if minibatch is None else Online()
@@ -77,16 +70,7 @@ def network(
 
 
 def addition(p: int, width: int, degree: int | None, *, steps: int, every: int, doublings: int = 10) -> Trial:
-    """Return a network on addition modulo p with lambda = 1e-4.
-
-    Args:
-        p: the modulus.
-        width: the number of neurons.
-        degree: the power that is the activation, or None for ReLU.
-        steps: how many steps it is trained for.
-        every: how many steps lie between two doublings of the learning rate.
-        doublings: how often it is doubled.
-    """
+    """Return a network on addition modulo p with lambda = 1e-4, its learning rate doubled every so many steps."""
     doubled = range(every, every * doublings + 1, every)
     return network(ModularAddition(p=p), width, degree, penalty=1e-4, steps=steps, doubled=doubled)
 
@@ -100,11 +84,8 @@ def parity(n: int, k: int, width: int, *, steps: int) -> Trial:
 def composition(group: Group, width: int | None = None, *, steps: int = 50_000) -> Trial:
     """Return a quadratic network on composition in a group with lambda = 1e-7, as the thesis trains on S_3 and S_4.
 
-    Args:
-        group: the group.
-        width: the number of neurons; by default five thirds of the theorem's bound, rounded up to tens, which is about
-            what the thesis takes.
-        steps: how many steps it is trained for; doublings that would come later are left out.
+    The width is by default five thirds of the theorem's bound, rounded up to tens, which is about what the thesis
+    takes. Doublings of the learning rate after the last step are left out.
 
     Raises:
         GroupError: an irrep of the group is not real, so that there is no bound.

@@ -14,7 +14,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.variable_creation.settings import conjunction
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 from elegans.training.states import FINISHED
 
@@ -23,19 +23,9 @@ SOLVED = 0.99
 
 
 def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: int, trials: int) -> Sweep:
-    """Return all starts of each replicate, each trained to the end.
-
-    Args:
-        n: the number of bits.
-        sizes: the numbers of examples.
-        starts: how many starts a replicate has.
-        steps: how many steps a start has.
-        every: how many steps lie between two evaluations.
-        trials: how many replicates.
-    """
+    """Return all starts of each replicate, each trained to the end."""
     cells = [conjunction(n, size, steps=steps, every=every, stop=False) for size in sizes]
-    parts = [grid(cell, {"restart": range(starts)}, seeds=trials) for cell in cells]
-    return Sweep(tuple(part for sweep in parts for part in sweep.parts))
+    return Sweep(tuple((cell.replace("restart", start), range(trials)) for cell in cells for start in range(starts)))
 
 
 def smoke(trials: int) -> Sweep:

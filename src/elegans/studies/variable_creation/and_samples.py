@@ -24,7 +24,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades, short
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import IdentifiableSample, SparseBoolean
 from elegans.training.states import FINISHED
 
@@ -46,16 +46,8 @@ SEED = 0
 
 
 def thresholds(bits: Sequence[int], sizes: Sequence[int], steps: int, trials: int) -> Sweep:
-    """Return the first starts of all trials, few bits first, so that a run cut short has the beginning of the curve.
-
-    Args:
-        bits: the numbers of bits, the thesis' T.
-        sizes: the numbers of examples, its m.
-        steps: how many steps a start has.
-        trials: how many trials per cell.
-    """
-    parts = [grid(conjunction(n, size, steps=steps), {}, seeds=trials) for n in bits for size in sizes]
-    return Sweep(tuple(part for sweep in parts for part in sweep.parts))
+    """Return the first starts of all trials, few bits first: a run cut short has the beginning of the curve."""
+    return Sweep(tuple((conjunction(n, size, steps=steps), range(trials)) for n in bits for size in sizes))
 
 
 def smoke(trials: int) -> Sweep:
@@ -88,7 +80,7 @@ def further(sweep: Sweep, results: Results, count: int) -> Sweep:
             if starts := unsolved.get((cell.task.input_size, cell.columns()["regime.size"], seed)):
                 due.setdefault(starts, []).append(seed)
         for starts, seeds in due.items():
-            parts += grid(cell.replace("restart", starts), {}, seeds=seeds).parts
+            parts.append((cell.replace("restart", starts), tuple(seeds)))
     return Sweep(tuple(parts))
 
 

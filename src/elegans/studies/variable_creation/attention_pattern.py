@@ -25,7 +25,7 @@ from elegans.studies.variable_creation.models import ConstructedTransformer
 from elegans.studies.variable_creation.probes import ClassWeights, SelectionHeads
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.measures import attention_share
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "trained from the construction"
@@ -68,19 +68,13 @@ BY_LABEL = ("support_negative", "support_positive", "mean_other_negative", "mean
 def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int, width: int = 64) -> Sweep:
     """Return the trained network, the theory's form from random weights, and the same from the construction.
 
-    Args:
-        n: the number of bits.
-        size: the number of examples.
-        support: the three bits that matter.
-        trials: how many trials per arm.
-        steps: how many steps each is trained for; none stops when it is solved.
-        width: the size of a token, at least n + 3.
+    None stops when it is solved; the width is at least n + 3.
     """
     own: dict[str, Any] = {"support": support, "steps": steps, "every": EVERY, "stop": False, "width": width}
     trained = conjunction(n, size, heads=1, **own)
     plain = conjunction(n, size, heads=1, form="plain", encoding="fixed", dropout=None, **own)
     begun = plain.replace("model", ConstructedTransformer(width=width, encoding="fixed"))
-    return grid(trained, {}, seeds=trials) + grid(plain, {}, seeds=trials) + grid(begun, {}, seeds=trials)
+    return Sweep(tuple((arm, range(trials)) for arm in (trained, plain, begun)))
 
 
 def smoke(trials: int) -> Sweep:

@@ -11,7 +11,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.studies.variable_creation.settings import parity
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.training.states import FINISHED
 
 CHANCE = math.log(2)
@@ -26,15 +26,8 @@ DASHED = (0, (4, 3))
 
 
 def networks(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
-    """Return networks on parities of three of so many bits, few bits first.
-
-    Args:
-        bits: the numbers of bits.
-        trials: how many networks each.
-        training: of ``settings.parity``.
-    """
-    parts = [grid(parity(n, **training), {}, seeds=trials) for n in bits]
-    return Sweep(tuple(part for sweep in parts for part in sweep.parts))
+    """Return networks on parities of three of so many bits, few bits first, as ``settings.parity`` trains them."""
+    return Sweep(tuple((parity(n, **training), range(trials)) for n in bits))
 
 
 def smoke(trials: int) -> Sweep:

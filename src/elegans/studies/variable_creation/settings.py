@@ -38,16 +38,8 @@ def conjunction(
     """Return a transformer and its training on a fixed sample of conjunctions of three bits, all of it at every step.
 
     A bit is 1 with probability 2^(-1/3), so that half of the labels are positive; a sample leaves no other conjunction.
-
-    Args:
-        n: the number of bits, the thesis' T.
-        size: the number of examples, its m.
-        support: the three bits, counted from 0, or None to draw them for each trial.
-        steps: how many steps it is trained for.
-        every: how many steps lie between two checks of 10^4 held-out examples.
-        error: the largest error of them that counts as solved.
-        stop: whether training ends there.
-        model: what else the network is, as of ``BooleanTransformer``.
+    ``n`` is the thesis' T, ``size`` its m; without a ``support`` each trial draws its own. Solved is an ``error`` on
+    10^4 held-out examples, and ``model`` are more fields of ``BooleanTransformer``.
     """
     task = SparseBoolean(n=n, k=K, support=support, function="and", p=And().balancing_bias(K))
     success = StoppingRule(error=error, every=every, stop=stop)
@@ -68,14 +60,8 @@ def parity(
 ) -> Trial:
     """Return a transformer and its training on fresh examples of the parity of three uniform bits.
 
-    Args:
-        n: the number of bits.
-        batch_size: how many examples per step.
-        steps: how many steps it is trained for at the most.
-        every: how many steps lie between two checks of 10^4 held-out examples.
-        consecutive: at how many checks in a row the error must be so small; there training ends.
-        error: the largest error that counts as solved.
-        model: what else the network is, as of ``BooleanTransformer``.
+    Training ends at the last of so many ``consecutive`` checks with at most this ``error``; ``model`` are more fields
+    of ``BooleanTransformer``.
     """
     success = StoppingRule(error=error, every=every, consecutive=consecutive)
     task = SparseBoolean(n=n, k=K, function="parity")

@@ -19,13 +19,7 @@ THETA = LEARNING_RATE = 0.1
 def trial(task: XOR, *, width: int, batch_size: int, steps: int, every: int, stop: bool = False) -> Trial:
     """Return a mean-field network from the sphere of radius 0.1 on fresh examples, with the source's loss and steps.
 
-    Args:
-        task: what is learned.
-        width: the number of neurons.
-        batch_size: how many fresh examples per step.
-        steps: how many steps.
-        every: how many steps lie between two checks on 4000 held-out examples; solved is an error of at most 1%.
-        stop: whether training ends where the trial is solved.
+    Every so many steps 4000 held-out examples are checked; solved is an error of at most 1%.
     """
     model = MLP(width=width, init=SphereInit(THETA), hidden_bias=False, output_bias=False, scaling="mean-field")
     rule = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)

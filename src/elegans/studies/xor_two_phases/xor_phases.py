@@ -24,7 +24,7 @@ from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
 from elegans.studies.xor_two_phases.theory.network import xor_sizes
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE, xor_surrogate_trajectory
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
@@ -43,7 +43,7 @@ def arms(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
     base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=every)
     frozen = base.replace("training.layers", {"output": LayerRates(learning_rate=0.0)})
     frozen = frozen.replace("model.init", SphereInit(THETA, output=1.0))
-    return grid(base, {}, seeds=trials) + grid(frozen, {}, seeds=trials)
+    return Sweep(((base, range(trials)), (frozen, range(trials))))
 
 
 def smoke(trials: int) -> Sweep:

@@ -24,7 +24,7 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, sho
 from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online
 from elegans.training import Trial
 from elegans.training.states import FINISHED
@@ -53,19 +53,12 @@ def regression(n: int, kernel: str) -> Trial:
 
 
 def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sweep:
-    """Return all learners, small n first, so that a run cut short has the beginning of every line.
-
-    Args:
-        networks: the dimensions n of the networks.
-        kernels: those of the kernels, at least 6.
-        trials: how many trials per cell.
-    """
+    """Return all learners of some dimensions n, small n first: a run cut short has the beginning of every line."""
     cells = [
         *((n, network(n, batch)) for batch in BATCHES.values() for n in networks),
         *((n, regression(n, kernel)) for kernel in KERNELS.values() for n in kernels),
     ]
-    parts = [grid(cell, {}, seeds=trials) for _, cell in sorted(cells, key=lambda cell: cell[0])]
-    return Sweep(tuple(part for sweep in parts for part in sweep.parts))
+    return Sweep(tuple((cell, range(trials)) for _, cell in sorted(cells, key=lambda cell: cell[0])))
 
 
 def smoke(trials: int) -> Sweep:

@@ -18,7 +18,7 @@ from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe, TestError
 from elegans.studies.xor_two_phases.probes import SubspaceShare
 from elegans.studies.xor_two_phases.settings import THETA, trial
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import Trial
 
@@ -44,8 +44,7 @@ def variants(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
     for fields, biased in VARIANTS.values():
         one = trial(XOR(n=n, **fields), width=width, batch_size=round(n / THETA), steps=steps, every=every)
         cells.append(one.replace("model.hidden_bias", biased))
-    parts = [grid(cell, {}, seeds=trials) for cell in cells]
-    return Sweep(tuple(part for sweep in parts for part in sweep.parts))
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def smoke(trials: int) -> Sweep:
