@@ -16,7 +16,7 @@ import torch
 import elegans as el
 from benchmarks.measure import best, in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.peers import Loop, torch_threads
-from benchmarks.record import Result, Target, cores
+from benchmarks.record import Result, Target, at_least, cores
 from elegans.training.engines import ENGINES, Engine, Plan
 
 TORCH, JAX = "PyTorch plain", "elegans jax"
@@ -156,7 +156,7 @@ class Contest:
     def faster(self, case: str, figures: Figures, limit: float) -> Target:
         """Return the target of a step on one core beside PyTorch's."""
         measured = median(ratios(figures[torch_names()[0]], figures[self.names[0]]))
-        return Target(f"PyTorch's plain loop / a step, one core, {case}", measured, limit, "x", at_least=True)
+        return at_least(f"PyTorch's plain loop / a step, one core, {case}", measured, limit, "x")
 
 
 def torch_names() -> list[str]:

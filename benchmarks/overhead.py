@@ -20,7 +20,7 @@ from sqlalchemy import Engine, insert
 import elegans as el
 from benchmarks import tiny
 from benchmarks.measure import in_turns, seconds, spread
-from benchmarks.record import Result, Target, cores
+from benchmarks.record import Result, at_most, cores
 from elegans.analysis import cells
 from elegans.studies.pareto_frontiers import settings as pareto
 from elegans.sweeps.frames import columns_of
@@ -78,21 +78,13 @@ def run(*, quick: bool) -> Result:
         },
         summary=summary,
         targets=[
-            Target(
-                f"store and runner per trial at {trials} one-step trials",
-                median(times[whole]),
-                MILLISECONDS,
-                " ms",
-                at_least=False,
+            at_most(
+                f"store and runner per trial at {trials} one-step trials", median(times[whole]), MILLISECONDS, " ms"
             ),
-            Target(
-                f"peak memory of a sweep of {many} trials, all processes",
-                max(own, memory.together),
-                MEGABYTES,
-                " MB",
-                at_least=False,
+            at_most(
+                f"peak memory of a sweep of {many} trials, all processes", max(own, memory.together), MEGABYTES, " MB"
             ),
-            Target(f"open, filter and aggregate {rows} rows", fastest, READING_SECONDS, " s", at_least=False),
+            at_most(f"open, filter and aggregate {rows} rows", fastest, READING_SECONDS, " s"),
         ],
     )
 

@@ -6,7 +6,7 @@ from statistics import median
 
 import elegans as el
 from benchmarks.measure import in_turns, ratios, seconds, short, spread
-from benchmarks.record import Result, Target
+from benchmarks.record import Result, at_most
 from elegans.probes import FourierGap, Probe, TestError, WeightMovement
 from elegans.stopping import StoppingRule
 from elegans.training.engines import choose
@@ -46,12 +46,11 @@ def run(*, quick: bool) -> Result:
         },
         summary=[_row(width, name, figures) for (width, name), figures in found.items()],
         targets=[
-            Target(
+            at_most(
                 f"time with WeightMovement every {EVERY} steps / without, width {width}",
                 median(ratios(found[width, "WeightMovement"]["on"], found[width, "WeightMovement"]["off"])),
                 LIMIT,
                 "x",
-                at_least=False,
             )
             for width in STEPS
         ],

@@ -12,7 +12,7 @@ import pandas as pd
 
 import elegans as el
 from benchmarks.measure import seconds, short
-from benchmarks.record import Result, Target, cores
+from benchmarks.record import Result, at_most, cores
 from elegans.studies.pareto_frontiers import settings as pareto
 
 TRIALS, STEPS, WIDEST, EVERY = 50, 100_000, 3000, 200
@@ -47,10 +47,8 @@ def run(*, quick: bool) -> Result:
         repetitions=_trials(table),
         summary=[_row(width, rows, factor) for width, rows in table.groupby("model.width")],
         targets=[
-            Target(f"projected hours of {whole} trials", hours, HOURS, " h", at_least=False),
-            Target(
-                "share of evaluation in that time", 100 * evaluating / busy, EVALUATION_PERCENT, "%", at_least=False
-            ),
+            at_most(f"projected hours of {whole} trials", hours, HOURS, " h"),
+            at_most("share of evaluation in that time", 100 * evaluating / busy, EVALUATION_PERCENT, "%"),
         ],
     )
 

@@ -37,6 +37,16 @@ class Target:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
+def at_least(what: str, measured: float, limit: float, unit: str) -> Target:
+    """Return a target of which more is better."""
+    return Target(what, measured, limit, unit, at_least=True)
+
+
+def at_most(what: str, measured: float, limit: float, unit: str) -> Target:
+    """Return a target of which less is better."""
+    return Target(what, measured, limit, unit, at_least=False)
+
+
 @dataclass(frozen=True)
 class Result:
     """What a benchmark found.

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks.measure import in_turns, ratios, short, spread
-from benchmarks.record import Result, Target
+from benchmarks.record import Result, at_least, at_most
 from elegans.tabular import Networks, Settings, start
 
 ROWS, FEATURES = 10_000, 10
@@ -36,7 +36,7 @@ def run(*, quick: bool) -> Result:
         what = f"width 1000, depth 2, {optimiser}"
         figures[what] = found
         summary.append(_row(what, found["elegans"], found["PyTorch plain"], faster))
-        targets.append(Target(f"a fit beside a plain PyTorch loop, {what}", median(faster), 1.0, "x", at_least=True))
+        targets.append(at_least(f"a fit beside a plain PyTorch loop, {what}", median(faster), 1.0, "x"))
     for depth in (1, 2, 3):
         settings = Settings(hidden=(WIDTH,) * depth)
         one, many = (start(settings, range(count), FEATURES) for count in (1, MEMBERS))
@@ -55,7 +55,7 @@ def run(*, quick: bool) -> Result:
             what, found["one member"], found["PyTorch plain"], ratios(found["PyTorch plain"], found["one member"])
         )
         summary.append(row | {"20 members, s a fit": _fits(found["20 members"]), "20 members / one": spread(cost)})
-        targets.append(Target(f"20 members beside one, {what}", median(cost), LIMIT, "x", at_least=False))
+        targets.append(at_most(f"20 members beside one, {what}", median(cost), LIMIT, "x"))
     columns = list(summary[-1])
     return Result(
         settings={"rows": ROWS, "features": FEATURES, "epochs": EPOCHS, "batch size": 256, "members": MEMBERS},

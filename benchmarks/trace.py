@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import elegans as el
-from benchmarks.record import Result, Target
+from benchmarks.record import Result, at_most
 from elegans.analysis import cells, crossings
 from elegans.studies.pareto_frontiers import settings as pareto
 
@@ -40,10 +40,10 @@ def run(*, quick: bool) -> Result:
             totals.append(_totals(init, grid, contour))
     share = 100 * sum(each["traced_steps"] for each in totals) / sum(each["grid_steps"] for each in totals)
     apart = max(row["grid steps apart"] for row in rows)
-    targets = [Target("largest distance of the contours, in grid steps", apart, APART, "", at_least=False)]
+    targets = [at_most("largest distance of the contours, in grid steps", apart, APART, "")]
     if not quick:
         what = "share of the grid's steps that the trace takes"
-        targets.append(Target(what, share, SHARE_PERCENT, "%", at_least=False))
+        targets.append(at_most(what, share, SHARE_PERCENT, "%"))
     return Result(
         settings={"sample_sizes": sizes, "widths": widths, "steps": STEPS, "seeds": seeds, "level": LEVEL},
         repetitions=totals,
