@@ -94,7 +94,7 @@ class _Network(DrawnNetwork):
         size = self.training.batch_size
         if self.kept is not None:
             if self.sample is None:
-                self.sample = self.as_read(*self.drawn.training(np.arange(self.kept, dtype=np.uint32)))
+                self.sample = self.training_examples(np.arange(self.kept, dtype=np.uint32))
             return *self.sample, self.indices(self.native.step, min(most, max(1, INDEXED // size)))
         examples, first = self.drawn_ahead()
         places = np.arange(len(examples[0]), dtype=np.uint32).reshape(-1, size)

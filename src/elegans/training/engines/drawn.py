@@ -20,38 +20,6 @@ DRAWN = 1024
 """How many examples are drawn at once, so that one program is compiled."""
 
 
-class Drawn:
-    """The streams of examples of one trial."""
-
-    def __init__(self, trial: Trial) -> None:
-        self.task, self.regime = trial.task, trial.regime
-        self.hidden = trial.task.draw(trial.key("task"))
-        self.keys = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
-
-    def training(
-        self, index: UInt32[np.ndarray, " count"]
-    ) -> tuple[Shaped[np.ndarray, "count n"], Shaped[np.ndarray, "count ..."]]:
-        """Return inputs and labels that training sees under these indices."""
-        x, y = self._examples("sample", index, members=isinstance(self.regime, Population))
-        return x, self.task.corrupt(y, self.keys["noise"], index)
-
-    def examples(
-        self, stream: str, index: UInt32[np.ndarray, " count"]
-    ) -> tuple[Shaped[np.ndarray, "count n"], Shaped[np.ndarray, "count ..."]]:
-        """Return inputs and labels of examples of a stream, labels of the sample being as training sees them."""
-        x, y = self._examples(stream, index)
-        return x, self.task.corrupt(y, self.keys["noise"], index) if stream == "sample" else y
-
-    def _examples(self, stream: str, index: UInt32[np.ndarray, " count"], *, members: bool = False) -> tuple[Any, Any]:
-        hidden = self.hidden if stream == "sample" else self.task.held_out(self.hidden)
-        key = [np.uint32(word) for word in self.keys[stream]]
-        program, blocks = _program(self.task, members), []
-        for block, count in _blocks(index):
-            blocks.append([np.asarray(array)[:count] for array in program(hidden, *key, block)])
-        x, y = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        return x, y
-
-
 def _blocks(index: UInt32[np.ndarray, " count"]) -> Iterator[tuple[UInt32[np.ndarray, " drawn"], int]]:
     """Yield the numbers in blocks of one size, each with how many are real."""
     for first in range(0, len(index), DRAWN):
@@ -72,7 +40,9 @@ class DrawnNetwork(NativeNetwork):
 
     def __init__(self, trial: Trial, native: Callable[..., Any], **options: Any) -> None:
         training: Any = trial.training
-        self.drawn, self.regime, self.training = Drawn(trial), trial.regime, training
+        self.task, self.regime, self.training = trial.task, trial.regime, training
+        self.hidden = trial.task.draw(trial.key("task"))
+        self.keys = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
         self.initial: Layers = trial.model.initialise(trial.key("init"), trial.task)
         arrays = {f"{layer}.{name}": array for layer, own in self.initial.items() for name, array in own.items()}
         sizes = [array.size for array in arrays.values()]
@@ -132,22 +102,37 @@ class DrawnNetwork(NativeNetwork):
         step, size = self.native.step, self.training.batch_size
         if not self.ahead_at <= step < self.ahead_at + len(self.ahead[0]) // size:
             index = self.indices(step, max(1, DRAWN // size)).ravel()
-            self.ahead_at, self.ahead = step, self.as_read(*self.drawn.training(index))
+            self.ahead_at, self.ahead = step, self.training_examples(index)
         return self.ahead, step - self.ahead_at
 
     def indices(self, step: int, steps: int) -> UInt32[np.ndarray, "steps batch"]:
         """Return the indices of the examples in the minibatches of some steps."""
         from elegans import _native
 
-        key, size, order = self.drawn.keys["batches"], self.training.batch_size, self.training.batches
+        key, size, order = self.keys["batches"], self.training.batch_size, self.training.batches
         if isinstance(self.regime, Sample):
             whole = self.regime.size
             return np.asarray(_native.minibatches(key, step, steps, batch_size=size, sample_size=whole, order=order))
         return np.array([self.regime.batch(key, np.uint32(at), size, order) for at in range(step, step + steps)])
 
+    def training_examples(self, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
+        """Return the examples that training sees under these indices, as the native code reads them."""
+        x, y = self._drawn("sample", index, members=isinstance(self.regime, Population))
+        return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index))
+
     def examples(self, stream: str, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
-        """Return the examples of a stream as the native code reads them."""
-        return self.as_read(*self.drawn.examples(stream, index))
+        """Return the examples of a stream as the native code reads them, labels of the sample as training sees them."""
+        x, y = self._drawn(stream, index)
+        return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index) if stream == "sample" else y)
+
+    def _drawn(self, stream: str, index: UInt32[np.ndarray, " count"], *, members: bool = False) -> tuple[Any, Any]:
+        hidden = self.hidden if stream == "sample" else self.task.held_out(self.hidden)
+        key = [np.uint32(word) for word in self.keys[stream]]
+        program, blocks = _program(self.task, members), []
+        for block, count in _blocks(index):
+            blocks.append([np.asarray(array)[:count] for array in program(hidden, *key, block)])
+        x, y = (np.concatenate(column) for column in zip(*blocks, strict=True))
+        return x, y
 
     @property
     def parameters(self) -> Layers:
