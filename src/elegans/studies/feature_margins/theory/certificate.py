@@ -145,7 +145,6 @@ def certify_margin(
     Source: thesis, Lemmas 7.4 and 7.6; the split derived here.
 
     Args:
-        weights: the network.
         problem: its task, with q and tau.
         tolerance: by which share of gamma_q anything may fall short; rounding is about 10^-13.
         negligible: below which share of the largest norm a neuron is not judged.

@@ -85,10 +85,6 @@ def random_cyclic_neurons(p: int, count: int, key: random.Key) -> PairWeights:
 
     Formula: as for ``cyclic_neurons``.
     Source: thesis, Theorem 7.7.
-
-    Args:
-        count: how many.
-        key: of the draws.
     """
     require_modulus(p)
     index = np.arange(count, dtype=np.uint32)

@@ -95,15 +95,11 @@ def cyclic_main_frequencies(u: Any) -> MainHarmonics:
     return MainHarmonics(found.place + 1, found.share)
 
 
-def group_main_irreps(group: Group, u: Any) -> MainHarmonics:
+def group_main_irreps(group: Group, u: Float[Any, "neurons order"]) -> MainHarmonics:
     """Return each vector's irrep and its share of the power: 1 for a vector that one irrep spans.
 
     Formula: max_R P(R) / sum_R P(R), the trivial irrep too.
     Source: thesis, Figure 7.6.
-
-    Args:
-        group: any finite group.
-        u: vectors, shape (neurons, order).
     """
     powers = group_powers(group, u)
     return _main(powers, powers)
@@ -133,9 +129,6 @@ def amplitude_spread(weights: PairWeights) -> Float[np.ndarray, " neurons"]:
     Formula: 1 - min / max of ||u||, ||v||, ||w||; 0 in a network of the largest margin.
     Source: thesis, Theorem 7.7 and Lemma D.13.
 
-    Args:
-        weights: a network on pairs.
-
     Returns:
         float64 of shape (neurons,), from 0 to 1; nan for a neuron that is 0.
     """
@@ -150,10 +143,6 @@ def rank_one_residuals(group: Group, weights: PairWeights) -> Float[np.ndarray, 
     Formula: the largest ratio of the second to the first singular value of alpha, beta and gamma in the main irrep of
         u; 0 in a network of the largest margin.
     Source: derived here from the thesis' Lemma D.13.
-
-    Args:
-        group: the group.
-        weights: a network on pairs of its elements.
 
     Returns:
         float64 of shape (neurons,), 0 where d = 1.
@@ -174,10 +163,6 @@ def vector_alignment(group: Group, weights: PairWeights) -> Float[np.ndarray, " 
     Formula: tr(alpha beta gamma^T) / (||alpha|| ||beta|| ||gamma||) in the main irrep of u; 1 in a network of the
         largest margin, and less for coefficients that are not of rank one.
     Source: derived here from the thesis' Lemma D.13.
-
-    Args:
-        group: the group.
-        weights: a network on pairs of its elements.
 
     Returns:
         float64 of shape (neurons,), from -1 to 1.
@@ -200,7 +185,6 @@ def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[n
     Source: derived here from the thesis' Theorems 7.7 and 7.9.
 
     Args:
-        weights: the network.
         places: the frequency or irrep of each neuron, shape (neurons,).
         count: how many there are, counted from 0.
     """
@@ -217,10 +201,6 @@ def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeur
     Formula: u_i is 0 off S, |u_i[j]| = ||w_i|| on it, w_i is a multiple of (1, -1), and (prod_{j in S} u_i[j])
         (w_i . (1, -1)) >= 0.
     Source: thesis, Theorem 7.8.
-
-    Args:
-        weights: the network.
-        support: the coordinates S.
     """
     places = sorted(coordinates("support", support, weights.n))
     require(len(places) >= 1, "k must be at least 1 (Theorem 7.8)", k=len(places))

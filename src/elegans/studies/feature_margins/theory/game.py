@@ -55,9 +55,6 @@ def margin_payoffs(group: Group) -> Float[np.ndarray, "irreps classes"]:
         real), m and n non-trivial.
     Source: derived here; for real irreps from the thesis' Lemmas D.13 and D.15.
 
-    Args:
-        group: any finite group.
-
     Returns:
         float64 of shape (irreps, classes), 0 in the trivial irrep's row and the identity's column.
     """

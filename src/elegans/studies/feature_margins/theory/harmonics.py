@@ -28,14 +28,11 @@ from elegans.studies.feature_margins.theory.groups import class_weights
 from elegans.studies.feature_margins.theory.weights import PairWeights
 
 
-def group_coefficients(group: Group, u: Any) -> list[Float[np.ndarray, "neurons d d"]]:
+def group_coefficients(group: Group, u: Float[Any, "neurons order"]) -> list[Float[np.ndarray, "neurons d d"]]:
     """Return the coefficients of vectors over a group in the entries of its irreps.
 
     Formula: alpha_R = (d_R/|G|) sum_g u(g) R(g).
     Source: thesis, appendix D.9, from Lemma D.10.
-
-    Args:
-        u: vectors, shape (neurons, order).
 
     Returns:
         For each irrep, float64 of shape (neurons, d, d).
@@ -65,14 +62,11 @@ def group_vectors(group: Group, coefficients: Sequence[Any]) -> Float[np.ndarray
     return np.asarray(sum(parts))
 
 
-def group_powers(group: Group, u: Any) -> Float[np.ndarray, "neurons irreps"]:
+def group_powers(group: Group, u: Float[Any, "neurons order"]) -> Float[np.ndarray, "neurons irreps"]:
     """Return the squared length of the projection of vectors on each irrep; they add up to ||u||^2.
 
     Formula: P(R) = (|G|/d_R) ||alpha_R||_F^2.
     Source: thesis, Lemma D.12 and appendix D.3; for irreps that are not real the same.
-
-    Args:
-        u: vectors, shape (neurons, order).
 
     Returns:
         float64 of shape (neurons, irreps); the power of an irrep and its conjugate stands at the first of the two.
@@ -153,8 +147,6 @@ def random_group_neurons(group: Group, irrep: int, count: int, key: random.Key) 
 
     Args:
         irrep: the place of their irrep, at least 1.
-        count: how many.
-        key: of the draws.
     """
     chosen = group.irreps[_non_trivial(group, irrep)]
     index, column = np.arange(count, dtype=np.uint32)[:, None], np.arange(6 * chosen.dimension, dtype=np.uint32)

@@ -52,7 +52,6 @@ def parity_labels(n: int, support: Iterable[int]) -> Int[np.ndarray, " inputs"]:
 
     Args:
         n: the input size, at most 20.
-        support: the coordinates S.
 
     Returns:
         int64 of shape (2^n,), bit j of the place being set where x_j = -1.
@@ -107,7 +106,6 @@ def parity_construction(n: int, support: Iterable[int]) -> ParityWeights:
     Source: thesis, appendix D.7.
 
     Args:
-        n: the input size.
         support: the coordinates S, k of them, at most 16.
     """
     places = sorted(coordinates("support", support, n))

@@ -68,10 +68,6 @@ def penalty_threshold(gamma: float, labels: int) -> float:
 
     Formula: gamma* (|Y| - 1) / |Y|.
     Source: derived here.
-
-    Args:
-        gamma: the largest normalised margin, gamma*.
-        labels: the number of labels, |Y|.
     """
     require_positive("the largest margin", gamma=gamma)
     require(labels >= 2, "labels must be at least 2", labels=labels)
@@ -124,7 +120,6 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
     Source: derived here.
 
     Args:
-        group: any finite group.
         exponent: r, positive, of ||theta||_{2,3}^r.
     """
     partners, payoff, sizes = conjugate_irreps(group), margin_payoffs(group)[:, 1:], group.class_sizes[1:].astype(float)
@@ -146,9 +141,6 @@ def group_penalty_threshold(group: Group) -> float:
     Formula: max_m sum_n |C_n| P[m, n] / |G|, P of ``margin_payoffs``: 2 (3|G|)^(-3/2) d^(-1/2) for real irreps, d the
         least dimension of a non-trivial one.
     Source: derived here.
-
-    Args:
-        group: any finite group.
     """
     return float((margin_payoffs(group) @ group.class_sizes).max() / group.order)
 
@@ -162,9 +154,6 @@ def group_penalty_crossings(group: Group) -> Float[np.ndarray, " irreps"]:
     Formula: b = P^(-T) M with M_C = ln((1 - eps) / (eps tau_C)); 0 at eps = 1 / (1 + exp(c_m / a_m)), a = P^(-T) 1,
         c = P^(-T) ln tau, lambda = gamma* eps.
     Source: derived here.
-
-    Args:
-        group: the group.
 
     Returns:
         float64 of shape (irreps,), 0 for the trivial one.

@@ -110,7 +110,6 @@ def parity_margin_problem(n: int, support: Iterable[int]) -> MarginProblem:
 
     Args:
         n: the input size, at most 20.
-        support: the coordinates S.
     """
     places = tuple(support)
     labels, k = parity_labels(n, places), len(places)

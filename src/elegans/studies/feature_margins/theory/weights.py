@@ -124,7 +124,6 @@ class PairWeights(HomogeneousWeights):
 
         Args:
             parameters: ``hidden.weight`` of shape (neurons, 2 order) and ``output.weight`` of shape (order, neurons).
-            activation: "square" or "relu".
 
         Raises:
             TheoryError: shapes that do not agree.
@@ -215,7 +214,6 @@ class ParityWeights(HomogeneousWeights):
 
         Args:
             parameters: ``hidden.weight`` of shape (neurons, n) and ``output.weight`` of shape (2, neurons).
-            power: the activation's.
 
         Raises:
             TheoryError: shapes that do not agree.

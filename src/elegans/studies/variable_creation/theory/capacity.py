@@ -184,9 +184,6 @@ def depth_capacity(
         + (L B_C B_V21)^(2/3))_i)^3, alpha_i = B_w prod_{j > i} a_j; printed: d^(2/3) and k^(2/3) before the second and
         third term, alpha_i = prod_{j < i} a_j.
     Source: thesis, Theorem A.17; corrected from its proof.
-
-    Args:
-        k: the dimension of a head.
     """
     require_positive("Theorem A.17", readout=readout, points=points, d=d, k=k)
     printed = form == "printed"

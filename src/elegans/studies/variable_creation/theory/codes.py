@@ -65,7 +65,6 @@ def random_codes(T: int, d: int, seed: int = 0) -> Codes:
 
     Args:
         d: the dimension, at least 4.
-        seed: the seed of the signs.
     """
     require(T >= 1, "T must be at least 1", T=T)
     require(d >= 4, "d must be at least 4: three dimensions are those of tokens and class token", d=d)

@@ -32,7 +32,6 @@ def dudley_bound(
 
     Args:
         log_cover: log N by precision.
-        m: the number of examples.
         delta: the lower limit; None for the best one.
         constant: c.
     """
@@ -64,7 +63,6 @@ def rademacher_bound(capacity: float, largest: float, m: int, constant: float = 
     Source: thesis, Corollary A.3.
 
     Args:
-        capacity: C.
         m: the number of examples, at least C / A^2.
     """
     require_positive("Corollary A.3", capacity=capacity, largest=largest, m=m, constant=constant)
@@ -90,7 +88,6 @@ def risk_gap(
 
     Args:
         rademacher: the empirical Rademacher complexity of the class.
-        m: the number of examples.
         complexity_factor: what stands before Lip Rad.
         deviation_factor: what stands before b sqrt(...).
     """

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 
 from elegans.calculators.domain import coordinates, require
 from elegans.studies.variable_creation.theory.norms import row_norm_sum
@@ -119,18 +119,17 @@ def implied_score_gap(mass: float, T: int, s: int) -> float:
     return math.log(mass * (T + 1 - s) / (s * (1 - mass)))
 
 
-def attention_norms(query: Any, key: Any, value: Any, output: Any) -> AttentionNorms:
+def attention_norms(
+    query: Float[Any, "heads d k"],
+    key: Float[Any, "heads d k"],
+    value: Float[Any, "heads d k"],
+    output: Float[Any, "heads k d"],
+) -> AttentionNorms:
     """Return the norms of heads' weights, constructed or trained.
 
     Formula: ||.||_F of all four; of W_QK = W_Q W_K^T and of W_V W_C, which act as x_tau^T W_QK x and (W_V W_C)^T x, the
         spectral norm, ||W_QK^T||_{2,1} (its rows) and ||W_V W_C||_{2,1} (its columns).
     Source: thesis, section 4.3 and appendix A.2.2.
-
-    Args:
-        query: W_Q, shape (heads, d, k).
-        key: W_K, shape (heads, d, k).
-        value: W_V, shape (heads, d, k).
-        output: W_C, shape (heads, k, d).
     """
     q, k, v, c = (np.asarray(part, float) for part in (query, key, value, output))
     merged, mapped = np.einsum("hak,hbk->hab", q, k), v @ c

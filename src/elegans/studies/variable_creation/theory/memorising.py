@@ -10,7 +10,7 @@ Shared arguments:
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 
 from elegans.calculators.domain import Form, require, require_form, require_positive
 
@@ -73,9 +73,6 @@ def memoriser_shapes(
 
     Formula: (d_f + 1, 4 n d_f), (4 n d_f + 1, 2 n), (2 n,); printed: (4 n d_f + 1, d_f), (2 n + 1, 4 n d_f), (2 n,).
     Source: thesis, Lemma A.25 and appendix A.2.1.
-
-    Args:
-        points: n.
     """
     require_form(form)
     require_positive("Lemma A.25", points=points, inputs=inputs)
@@ -121,7 +118,7 @@ def memoriser_norms(
     return first, inputs / delta, float(largest)
 
 
-def memoriser(points: Any, values: Any, delta: float, form: Form = "corrected") -> Memoriser:
+def memoriser(points: Any, values: Float[Any, " n"], delta: float, form: Form = "corrected") -> Memoriser:
     """Return a network that takes the value f(x_i) everywhere within delta of x_i in every coordinate.
 
     With the printed bump it does not. Units of the first layer are numbered (q, i, j) with q slowest, of the second (1,
@@ -133,7 +130,6 @@ def memoriser(points: Any, values: Any, delta: float, form: Form = "corrected") 
 
     Args:
         points: x_i, shape (n, d_f), at least 4 delta apart in some coordinate.
-        values: f(x_i), shape (n,).
         delta: the half width, above 0 and at most 1.
     """
     require_form(form)

@@ -6,19 +6,18 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 
 from elegans.calculators.domain import Form, require, require_form
 
 
-def mixed_norm(matrix: Any, p: float, q: float) -> float:
+def mixed_norm(matrix: Float[Any, "rows columns"], p: float, q: float) -> float:
     """Return the q-norm of the p-norms of a matrix' columns.
 
     Formula: ||M||_{p,q} = || (||M_:1||_p, ||M_:2||_p, ...) ||_q, the columns first.
     Source: thesis, section 4.3.
 
     Args:
-        matrix: M, shape (rows, columns).
         p: the norm of a column, at least 1; ``math.inf`` for the largest entry.
         q: the norm of those.
     """
@@ -44,29 +43,22 @@ def token_norm(context: Any, form: Form = "corrected") -> float:
     return mixed_norm(entries.T if form == "corrected" else entries, 2, np.inf)
 
 
-def row_norm_sum(matrix: Any) -> float:
+def row_norm_sum(matrix: Float[Any, "outputs inputs"]) -> float:
     """Return the sum of the norms of a matrix' rows: the (2,1)-norm under which covers of x -> W x are counted.
 
     Formula: ||W^T||_{2,1} = sum_i ||w_i||, over rows w_i.
     Source: thesis, Lemma 4.10.
-
-    Args:
-        matrix: W, shape (outputs, inputs).
     """
     return mixed_norm(_matrix(matrix).T, 2, 1)
 
 
-def merged_query_key(query: Any, key: Any, form: Form = "corrected") -> np.ndarray:
+def merged_query_key(query: Float[Any, "d k"], key: Float[Any, "d k"], form: Form = "corrected") -> np.ndarray:
     """Return the one matrix by which queries and keys enter the scores.
 
     The definition of the deep class prints W_K^T W_Q, of shape (k, k), which does not act on tokens.
 
     Formula: W_K W_Q^T, shape (d, d); printed: W_K^T W_Q.
     Source: thesis, section 4.4.3.
-
-    Args:
-        query: W_Q, shape (d, k).
-        key: W_K, shape (d, k).
 
     Returns:
         float64 of shape (d, d), or (k, k) as printed.
@@ -77,7 +69,7 @@ def merged_query_key(query: Any, key: Any, form: Form = "corrected") -> np.ndarr
     return np.asarray(offered @ asked.T if form == "corrected" else offered.T @ asked)
 
 
-def project_to_ball(vectors: Any) -> Float64[np.ndarray, "*shape d"]:
+def project_to_ball(vectors: Float[Any, "*shape d"]) -> Float64[np.ndarray, "*shape d"]:
     """Return vectors along the last axis, those longer than 1 shortened to 1: the theory's layer norm.
 
     No two come to lie further apart. The printed proof has (1 - alpha^2) where (1 - alpha)^2 is meant, alpha being at
@@ -85,9 +77,6 @@ def project_to_ball(vectors: Any) -> Float64[np.ndarray, "*shape d"]:
 
     Formula: v / max(1, ||v||).
     Source: thesis, section 4.4.3 and Lemma A.9.
-
-    Args:
-        vectors: shape (..., d).
     """
     v = np.asarray(vectors, float)
     return np.asarray(v / np.maximum(1, np.linalg.norm(v, axis=-1, keepdims=True)))

@@ -12,7 +12,7 @@ Shared arguments:
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 
 from elegans.calculators.domain import require
 from elegans.studies.variable_creation.theory.normalisation import softmax
@@ -33,27 +33,21 @@ class Block(NamedTuple):
         return np.asarray(self.query @ self.key.T)
 
 
-def attention_output(tokens: Any, block: Block) -> Float64[np.ndarray, "T k"]:
+def attention_output(tokens: Float[Any, "T d"], block: Block) -> Float64[np.ndarray, "T k"]:
     """Return what every token gets from all others.
 
     Formula: f(Z) = RowSoftmax(Z W_Q (Z W_K)^T) Z W_V.
     Source: thesis, section 4.4.3.
-
-    Args:
-        tokens: Z, shape (T, d).
     """
     z = np.asarray(tokens, float)
     return np.asarray(softmax(z @ block.merged @ z.T) @ z @ block.value)
 
 
-def attention_block(tokens: Any, block: Block) -> Float64[np.ndarray, "T d"]:
+def attention_block(tokens: Float[Any, "T d"], block: Block) -> Float64[np.ndarray, "T d"]:
     """Return the output of a block with the activation relu.
 
     Formula: Pi(relu(Pi(f(Z))) W_C), Pi row by row.
     Source: thesis, section 4.4.3.
-
-    Args:
-        tokens: Z, shape (T, d).
     """
     return project_to_ball(np.maximum(project_to_ball(attention_output(tokens, block)), 0) @ block.output)
 
@@ -66,7 +60,6 @@ def weight_change_bound(tokens: Any, block: Block, other: Block) -> float:
 
     Args:
         tokens: Z, shape (T, d), rows of norm at most 1.
-        other: the changed weights.
     """
     z = _short(tokens, "Lemma A.13")
     moved = token_norm(z @ (block.merged - other.merged).T)
@@ -97,7 +90,6 @@ def block_change_bound(tokens: Any, others: Any, block: Block, other: Block) -> 
     Args:
         tokens: g, shape (T, d), rows of norm at most 1.
         others: g', the same.
-        other: the changed weights.
     """
     moved = _short(others, "Lemma A.15")
     hidden = np.maximum(project_to_ball(attention_output(moved, other)), 0)
@@ -106,16 +98,14 @@ def block_change_bound(tokens: Any, others: Any, block: Block, other: Block) -> 
     return outer * (input_change_bound(tokens, others, block) + weight_change_bound(others, block, other)) + own
 
 
-def readout_change_bound(weight: Any, other: Any, token: Any, moved: Any) -> float:
+def readout_change_bound(weight: Float[Any, " d"], other: Any, token: Float[Any, " d"], moved: Any) -> float:
     """Return a bound on how far the scalar read-out moves.
 
     Formula: ||w|| ||g - g'|| + |(w - w') . g'|, g being the last block's output at [CLS].
     Source: thesis, Lemma A.16.
 
     Args:
-        weight: w, shape (d,).
         other: w'.
-        token: g, shape (d,).
         moved: g'.
     """
     w, v = np.asarray(weight, float), np.asarray(other, float)

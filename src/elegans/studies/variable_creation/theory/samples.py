@@ -120,7 +120,6 @@ def identifiability(task: SparseBoolean, sizes: Sequence[int], draws: int = 400,
 
     Args:
         sizes: numbers m of examples.
-        draws: how many sequences of examples are drawn.
     """
     from scipy.stats import binomtest
 

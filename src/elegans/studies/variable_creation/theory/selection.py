@@ -136,7 +136,6 @@ def selection_gap(
     Source: thesis, Lemmas A.19 to A.21; corrected forms derived here, the same at Delta = 0.
 
     Args:
-        s: the size of the support.
         gamma: four times the error, above 0 and at most 1.
         leak: the largest |v_t . u| off the support, or Delta as printed; below 1, or 1/s as printed.
     """
@@ -212,7 +211,6 @@ def selection_norms(
     Source: thesis, Lemmas A.19 to A.21; exact values derived here.
 
     Args:
-        s: the size of the support.
         gamma: as of ``selection_gap``.
         target: "scalar" or "vector": of each of s heads where positions are used.
         form: "corrected" for the exact norms, "printed" for the claimed bounds.

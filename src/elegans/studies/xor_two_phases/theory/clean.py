@@ -203,7 +203,6 @@ def xor_clean_map(margins: Any, rate: float, steps: int) -> Float64[np.ndarray, 
 
     Args:
         margins: gamma at first, above 0, shape (clusters,).
-        steps: how many steps.
     """
     path = [np.asarray(margins, float)]
     require_positive("clean margins", rate=rate, margin=float(path[0].min()))

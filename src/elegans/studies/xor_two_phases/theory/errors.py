@@ -15,7 +15,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float, Float64
 
 from elegans.calculators.domain import require, require_positive
 from elegans.studies.xor_two_phases.theory.network import network, xor_heaviness, xor_output
@@ -89,15 +89,15 @@ def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = L
     return np.asarray(lipschitz * np.abs(outputs)[:, None] * inner)
 
 
-def xor_balance_change(weight_gradient: Any, output_gradient: Any, rate: float) -> Float64[np.ndarray, " p"]:
+def xor_balance_change(
+    weight_gradient: Float[Any, "p d"], output_gradient: Float[Any, " p"], rate: float
+) -> Float64[np.ndarray, " p"]:
     """Return by how much one step changes a^2 - ||w||^2 of every neuron, exactly, for any loss and sample.
 
     Formula: eta^2 (G_a^2 - ||G_w||^2), since w . G_w = a G_a.
     Source: derived here; in the proof of Glasgow (2024), Lemma B.13.
 
     Args:
-        weight_gradient: G_w, shape (p, d).
-        output_gradient: G_a, shape (p,).
         rate: the step size eta.
     """
     into_weight, into_output = np.asarray(weight_gradient, float), np.asarray(output_gradient, float)
@@ -165,7 +165,7 @@ def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
     return GradientNoise(d * square / batch, square / batch, square / batch)
 
 
-def berry_esseen_bound(vector: Any, constant: float = 0.56) -> Float64[np.ndarray, "*shape"]:
+def berry_esseen_bound(vector: Float[Any, "*shape size"], constant: float = 0.56) -> Float64[np.ndarray, "*shape"]:
     """Return how far the distribution of w . xi, xi uniform signs, is from a Gaussian of its variance.
 
     Formula: sup_t |P(w . xi >= t) - P(N(0, ||w||_2^2) >= t)| <= C ||w||_3^3 / ||w||_2^3.
@@ -173,7 +173,6 @@ def berry_esseen_bound(vector: Any, constant: float = 0.56) -> Float64[np.ndarra
         Lyapunov theorem" (2010).
 
     Args:
-        vector: w, shape (..., size).
         constant: C.
     """
     require_positive("Theorem B.5", constant=constant)
@@ -181,7 +180,7 @@ def berry_esseen_bound(vector: Any, constant: float = 0.56) -> Float64[np.ndarra
     return np.asarray(constant * (size**3).sum(axis=-1) / (size**2).sum(axis=-1) ** 1.5)
 
 
-def is_well_spread(vector: Any, constant: float) -> Bool[np.ndarray, "*shape"]:
+def is_well_spread(vector: Float[Any, "*shape d"], constant: float) -> Bool[np.ndarray, "*shape"]:
     """Return whether vectors are c-well-spread: none of their entries large, and enough of them small, yet not 0.
 
     The powers of c are hard to read in print and reconstructed from the proof that uniform vectors have the property.
@@ -191,7 +190,6 @@ def is_well_spread(vector: Any, constant: float) -> Bool[np.ndarray, "*shape"]:
     Source: Glasgow (2024), Definition B.1.
 
     Args:
-        vector: v, shape (..., d).
         constant: c, from 1 to sqrt(d).
     """
     size = np.sort(np.abs(np.asarray(vector, float)), axis=-1)

@@ -227,7 +227,6 @@ def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
     Source: Glasgow (2024), Proposition F.1.
 
     Args:
-        sample: the number n of examples.
         constant: c.
     """
     _require_size(d, "Proposition F.1")

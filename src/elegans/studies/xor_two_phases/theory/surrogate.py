@@ -17,7 +17,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 
 from elegans.calculators.domain import Form, require, require_form, require_positive
 from elegans.studies.xor_two_phases.theory.network import ROOT2, XorGradients, network, rotated, xor_parts, xor_sizes
@@ -47,7 +47,7 @@ class XorGrowth(NamedTuple):
 
 
 def xor_surrogate_growth(
-    weight: Any, output: Any, *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
+    weight: Any, output: Float[Any, " p"], *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
 ) -> XorGrowth:
     """Return the growth of every neuron's parts under the surrogate loss.
 
@@ -57,7 +57,6 @@ def xor_surrogate_growth(
     Source: Glasgow (2024), Lemma C.4, B1 to B3; the Gaussian form derived here.
 
     Args:
-        output: a, shape (p,).
         distribution: how that of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
         seed: the seed of drawn signs.
     """
@@ -74,7 +73,12 @@ def xor_surrogate_growth(
 
 
 def xor_surrogate_coordinates(
-    weight: Any, output: Any, *, distribution: Distribution = "exact", basis: Any = None, form: Form = "corrected"
+    weight: Any,
+    output: Float[Any, " p"],
+    *,
+    distribution: Distribution = "exact",
+    basis: Any = None,
+    form: Form = "corrected",
 ) -> Float64[np.ndarray, "p d-2"]:
     """Return the growth of every single weight outside the plane under the surrogate loss.
 
@@ -85,7 +89,6 @@ def xor_surrogate_coordinates(
     Source: Glasgow (2024), Lemma C.4, B4; the sign checked against enumeration.
 
     Args:
-        output: a, shape (p,).
         distribution: "exact" (d <= 20, slow above 14) or "gaussian".
     """
     weights, outputs = network(weight, output)
@@ -174,7 +177,6 @@ def xor_surrogate_trajectory(sizes: Any, rate: float, steps: int) -> Float64[np.
     Args:
         sizes: s, o, r and |a| at first, shape (4, p), r and |a| above 0.
         rate: the step size eta.
-        steps: how many steps.
     """
     from scipy.special import erf
 
