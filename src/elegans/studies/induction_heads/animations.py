@@ -123,7 +123,7 @@ def attention_page(histories: Mapping[str, AttentionHistory], path: Path) -> Non
     data = [_data(name, history.thinned()) for name, history in histories.items()]
     colours = {"heads": ["currentColor", *HEAD_COLOURS[1:]], "tokens": TOKEN_COLOURS, "lines": STRATEGY_COLOURS}
     inside = json.dumps({"networks": data, "colours": colours}, allow_nan=False, separators=(",", ":"))
-    page = files("elegans.plots").joinpath("attention.html").read_text(encoding="utf-8")
+    page = files("elegans.studies.induction_heads").joinpath("attention.html").read_text(encoding="utf-8")
     path.write_text(page.replace("{{data}}", inside.replace("<", "\\u003c")), encoding="utf-8")
 
 
