@@ -153,7 +153,7 @@ def test_the_best_neuron_attains_what_is_said_of_it_under_any_sampling():
     key, n = el.random.stream(1, "probe"), 4
     payoff = el.random.normal(key, np.arange(n * n)[:, None], np.arange(n)).astype(float).reshape(n, n, n)
     found = theory.best_pair_neuron(payoff)
-    network = theory.PairWeights(*(part[None] for part in found.neuron))
+    network = theory.PairWeights(*(part[None] for part in found.vectors))
     assert network.norms[0] == pytest.approx(1)
     assert network.payoffs(payoff.reshape(n * n, n))[0] == pytest.approx(found.value)
     u, v, w = (el.random.normal(key.fold(part), np.arange(3000)[:, None], np.arange(n)) for part in range(3))

@@ -24,12 +24,12 @@ _ROUNDS = 5000
 _CONVERGED = 1e-14
 
 
-class SpectralNorm(NamedTuple):
-    """The largest value that was found of a trilinear form at unit vectors.
+class SearchedMaximum(NamedTuple):
+    """The largest value that a search from random starts found: a lower bound of the maximum.
 
     Args:
-        value: the value: a lower bound of the norm, reached from ``agreeing`` of the starts.
-        vectors: the unit vectors x, y, z that attain it.
+        value: the value.
+        vectors: the three vectors that attain it: unit x, y, z of a tensor, or u, v, w of a neuron of norm 1.
         agreeing: how many starts ended within one part in 10^6 of it.
         starts: of how many.
     """
@@ -40,23 +40,7 @@ class SpectralNorm(NamedTuple):
     starts: int
 
 
-class BestNeuron(NamedTuple):
-    """The largest expected class-weighted margin that was found among neurons of norm 1.
-
-    Args:
-        value: gamma_q, as far as the search found it.
-        neuron: the weights u, v and w that attain it.
-        agreeing: how many starts ended within one part in 10^6 of it.
-        starts: of how many.
-    """
-
-    value: float
-    neuron: tuple[np.ndarray, np.ndarray, np.ndarray]
-    agreeing: int
-    starts: int
-
-
-def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | None = None) -> SpectralNorm:
+def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | None = None) -> SearchedMaximum:
     """Return the spectral norm of a tensor of three axes, by alternating power iteration from random starts.
 
     Formula: max over unit x, y, z of sum_{abc} T[a, b, c] x_a y_b z_c.
@@ -83,10 +67,10 @@ def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | No
             break
     best = int(value.argmax())
     agreeing = int((value >= (1 - 1e-6) * value[best]).sum())
-    return SpectralNorm(float(value[best]), (x[best], y[best], z[best]), agreeing, starts)
+    return SearchedMaximum(float(value[best]), (x[best], y[best], z[best]), agreeing, starts)
 
 
-def best_pair_neuron(payoff: Any, starts: int = STARTS, key: random.Key | None = None) -> BestNeuron:
+def best_pair_neuron(payoff: Any, starts: int = STARTS, key: random.Key | None = None) -> SearchedMaximum:
     """Return the best single quadratic neuron on pairs under any sampling of examples and weighting of wrong labels.
 
     Where the squares of u and v cancel, as they do for uniform pairs and weights that depend on the error alone, it is
@@ -105,11 +89,13 @@ def best_pair_neuron(payoff: Any, starts: int = STARTS, key: random.Key | None =
     if max(squares) <= 1e-12 * np.abs(cube).sum():
         norm = tensor_spectral_norm(cube, starts, key)
         u, v, w = (vector / math.sqrt(3) for vector in norm.vectors)
-        return BestNeuron(2 / (3 * math.sqrt(3)) * norm.value, (u, v, w), norm.agreeing, starts)
+        return SearchedMaximum(2 / (3 * math.sqrt(3)) * norm.value, (u, v, w), norm.agreeing, starts)
     found = [_ascend(cube, w) for w in _starts(key, starts, len(cube))]
     values = np.array([value for value, _ in found])
     best = int(values.argmax())
-    return BestNeuron(float(values[best]), found[best][1], int((values >= (1 - 1e-6) * values[best]).sum()), starts)
+    return SearchedMaximum(
+        float(values[best]), found[best][1], int((values >= (1 - 1e-6) * values[best]).sum()), starts
+    )
 
 
 def _ascend(cube: np.ndarray, w: np.ndarray) -> tuple[float, tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -3,7 +3,6 @@
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,6 @@ from jaxtyping import Bool, Float64
 from elegans.calculators.domain import require
 from elegans.studies.variable_creation.theory.normalisation import softmax
 
-LEAST_WEIGHT = 1 / (1 + math.sqrt(math.pi / 8))
-"""What the chosen position's weight is at least, by the thesis' bound."""
 LARGEST_CONTEXT = 1024
 """The largest T whose sequences and labelings are written out: log2(T) T^2 weights."""
 
