@@ -70,7 +70,6 @@ class MarginProbe(Probe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other tasks, populations that are too large, and other networks."""
         _require_homogeneous(self, task, model)
 
     def measure(self, snapshot: Snapshot) -> Found:
@@ -231,7 +230,6 @@ class FrequencyPower(HarmonicProbe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other tasks than addition mod p, and other networks."""
         if not isinstance(task, ModularAddition):
             raise ValueError(f"{self.kind} needs addition mod p: task={task.label()!r}")
         super().check(task, model)
@@ -273,7 +271,6 @@ class IrrepPower(HarmonicProbe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other tasks than composition, groups with an irrep that is not real, and other networks."""
         if not isinstance(task, GroupComposition):
             raise ValueError(f"{self.kind} needs composition in a group: task={task.label()!r}")
         super().check(task, model)
@@ -319,7 +316,6 @@ class ParityNeurons(NeuronProbe):
     negligible: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other tasks than sparse parities, other networks, and other powers than the support's size."""
         if not isinstance(task, SparseParity):
             raise ValueError(f"{self.kind} needs a sparse parity: task={task.label()!r}")
         super().check(task, model)

@@ -42,7 +42,6 @@ class ConstructedTransformer(BooleanTransformer):
     std: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     def check(self, task: Task) -> None:
-        """Refuse tasks without a support of their own, and sizes that do not hold the construction."""
         super().check(task)
         self._constructed(task).parameters_of(self)
 

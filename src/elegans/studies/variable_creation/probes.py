@@ -72,7 +72,6 @@ class SelectionHeads(Probe):
     examples: Count = 1000
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse all but transformers with a class token on sparse functions of signs."""
         _require_class_token(self, task, model)
         _constructed(task, model, range(task.input_size)[: getattr(task, "k", 0)])
 
@@ -118,7 +117,6 @@ class ClassWeights(Probe):
     examples: Count = 100
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse all but transformers with a class token on sparse functions of signs."""
         _require_class_token(self, task, model)
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:

@@ -37,7 +37,6 @@ class XORProbe(Probe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other labels than the XOR of two directions, and other networks than the theory's."""
         if not isinstance(task, XOR) or (task.k, task.function) != (2, Parity()):
             function = f" with k={task.k}, function={task.function.label()!r}" if isinstance(task, XOR) else ""
             raise ValueError(f"{self.kind} needs the xor of two directions: task={task.kind!r}{function}")
@@ -148,7 +147,6 @@ class SubspaceShare(Probe):
     """How much of the first layer lies in the subspace that the labels depend on: features are found as it grows."""
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models without hidden weights, and tasks without such a subspace."""
         require_hidden(self, task, model)
         if not isinstance(task, XOR):
             raise ValueError(f"{self.kind} must have a task of few directions: task={task.kind!r}")
