@@ -84,8 +84,8 @@ inline void require_length(const char* name, std::size_t got, const char* what, 
 template <class T>
 using Names = std::initializer_list<std::pair<const char*, T>>;
 
-template <class T>
-T named(const char* what, const std::string& name, Names<T> known) {
+template <class T, class Known = Names<T>>
+T named(const char* what, const std::string& name, const Known& known) {
   std::string list;
   for (const auto& [text, value] : known) {
     if (name == text) return value;

@@ -24,16 +24,13 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-Activation activation_of(const std::string& name) {
-  return named<Activation>("activation", name,
-                           {{"relu", Activation::relu},
-                            {"relu6", Activation::relu6},
-                            {"power", Activation::power},
-                            {"zigzag", Activation::zigzag},
-                            {"triangle-wave", Activation::triangle_wave},
-                            {"polynomial", Activation::polynomial},
-                            {"sinusoid", Activation::sinusoid},
-                            {"product", Activation::product}});
+// The kinds of activations, without the product, which is a network's and not a neuron's.
+std::vector<std::string> activations() {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, activation] : activation_kinds) {
+    if (activation != Activation::product) kinds.emplace_back(kind);
+  }
+  return kinds;
 }
 
 Order order_of(const std::string& name, std::int64_t sample_size) {
@@ -98,7 +95,8 @@ class Network : public Host<State> {
     s.sign_words = 2 * ((s.inputs + 63) / 64);
     s.mask_words = (s.batch + 31) / 32;
     s.loss = loss_of(loss);
-    set_activation(activation_of(activation), degree, scale, coefficients);
+    set_activation(named<Activation>("activation", activation, activation_kinds), degree, scale,
+                   coefficients);
     set_rates(learning_rates, decays);
     s.decay_in_gradient = decay_in_gradient;
     set_labels(support, label_sign, mix, noise);
@@ -523,6 +521,7 @@ void bind_signs(nb::module_& m) {
       .def("wrong", &Network::wrong, "key"_a, "index"_a, "noisy"_a,
            "Whether label * output <= 0 (or not a number) on the examples of stream `key`.")
       .def("predict", &Network::predict, "x"_a, "Outputs (N,) on real inputs (N, n).");
+  m.def("activations", activations, "The kinds of activations that `Network` takes.");
 }
 
 }  // namespace elegans

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace elegans {
 
@@ -27,6 +28,16 @@ struct Loss {
 // What neurons do with their preactivations w x + b. A product network has no neurons of its own:
 // its output is the product of these.
 enum class Activation { relu, relu6, power, zigzag, triangle_wave, polynomial, sinusoid, product };
+// By the kinds that the classes of the Python package have.
+constexpr std::pair<const char*, Activation> activation_kinds[] = {
+    {"relu", Activation::relu},
+    {"relu6", Activation::relu6},
+    {"power", Activation::power},
+    {"zigzag", Activation::zigzag},
+    {"triangle-wave", Activation::triangle_wave},
+    {"oscillating-polynomial", Activation::polynomial},
+    {"sinusoid", Activation::sinusoid},
+    {"product", Activation::product}};
 constexpr int largest_degree = 32;
 constexpr Size largest_product = 64;
 

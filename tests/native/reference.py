@@ -95,7 +95,7 @@ def activate(name, z, degree, scale):
         return np.clip(z, 0, 6), ((z > 0) & (z < 6)) * 1.0
     if name == "power":
         return z**degree, degree * z ** (degree - 1)
-    if name == "polynomial":
+    if name == "oscillating-polynomial":
         polynomial = np.polynomial.Polynomial(coefficients(degree))
         return polynomial(z), polynomial.deriv()(z)
     if name == "sinusoid":
@@ -160,7 +160,7 @@ class Problem:
             activation=self.activation,
             degree=self.degree,
             scale=self.scale,
-            coefficients=list(coefficients(self.degree)) if self.activation == "polynomial" else [],
+            coefficients=list(coefficients(self.degree)) if self.activation == "oscillating-polynomial" else [],
             loss=(self.loss, self.loss_scale),
             learning_rates=list(self.learning_rates),
             decays=list(self.decays),

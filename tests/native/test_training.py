@@ -251,8 +251,8 @@ def test_a_network_works_for_one_thread_at_a_time(native):
         ({"loss_scale": 0.0}, "loss_scale must be positive: loss_scale=0"),
         (
             {"activation": "gelu"},
-            "activation must be one of relu, relu6, power, zigzag, triangle-wave, polynomial, sinusoid, product: "
-            "got 'gelu'",
+            "activation must be one of relu, relu6, power, zigzag, triangle-wave, oscillating-polynomial, sinusoid, "
+            "product: got 'gelu'",
         ),
         ({"degree": 33}, "degree must be in 1 ... 32: degree=33"),
         ({"scale": float("inf")}, "scale must be positive: scale=inf"),

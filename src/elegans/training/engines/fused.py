@@ -7,16 +7,7 @@ from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
 from elegans.models import MLP, PolyNet
-from elegans.models.activations import (
-    Activation,
-    OscillatingPolynomial,
-    Power,
-    ReLU,
-    ReLU6,
-    Sinusoid,
-    TriangleWave,
-    Zigzag,
-)
+from elegans.models.activations import OscillatingPolynomial
 from elegans.probes import Probe, WeightMovement
 from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Parity, Sample, SparseParity, Task
 from elegans.training.engines.base import Chunk, Interval, Plan
@@ -24,15 +15,6 @@ from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, los
 from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
 
-ACTIVATIONS: dict[type[Activation], str] = {
-    ReLU: "relu",
-    ReLU6: "relu6",
-    Power: "power",
-    Zigzag: "zigzag",
-    TriangleWave: "triangle-wave",
-    OscillatingPolynomial: "polynomial",
-    Sinusoid: "sinusoid",
-}
 LONGEST_CHUNK = 2**14
 """Steps of a chunk at most: the schedule's factors for all of them are in memory."""
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
@@ -52,7 +34,6 @@ class _Network(NativeNetwork):
         "task.function": (Parity,),
         "regime": (Online, Sample),
         "model": (MLP, PolyNet),
-        "model.activation": tuple(ACTIVATIONS),
         "training": (SGD,),
         "training.loss": tuple(LOSSES),
         "training.penalty": (type(None),),
@@ -61,6 +42,11 @@ class _Network(NativeNetwork):
 
     @classmethod
     def limits(cls, trial: Trial) -> str | None:
+        from elegans import _native
+
+        activation = getattr(trial.model, "activation", None)
+        if activation is not None and activation.kind not in _native.activations():
+            return f"no activation {activation.kind!r}"
         beyond = isinstance(trial.task, XOR) and not trial.task.on_cube
         return "an xor of signs in the standard basis only" if beyond else None
 
@@ -194,7 +180,7 @@ def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
     activation = model.activation
     coefficients = activation.coefficients if isinstance(activation, OscillatingPolynomial) else ()
     return {
-        "activation": ACTIVATIONS[type(activation)],
+        "activation": activation.kind,
         "degree": getattr(activation, "degree", 1),
         "scale": getattr(activation, "scale", 1.0),
         "coefficients": [float(coefficient) for coefficient in coefficients],
