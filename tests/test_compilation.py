@@ -57,8 +57,8 @@ def test_results_are_identical_with_the_cache_off_cold_warm_and_damaged(tmp_path
     damaged = trained(tmp_path)
     assert damaged["loaded"] < warm["loaded"]
     assert off["results"] == cold["results"] == warm["results"] == damaged["results"]
-    # the mean losses of a curve are summed chunk by chunk, and how long a chunk is depends on the machine's load
-    assert all(one["curve"] == pytest.approx(off["curve"], rel=1e-12) for one in (cold, warm, damaged))
+    # mean losses are single-precision sums chunk by chunk, and the length of a chunk depends on the load of the machine
+    assert all(one["curve"] == pytest.approx(off["curve"], rel=1e-6) for one in (cold, warm, damaged))
 
 
 def test_the_folder_is_named_by_what_machine_code_depends_on(monkeypatch, tmp_path):
