@@ -1,12 +1,12 @@
 """The house: what is discovered, that names are unique, and that each kind of addition touches the files it should."""
 
 import ast
-import os
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -84,11 +84,25 @@ EXPERIMENT = Experiment(
 """
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> str:
-    """Run a Python command line that finds the package, and packages beside it, in a folder."""
-    command = [sys.executable, "-W", "error", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(folder), **environment}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+LAUNCHER = """
+import sys
+
+# an editable installation finds its own package before any path is searched
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
+sys.path.insert(0, sys.argv.pop(1))
+if sys.argv[1] == "-c":
+    exec(sys.argv[2])
+else:
+    from elegans.cli import main
+
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """Run a command of the copy in a folder, or after ``-c`` a line of Python, and return what it prints."""
+    command = [sys.executable, "-W", "error", "-c", LAUNCHER, str(folder), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -98,14 +112,16 @@ def copy(tmp_path_factory):
     """A copy of the package to which files are added."""
     folder = tmp_path_factory.mktemp("house")
     shutil.copytree(PACKAGE, folder / "elegans", ignore=shutil.ignore_patterns("__pycache__"))
+    if find_spec("elegans._native"):
+        shutil.copy(find_spec("elegans._native").origin, folder / "elegans")
     return folder
 
 
 def test_a_task_is_one_file_and_an_experiment_is_its_file(copy):
     (copy / "elegans" / "tasks" / "first_bit.py").write_text(TASK)
     (copy / "elegans" / "studies" / "pareto_frontiers" / "first_bit_width.py").write_text(EXPERIMENT)
-    assert "first-bit-width" in run(copy, "-m", "elegans", "list")
-    run(copy, "-m", "elegans", "run", "first-bit-width", "--scale", "smoke", "--workers", "1")
+    assert "first-bit-width" in run(copy, "list")
+    run(copy, "run", "first-bit-width", "--scale", "smoke", "--workers", "1")
     written = {path.name for path in (copy / "results" / "first-bit-width").iterdir()}
     assert {"figure.png", "figure.pdf", "table.csv", "record.json"} <= written
 
@@ -128,10 +144,10 @@ def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(cop
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-bits\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text("[elegans.studies]\nmy_bits = my_bits\n")
-    listed = run(copy, "-m", "elegans", "list")
+    listed = run(copy, "list")
     assert "bits-inside" in listed and "bits-outside" in listed
-    assert run(copy, "-m", "elegans", "theory", "twice_my_bits", "n=4").strip() == "8"
-    assert run(copy, "-m", "elegans", "theory", "twice_bits", "n=3").strip() == "6"
+    assert run(copy, "theory", "twice_my_bits", "n=4").strip() == "8"
+    assert run(copy, "theory", "twice_bits", "n=3").strip() == "6"
     kinds = run(copy, "-c", "import elegans as el; print(el.Task.of_kind('first-bit-my-bits').__module__)")
     assert kinds.strip() == "my_bits.tasks"
 
