@@ -51,7 +51,8 @@ test-fast: venv ## all tests but the slow ones
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
 
 test-slow: venv ## the slow tests: phenomena that need long trainings
-	$(PYTEST) -m slow
+	@$(BIN)/python -m pip install --quiet --group native
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m slow
 
 # Leaks are not looked for: Python itself does not give everything back. The sanitizer's library has to
 # come first in the process, and libstdc++ with it, so that it sees exceptions.

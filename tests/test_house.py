@@ -84,6 +84,41 @@ EXPERIMENT = Experiment(
 """
 
 
+ACTIVATION = '''
+
+class HardTanh(Activation):
+    """max(-1, min(1, z))."""
+
+    def value(self, z: Any) -> Any:
+        return z * (abs(z) < 1) + (z >= 1) - 1.0 * (z <= -1)
+
+    def derivative(self, z: Any) -> Any:
+        return (abs(z) < 1).astype(z.dtype)
+'''
+
+NATIVE_ACTIVATION = """struct HardTanh {
+  ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
+  ELEGANS_INLINE Both both(Floats z) const {
+    const Floats inner = where((Ints)(magnitude(z) < 1.0f), spread(1.0f));
+    return {z * inner + where((Ints)(z >= 1.0f), spread(1.0f)) - where((Ints)(z <= -1.0f), spread(1.0f)), inner};
+  }
+};
+
+struct Power {"""
+
+TRAINED = """
+import sys
+import numpy as np
+import elegans as el
+
+trial = el.Trial(
+    task=el.SparseParity(n=12, k=2), regime=el.Online(), model=el.MLP(width=20, activation="hard-tanh"),
+    training=el.SGD(learning_rate=0.1, batch_size=16, steps=50, loss="square"), seed=1,
+)
+weights = [el.train(trial, engine=engine).parameters["hidden"]["weight"] for engine in ENGINES]
+assert np.isfinite(weights[0]).all() and np.abs(weights[0] - weights[-1]).max() < 1e-4
+"""
+
 LAUNCHER = """
 import sys
 
@@ -150,6 +185,60 @@ def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(cop
     assert run(copy, "theory", "twice_bits", "n=3").strip() == "6"
     kinds = run(copy, "-c", "import elegans as el; print(el.Task.of_kind('first-bit-my-bits').__module__)")
     assert kinds.strip() == "my_bits.tasks"
+
+
+def add(file: Path, **changes: str) -> None:
+    """Replace texts, each of which a file has once; ``end`` is put at its end."""
+    text = file.read_text() + changes.pop("end", "")
+    for old, new in changes.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    file.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def with_activation(copy):
+    """The copy with another activation, whose public name is in the stub of its package."""
+    add(copy / "elegans" / "models" / "activations.py", end=ACTIVATION)
+    stub = copy / "elegans" / "models" / "__init__.pyi"
+    stub.write_text(stub.read_text() + "from .activations import HardTanh as HardTanh\n")
+    return copy
+
+
+def test_an_activation_is_its_class(with_activation):
+    run(with_activation, "-c", "import elegans as el; assert el.HardTanh().kind == 'hard-tanh'")
+    run(with_activation, "-c", TRAINED.replace("ENGINES", "['jax']"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(shutil.which, ("cmake", "ninja"))), reason="cmake and ninja are not installed")
+def test_an_activation_of_the_native_engine_changes_two_files_more(with_activation, tmp_path):
+    root = Path(__file__).parents[1]
+    shutil.copytree(root / "native", tmp_path / "native")
+    shutil.copy(root / "CMakeLists.txt", tmp_path)
+    add(
+        tmp_path / "native" / "types.hpp",
+        **{
+            "polynomial, sinusoid, product };": "polynomial, sinusoid, hard_tanh, product };",
+            '    {"sinusoid", Activation::sinusoid},\n': '    {"sinusoid", Activation::sinusoid},\n'
+            '    {"hard-tanh", Activation::hard_tanh},\n',
+        },
+    )
+    add(
+        tmp_path / "native" / "activations.hpp",
+        **{
+            "struct Power {": NATIVE_ACTIVATION,
+            "    case Activation::power:\n": "    case Activation::hard_tanh:\n"
+            "      return function(HardTanh{});\n    case Activation::power:\n",
+        },
+    )
+    configure = ["cmake", "-S", ".", "-B", "build", "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}"]
+    for command in (configure, ["cmake", "--build", "build", "--target", "_native"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    for built in (tmp_path / "build").glob("_native*.so"):
+        shutil.copy(built, with_activation / "elegans")
+    run(with_activation, "-c", TRAINED.replace("ENGINES", "['fused', 'jax']"))
 
 
 def test_every_experiment_is_known_by_what_its_file_says():
