@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _ROOT = Path(__file__).parent
-_CLASS = re.compile(r"^class (\w+)(?:\(([^)]*)\))?:", re.MULTILINE)
+_CLASS = re.compile(r"\nclass (\w+)(?:\(([^)]*)\))?:")  # a literal first character makes the search fast
 _PUBLIC = re.compile(r"^(class|def) ([A-Za-z]\w*)[(:]", re.MULTILINE)
 _KIND = re.compile(r'\bkind="([^"]+)"')
 
