@@ -200,7 +200,7 @@ def test_list_tells_finding_source_scales_and_options_study_by_study(elegans):
     described = {block.split("\n")[0]: block for block in blocks if "\n" in block}
     assert list(described) == list(entries())
     for name, entry in entries().items():
-        for text in (entry.shows, entry.source, *entry.times, *entry.times.values(), *entry.options.values()):
+        for text in (entry.shows, entry.source, *entry.scales, *entry.options.values()):
             assert text in described[name]
         assert (
             titles.index(studies()[entry.study].title())

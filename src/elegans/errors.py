@@ -33,6 +33,10 @@ class ExperimentError(ElegansError, ValueError):
     """An experiment, scale or figure that does not exist."""
 
 
+class ClaimError(ElegansError, ValueError):
+    """A claim that is unknown, or a verdict or a piece of evidence that breaks a rule."""
+
+
 class CertificateError(ElegansError, ValueError):
     """A network, task or support that a certificate, read-out or spectrum does not cover."""
 

@@ -11,13 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from elegans.cli.commands import experiments, machine, sweeps, theory, training
+from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import ElegansError
 
 COMMANDS: dict[str, Any] = {
     "list": experiments.list_experiments,
     "run": experiments.run,
+    "claims": claims.claims,
+    "verify": claims.verify,
     "train": training.train,
     "sweep": sweeps.sweep,
     "status": sweeps.status,

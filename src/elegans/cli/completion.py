@@ -16,13 +16,19 @@ def experiments() -> Words:
 
 
 def scales(context: typer.Context) -> Words:
-    """Return the scales of the experiment on the command line, or of all, and how long each takes."""
+    """Return the scales of the experiment on the command line, or of all."""
     from elegans.experiments.registry import entries
 
     entry = entries().get(context.params.get("experiment") or "")
-    if entry is not None:
-        return list(entry.times.items())
-    return [(name, "") for name in dict.fromkeys(name for one in entries().values() for name in one.times)]
+    chosen = entries().values() if entry is None else [entry]
+    return [(name, "") for name in dict.fromkeys(name for one in chosen for name in one.scales)]
+
+
+def claims() -> Words:
+    """Return every claim and its statement."""
+    from elegans.experiments.registry import claims
+
+    return [(claim.id, claim.statement) for claim in claims().values()]
 
 
 def calculators() -> Words:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from elegans.component import suggest
 from elegans.errors import ExperimentError
+from elegans.experiments.claims import Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
 from elegans.probes import Probe
@@ -25,14 +26,20 @@ class Scale:
         sweep: makes the sweep, given the number of trials per cell. Its order is the order of work: what has
             been done when a run is cut short should make a picture already.
         trials: how many trials each cell has by default.
-        time: how long it takes and where, in words.
         rounds: how often, where trials follow from others, it is asked which: each time of all trials so far.
+        part: what part of the published setting it is, in words, where ``paper`` or ``part`` is not all of it.
     """
 
     sweep: Callable[[int], Sweep]
     trials: int
-    time: str
     rounds: int = 1
+    part: str = ""
+
+    def setting(self, name: str) -> str:
+        """Return what a scale of a name stands for, beside the published setting."""
+        if name not in ("paper", "part"):
+            return "smaller than published"
+        return f"part of the published: {self.part}" if self.part else "published"
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ class Experiment:
         name: its name on the command line.
         shows: its finding, in one line.
         source: the figure, table or theorem of the study's work.
-        scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published).
+        scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published); ``part`` is
+            the part of a larger ``paper`` that decides the claims.
         analyse: from the trials' results to the tables behind the figure, by name.
         plot: from these tables to the figure.
         findings: from these tables to what they say about the claim, for ``record.json``: numbers, with intervals.
@@ -66,6 +74,7 @@ class Experiment:
         partial: whether some of the trials make a figure too, although they are measured or others follow from them.
         further: the sweep of the trials that follow from those so far, given these, their results and the number of
             trials per cell; an empty one where none does.
+        claims: the published statements that it bears on, each with what decides it from these tables.
         options: by name, what may be chosen besides the scale.
         extras: by file name, what writes another file, such as an animation: given the tables and the path.
     """
@@ -80,6 +89,7 @@ class Experiment:
     probes: Callable[[Trial], Sequence[Probe]] | None = None
     partial: bool = False
     further: Callable[[Sweep, Results, int], Sweep] | None = None
+    claims: Sequence[Claim] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
 

@@ -3,14 +3,33 @@
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from elegans import discovery
 from elegans.component import suggest
-from elegans.errors import ExperimentError
+from elegans.errors import ClaimError, ExperimentError
 
 if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
+
+
+class ClaimEntry(NamedTuple):
+    """What the text of an experiment's file says of one of its claims.
+
+    Args:
+        id: the claim's id.
+        statement: what the work states.
+        source: where it states so.
+        experiment: the experiment whose tables decide it.
+        study: the study that the experiment belongs to.
+    """
+
+    id: str
+    statement: str
+    source: str
+    experiment: str
+    study: str
 
 
 class Entry(NamedTuple):
@@ -23,8 +42,9 @@ class Entry(NamedTuple):
         attribute: its name there.
         shows: its finding, in one line.
         source: the figure, table or theorem.
-        times: for each scale, how long it takes.
+        scales: the names of its scales.
         options: for each option, what it chooses.
+        claims: the claims that it decides.
     """
 
     name: str
@@ -33,8 +53,9 @@ class Entry(NamedTuple):
     attribute: str
     shows: str
     source: str
-    times: Mapping[str, str]
+    scales: tuple[str, ...]
     options: Mapping[str, str]
+    claims: tuple[ClaimEntry, ...]
 
 
 @cache
@@ -44,45 +65,62 @@ def entries() -> dict[str, Entry]:
         entry
         for study in discovery.studies().values()
         for path in sorted(study.folder.glob("*.py"))
-        for entry in _entries(study, f"{study.package}.{path.stem}", path.read_text())
+        for entry in _entries(study, f"{study.package}.{path.stem}", path)
     ]
     return {entry.name: entry for entry in found}
 
 
-def _entries(study: discovery.Study, module: str, text: str) -> Iterator[Entry]:
+def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
+    text = path.read_text()
     if "= Experiment(" not in text:
         return
-    for node in ast.parse(text).body:
+    tree = ast.parse(text)
+    for node in tree.body:
         if not (isinstance(node, ast.Assign) and _calls(node.value, "Experiment")):
             continue
         given = _keywords(node.value)
         texts = {name: ast.literal_eval(given[name]) for name in ("name", "shows", "source")}
+        beside = path.with_stem(f"{path.stem}_claims")
+        trees = [tree, *([ast.parse(beside.read_text())] if beside.exists() else [])]
         yield Entry(
             study=study.name,
             module=module,
             attribute=ast.unparse(node.targets[0]),
-            times=_texts(given["scales"], "time"),
-            options=_texts(given["options"], "chooses") if "options" in given else {},
+            scales=_names(given["scales"]),
+            options=_chosen(given["options"]) if "options" in given else {},
+            claims=tuple(claim for one in trees for claim in _claims(one, texts["name"], study.name)),
             **texts,
         )
 
 
-def _texts(dictionary: ast.expr, keyword: str) -> dict[str, str]:
-    """Return one keyword argument, or else the first argument, of each call in a literal dictionary."""
+def _claims(tree: ast.Module, experiment: str, study: str) -> Iterator[ClaimEntry]:
+    for node in ast.walk(tree):
+        if _calls(node, "Claim"):
+            given = _keywords(node)
+            texts = {name: ast.literal_eval(given[name]) for name in ("id", "statement", "source")}
+            yield ClaimEntry(experiment=experiment, study=study, **texts)
+
+
+def _names(dictionary: ast.expr) -> tuple[str, ...]:
     assert isinstance(dictionary, ast.Dict)
+    return tuple(ast.literal_eval(key) for key in dictionary.keys if key is not None)
+
+
+def _chosen(options: ast.expr) -> dict[str, str]:
+    """Return what each option chooses, from a literal dictionary."""
+    assert isinstance(options, ast.Dict)
     found = {}
-    for key, value in zip(dictionary.keys, dictionary.values, strict=True):
-        assert key is not None and isinstance(value, ast.Call)
-        given = _keywords(value)
-        found[ast.literal_eval(key)] = ast.literal_eval(given[keyword] if keyword in given else value.args[0])
+    for name, value in zip(_names(options), options.values, strict=True):
+        assert isinstance(value, ast.Call)
+        found[name] = ast.literal_eval(_keywords(value).get("chooses", *value.args[:1]))
     return found
 
 
-def _calls(node: ast.expr, name: str) -> bool:
+def _calls(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
-def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
+def _keywords(node: ast.AST) -> dict[str | None, ast.expr]:
     assert isinstance(node, ast.Call)
     return {keyword.arg: keyword.value for keyword in node.keywords}
 
@@ -92,9 +130,24 @@ def find_entry(name: str, scale: str | None = None) -> Entry:
     if name not in entries():
         raise ExperimentError(f"unknown experiment {name!r}{suggest(name, list(entries()))}")
     entry = entries()[name]
-    if scale is not None and scale not in entry.times:
-        raise ExperimentError(f"{name} has no scale {scale!r}{suggest(scale, list(entry.times))}")
+    if scale is not None and scale not in entry.scales:
+        raise ExperimentError(f"{name} has no scale {scale!r}{suggest(scale, list(entry.scales))}")
     return entry
+
+
+def claims() -> dict[str, ClaimEntry]:
+    """Return the claims of all experiments by id."""
+    return {claim.id: claim for entry in entries().values() for claim in entry.claims}
+
+
+def find_claim(name: str) -> ClaimEntry:
+    """Return a claim by its id, or by the part of it behind the slash where that is unique."""
+    known = claims()
+    matching = [one for one in known if name in (one, one.partition("/")[2])]
+    if len(matching) != 1:
+        near = suggest(name, list(known))
+        raise ClaimError(f"unknown claim {name!r}{near if 'mean' in near else '; `elegans claims` lists all'}")
+    return known[matching[0]]
 
 
 def find(name: str) -> "Experiment":

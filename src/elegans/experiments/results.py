@@ -26,12 +26,14 @@ class Results:
             arrays. The learning curves are there under ``curve``.
         sweep: all trials of the experiment so far, run or not.
         recorded: the trials of the rows of ``trials``, where these are not all of the sweep.
+        scale: the scale of the run, which says how much an experiment without trials computes.
     """
 
     trials: pd.DataFrame
     measures: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     sweep: Sweep = field(default_factory=lambda: Sweep(()))
     recorded: Sweep | None = None
+    scale: str = ""
 
     @cached_property
     def _described(self) -> list[Trial]:

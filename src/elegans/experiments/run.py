@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result
+from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, stored
@@ -31,6 +33,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     engine: str = "auto",
     retry_failed: bool = False,
     options: Mapping[str, Any] = {},
+    first_seed: int = 0,
     watch: Any = None,
     command: str | None = None,
 ) -> Result:
@@ -51,12 +54,13 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.
         options: by name, what the experiment lets be chosen besides: ``{"group": "S4"}`` of ``group-margins``.
+        first_seed: what is added to every seed: claims are judged on seeds that shaped neither setting nor rule.
         watch: told of the progress, as in ``elegans.run``.
         command: what the record gives as the command; this call by default.
 
     Raises:
-        ExperimentError: the experiment, the scale or an option is unknown, ``seeds`` is not positive, or the folder
-            cannot be written.
+        ExperimentError: the experiment, the scale or an option is unknown, ``seeds`` is not positive, ``first_seed``
+            is negative, or the folder cannot be written.
         StoreError: the store cannot be used.
         EngineError: no engine takes the trials.
     """
@@ -64,8 +68,10 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     chosen = experiment.scale(scale)
     if seeds is not None and seeds < 1:
         raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
+    if first_seed < 0:
+        raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
     count = seeds or chosen.trials
-    sweep = chosen.sweep(count)
+    sweep = chosen.sweep(count).shifted(first_seed)
     for template in sweep.cells:  # all of them: the sweep is run in parts, and a late one must not fail after hours
         choose(template, engine)
     folder = Path(out) / experiment.name
@@ -79,7 +85,8 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         "watch": watch,
         "name": experiment.name,
     }
-    made = {"command": command or _call(name, scale, seeds, adaptive, options), "date": date, "begun": begun}
+    call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
+    made = {"command": call, "date": date, "begun": begun, "first_seed": first_seed}
     with opened(store or folder / "runs.db") as kept:
         _make(folder)
         if adaptive:
@@ -126,7 +133,7 @@ def draw_experiment(
     begun, date = time.perf_counter(), datetime.now(UTC)
     sweep = chosen.sweep(chosen.trials)
     call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
-    made = {"command": command or call, "date": date, "begun": begun}
+    made = {"command": command or call, "date": date, "begun": begun, "first_seed": 0}
     with Store(store or folder / "runs.db", create=False) as kept:
         take = partial(stored, kept)
         results = _followed(experiment, take(kept.recorded(sweep)), chosen.trials, chosen.rounds, take)
@@ -136,7 +143,7 @@ def draw_experiment(
 
 
 def _written(experiment: Experiment, scale: str, results: Results, folder: Path, made: Mapping[str, Any]) -> Result:
-    tables = experiment.analyse(results)
+    tables = experiment.analyse(replace(results, scale=scale))
     record = {
         "experiment": experiment.name,
         "source": cited(experiment),
@@ -144,9 +151,11 @@ def _written(experiment: Experiment, scale: str, results: Results, folder: Path,
         "command": made["command"],
         "date": made["date"].isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - made["begun"], 3),
+        "first_seed": made["first_seed"],
         "cells": len(results.sweep.cells),
         **record_of(results.trials),
         **({"findings": experiment.findings(tables)} if experiment.findings else {}),
+        "verdicts": judge(experiment.claims, tables),
     }
     return Result(experiment, scale, results.trials, tables, record, folder).write()
 
@@ -186,7 +195,6 @@ def _make(folder: Path) -> Path:
     return folder
 
 
-def _call(name: str, scale: str, seeds: int | None, adaptive: bool, options: Mapping[str, Any]) -> str:
-    given = ("" if seeds is None else f", seeds={seeds}") + ", adaptive=True" * adaptive
-    given += f", options={dict(options)!r}" if options else ""
-    return f"elegans.experiments.run_experiment({name!r}, {scale!r}{given})"
+def _call(name: str, scale: str, options: Mapping[str, Any], **chosen: Any) -> str:
+    given = {key: value for key, value in chosen.items() if value} | ({"options": dict(options)} if options else {})
+    return f"elegans.experiments.run_experiment({name!r}, {scale!r}{''.join(f', {k}={v!r}' for k, v in given.items())})"

@@ -3,7 +3,7 @@
 import operator
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -111,6 +111,12 @@ class Sweep:
             return NotImplemented
         return Sweep(_merged([*self.parts, *other.parts]), engine=self.engine, store=self.store)
 
+    def shifted(self, by: int) -> "Sweep":
+        """Return the same cells with a number added to every seed."""
+        if not by:
+            return self
+        return replace(self, parts=tuple((cell, _shifted(seeds, by)) for cell, seeds in self.parts))
+
     @classmethod
     def from_toml(cls, source: str | Path) -> "Sweep":
         """Read a sweep file (see ``EXAMPLE``).
@@ -173,6 +179,12 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
             raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={seed}")
     following = range(chosen[0], chosen[0] + len(chosen))
     return following if chosen == tuple(following) else chosen
+
+
+def _shifted(seeds: Seeds, by: int) -> Seeds:
+    if isinstance(seeds, range):
+        return _seeds(range(seeds.start + by, seeds.stop + by, seeds.step))
+    return _seeds(seed + by for seed in seeds)
 
 
 def _merged(parts: Sequence[tuple[Trial, Seeds]]) -> tuple[tuple[Trial, Seeds], ...]:

@@ -1,8 +1,9 @@
 """``elegans list`` and ``elegans run``."""
 
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,21 +32,24 @@ if TYPE_CHECKING:
 def list_experiments() -> None:
     """List every experiment, study by study.
 
-    What each shows, its source, its scales with the time to expect, and its own options.
+    What each shows, its source, its scales with the measured time where evidence has one, and its own options.
 
     Example: elegans list
     """
     from elegans.discovery import studies
+    from elegans.experiments.evidence import seconds
     from elegans.experiments.registry import entries
 
+    measured = seconds()
     for study, found in groupby(entries().values(), key=lambda entry: entry.study):
         say(f"{studies()[study].title()}\n")
         for entry in found:
             say(entry.name)
             say(f"  shows   {entry.shows}")
             say(f"  source  {entry.source}")
-            for scale, time in entry.times.items():
-                say(f"  {scale:7} {time}")
+            timed = {scale: measured.get((entry.name, scale)) for scale in entry.scales}
+            scales = (scale if taken is None else f"{scale} ({clock(taken)})" for scale, taken in timed.items())
+            say(f"  scales  {', '.join(scales)}")
             for option, chooses in entry.options.items():
                 say(f"  --{option} {chooses}")
             say()
@@ -74,6 +78,12 @@ def run(
     ] = False,
     engine: EngineName = "auto",
     retry_failed: RetryFailed = False,
+    first_seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Added to every seed: fresh seeds for a claim's verdict.")
+    ] = 0,
+    evidence: Annotated[
+        bool, typer.Option("--evidence", help="Keep record, verdicts and tables in the study's folder `evidence`.")
+    ] = False,
     no_cache: NoCache = False,
     imports: Imports = None,
 ) -> int:
@@ -91,6 +101,7 @@ def run(
     prepare(imports, no_cache)
     from elegans.cli.progress import SweepView
     from elegans.experiments import draw_experiment, run_experiment
+    from elegans.experiments.evidence import keep
 
     command = typed(context)
     if draw_only:
@@ -110,14 +121,31 @@ def run(
                 engine=engine,
                 retry_failed=retry_failed,
                 options=options,
+                first_seed=first_seed,
                 watch=view,
                 command=command,
             )
     except KeyboardInterrupt:
         return interrupted(view.last, store or str(out / experiment / "runs.db"), command)
     say_where(result)
-    assert view.last is not None
-    return ended(view.last)
+    say_verdicts(result.record["verdicts"])
+    if evidence:
+        say(f"evidence {keep(result, entry.study, options)}")
+    return Exit.WELL if view.last is None else ended(view.last)
+
+
+def say_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Say what each claim's rule decided, one line each."""
+    for claim, verdict in verdicts.items():
+        say(f"{verdict['verdict']:13}  {claim}: {verdict['because']}")
+
+
+def clock(seconds: float) -> str:
+    """Return a duration in the unit that suits it."""
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds >= 1.5 * unit:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def say_where(result: "Result") -> None:

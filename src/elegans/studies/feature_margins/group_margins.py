@@ -191,9 +191,9 @@ EXPERIMENT = Experiment(
     shows="Networks that compose in a group: single irreps, and the largest margin that their penalty allows",
     source="figures 7.6, D.2 and D.3",
     scales={
-        "smoke": Scale(partial(whole, ("S3",)), trials=2, time="about 5 seconds"),
-        "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5, time="about a minute on 2 cores"),
-        "paper": Scale(partial(whole, ("S5",)), trials=1, time="about an hour on 2 cores"),
+        "smoke": Scale(partial(whole, ("S3",)), trials=2),
+        "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5),
+        "paper": Scale(partial(whole, ("S5",)), trials=1),
     },
     analyse=analyse,
     plot=plot,

@@ -283,9 +283,9 @@ EXPERIMENT = Experiment(
     shows="Networks that add mod p: single frequencies, all of them, and the largest margin that there is",
     source="figures 7.1, 7.4 and D.1",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores"),
-        "paper": Scale(paper, trials=1, time="about 10 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=5),
+        "paper": Scale(paper, trials=1),
     },
     analyse=analyse,
     plot=plot,

@@ -199,9 +199,9 @@ EXPERIMENT = Experiment(
     shows="Networks of powers x^k on a k-sparse parity: sign vectors on the support, and the largest margin",
     source="figure 7.5",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=20, time="about 3 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=5),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,

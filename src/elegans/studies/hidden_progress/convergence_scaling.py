@@ -114,9 +114,9 @@ EXPERIMENT = Experiment(
     shows="The time to solve a parity is a power of n at small n, with exponents below k, and bends upwards beyond",
     source="figures 5.1 (right) and B.6",
     scales={
-        "smoke": Scale(smoke, trials=5, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=50, time="about 3 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=1000, time="months on 2 cores with AVX-512, most of it the transformer"),
+        "smoke": Scale(smoke, trials=5),
+        "laptop": Scale(laptop, trials=50),
+        "paper": Scale(paper, trials=1000),
     },
     analyse=one_table(summarise),
     plot=plot,

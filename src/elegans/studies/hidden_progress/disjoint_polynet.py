@@ -288,9 +288,9 @@ EXPERIMENT = Experiment(
     shows="Disjoint PolyNets follow their closed forms: relevant weights grow while the error stands still",
     source="section 5.4.2 and figure B.1",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 15 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=25, time="about an hour on 2 cores"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=6),
+        "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,

@@ -221,9 +221,9 @@ EXPERIMENT = Experiment(
     shows="Random neurons have Fourier gaps of the majority's order, and they grow while a neuron learns",
     source="appendix B.3.1, figures B.7 and B.8",
     scales={
-        "smoke": Scale(smoke, trials=20, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=300, time="about 2 minutes on 2 cores"),
-        "paper": Scale(laptop, trials=3000, time="about 20 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=20),
+        "laptop": Scale(laptop, trials=300),
+        "paper": Scale(laptop, trials=3000),
     },
     analyse=analyse,
     plot=plot,

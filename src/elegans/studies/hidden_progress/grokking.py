@@ -124,9 +124,9 @@ EXPERIMENT = Experiment(
     shows="Networks that fit a sample may generalise long after, and weight decay widens the samples that suffice",
     source="figures 5.4 (right) and B.11",
     scales={
-        "smoke": Scale(smoke, trials=3, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=25, time="about 3 hours on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=3),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,

@@ -240,9 +240,9 @@ EXPERIMENT = Experiment(
     shows="While loss and accuracy stand still, relevant weights grow: more than chance moves any weight",
     source="figures 5.3 and B.9",
     scales={
-        "smoke": Scale(smoke, trials=5, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=20, time="about 5 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=5),
+        "laptop": Scale(laptop, trials=20),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,

@@ -217,9 +217,9 @@ EXPERIMENT = Experiment(
     shows="Deep quadratic networks learn end to end what no layer of theirs could learn alone",
     source="appendix B.3.7",
     scales={
-        "smoke": Scale(smoke, trials=3, time="about 15 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about 2 hours on 2 cores"),
+        "smoke": Scale(smoke, trials=3),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=10),
     },
     analyse=one_table(summarise),
     plot=plot,

@@ -148,9 +148,9 @@ EXPERIMENT = Experiment(
     shows="The test error of wide z^k networks falls from the start, where that of ReLU networks stays at chance",
     source="appendix B.3.8, figure B.13",
     scales={
-        "smoke": Scale(smoke, trials=3, time="about 15 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=25, time="about 5 hours on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=3),
+        "laptop": Scale(laptop, trials=6),
+        "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,

@@ -229,9 +229,9 @@ EXPERIMENT = Experiment(
     shows="No trial is lucky early, and the time to solve depends on the initial values more than on the data",
     source="figure 5.2",
     scales={
-        "smoke": Scale(smoke, trials=100, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=10_000, time="about half a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=1_000_000, time="about 15 minutes on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=100),
+        "laptop": Scale(laptop, trials=10_000),
+        "paper": Scale(paper, trials=1_000_000),
     },
     analyse=analyse,
     plot=plot,

@@ -125,9 +125,9 @@ EXPERIMENT = Experiment(
     shows="One gradient of one neuron identifies the support, from a fraction of the examples that its proof asks for",
     source="Proposition B.7",
     scales={
-        "smoke": Scale(smoke, trials=20, time="about 2 seconds"),
-        "laptop": Scale(laptop, trials=100, time="about 2 minutes on 2 cores"),
-        "paper": Scale(paper, trials=100, time="about 15 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=20),
+        "laptop": Scale(laptop, trials=100),
+        "paper": Scale(paper, trials=100),
     },
     analyse=one_table(summarise),
     plot=plot,

@@ -182,9 +182,9 @@ EXPERIMENT = Experiment(
     shows="How well each measure of hidden progress, against loss and accuracy, tells how long a trial still needs",
     source="section 5.3 (progress measures); the numbers are new",
     scales={
-        "smoke": Scale(smoke, trials=20, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=1000, time="about 3 minutes on 2 cores"),
-        "paper": Scale(paper, trials=1000, time="about 10 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=20),
+        "laptop": Scale(laptop, trials=1000),
+        "paper": Scale(paper, trials=1000),
     },
     analyse=analyse,
     plot=plot,

@@ -227,9 +227,9 @@ EXPERIMENT = Experiment(
     shows="Nearly every network, loss, batch size and initialisation learns sparse parities by SGD",
     source="section 5.3.1 and figures B.3 to B.5",
     scales={
-        "smoke": Scale(SMOKE.sweep, trials=2, time="about 5 seconds"),
-        "laptop": Scale(LAPTOP.sweep, trials=5, time="about 5 minutes on 2 cores with AVX-512"),
-        "paper": Scale(PAPER.sweep, trials=25, time="weeks on 2 cores with AVX-512"),
+        "smoke": Scale(SMOKE.sweep, trials=2),
+        "laptop": Scale(LAPTOP.sweep, trials=5),
+        "paper": Scale(PAPER.sweep, trials=25),
     },
     analyse=one_table(summarise),
     plot=plot,

@@ -172,9 +172,9 @@ EXPERIMENT = Experiment(
     shows="One step of a sign network finds the support where the first batch is large, then the readout fits",
     source="Theorem 5.5",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=25, time="about a day on 2 cores"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=6),
+        "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,

@@ -195,9 +195,9 @@ EXPERIMENT = Experiment(
     shows="With the theorem's learning rates irrelevant weights stay in bounds while relevant ones grow",
     source="Theorem 5.8",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=8, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=25, time="about 30 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=8),
+        "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,

@@ -271,9 +271,9 @@ EXPERIMENT = Experiment(
     shows="Every kind of network learns sparse parities after a plateau on which nothing seems to happen",
     source="figures 5.1 (left) and B.2",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=5, time="about 2 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=5, time="hours on 2 cores with AVX-512, nearly all of it the transformer"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=5),
+        "paper": Scale(paper, trials=5),
     },
     analyse=analyse,
     plot=plot,

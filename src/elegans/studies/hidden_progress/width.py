@@ -166,9 +166,9 @@ EXPERIMENT = Experiment(
     shows="Wider networks are less unlucky but hardly faster: training is not a random search run many times over",
     source="figures 5.4 (left) and B.10",
     scales={
-        "smoke": Scale(smoke, trials=5, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=50, time="about half a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=1000, time="months on 2 cores with AVX-512, most of it the widest networks"),
+        "smoke": Scale(smoke, trials=5),
+        "laptop": Scale(laptop, trials=50),
+        "paper": Scale(paper, trials=1000),
     },
     analyse=one_table(summarise),
     plot=plot,

@@ -361,9 +361,9 @@ EXPERIMENT = Experiment(
     shows="What transformers on Markov chains attend to as they learn pairs: the previous token, then what followed",
     source="figures 8.2 and E.5",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 6 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about 3 hours on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

@@ -370,9 +370,9 @@ EXPERIMENT = Experiment(
     shows="Two steps with a curriculum: v_2 leads every coordinate, but not the sum of them: logits keep unigrams",
     source="Propositions 8.5 and E.3",
     scales={
-        "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=60, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=5000, time="about half an hour on 2 cores"),
+        "smoke": Scale(smoke, trials=8),
+        "laptop": Scale(laptop, trials=60),
+        "paper": Scale(paper, trials=5000),
     },
     analyse=analyse,
     plot=plot,

@@ -316,9 +316,9 @@ EXPERIMENT = Experiment(
     shows="The minimal model's first two steps, exact beside measured: W finds its diagonal first, then v_2 leads",
     source="Lemma 8.4, Corollary E.2, figures E.1 and E.2",
     scales={
-        "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=60, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=5000, time="about half an hour on 2 cores"),
+        "smoke": Scale(smoke, trials=8),
+        "laptop": Scale(laptop, trials=60),
+        "paper": Scale(paper, trials=5000),
     },
     analyse=analyse,
     plot=plot,

@@ -305,9 +305,9 @@ EXPERIMENT = Experiment(
     shows="A model with two parameters learns pairs: it compares symbols before it attends to the previous token",
     source="figures 8.3 (bottom), 8.4b and E.7 (bottom)",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores"),
-        "paper": Scale(paper, trials=20, time="about 8 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,

@@ -226,9 +226,9 @@ EXPERIMENT = Experiment(
     shows="Transformers on Markov chains learn in phases: uniform guesses, a plateau of unigrams, suddenly bigrams",
     source="figures 8.1, 8.3, E.3 and E.7",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about an hour and a half on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

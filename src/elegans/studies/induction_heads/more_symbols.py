@@ -139,9 +139,9 @@ EXPERIMENT = Experiment(
     shows="With four and eight symbols transformers pass through unigrams too, and end at what linear logits allow",
     source="figure E.4",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about 4 hours on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=3),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=lambda tables: chain_stages(tables["curves"]),

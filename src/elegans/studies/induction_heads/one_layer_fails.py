@@ -153,9 +153,9 @@ EXPERIMENT = Experiment(
     shows="One layer of attention stays at the unigram strategy's loss, where two learn pairs all at once",
     source="figure E.8",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=2, time="about 3 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about 2 hours on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=2),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

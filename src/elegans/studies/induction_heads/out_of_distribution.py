@@ -158,9 +158,9 @@ EXPERIMENT = Experiment(
     shows="Networks on random chains, evaluated on independent tokens and on chains that have no unigrams to learn",
     source="figure E.6",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=4, time="about 3 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about half an hour on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=4),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

@@ -210,9 +210,9 @@ EXPERIMENT = Experiment(
     shows="Before bigrams are learned, the first layer favours looking back by 1, 3 and 5 tokens, whatever they are",
     source="figures 8.3 (middle) and E.7",
     scales={
-        "smoke": Scale(phases.smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(phases.laptop, trials=10, time="about 4 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about half an hour on 2 cores"),
+        "smoke": Scale(phases.smoke, trials=1),
+        "laptop": Scale(phases.laptop, trials=10),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

@@ -165,9 +165,9 @@ EXPERIMENT = Experiment(
     shows="On three-grams networks learn unigrams, bigrams, trigrams in turn; with single heads most stop at bigrams",
     source="section 8.3.3 and figure 8.5",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 4 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about 8 hours on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=3),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=lambda tables: chain_stages(tables["curves"]),

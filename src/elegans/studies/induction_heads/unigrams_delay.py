@@ -203,9 +203,9 @@ EXPERIMENT = Experiment(
     shows="Networks learn pairs sooner from chains in which single tokens say nothing; unigram sequences delay it",
     source="figure 8.4a",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 3 minutes on 2 cores"),
-        "paper": Scale(paper, trials=10, time="about an hour on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=3),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

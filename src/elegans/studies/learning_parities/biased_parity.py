@@ -299,9 +299,9 @@ EXPERIMENT = Experiment(
     shows="A two-layer network learns biased parities, on which linear predictors keep a hinge loss of one half",
     source="Theorems 2 and 3 (which the paper does not simulate)",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 15 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 8 minutes of processor time"),
-        "paper": Scale(paper, trials=10, time="hours on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=3),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

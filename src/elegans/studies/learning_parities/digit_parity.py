@@ -189,9 +189,9 @@ EXPERIMENT = Experiment(
     shows="The parity of three digits is learned by a network, and hardly by predictors linear in fixed features",
     source="figure 1",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 30 seconds"),
-        "laptop": Scale(laptop, trials=3, time="about 4 minutes of processor time"),
-        "paper": Scale(paper, trials=1, time="about 17 minutes of processor time; needs MNIST"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=3),
+        "paper": Scale(paper, trials=1),
     },
     analyse=analyse,
     plot=plot,

@@ -99,9 +99,9 @@ EXPERIMENT = Experiment(
     shows="More examples can hurt: success begins, ends and begins again as the sample grows",
     source="section 4 and figure 4",
     scales={
-        "smoke": Scale(smoke, trials=4, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about 2 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=50, time="about an hour on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=4),
+        "laptop": Scale(laptop, trials=20),
+        "paper": Scale(paper, trials=50),
     },
     analyse=one_table(timed_cells),
     plot=plot,

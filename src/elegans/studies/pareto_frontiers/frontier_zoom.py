@@ -62,9 +62,9 @@ EXPERIMENT = Experiment(
     shows="Success and time to solve around the transition: curves move to fewer examples as networks widen",
     source="figure 2",
     scales={
-        "smoke": Scale(smoke, trials=4, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about 3 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=4),
+        "laptop": Scale(laptop, trials=20),
+        "paper": Scale(paper, trials=50),
     },
     analyse=one_table(timed_cells),
     plot=plot,

@@ -220,9 +220,9 @@ EXPERIMENT = Experiment(
     shows="The few neurons that a trained wide network uses learn by themselves from where they began; others do not",
     source="figure 5",
     scales={
-        "smoke": Scale(smoke, trials=4, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=100, time="about a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=20, time="about 5 minutes on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=4),
+        "laptop": Scale(laptop, trials=100),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,

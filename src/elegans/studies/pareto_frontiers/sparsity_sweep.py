@@ -73,9 +73,9 @@ EXPERIMENT = Experiment(
     shows="How sparse to begin: wide networks learn fastest from two or so non-zero weights per neuron",
     source="appendix C.1 (choice of the sparse initialisation)",
     scales={
-        "smoke": Scale(smoke, trials=4, time="about 2 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=50, time="about an hour on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=4),
+        "laptop": Scale(laptop, trials=20),
+        "paper": Scale(paper, trials=50),
     },
     analyse=one_table(summarise),
     plot=plot,

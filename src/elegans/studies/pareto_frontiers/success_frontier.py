@@ -42,12 +42,11 @@ EXPERIMENT = Experiment(
     shows="More data or a larger network: wide networks need fewer examples, sparsely initialised ones fewer still",
     source="figures 1 (left) and 4",
     scales={
-        "smoke": Scale(smoke, trials=8, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about a minute on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=8),
+        "laptop": Scale(laptop, trials=20),
         "paper": Scale(
             paper,
             trials=50,
-            time="(50, 3) up to width 3000 comes first: about 40 minutes on 2 cores with AVX-512; all of it: months",
         ),
     },
     analyse=one_table(cells),

@@ -109,9 +109,9 @@ EXPERIMENT = Experiment(
     shows="How single networks learn: some fit their sample thousands of steps before they generalise (grokking)",
     source="figure 1 (right)",
     scales={
-        "smoke": Scale(smoke, trials=3, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about a minute on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=3),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

@@ -62,9 +62,9 @@ EXPERIMENT = Experiment(
     shows="Where the transitions lie depends on weight decay",
     source="section 4 (the location of the transitions)",
     scales={
-        "smoke": Scale(smoke, trials=4, time="about 4 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 2 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=50, time="about a day on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=4),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=50),
     },
     analyse=one_table(timed_cells),
     plot=plot,

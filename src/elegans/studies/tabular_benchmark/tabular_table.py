@@ -129,13 +129,12 @@ EXPERIMENT = Experiment(
     shows="The best network beside the best random forest on each table, selected as published and honestly",
     source="table 2",
     scales={
-        "smoke": Scale(partial(smoke, fractions=(1, 0.1)), trials=2, time="about 15 seconds"),
+        "smoke": Scale(partial(smoke, fractions=(1, 0.1)), trials=2),
         "laptop": Scale(
             partial(laptop, fractions=FRACTIONS),
             trials=10,
-            time="nothing beside tabular-frontier's store, else as long",
         ),
-        "paper": Scale(partial(paper, fractions=FRACTIONS), trials=100, time="months on 2 cores; needs the 16 tables"),
+        "paper": Scale(partial(paper, fractions=FRACTIONS), trials=100),
     },
     analyse=analyse,
     plot=plot,

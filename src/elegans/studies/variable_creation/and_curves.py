@@ -110,9 +110,9 @@ EXPERIMENT = Experiment(
     shows="With 200 examples of 300 bits transformers find the conjunction, with 50 they fit the sample alone",
     source="figure 4.3 (left) and appendix A.3.1",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=40, time="about an hour on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=40),
     },
     analyse=analyse,
     plot=plot,

@@ -335,9 +335,9 @@ EXPERIMENT = Experiment(
     shows="A transformer learns a conjunction of 3 of T bits from a number of examples that grows slowly with T",
     source="figure 4.2 and appendix A.3.1",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=20, time="about 20 minutes on 2 cores with AVX-512", rounds=2),
-        "paper": Scale(paper, trials=40, time="about 3 days on 2 cores with AVX-512", rounds=4),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=20, rounds=2),
+        "paper": Scale(paper, trials=40, rounds=4),
     },
     analyse=analyse,
     plot=plot,

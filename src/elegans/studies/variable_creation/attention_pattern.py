@@ -289,9 +289,9 @@ EXPERIMENT = Experiment(
     shows="A trained head attends to the relevant positions, above all to those whose bit settles the label",
     source="figure 4.3 (right), and the constructions of appendix A.2",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 5 minutes on 2 cores"),
-        "paper": Scale(laptop, trials=40, time="about 20 minutes on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(laptop, trials=40),
     },
     analyse=analyse,
     plot=plot,

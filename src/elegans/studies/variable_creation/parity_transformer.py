@@ -123,9 +123,9 @@ EXPERIMENT = Experiment(
     shows="A transformer on fresh examples of a sparse parity stays at chance, then falls to no loss abruptly",
     source="figure 4.4 and appendix A.3.2",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 3 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 10 minutes on 2 cores with AVX-512"),
-        "paper": Scale(paper, trials=10, time="about 15 minutes on 2 cores with AVX-512"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

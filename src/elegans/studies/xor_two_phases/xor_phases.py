@@ -304,9 +304,9 @@ EXPERIMENT = Experiment(
     shows="SGD on the XOR finds the signal directions first, neuron by neuron, and then balances the margins",
     source="theory in sections 4 and 5, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 5 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=20, time="about a day on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=6),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,

@@ -195,9 +195,9 @@ EXPERIMENT = Experiment(
     shows="SGD on both layers learns the XOR from nearly linearly many examples, kernels need about the square",
     source="Theorem 3.1 and section 1.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=2, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=10, time="about 4 minutes on 2 cores"),
-        "paper": Scale(paper, trials=30, time="about 12 hours on 2 cores"),
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=10),
+        "paper": Scale(paper, trials=30),
     },
     analyse=one_table(summarise),
     plot=plot,

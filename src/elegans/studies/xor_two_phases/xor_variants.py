@@ -142,9 +142,9 @@ EXPERIMENT = Experiment(
     shows="What two-phase learning of the XOR becomes in other bases, on Gaussian inputs and with other labels",
     source="section 6, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1, time="about 10 seconds"),
-        "laptop": Scale(laptop, trials=6, time="about a minute on 2 cores"),
-        "paper": Scale(paper, trials=20, time="about a day on 2 cores"),
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=6),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,

@@ -1,0 +1,169 @@
+"""``elegans claims`` and ``elegans verify``."""
+
+import json
+import tempfile
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elegans.cli import completion
+from elegans.cli.common import Exit, NoCache, Workers, console, interrupted, prepare, say, typed
+from elegans.errors import ClaimError
+
+if TYPE_CHECKING:
+    from elegans.experiments.registry import ClaimEntry
+
+NOT_RUN = "not run"
+
+ClaimName = Annotated[
+    str, typer.Argument(metavar="ID", autocompletion=completion.claims, help="A claim; `elegans claims` lists all.")
+]
+
+
+def claims(
+    claim: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", autocompletion=completion.claims, help="One claim, shown in full."),
+    ] = None,
+    study: Annotated[str | None, typer.Option(metavar="NAME", help="Only the claims of one study.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option(help="Only these: holds, `holds in part`, fails, undecided or `not run`.")
+    ] = None,
+) -> None:
+    """List the published claims with their verdicts, as the committed evidence has them.
+
+    Each line: verdict, the scale that decided it, the claim, and what the work states.
+
+    Example: elegans claims --study pareto_frontiers --verdict fails
+    """
+    from elegans.discovery import studies
+    from elegans.experiments.evidence import verdict_of
+    from elegans.experiments.registry import claims as known
+
+    if claim is not None:
+        return _show(claim)
+    kinds = ("holds", "holds in part", "fails", "undecided", NOT_RUN)
+    if study is not None and study not in studies():
+        raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
+    if verdict is not None and verdict not in kinds:
+        raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
+    total: Counter[str] = Counter()
+    for name, found in groupby(known().values(), key=lambda one: one.study):
+        lines = []
+        for one in found if study in (None, name) else ():
+            kept = verdict_of(one.id)
+            word = NOT_RUN if kept is None else str(kept[1]["verdict"])
+            if verdict in (None, word):
+                total[word] += 1
+                lines.append(f"  {word:13}  {'' if kept is None else kept[0].scale:6}  {one.id}: {one.statement}")
+        if lines:
+            say(studies()[name].title())
+            for line in lines:
+                say(line)
+            say()
+    say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
+    return None
+
+
+def _show(name: str) -> None:
+    from elegans.experiments.evidence import collected
+    from elegans.experiments.registry import find, find_claim
+
+    entry = find_claim(name)
+    claim = next(one for one in find(entry.experiment).claims if one.id == entry.id)
+    say(claim.id)
+    for title, text in (
+        ("states", claim.statement),
+        ("source", f"{_work(entry)} {claim.source}"),
+        ("setting", claim.setting),
+        ("rule", claim.rule),
+        ("revised", claim.revised),
+        ("decided by", entry.experiment),
+    ):
+        if text:
+            say(f"  {title:10}  {text}")
+    for one in sorted(collected(), key=lambda one: one.rank):
+        if entry.id in one.verdicts:
+            verdict, record = one.verdicts[entry.id], one.content["record"]
+            say(f"\n  {verdict['verdict']} at scale {one.scale} ({one.setting})")
+            for key, value in one.content["options"].items():
+                say(f"    option      {key} = {value}")
+            say(f"    because     {verdict['because']}")
+            if verdict.get("needs"):
+                say(f"    needs       {verdict['needs']}")
+            say(f"    error rate  {verdict['error_rate']:g}")
+            say(f"    run         {record['command']} ({record['date'][:10]}, {record['seconds']:.0f} s)")
+            if verdict["rule"] != claim.version:
+                say("    note        judged by an earlier version of the rule")
+            say(f"    numbers     {json.dumps(verdict['numbers'], ensure_ascii=False)}")
+
+
+def _work(entry: "ClaimEntry") -> str:
+    from elegans.discovery import studies
+
+    return studies()[entry.study].title()
+
+
+def verify(
+    context: typer.Context,
+    claim: ClaimName,
+    scale: Annotated[str | None, typer.Option(help="The scale to run.", show_default="that of the evidence")] = None,
+    first_seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Added to every seed.", show_default="that of the evidence")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the run is kept, to go on later.", show_default="nowhere")
+    ] = None,
+    workers: Workers = None,
+    no_cache: NoCache = False,
+) -> int:
+    """Run what decides a claim, and say whether the verdict is that of the evidence.
+
+    Exits with 0 if it is, with 1 if it is not.
+
+    Example: elegans verify margins/theorem-7.7 --scale paper
+    """
+    from elegans.experiments.evidence import collected, verdict_of
+    from elegans.experiments.registry import find_claim, find_entry
+
+    entry = find_claim(claim)
+    at = [one for one in collected() if entry.id in one.verdicts and scale in (None, one.scale)]
+    kept = verdict_of(entry.id) if scale is None else next(((one, one.verdicts[entry.id]) for one in at), None)
+    if kept is None and scale is None:
+        raise ClaimError(f"{entry.id} has no evidence yet: name a --scale of {entry.experiment}")
+    chosen = scale or (kept[0].scale if kept else "")
+    find_entry(entry.experiment, chosen)
+    record = kept[0].content["record"] if kept else {}
+    options = kept[0].content["options"] if kept else {}
+    prepare(None, no_cache)
+    from elegans.cli.progress import SweepView
+    from elegans.experiments import run_experiment
+
+    view = SweepView(console())
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with view:
+                result = run_experiment(
+                    entry.experiment,
+                    chosen,
+                    out=out or folder,
+                    workers=workers,
+                    first_seed=record.get("first_seed", 0) if first_seed is None else first_seed,
+                    options=options,
+                    watch=view,
+                    command=typed(context),
+                )
+        except KeyboardInterrupt:
+            return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
+    now = result.record["verdicts"][entry.id]
+    say(f"now        {now['verdict']}: {now['because']}")
+    if kept is None:
+        say(f"evidence   none at scale {chosen}")
+        return Exit.WELL
+    say(f"evidence   {kept[1]['verdict']}: {kept[1]['because']}")
+    same = now["verdict"] == kept[1]["verdict"]
+    say("the verdict is the same" if same else "the verdict differs")
+    return Exit.WELL if same else Exit.SOME_FAILED

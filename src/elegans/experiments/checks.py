@@ -1,0 +1,65 @@
+"""Statements of theory as experiments: tables of checks, each a computation beside what the statement allows."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments.results import Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.sweeps import Sweep
+
+
+def nothing(trials: int) -> Sweep:
+    """Return a sweep without trials: what is checked is computed, not trained."""
+    return Sweep(())
+
+
+def check(claim: str, name: str, worst: Any, limit: float, *, error_rate: float = 0.0) -> dict[str, Any]:
+    """Return one row of a table of checks.
+
+    Args:
+        claim: the id of the claim that it bears on.
+        name: what is compared, in a few words.
+        worst: how far each case deviates from what is stated, any shape; satisfied up to ``limit``.
+        limit: the largest deviation that the statement, or rounding, allows.
+        error_rate: the probability that chance violates a true statement; 0 for exact computations.
+    """
+    values = np.atleast_1d(np.asarray(worst, float)).ravel()
+    largest = float(values.max()) if np.isfinite(values).all() else np.inf
+    return {
+        "claim": claim,
+        "check": name,
+        "cases": len(values),
+        "worst": largest,
+        "limit": float(limit),
+        "satisfied": largest <= limit,
+        "error_rate": error_rate,
+    }
+
+
+def checks(rows: Iterable[dict[str, Any]]) -> Tables:
+    """Return the table ``checks``: one row per computation."""
+    return {"checks": pd.DataFrame(list(rows))}
+
+
+def plot_checks(tables: Tables) -> Figure:
+    """Draw the largest deviation of every check as a share of what its statement allows, on a logarithmic axis."""
+    table = tables["checks"].iloc[::-1].reset_index(drop=True)
+    figure, ((ax,),) = panels(1, 1, height=0.6 + 0.16 * len(table))
+    share = (table["worst"] / table["limit"].where(table["limit"] != 0)).clip(lower=1e-6, upper=1e6)
+    share = share.fillna(pd.Series(np.where(table["worst"] <= table["limit"], 1e-6, 1e6)))
+    for satisfied, colour, label in ((True, COLOURS[0], "satisfied"), (False, COLOURS[1], "violated")):
+        rows = table["satisfied"] == satisfied
+        if rows.any():
+            ax.plot(share[rows], table.index[rows], "o", color=colour, markersize=4, label=label)
+    ax.axvline(1, color=GREY, linewidth=0.9)
+    ax.set(xscale="log", xlim=(5e-7, 2e6), ylim=(-0.8, len(table) - 0.2))
+    labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
+    ax.set_yticks(table.index, labels, fontsize=SMALL)
+    ax.set_xlabel("largest deviation, as a share of what is allowed", fontsize=MEDIUM)
+    quiet(ax)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    return figure

@@ -1,0 +1,166 @@
+"""Claims: published statements, each with the rule that decides it from an experiment's tables.
+
+A rule is written before the run that it judges. Its ``version`` is recorded with every verdict, so that a verdict of an
+earlier rule is noticed.
+"""
+
+import ast
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.errors import ClaimError
+
+HOLDS, IN_PART, FAILS, UNDECIDED = "holds", "holds in part", "fails", "undecided"
+VERDICTS = (HOLDS, IN_PART, FAILS, UNDECIDED)
+RULES = "elegans.experiments.rules"
+
+
+class Lacking(Exception):
+    """The tables lack what a rule needs: the claim is undecided, and the message states what would decide it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a rule says of a claim.
+
+    Args:
+        verdict: ``holds``, ``holds in part``, ``fails`` or ``undecided``.
+        because: the reason in one sentence, with the deciding numbers.
+        numbers: these numbers with their intervals, as JSON has them.
+        error_rate: the largest probability that the rule says ``holds`` where the claim is false, or ``fails`` where
+            it is true; 0 for exact computations.
+        needs: of an undecided claim, what would decide it; of one that holds in part, what it holds for.
+    """
+
+    verdict: str
+    because: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    error_rate: float = 0.0
+    needs: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ClaimError(f"a verdict must be one of {', '.join(VERDICTS)}: verdict={self.verdict!r}")
+        if not 0 <= self.error_rate <= 1:
+            raise ClaimError(f"an error rate must lie between 0 and 1: error_rate={self.error_rate}")
+        if self.verdict in (IN_PART, UNDECIDED) and not self.needs:
+            raise ClaimError(f"a verdict {self.verdict!r} must state its needs: needs={self.needs!r}")
+
+    def record(self) -> dict[str, Any]:
+        """Return the verdict as JSON has it."""
+        return {
+            "verdict": self.verdict,
+            "because": self.because,
+            **({"needs": self.needs} if self.needs else {}),
+            "error_rate": float(f"{self.error_rate:.2g}"),
+            "numbers": plain(self.numbers),
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement and what decides it.
+
+    ``id``, ``statement`` and ``source`` are literals: ``elegans claims`` reads them without importing the experiment.
+
+    Args:
+        id: ``<work>/<name>``: ``margins/mod-single-frequency``.
+        statement: what the work states, in one or two sentences.
+        source: where it states so: figure, table, theorem, section.
+        rule: how it is decided, in words: numbers of trials, thresholds, and which of these are ours.
+        decide: from the experiment's tables to the verdict. It raises ``Lacking`` where they lack what it needs.
+        setting: the published setting, and what the work leaves open.
+        revised: how and why the rule was changed after a run that it judged, if it was.
+    """
+
+    id: str
+    statement: str
+    source: str
+    rule: str
+    decide: Callable[[Mapping[str, pd.DataFrame]], Verdict]
+    setting: str = ""
+    revised: str = ""
+
+    @property
+    def version(self) -> str:
+        """What the rule is, as a hash of its code and of the constants it uses."""
+        return rule_version(self.decide)
+
+
+def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, Any]]:
+    """Return the verdict of each claim on an experiment's tables, by id, with the ``rule`` version that gave it."""
+    return {claim.id: {**_judged(claim, tables).record(), "rule": claim.version} for claim in claims}
+
+
+def _judged(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    try:
+        return claim.decide(tables)
+    except Lacking as lacking:
+        return Verdict(UNDECIDED, "the tables do not have what the rule needs", needs=str(lacking))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: numbers of Python with six significant digits, None where not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | np.ndarray | pd.Series):
+        return [plain(one) for one in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if np.isfinite(value) else None
+    return None if value is None or value is pd.NA else str(value)
+
+
+def rule_version(decide: Callable[..., Any]) -> str:
+    """Return a hash of a rule: its code and what it uses of its study and of ``elegans.experiments.rules``.
+
+    Docstrings, comments and layout do not count.
+    """
+    if isinstance(decide, partial):
+        given = repr((decide.args, sorted(decide.keywords.items())))
+        inner = rule_version(decide.func)
+        return hashlib.sha256((inner + given).encode()).hexdigest()[:12]
+    assert isinstance(decide, FunctionType)
+    home = decide.__module__.rpartition(".")[0]
+    return hashlib.sha256("\n".join(_texts(decide, home, set())).encode()).hexdigest()[:12]
+
+
+def _texts(function: FunctionType, home: str, seen: set[str]) -> Iterator[str]:
+    """Yield the syntax of a function, and of the functions and constants of its study that it names."""
+    seen.add(function.__qualname__)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    assert isinstance(tree.body[0], ast.FunctionDef)
+    tree.body[0].name = ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    yield _dumped(tree)
+    names = sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)})
+    for name in names:
+        value = function.__globals__.get(name)
+        if isinstance(value, FunctionType):
+            own = value.__module__ == RULES or value.__module__.rpartition(".")[0] == home
+            if own and value.__qualname__ not in seen:
+                yield from _texts(value, home, seen)
+        elif isinstance(value, int | float | str | tuple | dict | frozenset):
+            yield f"{name}={value!r}"
+
+
+def _dumped(node: Any) -> str:
+    """Return a syntax tree as text, without what is empty: such fields differ between versions of Python."""
+    if isinstance(node, ast.AST):
+        fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, []) and name != "ctx"]
+        return f"{type(node).__name__}({', '.join(f'{name}={_dumped(value)}' for name, value in fields)})"
+    return f"[{', '.join(map(_dumped, node))}]" if isinstance(node, list) else repr(node)

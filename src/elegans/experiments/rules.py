@@ -1,0 +1,234 @@
+"""Rules of decision that claims share: from counts, values and intervals to verdicts, with their error rates.
+
+A rule that finds too few trials raises ``Lacking``, which leaves its claim undecided.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
+
+LEVEL = 0.05
+"""The error rate that a rule keeps unless it is given another."""
+ROUNDING = 1e-10
+"""The relative deviation that double precision explains."""
+
+
+def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: Any) -> pd.DataFrame:
+    """Return the rows of a table whose columns have the given values; ``Lacking`` where there are none.
+
+    Columns that have a dot in their names are written with two underscores: ``model__width=100``. A list of values
+    admits any of them.
+    """
+    rows = tables.get(name, pd.DataFrame())
+    for key, value in where.items():
+        column = key.replace("__", ".")
+        if column not in rows:
+            raise Lacking(needs)
+        rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
+    if rows.empty:
+        raise Lacking(needs)
+    return rows
+
+
+def decided(yes: bool, no: bool, because: str, numbers: Mapping[str, Any], error_rate: float, needs: str) -> Verdict:
+    """Return ``holds``, ``fails``, or ``undecided`` with what it needs."""
+    verdict = HOLDS if yes else FAILS if no else UNDECIDED
+    return Verdict(verdict, because, numbers, error_rate, "" if yes or no else needs)
+
+
+def by_interval(
+    what: str,
+    estimate: float,
+    interval: Sequence[float],
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    error_rate: float = LEVEL,
+    needs: str = "more trials",
+) -> Verdict:
+    """Decide whether a quantity lies between two thresholds.
+
+    ``holds`` if its interval lies between them, ``fails`` if it lies outside.
+    """
+    low, high = float(interval[0]), float(interval[1])
+    because = f"{what} is {estimate:.4g} ({low:.4g} to {high:.4g}); claimed: {_range(above, below)}"
+    numbers = {"estimate": estimate, "interval": [low, high], "claimed": [above, below]}
+    return decided(low > above and high < below, high < above or low > below, because, numbers, error_rate, needs)
+
+
+def by_median(
+    what: str,
+    values: Any,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    part_above: float | None = None,
+    part_below: float | None = None,
+    least: int = 6,
+) -> Verdict:
+    """Decide where the median over seeds lies, by the range of n >= 6 values: it misses the median once in 2^(n - 1).
+
+    ``part_above`` and ``part_below`` are weaker thresholds, between which the claim holds in part.
+    """
+    found = np.asarray(values, float)
+    found = np.where(np.isnan(found), np.inf, found)
+    if len(found) < least:
+        raise Lacking(f"{what} of at least {least} seeds")
+    low, high = float(found.min()), float(found.max())
+    error = 2.0 ** (1 - len(found))
+    verdict = by_interval(
+        what,
+        float(np.median(found)),
+        (low, high),
+        above=_just(above, -1),
+        below=_just(below, 1),
+        error_rate=error,
+        needs="more seeds: their range straddles a threshold",
+    )
+    if verdict.verdict == HOLDS or (part_above is None and part_below is None):
+        return verdict
+    weaker = (above if part_above is None else part_above, below if part_below is None else part_below)
+    if low >= weaker[0] and high <= weaker[1] and verdict.verdict == FAILS:
+        needs = f"holds with the threshold {_range(*weaker)}"
+        return Verdict(IN_PART, verdict.because, verdict.numbers, error, needs)
+    if verdict.verdict == FAILS and not (high < weaker[0] or low > weaker[1]):
+        return Verdict(
+            UNDECIDED, verdict.because, verdict.numbers, error, "more seeds: their range straddles a threshold"
+        )
+    return verdict
+
+
+def by_share(what: str, successes: int, trials: int, *, above: float = 0.5, level: float = LEVEL) -> Verdict:
+    """Decide whether a share of trials exceeds a threshold: exact one-sided limits of Clopper and Pearson."""
+    if trials == 0:
+        raise Lacking(f"trials of: {what}")
+    low, high = share_limits(successes, trials, level)
+    because = f"{what}: {successes} of {trials} ({low:.3g} to {high:.3g}); claimed: more than {above:g}"
+    numbers = {"successes": successes, "trials": trials, "limits": [low, high], "claimed": above}
+    return decided(low > above, high < above, because, numbers, level, "more trials")
+
+
+def share_limits(successes: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the two exact one-sided limits of a share, each with the error rate ``level``.
+
+    Source: Clopper and Pearson, "The use of confidence or fiducial limits" (1934).
+    """
+    from scipy.stats import beta
+
+    low = float(beta.ppf(level, successes, trials - successes + 1)) if successes else 0.0
+    high = float(beta.ppf(1 - level, successes + 1, trials - successes)) if successes < trials else 1.0
+    return low, high
+
+
+def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
+    """Decide by the sign test whether paired differences are mostly positive; zero differences count against both."""
+    values = np.asarray(differences, float)
+    if not len(values):
+        raise Lacking(f"pairs of: {what}")
+    positive, negative = int((values > 0).sum()), int((values < 0).sum())
+    yes, no = sign_test(positive, len(values)), sign_test(negative, len(values))
+    because = f"{what}: {positive} of {len(values)} pairs in favour (p = {yes:.2g}), {negative} against"
+    numbers = {"in_favour": positive, "against": negative, "pairs": len(values), "p": yes, "median": np.median(values)}
+    return decided(yes <= level, no <= level, because, numbers, level, "more pairs")
+
+
+def sign_test(successes: int, trials: int) -> float:
+    """Return the probability of at least so many successes where each trial succeeds with probability one half."""
+    return sum(math.comb(trials, count) for count in range(successes, trials + 1)) / 2.0**trials
+
+
+def higher(first: tuple[int, int], second: tuple[int, int]) -> float:
+    """Return Fisher's one-sided p that the first of two success rates is higher; each is (successes, trials)."""
+    from scipy.stats import fisher_exact
+
+    rows = [[hits, trials - hits] for hits, trials in (first, second)]
+    return float(fisher_exact(rows, alternative="greater")[1])
+
+
+def faster(first: Any, second: Any, censored_at: float = math.inf) -> float:
+    """Return the one-sided log-rank p that times of the first sample are shorter; NaN or infinite ones are censored.
+
+    Source: Mantel, "Evaluation of survival data and two new rank order statistics arising in its consideration" (1966).
+    """
+    from scipy.stats import CensoredData, logrank
+
+    samples = []
+    for values in (first, second):
+        times = np.asarray(values, float)
+        solved = np.isfinite(times) & (times <= censored_at)
+        end = censored_at if np.isfinite(censored_at) else float(np.max(times[solved], initial=1.0))
+        samples.append(CensoredData(uncensored=times[solved], right=np.full(int((~solved).sum()), end)))
+    return float(logrank(samples[0], samples[1], alternative="greater").pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted so that the probability of any false rejection is held (Holm, 1979)."""
+    from statsmodels.stats.multitest import multipletests
+
+    return [float(one) for one in multipletests(p_values, method="holm")[1]] if len(p_values) else []
+
+
+def by_checks(
+    tables: Mapping[str, pd.DataFrame], *, claim: str, name: str = "checks", part: str = "the parts that are satisfied"
+) -> Verdict:
+    """Decide a statement of theory by its rows of a table of checks (see ``checks.check``).
+
+    ``holds`` if every row is satisfied, ``fails`` if none is, else ``holds in part``.
+    """
+    rows = table(tables, name, "the computations of this statement", claim=claim)
+    passed = rows["satisfied"].astype(bool)
+    missed = ", ".join(rows.loc[~passed, "check"])
+    because = f"{int(passed.sum())} of {len(rows)} checks over {int(rows['cases'].sum())} cases are satisfied"
+    compared = rows.set_index("check")[["worst", "limit", "cases"]].to_dict("index")
+    numbers = {str(name): values for name, values in compared.items()}
+    error = float(min(1.0, rows["error_rate"].sum()))
+    if passed.all():
+        return Verdict(HOLDS, because, numbers, error)
+    if not passed.any():
+        return Verdict(FAILS, f"{because}; violated: {missed}", numbers, error)
+    return Verdict(IN_PART, f"{because}; violated: {missed}", numbers, error, part)
+
+
+def checked(claim: str, part: str = "the parts that are satisfied") -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
+    """Return the rule ``by_checks`` of one claim."""
+    return partial(by_checks, claim=claim, part=part)
+
+
+def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
+    """Combine the verdicts of a claim's parts.
+
+    All hold: ``holds``; all fail: ``fails``; some hold or hold in part: ``holds in part``, for those named, if nothing
+    is undecided or something fails; else ``undecided``. The error rate is the sum of the parts' unless it is given.
+    """
+    named = {
+        kind: [name for name, one in parts.items() if one.verdict == kind]
+        for kind in (HOLDS, IN_PART, FAILS, UNDECIDED)
+    }
+    because = "; ".join(f"{name}: {one.verdict} ({one.because})" for name, one in parts.items())
+    numbers = {name: {"verdict": one.verdict, **one.numbers} for name, one in parts.items()}
+    error = min(1.0, sum(one.error_rate for one in parts.values())) if error_rate is None else error_rate
+    for kind in (HOLDS, FAILS):
+        if len(named[kind]) == len(parts):
+            return Verdict(kind, because, numbers, error)
+    good = named[HOLDS] + named[IN_PART]
+    if good and (named[FAILS] or not named[UNDECIDED]):
+        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(good)}")
+    needs = "; ".join(f"{name}: {parts[name].needs}" for name in named[UNDECIDED])
+    return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")
+
+
+def _just(threshold: float, direction: int) -> float:
+    """Return a threshold that a value equal to the given one satisfies."""
+    return float(np.nextafter(threshold, direction * np.inf))
+
+
+def _range(above: float, below: float) -> str:
+    if np.isinf(below):
+        return f"at least {above:g}"
+    return f"at most {below:g}" if np.isinf(above) else f"{above:g} to {below:g}"

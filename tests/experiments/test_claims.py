@@ -1,0 +1,264 @@
+"""Claims, the rules that decide them, and the evidence that keeps their verdicts."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans import discovery
+from elegans.errors import ClaimError, ExperimentError
+from elegans.experiments import EXPERIMENTS, run_experiment
+from elegans.experiments.base import Result, Scale
+from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.claims import VERDICTS, Claim, Lacking, Verdict, judge, plain, rule_version
+from elegans.experiments.evidence import LARGEST, SCHEMA, collected, keep
+from elegans.experiments.registry import claims, entries
+from elegans.experiments.rules import (
+    by_checks,
+    by_interval,
+    by_median,
+    by_pairs,
+    by_share,
+    checked,
+    faster,
+    higher,
+    holm,
+    share_limits,
+    sign_test,
+    table,
+    together,
+)
+
+
+def verdict(word, error_rate=0.01):
+    return Verdict(word, f"it {word}", error_rate=error_rate, needs="more")
+
+
+def test_a_verdict_outside_the_four_is_refused():
+    with pytest.raises(ClaimError, match="verdict='true'"):
+        Verdict("true", "it is")
+    with pytest.raises(ClaimError, match=r"error_rate=1\.5"):
+        Verdict("holds", "it does", error_rate=1.5)
+    with pytest.raises(ClaimError, match="needs=''"):
+        Verdict("undecided", "too few trials")
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"), [((0.6, 0.8), "holds"), ((0.1, 0.4), "fails"), ((0.4, 0.6), "undecided")]
+)
+def test_an_interval_decides_by_the_side_of_the_threshold_on_which_all_of_it_lies(interval, expected):
+    assert by_interval("the rate", 0.5, interval, above=0.5).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.99, 0.995, 1, 1, 1, 1], "holds"),
+        ([0.95, 0.96, 0.97, 0.97, 0.98, 0.98], "holds in part"),
+        ([0.1, 0.2, 0.3, 0.3, 0.4, 0.5], "fails"),
+        ([0.98, 0.995, 1, 1, 1, 1], "undecided"),
+        ([0.85, 0.95, 0.95, 0.95, 0.95, 0.95], "undecided"),
+        ([0.1, 0.2, 0.3, 0.3, 0.4, np.nan], "undecided"),
+    ],
+)
+def test_a_median_is_decided_by_the_range_of_its_seeds(values, expected):
+    found = by_median("the margin", values, above=0.99, part_above=0.9)
+    assert (found.verdict, found.error_rate) == (expected, 1 / 32)
+
+
+def test_five_seeds_do_not_decide_a_median():
+    with pytest.raises(Lacking, match="at least 6 seeds"):
+        by_median("the margin", [1.0] * 5, above=0.99)
+
+
+@pytest.mark.parametrize(("successes", "expected"), [(5, "holds"), (0, "fails"), (3, "undecided")])
+def test_five_of_five_decide_a_majority(successes, expected):
+    assert by_share("single frequencies", successes, 5).verdict == expected
+
+
+def test_the_limits_of_a_share_cover_it_as_often_as_they_say():
+    # exact: the probability that the lower limit exceeds the true share, summed over the binomial distribution
+    from scipy.stats import binom
+
+    for true in (0.1, 0.5, 0.9):
+        above = sum(binom.pmf(x, 20, true) for x in range(21) if share_limits(x, 20)[0] > true)
+        below = sum(binom.pmf(x, 20, true) for x in range(21) if share_limits(x, 20)[1] < true)
+        assert max(above, below) <= 0.05
+
+
+def test_pairs_are_decided_by_the_sign_test():
+    assert sign_test(5, 5) == 1 / 32
+    assert sign_test(0, 5) == 1
+    assert by_pairs("sooner", [1, 2, 1, 3, 1]).verdict == "holds"
+    assert by_pairs("sooner", [-1, -2, -1, -3, -1]).verdict == "fails"
+    assert by_pairs("sooner", [1, 2, 1, 3, -1]).verdict == "undecided"
+
+
+def test_one_rate_is_higher_than_another_by_fishers_test():
+    assert higher((20, 20), (0, 20)) < 1e-6
+    assert higher((0, 20), (20, 20)) == pytest.approx(1)
+    assert higher((10, 20), (10, 20)) > 0.5
+
+
+def test_one_sample_of_times_is_shorter_by_the_log_rank_test():
+    generator = np.random.default_rng(0)
+    short, long = generator.exponential(1, 40), generator.exponential(3, 40)
+    assert faster(short, long) < 0.01
+    assert faster(long, short) > 0.99
+    assert faster(np.where(short > 2, np.nan, short), np.where(long > 2, np.inf, long), censored_at=2) < 0.01
+
+
+def test_holms_adjustment_multiplies_by_the_hypotheses_that_are_left():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["holds", "holds"], "holds"),
+        (["fails", "fails"], "fails"),
+        (["holds", "fails"], "holds in part"),
+        (["holds", "holds in part"], "holds in part"),
+        (["holds", "undecided"], "undecided"),
+        (["undecided", "fails"], "undecided"),
+        (["holds", "undecided", "fails"], "holds in part"),
+    ],
+)
+def test_the_parts_of_a_claim_are_combined(words, expected):
+    found = together({str(place): verdict(word) for place, word in enumerate(words)})
+    assert (found.verdict, found.error_rate) == (expected, pytest.approx(0.01 * len(words)))
+
+
+def test_checks_of_theory_hold_fail_or_hold_in_part():
+    rows = [check("a/x", "bound", [0.1, 0.2], 1), check("a/x", "identity", 1e-14, 1e-12), check("a/y", "bound", 2, 1)]
+    tables = checks([*rows, check("a/z", "bound", 2, 1), check("a/z", "other", np.nan, 1), check("a/z", "third", 0, 0)])
+    assert by_checks(tables, claim="a/x").verdict == "holds"
+    assert by_checks(tables, claim="a/y").verdict == "fails"
+    assert by_checks(tables, claim="a/z").verdict == "holds in part"
+    assert checked("a/x")(tables).numbers["bound"] == {"worst": 0.2, "limit": 1, "cases": 2}
+    with pytest.raises(Lacking):
+        by_checks(tables, claim="a/w")
+    assert len(plot_checks(tables).axes) == 1
+
+
+def test_rows_that_a_rule_needs_and_are_not_there_leave_the_claim_undecided():
+    found = {"table": pd.DataFrame({"model.width": [10, 100], "solved": [1, 2]})}
+    assert list(table(found, "table", "width 100", model__width=100)["solved"]) == [2]
+    lacking = Claim("a/x", "s", "f", "r", needs_width)
+    assert judge([lacking], found)["a/x"]["needs"] == "width 1000"
+    assert judge([lacking], {})["a/x"]["verdict"] == "undecided"
+
+
+def needs_width(tables):
+    table(tables, "table", "width 1000", model__width=1000)
+    return Verdict("holds", "it is there")
+
+
+THRESHOLD = 1
+
+
+def first_rule(tables):
+    """Say so."""
+    return helper(tables) > THRESHOLD
+
+
+def second_rule(tables):
+    """Say the same in other words."""
+    # with a comment
+    return helper(tables) > THRESHOLD
+
+
+def helper(tables):
+    return len(tables)
+
+
+def test_the_version_of_a_rule_changes_with_its_code_and_its_constants_alone(monkeypatch):
+    before = rule_version(first_rule)
+    assert rule_version(second_rule) == before
+    monkeypatch.setitem(first_rule.__globals__, "THRESHOLD", 2)
+    assert rule_version(first_rule) != before
+    monkeypatch.setitem(first_rule.__globals__, "THRESHOLD", 1)
+    assert rule_version(first_rule) == before
+    assert rule_version(partial(first_rule, 1)) != rule_version(partial(first_rule, 2))
+    monkeypatch.setitem(first_rule.__globals__, "helper", needs_width)
+    assert rule_version(first_rule) != before
+
+
+def test_numbers_are_written_as_json_has_them():
+    value = {1: np.float64(1 / 3), "n": np.int64(2), "b": np.bool_(True), "x": np.nan, "s": [np.inf, None, "a"]}
+    assert plain(value) == {"1": 0.333333, "n": 2, "b": True, "x": None, "s": [None, None, "a"]}
+
+
+def made(tmp_path, **changes):
+    """A run of a theory experiment, with a claim and a large table."""
+    experiment = replace(
+        EXPERIMENTS["lottery-tickets"],
+        name="made",
+        scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1, part="half of it")},
+    )
+    tables = {"table": pd.DataFrame({"x": np.linspace(0, 1, 100_000)}), "small": pd.DataFrame({"y": [1.5, 2.5]})}
+    record = {"failed": 0, "interrupted": 0, "seconds": 1.0, "verdicts": {"a/x": verdict("holds").record()}}
+    return Result(experiment, "paper", pd.DataFrame(), tables, record | changes, tmp_path)
+
+
+def test_evidence_keeps_record_verdicts_and_tables_the_large_ones_thinned(tmp_path):
+    path = keep(made(tmp_path), "pareto_frontiers", {"group": "S4"}, tmp_path / "evidence")
+    assert path.name == "made.paper.group=S4.json"
+    content = json.loads(path.read_text())
+    assert (content["setting"], content["options"]) == ("part of the published: half of it", {"group": "S4"})
+    assert content["verdicts"]["a/x"]["verdict"] == "holds"
+    large = pd.read_csv(path.parent / content["tables"]["table"]["file"])
+    assert (path.parent / content["tables"]["table"]["file"]).stat().st_size <= LARGEST
+    assert (content["tables"]["table"]["rows"], content["tables"]["table"]["kept"]) == (100_000, len(large))
+    assert list(pd.read_csv(path.parent / content["tables"]["small"]["file"])["y"]) == [1.5, 2.5]
+
+
+def test_evidence_of_an_incomplete_run_is_refused(tmp_path):
+    with pytest.raises(ClaimError, match="failed=1"):
+        keep(made(tmp_path, failed=1), "pareto_frontiers", {}, tmp_path / "evidence")
+    assert not (tmp_path / "evidence").exists()
+
+
+def test_a_negative_first_seed_is_refused(tmp_path):
+    with pytest.raises(ExperimentError, match="first_seed=-1"):
+        run_experiment("lottery-tickets", "smoke", out=tmp_path, first_seed=-1)
+
+
+def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
+    known = claims()
+    assert sum(len(entry.claims) for entry in entries().values()) == len(known)
+    for name, experiment in EXPERIMENTS.items():
+        read = {claim.id: claim for claim in entries()[name].claims}
+        assert set(read) == {claim.id for claim in experiment.claims}
+        for claim in experiment.claims:
+            assert (claim.statement, claim.source) == (read[claim.id].statement, read[claim.id].source)
+            assert claim.rule
+            assert len(claim.version) == 12
+
+
+def test_committed_evidence_is_sound():
+    known, size = claims(), 0
+    for one in collected():
+        size += sum(path.stat().st_size for path in one.path.parent.glob(f"{one.path.stem}*"))
+        content = one.content
+        assert content["schema"] == SCHEMA
+        assert {"command", "versions", "machine", "date", "seconds", "first_seed"} <= set(content["record"])
+        experiment = EXPERIMENTS[one.experiment]
+        assert one.setting == experiment.scale(one.scale).setting(one.scale), one.path.name
+        versions = {claim.id: claim.version for claim in experiment.claims}
+        for claim, found in one.verdicts.items():
+            assert claim in known, (one.path.name, claim)
+            assert found["verdict"] in VERDICTS
+            assert found["rule"] == versions[claim], f"{one.path.name}: {claim} was judged by an earlier rule"
+        for kept in content["tables"].values():
+            assert (one.path.parent / kept["file"]).stat().st_size <= LARGEST
+            assert len(pd.read_csv(one.path.parent / kept["file"])) == kept["kept"]
+    assert size <= 12e6
+    folders = [study.folder / "evidence" for study in discovery.studies().values()]
+    named = {kept["file"] for one in collected() for kept in one.content["tables"].values()}
+    named |= {one.path.name for one in collected()}
+    assert {path.name for folder in folders for path in folder.glob("*")} == named
