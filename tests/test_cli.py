@@ -15,7 +15,7 @@ from elegans.cli import bench, main
 from elegans.cli.app import COMMANDS
 from elegans.discovery import studies
 from elegans.experiments.registry import entries
-from elegans.sweeps.sweep import EXAMPLE
+from elegans.sweeps.example import EXAMPLE
 
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
 

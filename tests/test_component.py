@@ -3,7 +3,8 @@
 import pytest
 
 import elegans as el
-from elegans.component import Component, kebab
+from elegans.component import Component
+from elegans.discovery import kebab
 from elegans.errors import TrialError
 
 TRIAL = el.Trial(

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from elegans import discovery
-from elegans.errors import TrialError
+from elegans.errors import TrialError, suggest
 
 
 class Traced:
@@ -64,7 +64,7 @@ class Component(BaseModel):
         if family:
             cls._members = {}
             return
-        cls.kind = kind or kebab(cls.__name__)
+        cls.kind = kind or discovery.kebab(cls.__name__)
         members = getattr(cls, "_members", None)
         if members is None:
             return
@@ -91,7 +91,7 @@ class Component(BaseModel):
     @classmethod
     def kinds(cls) -> list[str]:
         """Return the kinds of this family, without importing the files that define them."""
-        return sorted({kind_of(one) for one in discovery.below(cls.__name__)}.union(cls._members))
+        return sorted(discovery.kinds(cls.__name__).union(cls._members))
 
     @classmethod
     def of_kind(cls, kind: Any) -> type[Self]:
@@ -102,7 +102,7 @@ class Component(BaseModel):
         """
         if kind not in cls._members:
             for one in discovery.below(cls.__name__):
-                if kind_of(one) == kind:
+                if one.kind == kind:
                     import_module(one.module)
         if kind in cls._members:
             return cls._members[kind]
@@ -250,22 +250,6 @@ def _is_float(annotation: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_is_float(option) for option in typing.get_args(annotation))
     return annotation is float
-
-
-def kind_of(defined: discovery.Defined) -> str:
-    """Return the kind of a class that is known from its statement."""
-    return defined.kind or kebab(defined.name)
-
-
-def kebab(name: str) -> str:
-    """Return a class name in kebab case: ``SparseParity`` becomes ``sparse-parity``, ``MLP`` ``mlp``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
-
-
-def suggest(name: str, known: Mapping[str, Any] | list[str]) -> str:
-    """Return ``; did you mean …?`` for the nearest known name, or the list of what there is."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
 
 
 def family_name(cls: type[Component]) -> str:

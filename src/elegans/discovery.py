@@ -51,13 +51,13 @@ class Defined(NamedTuple):
         module: where it is defined.
         name: the class's name.
         bases: the names of its bases.
-        kind: the kind that its statement gives it, if any.
+        kind: the kind that its statement gives it, or else its name in kebab case.
     """
 
     module: str
     name: str
     bases: tuple[str, ...]
-    kind: str | None
+    kind: str
 
 
 @cache
@@ -80,8 +80,13 @@ def classes() -> tuple[Defined, ...]:
         for name, inside in _CLASS.findall(path.read_text()):
             kind = _KIND.search(inside)
             bases = tuple(base.strip().rpartition(".")[2] for base in inside.split(",") if "=" not in base)
-            found.append(Defined(module, name, bases, kind[1] if kind else None))
+            found.append(Defined(module, name, bases, kind[1] if kind else kebab(name)))
     return tuple(found)
+
+
+def kebab(name: str) -> str:
+    """Return a class name in kebab case: ``SparseParity`` becomes ``sparse-parity``, ``MLP`` ``mlp``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
 def below(base: str) -> list[Defined]:
@@ -92,6 +97,11 @@ def below(base: str) -> list[Defined]:
         if not more:
             return [one for one in known if one.name in names and one.name != base]
         names |= more
+
+
+def kinds(base: str) -> set[str]:
+    """Return the kinds of the classes that inherit from a class of a given name."""
+    return {one.kind for one in below(base)}
 
 
 @cache
@@ -109,14 +119,18 @@ def calculator_homes() -> dict[str, str]:
     """
     found = {}
     for module, path in calculator_modules():
-        text = path.read_text()
-        starts = [*_PUBLIC.finditer(text), None]
-        for here, following in pairwise(starts):
-            assert here is not None
-            body = text[here.end() : following.start() if following else None]
-            if here[1] == "class" or "\n    Formula: " in body:
-                found[here[2]] = module
+        for name, text in definitions(path):
+            if text.startswith("class") or "\n    Formula: " in text:
+                found[name] = module
     return found
+
+
+def definitions(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each public class and function of a file, and the text from its statement to the next one's."""
+    text = path.read_text()
+    for here, following in pairwise([*_PUBLIC.finditer(text), None]):
+        assert here is not None
+        yield here[2], text[here.start() : following.start() if following else None]
 
 
 def calculator_modules() -> Iterator[tuple[str, Path]]:

@@ -4,6 +4,9 @@ Every message is one line that states the rule and the offending value, as in
 ``k must be at most n: k=60, n=50``.
 """
 
+import difflib
+from collections.abc import Collection
+
 
 class ElegansError(Exception):
     """Any error that elegans raises on purpose."""
@@ -43,3 +46,9 @@ class CertificateError(ElegansError, ValueError):
 
 class TheoryError(ElegansError, ValueError):
     """A theorem's calculator asked outside the theorem's hypotheses."""
+
+
+def suggest(name: str, known: Collection[str]) -> str:
+    """Return ``; did you mean …?`` for the nearest known name, or the list of all known names."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"

@@ -1,8 +1,8 @@
 """When a task counts as solved."""
 
+import math
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from elegans.component import Component
@@ -29,4 +29,4 @@ class StoppingRule(Component):
     @property
     def allowed(self) -> int:
         """The largest number of mistakes among the held-out examples that still counts as solved."""
-        return int(np.floor(self.error * self.examples + 1e-9))
+        return math.floor(self.error * self.examples + 1e-9)

@@ -13,9 +13,8 @@ from typing import Any
 from elegans import theory
 from elegans.calculators.catalogue import Calculator
 from elegans.cli.options import literal
-from elegans.component import suggest
 from elegans.discovery import studies
-from elegans.errors import TheoryError
+from elegans.errors import TheoryError, suggest
 
 _PLAIN = (int, float, str, bool, Fraction)
 """What a value that was typed may become."""

@@ -49,9 +49,8 @@ def kinds(family: str) -> Callable[[], Words]:
     """Return what completes the kinds of a family of components, given the name of its base class."""
 
     def complete() -> Words:
-        from elegans.component import kind_of
         from elegans.discovery import below
 
-        return sorted((kind_of(one), one.module) for one in below(family))
+        return sorted((one.kind, one.module) for one in below(family))
 
     return complete

@@ -4,8 +4,8 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from elegans.component import suggest
-from elegans.errors import ExperimentError, TrialError
+from elegans import discovery
+from elegans.errors import ExperimentError, TrialError, suggest
 from elegans.experiments.registry import Entry
 
 
@@ -22,7 +22,6 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
         TrialError: an option is unknown, or the trial breaks a rule.
     """
     from elegans.tasks import Task
-    from elegans.training import Trial
 
     task = record["task"]["kind"]
     fields = Task.of_kind(task).model_fields if task in Task.kinds() else None
@@ -36,6 +35,12 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
         if not equals:
             raise TrialError(f"--set must be path=value, as in model.width=100: {change!r}")
         assign(record, path, literal(text))
+    record["task"] = Task.parse(record["task"])
+    from elegans.models import Model
+
+    record["model"] = Model.parse(record["model"])
+    from elegans.training import Trial  # last: what is refused above answers before trainings are loaded
+
     return Trial.parse(record)
 
 
@@ -60,10 +65,15 @@ def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str])
 
 def is_learner(kind: str) -> bool:
     """Return whether a kind of model is not a network, and so has no training."""
-    from elegans.learners.base import Learner
+    if kind in discovery.kinds("Model"):
+        return kind in discovery.kinds("Learner")
     from elegans.models import Model
 
-    return kind in Model.kinds() and issubclass(Model.of_kind(kind), Learner)
+    if kind not in Model.kinds():
+        return False
+    from elegans.learners.base import Learner
+
+    return issubclass(Model.of_kind(kind), Learner)
 
 
 def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.component import suggest
-from elegans.errors import ExperimentError
+from elegans.errors import ExperimentError, suggest
 from elegans.experiments.claims import Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables

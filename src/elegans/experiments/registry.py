@@ -1,17 +1,20 @@
 """Every experiment by its name, found in the studies' files and imported when it is first used."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from elegans import discovery
-from elegans.component import suggest
-from elegans.errors import ClaimError, ExperimentError
+from elegans.errors import ClaimError, ExperimentError, suggest
 
 if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
+
+_ASSIGNMENT = re.compile(r"^\w+(?:: .+)? = .*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
+"""A value at the top of a file, up to the next line that is neither indented nor closes it: parsed without the rest."""
 
 
 class ClaimEntry(NamedTuple):
@@ -72,33 +75,33 @@ def entries() -> dict[str, Entry]:
 
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
     text = path.read_text()
-    if "= Experiment(" not in text:
-        return
-    tree = ast.parse(text)
-    for node in tree.body:
-        if not (isinstance(node, ast.Assign) and _calls(node.value, "Experiment")):
+    for statement in _ASSIGNMENT.findall(text):
+        if "= Experiment(" not in statement:
             continue
+        node = ast.parse(statement).body[0]
+        assert isinstance(node, ast.Assign)
         given = _keywords(node.value)
         texts = {name: ast.literal_eval(given[name]) for name in ("name", "shows", "source")}
         beside = path.with_stem(f"{path.stem}_claims")
-        trees = [tree, *([ast.parse(beside.read_text())] if beside.exists() else [])]
+        files = (text, beside.read_text()) if beside.exists() else (text,)
         yield Entry(
             study=study.name,
             module=module,
             attribute=ast.unparse(node.targets[0]),
             scales=_names(given["scales"]),
             options=_chosen(given["options"]) if "options" in given else {},
-            claims=tuple(claim for one in trees for claim in _claims(one, texts["name"], study.name)),
+            claims=tuple(claim for one in files for claim in _claims(one, texts["name"], study.name)),
             **texts,
         )
 
 
-def _claims(tree: ast.Module, experiment: str, study: str) -> Iterator[ClaimEntry]:
-    for node in ast.walk(tree):
-        if _calls(node, "Claim"):
-            given = _keywords(node)
-            texts = {name: ast.literal_eval(given[name]) for name in ("id", "statement", "source")}
-            yield ClaimEntry(experiment=experiment, study=study, **texts)
+def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
+    for statement in _ASSIGNMENT.findall(text):
+        for node in ast.walk(ast.parse(statement)) if "Claim(" in statement else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
+                given = _keywords(node)
+                texts = {name: ast.literal_eval(given[name]) for name in ("id", "statement", "source")}
+                yield ClaimEntry(experiment=experiment, study=study, **texts)
 
 
 def _names(dictionary: ast.expr) -> tuple[str, ...]:
@@ -116,11 +119,7 @@ def _chosen(options: ast.expr) -> dict[str, str]:
     return found
 
 
-def _calls(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
-
-
-def _keywords(node: ast.AST) -> dict[str | None, ast.expr]:
+def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
     assert isinstance(node, ast.Call)
     return {keyword.arg: keyword.value for keyword in node.keywords}
 

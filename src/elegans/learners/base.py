@@ -1,18 +1,22 @@
 """What learns without being a network: the contract of learners that have no training."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from jaxtyping import Float32, UInt32
 from pydantic import Field
 
 from elegans import random
 from elegans.component import Component
 from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, UInt32
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,17 @@
 """What learns: the contract of a model."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float32
-
-from elegans import random
 from elegans.component import Component
-from elegans.tasks import Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+    from elegans import random
+    from elegans.tasks import Task
 
 
 class Model(Component, family=True):
@@ -67,6 +71,8 @@ class Model(Component, family=True):
     def parameter_names(self, task: Task) -> list[str]:
         """Return the dotted names of the parameter arrays, as in ``hidden.weight``."""
         import jax
+
+        from elegans import random
 
         initial = self.initialise(random.Key(0, 0), task)
         leaves = jax.tree_util.tree_leaves_with_path(initial)

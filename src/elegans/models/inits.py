@@ -1,17 +1,21 @@
 """How the parameters of networks are initialised."""
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from inspect import isabstract
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Float32
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from elegans import random
 from elegans.component import Component
 from elegans.tasks import Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 Layers = dict[str, dict[str, np.ndarray]]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -52,7 +56,7 @@ class AffineInit(Init):
     """A law by which weights and biases of an affine map are drawn alike, one by one: it fits any layer."""
 
     @abstractmethod
-    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         """Draw one array of a layer.
 
         Args:
@@ -109,7 +113,7 @@ class DenseInit(BoundedInit, kind="dense"):
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
     """
 
-    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         index, lane = _counters(shape)
         drawn = random.uniform_signed(key, index, lane) * self.bound(fan_in, fan_out)
         return np.asarray(drawn, np.float32).reshape(shape)
@@ -127,7 +131,7 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
     size: Size | None = None
 
-    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
         drawn = np.where(random.uniform_signed(key, index, lane) < 0, np.float32(-1), np.float32(1))
@@ -147,7 +151,7 @@ class GaussianInit(AffineInit, kind="gaussian"):
     convention: Literal["kaiming", "glorot"] = "kaiming"
     std: Size | None = None
 
-    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         std = self.std
         if std is None:
             std = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
@@ -168,7 +172,7 @@ class ConstantInit(AffineInit, kind="constant"):
     def __init__(self, value: float = 1.0) -> None:
         super().__init__(value=value)  # type: ignore[call-arg]
 
-    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         return np.full(shape, self.value, np.float32)
 
 

@@ -1,8 +1,9 @@
 """Two-layer perceptrons."""
 
-from typing import Annotated, Any, Literal, Self
+from __future__ import annotations
 
-from jaxtyping import Float32
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
@@ -10,6 +11,9 @@ from elegans.models.activations import Activation, Power, ReLU
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, Init, Layers
 from elegans.tasks import Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 
 class MLP(Model):

@@ -1,6 +1,7 @@
+from .example import EXAMPLE as EXAMPLE
 from .progress import Progress as Progress
 from .runner import Interrupted as Interrupted, run as run
 from .status import RunStatus as RunStatus, Status as Status
 from .store import Store as Store
-from .sweep import EXAMPLE as EXAMPLE, Sweep as Sweep, grid as grid
+from .sweep import Sweep as Sweep, grid as grid
 from .trace import Contour as Contour, trace_frontier as trace_frontier

@@ -8,8 +8,7 @@ import numpy as np
 from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
 
 from elegans.analysis.intervals import median
-from elegans.component import suggest
-from elegans.errors import StoreError
+from elegans.errors import StoreError, suggest
 from elegans.sweeps.frames import (
     Filter,
     Labels,

@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from elegans import random
-from elegans.component import suggest
-from elegans.errors import TrialError
+from elegans.errors import TrialError, suggest
 
 FOLDER = "ELEGANS_TABULAR"
 """The environment variable that names the folder with ``<name>.npz`` files."""

@@ -1,4 +1,4 @@
-from .base import Online as Online, Population as Population, Regime as Regime, Sample as Sample, Task as Task
+from .base import Task as Task
 from .biased import BiasedParity as BiasedParity
 from .boolean import (
     And as And,
@@ -25,4 +25,5 @@ from .priors import (
     Symmetric2 as Symmetric2,
     Unigram as Unigram,
 )
+from .regimes import Online as Online, Population as Population, Regime as Regime, Sample as Sample
 from .xor import XOR as XOR

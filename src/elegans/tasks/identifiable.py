@@ -6,8 +6,9 @@ import numpy as np
 
 from elegans import random
 from elegans.errors import TrialError
-from elegans.tasks.base import Sample, Task
+from elegans.tasks.base import Task
 from elegans.tasks.boolean import SparseBoolean
+from elegans.tasks.regimes import Sample
 
 MOST_DRAWS = 10_000
 """After how many samples in vain there is believed to be none."""

@@ -1,15 +1,20 @@
 """Sparse parities: the label is the product of k of the n input signs."""
 
-import math
-from typing import Annotated, Any, Self
+from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float32, UInt32
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
 from pydantic import Field, field_validator, model_validator
 
-from elegans import random
 from elegans.component import Component
 from elegans.tasks.base import NoisyLabels, Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float32, UInt32
+
+    from elegans import random
 
 
 class Supported(Component):
@@ -54,6 +59,10 @@ class Supported(Component):
 
     def draw(self, key: random.Key) -> np.ndarray:
         """Return the support, int64 of shape (k,), in increasing order."""
+        import numpy as np
+
+        from elegans import random
+
         if self.support is not None:
             return np.asarray(self.support, np.int64)
         return np.asarray(random.subsets(key, rows=1, n=self.n, size=self.k)[0])
@@ -73,6 +82,8 @@ class SparseParity(NoisyLabels, Supported, Task):
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
         """Return signs (count, n) and their products over the support (count,)."""
+        from elegans import random
+
         x = random.rademacher(key, index, self.n)
         return x, self.target(hidden, x)
 
@@ -89,7 +100,7 @@ class DisjointParity(SparseParity):
     """
 
     @model_validator(mode="after")
-    def _blocks_fit(self) -> "DisjointParity":
+    def _blocks_fit(self) -> DisjointParity:
         if self.n % self.k:
             raise ValueError(f"n of a disjoint parity must be a multiple of k: n={self.n}, k={self.k}")
         blocks = [place // self.block for place in self.support or ()]
@@ -109,6 +120,10 @@ class DisjointParity(SparseParity):
 
     def draw(self, key: random.Key) -> np.ndarray:
         """Return the support, as ``Supported``."""
+        import numpy as np
+
+        from elegans import random
+
         if self.support is not None:
             return np.asarray(self.support, np.int64)
         places = random.integers(key, np.arange(self.k, dtype=np.uint32), np.uint32(0), np.uint32(self.block))

@@ -1,20 +1,25 @@
 """How parameters move: stochastic gradient descent, Adam and AdaDelta."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny
 
-from elegans.component import Component, suggest
+from elegans.component import Component
+from elegans.errors import suggest
 from elegans.models import Model
 from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
 from elegans.training.penalties import Penalty
 from elegans.training.schedules import Constant, Rate, Schedule
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 Kept = Annotated[float, Field(ge=0, lt=1)]
 """How much of a running mean is kept a step."""

@@ -1,13 +1,17 @@
 """What the learning rate is multiplied by as training goes on."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from jaxtyping import Float32
 from pydantic import Field, model_validator
 
 from elegans.component import Component
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A learning rate, a weight decay or a factor: finite, at least 0."""
@@ -42,7 +46,7 @@ class Piecewise(Schedule):
     values: tuple[Rate, ...]
 
     @model_validator(mode="after")
-    def _in_order(self) -> "Piecewise":
+    def _in_order(self) -> Piecewise:
         if not self.steps or self.steps[0] != 0 or list(self.steps) != sorted(set(self.steps)):
             raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={self.steps}")
         if len(self.steps) != len(self.values):

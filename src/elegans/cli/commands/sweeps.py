@@ -39,14 +39,16 @@ def sweep(
 
     Example: elegans sweep --example > my_sweep.toml && elegans sweep my_sweep.toml --store my.db
     """
-    from elegans.sweeps.sweep import EXAMPLE, Sweep
-
     if example:
+        from elegans.sweeps.example import EXAMPLE
+
         say(EXAMPLE.rstrip("\n"))
         return Exit.WELL
     if file is None:
         raise typer.BadParameter("a sweep needs its FILE: see `elegans sweep --example`")
     prepare(imports, no_cache)
+    from elegans.sweeps.sweep import Sweep
+
     swept = Sweep.from_toml(file)
     from elegans.cli.progress import SweepView
     from elegans.sweeps import run

@@ -6,8 +6,7 @@ tokens, ``bits`` (native) transformers on bits that are read at a class token, `
 ``layerwise`` the algorithms that train one layer after the other, ``learner`` what is not a network.
 """
 
-from elegans.component import suggest
-from elegans.errors import EngineError
+from elegans.errors import EngineError, suggest
 from elegans.training.engines import attention, bits, fused, layerwise, learner, pairs
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.engines.jax import JaxEngine
