@@ -71,6 +71,7 @@ def test_a_quick_command_imports_no_large_library(folder, command, code):
         ("--help", 0),
         ("--version", 0),
         ("list", 0),
+        ("claims", 0),
         ("theory", 0),
         ("sweep --example", 0),
         ("train --task sparse-party", 2),
