@@ -2,17 +2,19 @@
 
 A network of 100 neurons is trained online. Its k strongest neurons are put back to their initial values and trained
 alone, several times with other examples; beside them freshly initialised networks of k neurons, and k other neurons of
-the same wide networks. Where the paper is silent: weight decay 0.01 (without it all neurons keep about their initial
-norms, which then say nothing); strength by the norm of the incoming weights, and by its product with the output
-weight; the output bias goes back too; fresh networks have the wide network's distribution of two non-zero weights per
-neuron. The other neurons are the wide network's first k that are not among the strongest by either norm: neurons are
-independent and identically distributed, so the first are as good as random ones.
+the same wide networks. Where the paper is silent: weight decay (0.01, and four values at the paper's scale); whether
+neurons are chosen when the wide network is solved or (at the paper's scale, both) after longer training; strength by
+the norm of the incoming weights, and by its product with the output weight; the output bias goes back too; fresh
+networks have the wide network's distribution of two non-zero weights per neuron. The other neurons are the wide
+network's first k that are not among the strongest by either norm: neurons are independent and identically
+distributed, so the first are as good as random ones.
 """
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite, median, median_interval, wilson
@@ -21,14 +23,16 @@ from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, percent, quiet, short
 from elegans.probes import Probe
+from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
 from elegans.studies.pareto_frontiers.models import Ticket
 from elegans.studies.pareto_frontiers.probes import StrongestNeurons
+from elegans.studies.pareto_frontiers.rules import listed
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
-from elegans.training import Trial
+from elegans.training import SGD, Trial
 
 FIRST_SEED = 1_000_000
-"""Seeds of what follows from the wide networks, whose own are counted from 0: the two share no example."""
+"""Seeds of what follows from the wide networks begin here, above their parents': the two share no example."""
 RETRAINED = 5
 """How many times each ticket is trained."""
 ARMS = {
@@ -59,8 +63,9 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return wide networks on (50, 5), as in the figure."""
-    return wide(50, 5, 400_000, trials, every=1000)
+    """Return wide networks on (50, 5), as in the figure, that stop when they are solved and that train on."""
+    base = trial(50, 5, 150_000, every=1000).replace("model.width", 100)
+    return grid(base, {"training.weight_decay": DECAYS, "training.stopping.stop": [True, False]}, seeds=trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -71,15 +76,17 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
     """Return the tickets of each wide network, each trained with several seeds, and as many fresh networks."""
-    parts = [
-        grid(ticket, {}, seeds=range(first := FIRST_SEED + RETRAINED * parent.seed, first + RETRAINED))
+    retrained = [
+        (network, range(first := FIRST_SEED + RETRAINED * parent.seed, first + RETRAINED))
         for _, parent, tickets in _wide(results)
-        for ticket in tickets.values()
+        for network in (*tickets.values(), _small(parent))
     ]
-    base = sweep.cells[0]
-    small = base.replace("model.width", base.task.columns()["k"]).replace("training.stopping.stop", False)
-    parts.append(grid(small, {}, seeds=range(FIRST_SEED, FIRST_SEED + count * RETRAINED)))
-    return sum(parts, Sweep(()))
+    return sum((grid(network, {}, seeds=seeds) for network, seeds in retrained), Sweep(()))
+
+
+def _small(parent: Trial) -> Trial:
+    """Return the wide network's trial with as many neurons as its tickets have."""
+    return parent.replace("model.width", parent.task.columns()["k"]).replace("training.stopping.stop", False)
 
 
 def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
@@ -90,13 +97,17 @@ def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
 
 
 def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
-    """Return a wide network's tickets by their arm: the same hidden support, other examples."""
+    """Return a wide network's tickets by their arm: the same hidden support, other examples.
+
+    Others of its neurons serve for both times of choice: those of the network that stops when it is solved.
+    """
     k = parent.task.columns()["k"]
     chosen = {
         name: tuple(int(strongest[f"{name}.{rank}"]) for rank in range(1, k + 1)) for name in ("weight", "product")
     }
     strong = {*chosen["weight"], *chosen["product"]}
-    chosen["others"] = tuple([place for place in range(100) if place not in strong][:k])
+    if _stops(parent):
+        chosen["others"] = tuple([place for place in range(100) if place not in strong][:k])
     return {arm: _ticket(parent, neurons) for arm, neurons in chosen.items()}
 
 
@@ -110,36 +121,86 @@ def _ticket(parent: Trial, neurons: tuple[int, ...]) -> Trial:
 
 
 def analyse(results: Results) -> Tables:
-    """Return, for each arm and step, the error on new examples (median, 10th and 90th percentile) and the share solved.
+    """Return ``table``, what is drawn, and ``networks``, one row per wide network and arm.
 
-    Shares of tickets are means over wide networks of the share of their retrainings that solved; their intervals are
-    Wilson's for as many trials as there are wide networks, because retrainings of one ticket are not independent.
+    ``table`` has, for each arm and step, the error on new examples (median, 10th and 90th percentile) and the share
+    solved. Shares of tickets are means over wide networks of the share of their retrainings that solved; their
+    intervals are Wilson's for as many trials as there are wide networks, because retrainings of one ticket are not
+    independent. ``networks`` has the number of retrainings, the ``share`` solved, the ``times`` to solve, the
+    smallest ``first_error`` (at the first check), and the mean ``overlap``: how many of a neuron's non-zero initial
+    weights are on the support. The arm ``fresh`` has the networks whose seeds follow from the wide network's.
     """
     members = _members(results)
     curves = dict(iter(results.measures["curve"].groupby("trial")))
-    found = [
-        _summary(results.trials.loc[group["trial"]], [curves[place] for place in group["trial"]], group["group"])
-        for _, group in members.groupby("arm", sort=False)
+    by = ["decay", "chosen", "arm"]
+    task = dict(results.trials[["task.n", "task.k"]].iloc[0])
+    found = {
+        key: _summary(results.trials.loc[rows["trial"]], [curves[place] for place in rows["trial"]], rows["group"])
+        for key, rows in members.groupby(by, sort=False)
+    }
+    first = {place: float(curve["error"].iloc[0]) for place, curve in curves.items()}
+    known = members.assign(
+        first_error=members["trial"].map(first), steps=members["trial"].map(results.trials["solved_at"].astype(float))
+    )
+    networks = [
+        {
+            **task,
+            **dict(zip([*by, "seed"], key, strict=True)),
+            "trained": len(rows),
+            "share": rows["steps"].notna().mean(),
+            "times": listed(rows["steps"]),
+            "first_error": rows["first_error"].min(),
+            "overlap": rows["overlap"].iloc[0],
+        }
+        for key, rows in known.groupby([*by, "parent"], sort=False)
     ]
-    return {"table": pd.concat(found, keys=list(members["arm"].unique()), names=["arm"]).reset_index("arm")}
+    return {
+        "table": pd.concat(found, names=by).reset_index(by, drop=False).reset_index(drop=True),
+        "networks": pd.DataFrame(networks),
+    }
 
 
 def _members(results: Results) -> pd.DataFrame:
-    """Return each arm's trials, and the group of each: trials of one group are not independent.
+    """Return each arm's trials, with the seed of the wide network and the group of each.
 
-    A ticket that both norms chose is in both arms.
+    Trials of one group are not independent. A ticket that is chosen in several ways is in several arms.
     """
-    rows: list[tuple[int, str, int]] = []
-    known: dict[str, list[tuple[str, int]]] = {}
+    rows: list[tuple[Any, ...]] = []
+    known: dict[str, list[tuple[Any, ...]]] = {}
     for place, parent, tickets in _wide(results):
-        rows.append((place, "wide", parent.seed))
+        decay, chosen = _decay(parent), "solved" if _stops(parent) else "end"
+        overlap = _overlap(parent)
+        rows.append((place, decay, chosen, "wide", parent.seed, parent.seed, overlap.mean()))
         for arm, ticket in tickets.items():
-            known.setdefault(ticket.cell, []).append((arm, parent.seed))
+            assert isinstance(ticket.model, MLP) and isinstance(ticket.model.init, Ticket)
+            own = overlap[list(ticket.model.init.neurons)].mean()
+            known.setdefault(ticket.cell, []).append((decay, chosen, arm, parent.seed, parent.seed, own))
     for place in results.trials.index.difference([place for place, *_ in rows]):
         one = results.trial(place)
-        rows += [(place, arm, group) for arm, group in known.get(one.cell, [("fresh", one.seed)])]
-    found = pd.DataFrame(rows, columns=["trial", "arm", "group"])
+        parent_seed = (one.seed - FIRST_SEED) // RETRAINED
+        fresh = (_decay(one), "either", "fresh", parent_seed, one.seed, np.nan)
+        own_seeds = [row for row in known.get(one.cell, [fresh]) if row[3] == parent_seed]
+        rows += [(place, *row) for row in own_seeds]
+    found = pd.DataFrame(rows, columns=["trial", "decay", "chosen", "arm", "parent", "group", "overlap"])
     return found.sort_values("arm", key=lambda arms: arms.map(list(ARMS).index), kind="stable")
+
+
+def _decay(one: Trial) -> float:
+    assert isinstance(one.training, SGD)
+    return one.training.weight_decay
+
+
+def _stops(one: Trial) -> bool:
+    assert one.training is not None
+    return one.training.stopping.stop
+
+
+def _overlap(parent: Trial) -> np.ndarray:
+    """Return, for each neuron, how many of its non-zero initial weights are on the support."""
+    assert isinstance(parent.model, MLP)
+    weight = parent.model.initialise(parent.key("init"), parent.task)["hidden"]["weight"]
+    overlap: np.ndarray = (weight[:, parent.task.draw(parent.key("task"))] != 0).sum(axis=1)
+    return overlap
 
 
 def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series) -> pd.DataFrame:
@@ -169,34 +230,50 @@ def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the error and the share of networks that have solved, against steps, one colour for each arm."""
+    """Draw the error and the share of networks that have solved, against steps, one colour for each arm.
+
+    With several weight decays: the share alone, one panel each, of neurons chosen when the wide network was solved.
+    """
     table = tables["table"]
-    figure, ((left, right),) = panels(1, 2, height=3.3)
-    for order, ((arm, name), colour) in enumerate(zip(ARMS.items(), COLOURS, strict=False)):
-        rows = table[table["arm"] == arm]
-        style: dict[str, Any] = {"color": colour, "linewidth": 1.4, "label": name}
-        for ax, middle, low, high in ((left, "error", "error_10", "error_90"), (right, "solved", "low", "high")):
-            ax.fill_between(rows["step"], rows[low], rows[high], color=colour, alpha=0.15, linewidth=0)
-            # the third arm may lie on the second
-            ax.plot(rows["step"], rows[middle], linestyle=(0, (3, 2)) if order == 2 else "-", **style)
-    for ax, label, limits in (
-        (left, "error on new examples", (-0.02, 0.55)),
-        (right, "networks solved", (-0.03, 1.03)),
-    ):
-        ax.set_xlabel("steps", fontsize=MEDIUM)
-        ax.set_ylabel(label, fontsize=MEDIUM)
-        ax.set(xscale="log", ylim=limits)
+    table = table[table["chosen"] != "end"]
+    decays = list(table["decay"].unique())
+    several = len(decays) > 1
+    figure, axes = panels(-(-len(decays) // 2), 2, height=5.2 if several else 3.3, sharex=several, sharey=several)
+    error = ("error", "error_10", "error_90")
+    solved = ("solved", "low", "high")
+    shown = [(decay, solved) for decay in decays] if several else [(decays[0], error), (decays[0], solved)]
+    for ax, (decay, columns) in zip(axes.flat, shown, strict=False):
+        _curves(ax, table[table["decay"] == decay], columns)
+        ax.set_ylabel("networks solved" if columns == solved else "error on new examples", fontsize=MEDIUM)
+        ax.set(xscale="log", ylim=(-0.03, 1.03) if columns == solved else (-0.02, 0.55))
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
         percent(ax)
         quiet(ax)
-    handles, labels = left.get_legend_handles_labels()
+        if several:
+            ax.set_title(f"weight decay {decay:g}", loc="left", fontsize=MEDIUM)
+    for ax in axes[-1]:
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=SMALL, frameon=False, loc="outside upper center", ncols=3)
+    intervals = "Wilson 95% intervals, for as many trials as there are independent networks."
     note = (
-        "Left: medians, 10th to 90th percentiles of networks. Right: Wilson 95% intervals, for as many trials as "
-        "there are independent networks.\nThe error of a network that stops when it is solved stays at its last value."
+        f"Bands: {intervals}"
+        if several
+        else f"Left: medians, 10th to 90th percentiles of networks. Right: {intervals}\n"
+        "The error of a network that stops when it is solved stays at its last value."
     )
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     return figure
+
+
+def _curves(ax: Axes, table: pd.DataFrame, columns: tuple[str, str, str]) -> None:
+    middle, low, high = columns
+    for order, ((arm, name), colour) in enumerate(zip(ARMS.items(), COLOURS, strict=False)):
+        rows = table[table["arm"] == arm]
+        ax.fill_between(rows["step"], rows[low], rows[high], color=colour, alpha=0.15, linewidth=0)
+        # the third arm may lie on the second
+        line = (0, (3, 2)) if order == 2 else "-"
+        ax.plot(rows["step"], rows[middle], linestyle=line, color=colour, linewidth=1.4, label=name)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -204,15 +281,18 @@ def findings(tables: Tables) -> dict[str, Any]:
 
     Intervals of medians are order-statistic intervals that take all networks of an arm as independent.
     """
-    found = {}
-    for arm, rows in tables["table"].groupby("arm", sort=False):
+    found: dict[str, Any] = {}
+    table = tables["table"]
+    several = table["decay"].nunique() > 1
+    for (decay, chosen, arm), rows in table.groupby(["decay", "chosen", "arm"], sort=False):
         last = rows.iloc[-1]
         named = [f"{time}_{end}" for time in ("median", "learning") for end in ("steps", "low", "high")]
         times = {name: finite(last[name]) for name in named}
         shares = {name: round(float(last[name]), 4) for name in ("solved", "low", "high")}
         counts = {name: int(last[name]) for name in ("networks", "independent")}
-        found[str(arm)] = {**counts, **shares, **times}
-    return found
+        at = f"weight decay {decay:g}, chosen: {chosen}"
+        found.setdefault(at if several else "arms", {})[str(arm)] = {**counts, **shares, **times}
+    return found if several else dict(found["arms"])
 
 
 EXPERIMENT = Experiment(
@@ -222,11 +302,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=4),
         "laptop": Scale(laptop, trials=100),
-        "paper": Scale(paper, trials=20),
+        "paper": Scale(paper, trials=50),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
     further=further,
+    claims=CLAIMS,
 )
