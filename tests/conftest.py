@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from processes import forking
 
 # All processes of a test run, and those that they start, share what JAX compiles with each other and with later runs.
 os.environ.setdefault("ELEGANS_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
@@ -13,6 +14,13 @@ os.environ.setdefault("ELEGANS_COMPILATION_CACHE", str(Path(__file__).parents[1]
 # The same examples on every machine and in every run, and no deadline: a busy machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session")
+def run_apart():
+    """Run a program in a process of its own, as ``processes.Run`` says."""
+    with forking() as run:
+        yield run
 
 
 @pytest.fixture

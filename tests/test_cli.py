@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from functools import partial
 from importlib.metadata import version
 
 import pandas as pd
@@ -33,15 +34,9 @@ def elegans(capsys, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def elegans_apart(tmp_path):
+def elegans_apart(run_apart, tmp_path):
     """Run a command line in a process of its own, whose classes are not those of other tests."""
-
-    def call(*arguments):
-        command = [sys.executable, "-W", "error", "-m", "elegans", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout, done.stderr
-
-    return call
+    return partial(run_apart, tmp_path, "-m", "elegans")
 
 
 @pytest.fixture(scope="module")
@@ -404,34 +399,34 @@ def outcomes(path):
         database.close()
 
 
-def test_a_learner_that_is_no_network_has_no_training(tmp_path):
-    command = ["train", "--model", "subset-search", "--n", "20", "--k", "3", "--sample-size", "100"]
-    done = subprocess.run(
-        [sys.executable, "-m", "elegans", *command], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[-1].startswith("solved at step ")
+def test_a_learner_that_is_no_network_has_no_training(elegans):
+    code, out, _ = elegans("train", "--model", "subset-search", "--n", 20, "--k", 3, "--sample-size", 100)
+    assert code == 0
+    assert out.splitlines()[-1].startswith("solved at step ")
 
 
-def test_what_a_store_has_is_drawn_without_training(tmp_path):
-    run = [sys.executable, "-m", "elegans", "run", "success-frontier", "--scale", "smoke"]
+RUN = ("run", "success-frontier", "--scale", "smoke")
+
+
+def test_what_a_store_has_is_drawn_without_training(elegans, tmp_path):
     for options in (["--seeds", "1"], ["--draw-only"]):
-        done = subprocess.run([*run, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert "figure.png" in done.stdout
+        code, out, _ = elegans(*RUN, *options)
+        assert code == 0
+        assert "figure.png" in out
     record = json.loads((tmp_path / "results" / "success-frontier" / "record.json").read_text())
     assert record["trials"] == 18
     assert record["command"].endswith("--draw-only")
-    empty = subprocess.run([*run, "--draw-only", "--out", "elsewhere"], cwd=tmp_path, capture_output=True, text=True)
-    assert empty.returncode == 2
-    assert empty.stderr.startswith("error: ")
+    code, _, err = elegans(*RUN, "--draw-only", "--out", "elsewhere")
+    assert code == 2
+    assert err.startswith("error: ")
 
 
 @pytest.mark.parametrize(
     "wrong", [["--engine", "fusd"], ["--store", "notes.txt"], ["--seeds", "0"], ["--scale", "lap"]]
 )
-def test_a_refused_run_leaves_no_folder(tmp_path, wrong):
+def test_a_refused_run_leaves_no_folder(elegans, tmp_path, wrong):
     (tmp_path / "notes.txt").write_text("not a store")
-    run = [sys.executable, "-m", "elegans", "run", "success-frontier", "--scale", "smoke", *wrong]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
+    code, _, err = elegans(*RUN, *wrong)
+    assert code == 2
+    assert err.startswith("error: ")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,17 +19,15 @@ PAGES = [
     "docs/how-to/tabular.md",
 ]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
-ELEGANS = f"{shlex.quote(sys.executable)} -m elegans"
-
-
-def run(command, folder):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_runs(page, tmp_path):
+def test_the_code_of_a_page_runs(run_apart, page, tmp_path):
+    def run(*arguments):
+        ended = run_apart(tmp_path, *arguments)
+        assert ended.code == 0, ended.out + ended.err
+        return ended.out
+
     blocks = BLOCK.findall((ROOT / page).read_text())
     assert blocks
     program, commands = ["import elegans as el", "import matplotlib", "matplotlib.use('agg')"], []
@@ -43,7 +39,10 @@ def test_the_code_of_a_page_runs(page, tmp_path):
         elif language == "shell":
             commands += [line.split("  #")[0] for line in text.splitlines() if line.startswith("elegans ")]
     (tmp_path / "page.py").write_text("\n".join(program))
-    run([sys.executable, "-W", "error", "page.py"], tmp_path)
+    run("page.py")
     for command in commands:
-        run(["sh", "-c", re.sub(r"^elegans", ELEGANS, command)], tmp_path)
+        call, _, file = command.partition(" > ")
+        out = run("-m", *shlex.split(call))
+        if file:
+            (tmp_path / file.strip()).write_text(out)
     assert list(tmp_path.iterdir())

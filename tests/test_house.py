@@ -124,7 +124,6 @@ import sys
 
 # an editable installation finds its own package before any path is searched
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
-sys.path.insert(0, sys.argv.pop(1))
 if sys.argv[1] == "-c":
     exec(sys.argv[2])
 else:
@@ -134,12 +133,17 @@ else:
 """
 
 
-def run(folder: Path, *arguments: str) -> str:
-    """Run a command of the copy in a folder, or after ``-c`` a line of Python, and return what it prints."""
-    command = [sys.executable, "-W", "error", "-c", LAUNCHER, str(folder), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def run(run_apart, copy):
+    """Run a command of the copy, or after ``-c`` a line of Python, and return what it prints."""
+    (copy / "launcher.py").write_text(LAUNCHER)
+
+    def call(*arguments):
+        ended = run_apart(copy, "launcher.py", *arguments)
+        assert ended.code == 0, ended.out + ended.err
+        return ended.out
+
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -152,16 +156,16 @@ def copy(tmp_path_factory):
     return folder
 
 
-def test_a_task_is_one_file_and_an_experiment_is_its_file(copy):
+def test_a_task_is_one_file_and_an_experiment_is_its_file(copy, run):
     (copy / "elegans" / "tasks" / "first_bit.py").write_text(TASK)
     (copy / "elegans" / "studies" / "pareto_frontiers" / "first_bit_width.py").write_text(EXPERIMENT)
-    assert "first-bit-width" in run(copy, "list")
-    run(copy, "run", "first-bit-width", "--scale", "smoke", "--workers", "1")
+    assert "first-bit-width" in run("list")
+    run("run", "first-bit-width", "--scale", "smoke", "--workers", "1")
     written = {path.name for path in (copy / "results" / "first-bit-width").iterdir()}
     assert {"figure.png", "figure.pdf", "table.csv", "record.json"} <= written
 
 
-def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(copy):
+def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(copy, run):
     inside = copy / "elegans" / "studies" / "bits"
     outside = copy / "my_bits"
     for place, name in ((inside, "bits-inside"), (outside, "bits-outside")):
@@ -179,11 +183,11 @@ def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(cop
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-bits\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text("[elegans.studies]\nmy_bits = my_bits\n")
-    listed = run(copy, "list")
+    listed = run("list")
     assert "bits-inside" in listed and "bits-outside" in listed
-    assert run(copy, "theory", "twice_my_bits", "n=4").strip() == "8"
-    assert run(copy, "theory", "twice_bits", "n=3").strip() == "6"
-    kinds = run(copy, "-c", "import elegans as el; print(el.Task.of_kind('first-bit-my-bits').__module__)")
+    assert run("theory", "twice_my_bits", "n=4").strip() == "8"
+    assert run("theory", "twice_bits", "n=3").strip() == "6"
+    kinds = run("-c", "import elegans as el; print(el.Task.of_kind('first-bit-my-bits').__module__)")
     assert kinds.strip() == "my_bits.tasks"
 
 
@@ -205,14 +209,14 @@ def with_activation(copy):
     return copy
 
 
-def test_an_activation_is_its_class(with_activation):
-    run(with_activation, "-c", "import elegans as el; assert el.HardTanh().kind == 'hard-tanh'")
-    run(with_activation, "-c", TRAINED.replace("ENGINES", "['jax']"))
+def test_an_activation_is_its_class(with_activation, run):
+    run("-c", "import elegans as el; assert el.HardTanh().kind == 'hard-tanh'")
+    run("-c", TRAINED.replace("ENGINES", "['jax']"))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not all(map(shutil.which, ("cmake", "ninja"))), reason="cmake and ninja are not installed")
-def test_an_activation_of_the_native_engine_changes_two_files_more(with_activation, tmp_path):
+def test_an_activation_of_the_native_engine_changes_two_files_more(with_activation, run, tmp_path):
     root = Path(__file__).parents[1]
     shutil.copytree(root / "native", tmp_path / "native")
     shutil.copy(root / "CMakeLists.txt", tmp_path)
@@ -238,7 +242,7 @@ def test_an_activation_of_the_native_engine_changes_two_files_more(with_activati
         assert done.returncode == 0, done.stdout + done.stderr
     for built in (tmp_path / "build").glob("_native*.so"):
         shutil.copy(built, with_activation / "elegans")
-    run(with_activation, "-c", TRAINED.replace("ENGINES", "['fused', 'jax']"))
+    run("-c", TRAINED.replace("ENGINES", "['fused', 'jax']"))
 
 
 def test_every_experiment_is_known_by_what_its_file_says():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from elegans.analysis import bootstrap_interval, median, median_interval, quantile, wilson
 
@@ -36,6 +37,12 @@ def test_wilson_solves_its_quadratic(count):
     for end in wilson(successes, trials):
         spread = 1.959963984540054 * math.sqrt(end * (1 - end) / trials)
         assert abs(rate - end) == pytest.approx(spread, abs=1e-9)
+
+
+@given(counts(), st.floats(0.01, 0.999))
+def test_wilson_is_that_of_statsmodels(count, confidence):
+    expected = proportion_confint(*count, alpha=1 - confidence, method="wilson")
+    assert wilson(*count, confidence) == pytest.approx(expected, abs=1e-12)
 
 
 @given(counts())

@@ -6,6 +6,7 @@ its training. ``generator`` is what resampling draws from: a seeded one gives th
 """
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,16 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[Any, 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927); its
     coverage near 0 and 1 is why Brown, Cai and DasGupta (2001) recommend it for small numbers of trials.
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
     hits, out_of = np.asarray(successes, float), np.asarray(trials, float)
     if (hits < 0).any() or (hits > out_of).any():
         raise ValueError(f"successes must lie in 0..trials: successes={successes}, trials={trials}")
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = proportion_confint(hits, out_of, alpha=1 - confidence, method="wilson")
+        rate, squared = hits / out_of, NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+        middle = (hits + squared / 2) / (out_of + squared)
+        spread = np.sqrt(squared * (out_of * rate * (1 - rate) + squared / 4)) / (out_of + squared)
+    low, high = middle - spread, middle + spread
     low = np.where(hits == 0, np.where(out_of > 0, 0.0, np.nan), low)
     high = np.where(hits == out_of, np.where(out_of > 0, 1.0, np.nan), high)
     return (float(low), float(high)) if np.ndim(low) == 0 else (low, high)

@@ -27,6 +27,7 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, RATES, SMALL, ink, panels
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.sweeps import Sweep
+from elegans.training.losses import Loss
 
 ROBUST = tuple(CONFIGURATIONS)[:15]
 """The configurations (i) to (xv), for which the thesis claims the criterion at every batch size."""
@@ -67,8 +68,11 @@ class Space:
     def sweep(self, trials: int) -> Sweep:
         """Return the grid, with what the figure shows first: hinge loss and uniform initialisation."""
         kinds = sorted(product(self.losses, self.inits), key=lambda kind: kind != ("hinge", "dense"))
+        losses = {name: Loss.parse(name) for name in self.losses}
         cells = [
-            configuration(name, n, k, batch_size=batch, learning_rate=rate, loss=loss, init=init, steps=self.steps)
+            configuration(
+                name, n, k, batch_size=batch, learning_rate=rate, loss=losses[loss], init=init, steps=self.steps
+            )
             for loss, init in kinds
             for n, k, batch in product(self.sizes, self.degrees, self.batches)
             for name, rates in self.rates.items()

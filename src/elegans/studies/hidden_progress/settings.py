@@ -11,6 +11,7 @@ Source: thesis, chapter 5 and appendix B.4.
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from elegans.errors import ExperimentError
@@ -36,6 +37,8 @@ from elegans.training.losses import Loss
 
 AT_END = 2**31
 """A period that only the beginning and the end of a training fall on."""
+STOPPING = StoppingRule(error=0, examples=8192, every=10)
+"""No mistake on a fresh batch of 8192, checked every tenth step."""
 
 Make = Callable[[int, Init | str], Model]
 """Makes a model for a parity of k signs, with an initialisation."""
@@ -116,16 +119,26 @@ def configuration(
     """
     if identifier not in CONFIGURATIONS:
         raise ExperimentError(f"unknown configuration {identifier!r}; there are: {', '.join(CONFIGURATIONS)}")
-    _, make, usual_rate = CONFIGURATIONS[identifier]
+    usual_rate = CONFIGURATIONS[identifier][2]
     training: dict[str, Any] = {
         "learning_rate": usual_rate if learning_rate is None else learning_rate,
         "batch_size": batch_size,
         "loss": loss,
         "steps": steps,
-        "stopping": StoppingRule(error=0, examples=8192, every=10),
+        "stopping": STOPPING,
     }
     optimiser = Adam if identifier == "*iii" else SGD
-    return Trial(task=SparseParity(n=n, k=k), regime=Online(), model=make(k, init), training=optimiser(**training))
+    return Trial(task=_task(n, k), regime=Online(), model=_model(identifier, k, init), training=optimiser(**training))
+
+
+@cache  # the robust space has tens of thousands of cells of few tasks and models
+def _task(n: int, k: int) -> SparseParity:
+    return SparseParity(n=n, k=k)
+
+
+@cache
+def _model(identifier: str, k: int, init: Init | str) -> Model:
+    return CONFIGURATIONS[identifier][1](k, init)
 
 
 def repeated(cells: Iterable[Trial], trials: int) -> Sweep:
