@@ -375,7 +375,7 @@ def test_the_main_theorem_and_phase_two_parameters():
 
 def test_the_lower_bound_asks_for_about_d_over_log_d_examples():
     assert theory.xor_lower_bound(1024, 50) == (50 * math.log2(1025), True, 0.0375)
-    assert theory.xor_lower_bound(1024, 103).error == 0
+    assert theory.xor_lower_bound(1024, 103).limit == 0
     assert theory.xor_sample_rates(100) == (10**4, 100, 100 / math.log(100) ** 2)
     assert theory.xor_sample_rates(100, degree=4, leap=4).sgd == 10**6
     for d in (10**6, 10**8):

@@ -24,7 +24,7 @@ from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 LARGE_EXPONENT = 600
 """The exponent e of zeta at which phase 1b ends; hard to read in print."""
 
-_ERROR = 0.25 * 0.15
+_LIMIT = 0.25 * 0.15
 
 
 class XorTheorem(NamedTuple):
@@ -209,16 +209,17 @@ class XorLowerBound(NamedTuple):
     Args:
         cells: log2 of how many classes the sample can tell apart, at most.
         applies: whether the cells are large enough for the bound.
-        error: the least error then, 0 otherwise.
+        limit: what the bound on the error tends to as d grows, where it applies; 0 elsewhere. No finite d has a
+            bound of its own: the rate of the proof's o(1) is not stated.
     """
 
     cells: float
     applies: bool
-    error: float
+    limit: float
 
 
 def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
-    """Return the least error of a rotation-invariant algorithm that has seen few examples.
+    """Return what is proved of the error of a rotation-invariant algorithm on few examples, for d large enough.
 
     Inputs with the same inner products with the sample get the same answer, and the hidden pair of inputs is random.
 
@@ -234,7 +235,7 @@ def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
     require(sample >= 0, "sample must be at least 0 (Proposition F.1)", sample=sample)
     cells = sample * math.log2(d + 1)
     applies = cells < constant * d
-    return XorLowerBound(cells, applies, _ERROR if applies else 0.0)
+    return XorLowerBound(cells, applies, _LIMIT if applies else 0.0)
 
 
 class SampleRates(NamedTuple):

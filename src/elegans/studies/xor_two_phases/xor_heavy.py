@@ -1,0 +1,318 @@
+"""The second phase of the XOR: lemmas on signal-heavy networks, on built ones and along runs.
+
+No run of laboratory size meets the definition of a signal-heavy network (zeta <= exp(-10 H)), so what is proved of
+such networks is checked on built ones, at the limit of small steps, which eta <= zeta^3 amounts to. Runs show what is
+left of it with a relaxed definition: factor 1 in place of exp(6 H), and no limit on zeta.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elegans.boolean.fourier import sign_table
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.results import Results, Tables
+from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
+from elegans.studies.xor_two_phases.theory.clean import (
+    PHASE_TWO_RATE,
+    xor_clean_bounds,
+    xor_clean_growth,
+    xor_final_loss,
+)
+from elegans.studies.xor_two_phases.theory.heavy import (
+    xor_heavy_margins,
+    xor_marks,
+    xor_signal_heavy,
+    xor_smallest_zeta,
+)
+from elegans.studies.xor_two_phases.theory.network import (
+    xor_gradients,
+    xor_label,
+    xor_loss,
+    xor_margins,
+    xor_output,
+    xor_parts,
+    xor_sizes,
+    xor_slope,
+)
+from elegans.studies.xor_two_phases.xor_heavy_claims import CLAIMS
+
+Rows = Iterator[dict[str, Any]]
+GROWTH, KEPT, REST = "xor/margin-growth", "xor/signal-heavy-kept", "xor/rest-shrinks"
+DISTANCE, CAP, LOSS = "xor/clean-gradient-distance", "xor/clean-gradient-cap", "xor/final-loss"
+ZETAS = (math.exp(-10), math.exp(-12), math.exp(-14))
+BOUND = 1 + 1e-10
+"""By how much a side may exceed its bound, by rounding."""
+D = 12
+RATE, THETA = 0.1, 0.1
+"""Of runs: the step size and the initial scale."""
+EVERY = 5
+"""Steps between two measurements of a run."""
+
+
+def built(networks: int) -> Rows:
+    """Yield the checks on built signal-heavy networks, all inputs enumerated; H = 1."""
+    x = sign_table(D).astype(float)
+    label = xor_label(x)
+    off: dict[float, list[float]] = {}
+    found: dict[tuple[str, str], list[float]] = {}
+    for zeta in ZETAS:
+        for number in range(networks):
+            generator = np.random.default_rng([14, number])
+            network = heavy_network(generator, 40, D, zeta, one_sided=number % 4 == 0)
+            assert xor_signal_heavy(*network, zeta, scale=1.0).holds
+            true = xor_gradients(*network, x)
+            least, most = _margin_rates(network, zeta, true.weight, true.output)
+            off.setdefault(zeta, []).append(max(1 - least, most - 1, 0.0))
+            cases = _heavy_cases(network, zeta, true.weight, true.output)
+            for key, value in cases.items():
+                found.setdefault(key, []).append(value)
+            values = label * xor_output(*network, x)
+            heavy = xor_heavy_margins(*network, xor_signal_heavy(*network, zeta, scale=1.0).members)
+            gap = np.abs(xor_margins(*network) - heavy).max() / (2 * zeta)
+            found.setdefault((LOSS, "margins within 2 zeta H of heavy ones"), []).append(float(gap))
+            loss = float(xor_loss(values).mean())
+            found.setdefault((LOSS, "loss over its bound, built"), []).append(loss / xor_final_loss(heavy.min()))
+    for (claim, name), worst in found.items():
+        yield check(claim, name, worst, BOUND)
+    worst_off = {zeta: max(values) for zeta, values in off.items()}
+    yield check(GROWTH, "built: factors off the bounds at zeta = e^-10", worst_off[ZETAS[0]], 0.1)
+    yield check(GROWTH, "built: the same at e^-14 over that at e^-10", worst_off[ZETAS[2]] / worst_off[ZETAS[0]], 0.5)
+
+
+def _margin_rates(network: Network, zeta: float, into: np.ndarray, outward: np.ndarray) -> tuple[float, float]:
+    """Return how fast the least heavy margin grows, over 2 tau_2 g_max, and the largest, over 2 tau_2 g_min."""
+    weight, output = network
+    members = xor_signal_heavy(weight, output, zeta, scale=1.0).members
+    heavy = xor_heavy_margins(weight, output, members)
+    slopes = xor_slope(xor_margins(weight, output))
+    step = 1e-6
+    after = xor_heavy_margins(weight - step * into, output - step * outward, members)
+    before = xor_heavy_margins(weight + step * into, output + step * outward, members)
+    growth = (after - before) / (2 * step) / heavy
+    small, large = int(heavy.argmin()), int(heavy.argmax())
+    scale = 2 * PHASE_TWO_RATE
+    return float(growth[small] / (scale * slopes.max())), float(growth[large] / (scale * slopes.min()))
+
+
+def _heavy_cases(network: Network, zeta: float, into: np.ndarray, outward: np.ndarray) -> dict[tuple[str, str], float]:
+    """Return, by claim and check, the left side over the right."""
+    weight, output = network
+    heavy = xor_signal_heavy(weight, output, zeta, scale=1.0)
+    sizes, parts = xor_sizes(weight, output), xor_parts(weight, output)
+    bounds = xor_clean_bounds(weight, output, zeta)
+    clean = xor_gradients(weight, output, sign_table(D), slope="clean")
+    burden = math.exp(6) * sizes.rest + sizes.opposite
+    change = {
+        name: -(part * into).sum(axis=1) / np.maximum(size, 1e-300)
+        for name, part, size in zip(("signal", "opposite", "rest"), parts, sizes[:3], strict=True)
+    }
+    growth = (math.exp(6) * change["rest"] + change["opposite"]) / burden - change["signal"] / sizes.signal
+    light, margins = ~heavy.members, xor_heavy_margins(weight, output, heavy.members)
+    weakest = margins.argmin()
+    own = heavy.members & (sizes.cluster == weakest)
+    product = np.abs(output) * change["signal"] - np.sign(output) * outward * sizes.signal
+    margin_growth = product[own].sum() / (np.abs(output) * sizes.signal)[own].sum()
+    square = (weight**2).sum(axis=1)
+    squares = -2 * (weight * into).sum(axis=1)
+    light_growth = squares[light].sum() / square[light].sum() - margin_growth
+    largest = float(xor_slope(xor_margins(weight, output)).max())
+    cap = 2 * (1 + 2 * zeta) * PHASE_TWO_RATE * largest
+    return {
+        (KEPT, "built: burden of neurons in S, over its growth"): float(growth[heavy.members].max() / (10 * zeta)),
+        (KEPT, "built: light mass over margins, over its growth"): float(light_growth / (10 * zeta)),
+        (REST, "built: weighted rest of heavy neurons shrinks"): 1 + _weighted(network, heavy.members),
+        (DISTANCE, "hidden gradient, built"): float(
+            (np.linalg.norm(clean.weight - into, axis=1) / bounds.weight).max()
+        ),
+        (DISTANCE, "output gradient, built"): float((np.abs(clean.output - outward) / bounds.output).max()),
+        (CAP, "D.10, built"): float((np.abs(clean.output) / bounds.size).max()),
+        (CAP, "D.11, built"): float((squares / square).max() / cap),
+    }
+
+
+def _weighted(network: Network, members: np.ndarray) -> float:
+    """Return the largest relative change of exp(6) ||w_perp|| + ||w_opp|| under the clean gradient."""
+    growth, sizes = xor_clean_growth(*network), xor_sizes(*network)
+    size = np.abs(network[1]) * (math.exp(6) * sizes.rest + sizes.opposite)
+    return float(((math.exp(6) * growth.rest + growth.opposite) / size)[members].max())
+
+
+def single_neurons(neurons: int) -> Rows:
+    """Yield the checks of closed forms for any slopes: D.10 with an ascent on it, D.7 and D.9."""
+    generator = np.random.default_rng(10)
+    ratios, weighted = [], []
+    for _ in range(max(1, neurons // 100)):
+        weight, output = generator.standard_normal((100, D)), generator.standard_normal(100) * generator.uniform(0.1, 3)
+        bound = xor_clean_bounds(weight, output, 0.1).size
+        growth = xor_clean_growth(weight, output)
+        ratios.append(float((np.abs(growth.total / output) / bound).max()))
+        network = heavy_network(generator, 40, D, ZETAS[0])
+        weighted.append(_weighted(network, xor_signal_heavy(*network, ZETAS[0], scale=1.0).members))
+    yield check(CAP, "D.10, random networks", ratios, BOUND)
+    yield check(CAP, "D.10, ascent on the ratio", [_ascent(generator) for _ in range(max(2, neurons // 500))], BOUND)
+    yield check(REST, "D.7: weighted rest of heavy neurons shrinks", weighted, 0.0)
+    yield check(REST, "D.9: P(|w.xi| >= sqrt(2) o) >= 1/2", list(_chances(generator, max(10, neurons // 20))), 0.5)
+
+
+def _ascent(generator: np.random.Generator) -> float:
+    """Return the largest |clean gradient of a| over tau_2 g_max ||w|| that moving one neuron by chance finds."""
+    others, output = generator.standard_normal((15, D)), generator.standard_normal(16)
+
+    def ratio(one: np.ndarray) -> float:
+        weight = np.vstack([one, others])
+        total = xor_clean_growth(weight, output, distribution="gaussian").total[0] / output[0]
+        return float(abs(total) / xor_clean_bounds(weight, output, 0.1).size[0])
+
+    best = generator.standard_normal(D)
+    for size in 0.5 * 0.98 ** np.arange(200):
+        moved = best + size * generator.standard_normal(D)
+        best = moved if ratio(moved) > ratio(best) else best
+    weight = np.vstack([best, others])
+    exact = abs(xor_clean_growth(weight, output).total[0] / output[0])
+    return float(exact / xor_clean_bounds(weight, output, 0.1).size[0])
+
+
+def _chances(generator: np.random.Generator, count: int) -> Iterator[float]:
+    """Yield 1 - P(|w.xi| >= sqrt(2) o) with ||w_perp|| = 10 o, for dense, sparse and equal entries."""
+    x = sign_table(D - 2).astype(float)
+    for number in range(count):
+        vector = generator.standard_normal(D - 2) if number % 3 else np.ones(D - 2)
+        vector = vector * (np.arange(D - 2) < 1 + number % (D - 2))
+        vector *= 10 / np.linalg.norm(vector)
+        yield 1 - float((np.abs(x @ vector) >= math.sqrt(2)).mean())
+
+
+def runs(trials: int, d: int, width: int, time: float) -> Rows:
+    """Yield the checks along runs from where the signal dominates on, one case per run."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for seed in range(trials):
+        for key, value in _run(np.random.default_rng([64, seed]), d, width, round(time / RATE)).items():
+            found.setdefault(key, []).append(value)
+    limits = {
+        "zeta as printed over exp(-10 H), run": 1.0,
+        "relaxed zeta: rise per step over 10 eta zeta H, run": 1.0,
+        "rest of heavy neurons: largest rise over its start, run": 0.01,
+        "growth over its bound, least margin, run: mean off 1": 0.05,
+        "growth over its bound, largest margin, run: mean off 1": 0.05,
+        "clean slopes: largest square error, run": 0.01,
+        "share of light neuron-steps above D.11, run": 0.01,
+        "loss over its bound, run": BOUND,
+    }
+    for (claim, name), worst in found.items():
+        yield check(claim, name, worst, limits[name])
+
+
+class _Measured(NamedTuple):
+    """What a step of a run has, every so many steps.
+
+    Args:
+        strict: the smallest zeta as printed, over exp(-10 H).
+        relaxed: the smallest zeta with factor 1.
+        scale: H.
+        noise: E||w_perp + w_opp||^2 over the heavy neurons.
+        slope_error: E(l'(x) - l'(z))^2 / E l'(z)^2.
+        loss: over 4 exp(-least heavy margin).
+        fit: the smallest margin.
+        heavy: the four heavy margins.
+        slopes: the four slopes.
+        square: ||w||^2, shape (p,).
+    """
+
+    strict: float
+    relaxed: float
+    scale: float
+    noise: float
+    slope_error: float
+    loss: float
+    fit: float
+    heavy: np.ndarray
+    slopes: np.ndarray
+    square: np.ndarray
+
+
+def _measured(network: Network, members: np.ndarray, test: np.ndarray, label: np.ndarray) -> _Measured:
+    weight, output = network
+    sizes, square = xor_sizes(weight, output), (weight**2).sum(axis=1)
+    scale = max(1.0, float(square.mean()) / 2)
+    values = label * xor_output(weight, output, test)
+    clean = xor_slope(label * xor_output(weight[:, :2], output, test[:, :2]))
+    heavy, margins = xor_heavy_margins(weight, output, members), xor_margins(weight, output)
+    return _Measured(
+        strict=xor_smallest_zeta(weight, output, scale=scale) / math.exp(-10 * scale),
+        relaxed=xor_smallest_zeta(weight, output, scale=scale, kappa=1.0),
+        scale=scale,
+        noise=float((sizes.opposite**2 + sizes.rest**2)[members].mean()),
+        slope_error=float(((xor_slope(values) - clean) ** 2).mean() / (clean**2).mean()),
+        loss=float(xor_loss(values).mean()) / xor_final_loss(float(heavy.min())),
+        fit=float(margins.min()),
+        heavy=heavy,
+        slopes=xor_slope(margins),
+        square=square,
+    )
+
+
+def _run(generator: np.random.Generator, d: int, width: int, count: int) -> dict[tuple[str, str], float]:
+    """Return one run's largest values, by claim and check."""
+    test = signs(generator, 4000, d)
+    label, members = xor_label(test), np.zeros(0, bool)
+    found: list[_Measured] = []
+    path = steps(on_sphere(generator, width, d, THETA), RATE, round(d / THETA), count, generator)
+    for network, _ in itertools.islice(path, 0, None, EVERY):
+        if not len(members) and xor_marks(*network).dominance >= 10:
+            sizes = xor_sizes(*network)
+            members = sizes.signal**2 > sizes.opposite**2 + sizes.rest**2
+        if len(members):
+            found.append(_measured(network, members, test, label))
+    pairs = list(itertools.pairwise(found))
+    rises = [
+        math.log(after.relaxed / one.relaxed) / (EVERY * math.log1p(10 * RATE * one.relaxed * one.scale))
+        for one, after in pairs
+    ]
+    speed = 2 * RATE * PHASE_TWO_RATE
+    lows, highs, above = [], [], []
+    for one, after in pairs:
+        grown = (after.heavy / one.heavy) ** (1 / EVERY) - 1
+        if one.fit >= 1:
+            lows.append(grown[one.heavy.argmin()] / (speed * one.slopes.max()))
+            highs.append(grown[one.heavy.argmax()] / (speed * one.slopes.min()))
+        limit = (1 + (1 + 2 * one.relaxed * one.scale) * speed * one.slopes.max()) ** EVERY
+        above.append((after.square / one.square > limit)[~members])
+    noise = [one.noise for one in found]
+    return {
+        (KEPT, "zeta as printed over exp(-10 H), run"): min(one.strict for one in found),
+        (KEPT, "relaxed zeta: rise per step over 10 eta zeta H, run"): max(rises),
+        (REST, "rest of heavy neurons: largest rise over its start, run"): float(np.diff(noise).max()) / noise[0],
+        (GROWTH, "growth over its bound, least margin, run: mean off 1"): abs(float(np.mean(lows)) - 1),
+        (GROWTH, "growth over its bound, largest margin, run: mean off 1"): abs(float(np.mean(highs)) - 1),
+        (DISTANCE, "clean slopes: largest square error, run"): max(one.slope_error for one in found),
+        (CAP, "share of light neuron-steps above D.11, run"): float(np.mean(above)),
+        (LOSS, "loss over its bound, run"): max(one.loss for one in found if one.fit >= 1),
+    }
+
+
+SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
+    "smoke": (lambda: built(4), lambda: single_neurons(200), lambda: runs(1, 16, 64, 30)),
+    "paper": (lambda: built(300), lambda: single_neurons(10_000), lambda: runs(10, 64, 256, 40)),
+}
+"""By scale: the checks with their sizes."""
+
+
+def analyse(results: Results) -> Tables:
+    """Return one row per check."""
+    return checks(row for part in SIZES[results.scale] for row in part())
+
+
+EXPERIMENT = Experiment(
+    name="xor-heavy",
+    shows="What is proved of signal-heavy networks, on built ones, and what of it runs of laboratory size show",
+    source="sections 4.1.1 and D: lemmas",
+    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    analyse=analyse,
+    plot=plot_checks,
+    claims=CLAIMS,
+)
