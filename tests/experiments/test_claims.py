@@ -16,6 +16,7 @@ from elegans.experiments.checks import check, checks, nothing, plot_checks
 from elegans.experiments.claims import VERDICTS, Claim, Lacking, Verdict, judge, plain, rule_version
 from elegans.experiments.evidence import LARGEST, SCHEMA, collected, keep
 from elegans.experiments.registry import claims, entries
+from elegans.experiments.results import Results
 from elegans.experiments.rules import (
     by_checks,
     by_interval,
@@ -202,7 +203,7 @@ def made(tmp_path, **changes):
     )
     tables = {"table": pd.DataFrame({"x": np.linspace(0, 1, 100_000)}), "small": pd.DataFrame({"y": [1.5, 2.5]})}
     record = {"failed": 0, "interrupted": 0, "seconds": 1.0, "verdicts": {"a/x": verdict("holds").record()}}
-    return Result(experiment, "paper", pd.DataFrame(), tables, record | changes, tmp_path)
+    return Result(experiment, Results(pd.DataFrame(), scale="paper"), tables, record | changes, tmp_path)
 
 
 def test_evidence_keeps_record_verdicts_and_tables_the_large_ones_thinned(tmp_path):

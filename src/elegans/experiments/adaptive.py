@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
-from elegans.experiments.results import Results, Tables, stored
+from elegans.experiments.results import Results, StoredResults, Tables
 from elegans.plots import figure_of, traced_frontier
 from elegans.sweeps import Contour, Progress, Store, Sweep, trace_frontier
 from elegans.sweeps.trace import added
@@ -53,7 +53,7 @@ def trace(
         before = view.last
     trained = Sweep(tuple(part for contour in contours for part in contour.sweep.parts))
     traced = replace(experiment, analyse=_cells, plot=partial(_plot, contours), findings=partial(_findings, contours))
-    return traced, stored(store, trained)
+    return traced, StoredResults(store, trained)
 
 
 def _cells(results: Results) -> Tables:

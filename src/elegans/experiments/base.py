@@ -115,19 +115,27 @@ class Result:
 
     Args:
         experiment: which.
-        scale: at which scale.
-        trials: one row per trial.
+        results: its trials, as its analysis received them.
         tables: the tables behind the figure, by name.
         record: how it was made, as in ``record.json``.
         folder: where the files lie.
     """
 
     experiment: Experiment
-    scale: str
-    trials: pd.DataFrame
+    results: Results
     tables: Tables
     record: Mapping[str, Any]
     folder: Path
+
+    @property
+    def scale(self) -> str:
+        """At which scale."""
+        return self.results.scale
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """One row per trial."""
+        return self.results.trials
 
     @property
     def files(self) -> dict[str, Path]:

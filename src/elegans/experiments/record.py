@@ -10,24 +10,28 @@ import pandas as pd
 from elegans.machine import machine, versions
 
 
-def record_of(trials: pd.DataFrame) -> dict[str, Any]:
-    """Return what the trials came to, and the versions and the machine they ran on.
+def record_of(totals: pd.DataFrame) -> dict[str, Any]:
+    """Return how trials ended, and the versions and the machine they ran on.
+
+    Args:
+        totals: by state and engine, as ``Store.totals`` returns them.
 
     Returns:
         ``trials``, ``states`` (how many ended how), ``failed``, ``interrupted``, ``engines`` (how many each
         trained), ``training_seconds`` (summed over trials and workers, evaluation included, whenever they
         ran), ``evaluation_share`` of them, ``versions`` and ``machine``.
     """
-    states = {str(state): int(count) for state, count in trials["state"].value_counts().items()}
-    seconds = float(trials["seconds"].sum())
+    counts = {name: totals.groupby(name)["trials"].sum().sort_values(ascending=False) for name in ("state", "engine")}
+    states, engines = ({str(key): int(count) for key, count in own.items()} for own in counts.values())
+    seconds = float(totals["seconds"].sum())
     return {
-        "trials": len(trials),
+        "trials": int(totals["trials"].sum()),
         "states": states,
         "failed": states.get("failed", 0),
         "interrupted": states.get("interrupted", 0),
-        "engines": {str(name): int(count) for name, count in trials["engine"].value_counts().items()},
+        "engines": engines,
         "training_seconds": round(seconds, 3),
-        "evaluation_share": round(float(trials["evaluation_seconds"].sum()) / seconds, 4) if seconds else None,
+        "evaluation_share": round(float(totals["evaluation_seconds"].sum()) / seconds, 4) if seconds else None,
         "versions": versions(),
         "machine": machine(),
     }

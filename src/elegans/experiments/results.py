@@ -1,8 +1,8 @@
 """What an experiment's trials produced, as its analysis receives it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,6 @@ Tables = dict[str, pd.DataFrame]
 CURVE = "curve"
 
 
-@dataclass(frozen=True)
 class Results:
     """The trials of a sweep that have run, with what was measured while they learned.
 
@@ -25,23 +24,63 @@ class Results:
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or
             arrays. The learning curves are there under ``curve``.
         sweep: all trials of the experiment so far, run or not.
-        recorded: the trials of the rows of ``trials``, where these are not all of the sweep.
         scale: the scale of the run, which says how much an experiment without trials computes.
     """
 
-    trials: pd.DataFrame
-    measures: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    sweep: Sweep = field(default_factory=lambda: Sweep(()))
-    recorded: Sweep | None = None
-    scale: str = ""
+    def __init__(
+        self,
+        trials: pd.DataFrame,
+        measures: Mapping[str, pd.DataFrame] = MappingProxyType({}),
+        sweep: Sweep = Sweep(()),  # noqa: B008 (immutable)
+        scale: str = "",
+    ) -> None:
+        self._rows, self.measures, self.sweep, self.scale = trials, measures, sweep, scale
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """One row per trial: half a kilobyte each, so that analyses of over 10^5 trials use ``by_cell``."""
+        return self._rows
+
+    @property
+    def recorded(self) -> Sweep:
+        """The trials of the rows of ``trials``, in their order."""
+        return self.sweep
 
     @cached_property
     def _described(self) -> list[Trial]:
-        return list(self.sweep if self.recorded is None else self.recorded)
+        return list(self.recorded)
 
     def trial(self, position: int) -> Trial:
         """Return the trial at an index of ``trials``."""
         return self._described[position]
+
+    def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
+        """Yield each cell's template and, one row per trial, its ``seed`` and the named columns of its outcome."""
+        for place, (template, _) in enumerate(self.recorded.parts):
+            first, end = self.recorded.first[place : place + 2]
+            yield template, self.trials.iloc[first:end][["seed", *names]].reset_index(drop=True)
+
+
+class StoredResults(Results):
+    """What a store has of a sweep; the rows of its trials and each kind of measure are read when first used."""
+
+    def __init__(self, store: Store, sweep: Sweep, scale: str = "") -> None:
+        self.store, self.sweep, self.scale = store, sweep, scale
+        self.measures = _Measures(store, sweep)
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """One row per trial: half a kilobyte each, so that analyses of over 10^5 trials use ``by_cell``."""
+        return self.store.table(self.sweep)
+
+    @cached_property
+    def recorded(self) -> Sweep:
+        """The trials of the rows of ``trials``, in their order."""
+        return self.store.recorded(self.sweep)
+
+    def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
+        """Yield each cell's template and, one row per trial, its ``seed`` and the named columns of its outcome."""
+        return self.store.by_cell(self.sweep, names)
 
 
 def one_table(summarise: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Results], Tables]:
@@ -53,12 +92,7 @@ def one_table(summarise: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Re
     return analyse
 
 
-def stored(store: Store, sweep: Sweep) -> Results:
-    """Return what a store has of a sweep; each kind of measure is read when it is first used."""
-    return Results(store.table(sweep), _Stored(store, sweep), sweep, store.recorded(sweep))
-
-
-class _Stored(Mapping[str, pd.DataFrame]):
+class _Measures(Mapping[str, pd.DataFrame]):
     def __init__(self, store: Store, sweep: Sweep) -> None:
         self._store, self._sweep, self._read = store, sweep, dict[str, pd.DataFrame]()
 

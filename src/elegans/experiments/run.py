@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from elegans.experiments.base import Experiment, Result
 from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
-from elegans.experiments.results import Results, stored
+from elegans.experiments.results import Results, StoredResults
 from elegans.probes import Probe
 from elegans.sweeps import Store, Sweep, run
 from elegans.sweeps.store import opened
@@ -94,8 +93,8 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         else:
             _train(experiment, sweep, kept, settings)
             take = partial(_trained, kept, settings)
-            results = _followed(experiment, stored(kept, sweep), count, chosen.rounds, take)
-        return _written(experiment, scale, results, folder, made)
+            results = _followed(experiment, StoredResults(kept, sweep), count, chosen.rounds, take)
+        return _written(experiment, StoredResults(kept, results.sweep, scale), folder, made)
 
 
 def draw_experiment(
@@ -135,29 +134,29 @@ def draw_experiment(
     call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
     made = {"command": command or call, "date": date, "begun": begun, "first_seed": 0}
     with Store(store or folder / "runs.db", create=False) as kept:
-        take = partial(stored, kept)
+        take = partial(StoredResults, kept)
         results = _followed(experiment, take(kept.recorded(sweep)), chosen.trials, chosen.rounds, take)
-        if results.trials.empty:
+        if not len(results.recorded):
             raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
-        return _written(experiment, scale, results, _make(folder), made)
+        return _written(experiment, StoredResults(kept, results.sweep, scale), _make(folder), made)
 
 
-def _written(experiment: Experiment, scale: str, results: Results, folder: Path, made: Mapping[str, Any]) -> Result:
-    tables = experiment.analyse(replace(results, scale=scale))
+def _written(experiment: Experiment, results: StoredResults, folder: Path, made: Mapping[str, Any]) -> Result:
+    tables = experiment.analyse(results)
     record = {
         "experiment": experiment.name,
         "source": cited(experiment),
-        "scale": scale,
+        "scale": results.scale,
         "command": made["command"],
         "date": made["date"].isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - made["begun"], 3),
         "first_seed": made["first_seed"],
         "cells": len(results.sweep.cells),
-        **record_of(results.trials),
+        **record_of(results.store.totals(results.sweep)),
         **({"findings": experiment.findings(tables)} if experiment.findings else {}),
         "verdicts": judge(experiment.claims, tables),
     }
-    return Result(experiment, scale, results.trials, tables, record, folder).write()
+    return Result(experiment, results, tables, record, folder).write()
 
 
 def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping[str, Any]) -> None:
@@ -165,13 +164,13 @@ def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
     for probes, parts in groups.items():
-        run(Sweep(tuple(parts)), store, probes=probes, **settings)
+        run(Sweep(tuple(parts)), store, probes=probes, table="cells", **settings)
 
 
 def _trained(store: Store, settings: Mapping[str, Any], sweep: Sweep) -> Results:
     """Train trials that follow from others, without probes, and return all results."""
-    run(sweep, store, **settings)
-    return stored(store, sweep)
+    run(sweep, store, table="cells", **settings)
+    return StoredResults(store, sweep)
 
 
 def _followed(

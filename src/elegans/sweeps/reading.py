@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -146,16 +147,62 @@ def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
 def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
     """Return a row for each trial that has an outcome; see ``Store.table``."""
     cells = _cells(connection, sweep, where)
-    state, engine = Labels(), Labels()
-    readers: list[_Reader] = [state, numbers, numbers, numbers, whole_numbers, numbers, numbers, engine]
-    query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in RESULTS))
-    cell, seed, *results = _recorded(connection, sweep, cells, query, readers)
+    cell, results = _results(connection, sweep, cells, RESULTS)
     table = cell_frame(cells.columns, cells.positions(cell))
-    table["seed"] = seed
-    for name, column in zip(RESULTS, results, strict=True):
-        labels = {"state": state, "engine": engine}.get(name)
-        table[name] = column if labels is None else labels.series(column)
+    for name, column in results.items():
+        table[name] = column
     return table
+
+
+def _results(
+    connection: Connection, sweep: Sweep | None, cells: _Cells, names: Sequence[str]
+) -> tuple[np.ndarray, "pd.DataFrame"]:
+    """Return the cell's number of each trial that has an outcome, and its seed and the named columns, in order."""
+    import pandas as pd
+
+    labels = {name: Labels() for name in ("state", "engine")}
+    readers: list[_Reader] = [whole_numbers if name == "steps" else labels.get(name, numbers) for name in names]
+    query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in names))
+    cell, seed, *results = _recorded(connection, sweep, cells, query, readers)
+    columns = {
+        name: labels[name].series(column) if name in labels else column
+        for name, column in zip(names, results, strict=True)
+    }
+    return cell, pd.DataFrame({"seed": seed, **columns})
+
+
+def _bundles(
+    connection: Connection, sweep: Sweep, names: Sequence[str]
+) -> Iterator[tuple[dict[int, Trial], np.ndarray, "pd.DataFrame"]]:
+    """Yield ``_results`` of many small cells or of one large cell at a time, with the cells' templates by number."""
+    for bundle in np.split(np.arange(len(sweep.parts)), np.flatnonzero(np.diff(sweep.first[:-1] // ROWS_AT_ONCE)) + 1):
+        some = Sweep(tuple(sweep.parts[place] for place in bundle))
+        cells = _cells(connection, some, None)
+        templates = {cells.by_hash[cell.cell]: cell for cell in some.cells if cell.cell in cells.by_hash}
+        yield templates, *_results(connection, some, cells, names)
+
+
+def results_by_cell(
+    connection: Connection, sweep: Sweep, names: Sequence[str]
+) -> Iterator[tuple[Trial, "pd.DataFrame"]]:
+    """Yield each cell's template and columns of its outcomes; see ``Store.by_cell``."""
+    for templates, cell, table in _bundles(connection, sweep, names):
+        ends = [0, *(np.flatnonzero(np.diff(cell)) + 1), len(cell)]
+        for first, end in pairwise(ends) if len(cell) else ():
+            yield templates[cell[first]], table.iloc[first:end].reset_index(drop=True)
+
+
+def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
+    """Return how trials ended, by state and engine; see ``Store.totals``."""
+    import pandas as pd
+
+    keys, sums = ["state", "engine"], ["trials", "seconds", "evaluation_seconds"]
+    names = (*keys, *sums[1:])
+    found = [
+        table.assign(trials=1).groupby(keys)[sums].sum().reset_index()
+        for _, _, table in _bundles(connection, sweep, names)
+    ]
+    return pd.concat(found).groupby(keys)[sums].sum().reset_index()
 
 
 def _recorded(

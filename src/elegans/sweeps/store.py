@@ -179,6 +179,27 @@ class Store:
         with self._reading() as connection:
             return reading.trial_table(connection, sweep, where)
 
+    def by_cell(self, sweep: Sweep, names: Sequence[str] = reading.RESULTS) -> "Iterator[tuple[Trial, pd.DataFrame]]":
+        """Yield each cell of a sweep that has outcomes, with some columns of these: where there are millions of trials.
+
+        Args:
+            sweep: whose trials, in its order.
+            names: columns of an outcome, from ``state`` to ``engine`` in ``table``.
+
+        Returns:
+            The cell's template, and one row per trial with ``seed`` and these columns.
+        """
+        with self._reading() as connection:
+            yield from reading.results_by_cell(connection, sweep, names)
+
+    def totals(self, sweep: Sweep) -> "pd.DataFrame":
+        """Return how a sweep's trials ended: one row per ``state`` and ``engine``.
+
+        Columns: ``state``, ``engine``, ``trials``, ``seconds`` and ``evaluation_seconds`` (summed).
+        """
+        with self._reading() as connection:
+            return reading.totals(connection, sweep)
+
     def recorded(self, sweep: Sweep) -> Sweep:
         """Return the part of a sweep that has outcomes now: a snapshot, while others may be writing."""
         with self._reading() as connection:
