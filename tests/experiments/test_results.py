@@ -20,12 +20,12 @@ def test_the_rows_of_trials_belong_to_the_trials_that_ran():
         el.run(Sweep(((narrow, (2,)), (wide, (0, 2)))), store)
         results = StoredResults(store, whole)
         described = [results.trial(place) for place in results.trials.index]
-        by_cell = {cell: list(rows["seed"]) for cell, rows in results.by_cell("state")}
+        by_cell = [(cell, list(rows["seed"])) for cell, rows in results.by_cell("state")]
         totals = store.totals(whole)
     assert [(trial.model.width, trial.seed) for trial in described] == [(2, 2), (3, 0), (3, 2)]
     assert list(results.trials["model.width"]) == [2, 3, 3] and list(results.trials["seed"]) == [2, 0, 2]
     assert results.sweep == whole
-    assert by_cell == {narrow: [2], wide: [0, 2]}
+    assert by_cell == [(narrow, [2]), (wide, [0, 2])]
     assert totals["trials"].sum() == 3 and totals["seconds"].sum() == results.trials["seconds"].sum()
 
 
