@@ -19,6 +19,7 @@ from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configurati
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.studies.hidden_progress.training_curves_zoo import FIGURES
 from elegans.studies.hidden_progress.width import summarise as widths
+from elegans.sweeps import Sweep
 from elegans.training.engines import ENGINES
 
 PROGRESS = (
@@ -141,7 +142,11 @@ def test_the_coarse_exponent_is_that_of_the_best_rates():
 
 def test_a_histogram_holds_every_solved_trial_and_the_geometric_law():
     times = np.random.default_rng(0).integers(5, 60, size=500) * 10.0
-    found = luck(Results(pd.concat([rows(configuration("xv", 8, 3), times), commons()], ignore_index=True)))
+    found = luck(results((configuration("xv", 8, 3), times), *commons()))
+    assert (
+        found["times"]["trials"].sum() == 500
+        and (np.repeat(*found["times"][["steps", "trials"]].to_numpy(int).T) == np.sort(times)).all()
+    )
     bins = found["histograms"]
     assert bins["count"].sum() == 500
     for _, one in bins.iterrows():
@@ -157,20 +162,23 @@ def test_a_histogram_holds_every_solved_trial_and_the_geometric_law():
     assert stated["expected_before_fastest"]["memoryless"] == pytest.approx(expected, abs=0.06)
 
 
+def results(*cells):
+    """Return the results of cells that have given times."""
+    table = pd.concat([rows(one, times) for one, times in cells], ignore_index=True)
+    return Results(table, sweep=Sweep(tuple((one, range(len(times))) for one, times in cells)))
+
+
 def commons():
-    """Return trials whose time is the square of the number of their initial values, but for a factor e^(+-0.1)."""
+    """Return cells whose time is the square of the number of their initial values, but for a factor e^(+-0.1)."""
     base = configuration("xiv", 8, 3).replace("task.support", (0, 1, 2))
-    times = {seed: (seed + 2) ** 2 * 100.0 for seed in range(4)}
-    tables = [
-        rows(base.replace("model.init", SeededInit(seed=seed)), time * np.exp([-0.1, 0.1]))
-        for seed, time in times.items()
+    return [
+        (base.replace("model.init", SeededInit(seed=seed)), (seed + 2) ** 2 * 100.0 * np.exp([-0.1, 0.1]))
+        for seed in range(4)
     ]
-    return pd.concat(tables, ignore_index=True)
 
 
 def test_variances_between_and_within_initial_values_are_those_of_the_logarithm():
-    table = pd.concat([rows(configuration("xv", 8, 3), [50.0, 70.0]), commons()], ignore_index=True)
-    stated = luck_findings(luck(Results(table)))["inits"]["xiv (8, 3)"]
+    stated = luck_findings(luck(results((configuration("xv", 8, 3), [50.0, 70.0]), *commons())))["inits"]["xiv (8, 3)"]
     between = np.var(2 * np.log([2, 3, 4, 5]), ddof=1)
     assert (stated["inits"], stated["trials"], stated["solved"]) == (4, 8, 8)
     assert stated["within"] == pytest.approx(0.02)

@@ -4,11 +4,12 @@ Were training a random search that tries one subset per step, its time would be 
 no memory, and successes from the first step on. And it would depend on the data alone; so networks with the same
 initial values are trained on many streams of examples. The source names neither the architectures nor (n, k): here
 they are PolyNet and the sinusoidal neuron at (20, 3), and for the common initial values the sinusoidal neuron and the
-ReLU network of width 10 at (30, 3). The local exponents of the figure's third panel are in ``convergence-scaling``.
+ReLU network of width 10 at (30, 3), and others at the larger scales. The local exponents of the figure's third panel
+are in ``convergence-scaling``.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,22 +22,26 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import SeededInit
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet, short
+from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import identified
 from elegans.sweeps import Sweep
 
 INITS = {"xiv": 0.01, "i": 0.1}
 """The configurations that are trained from common initial values, and the learning rate of each."""
+PUBLISHED_INITS = dict.fromkeys(("xiv", "xv", "iv", "i", "ii"), 0.01)
+"""The same at the published learning rate; the configurations are ours."""
 KEYS = ("configuration", "network", "task.n", "task.k")
 BINS = 60
 
 
-def independent(identifiers: Sequence[str], n: int, k: int, trials: int) -> Sweep:
-    """Return many trials of each configuration, each with its own network and its own data."""
-    return repeated([configuration(name, n, k) for name in identifiers], trials)
+def independent(identifiers: Sequence[str], n: int, k: int, trials: int, every: int = 10) -> Sweep:
+    """Return many trials of each configuration, each with its own network and its own data, checked now and then."""
+    cells = [configuration(name, n, k).replace("training.stopping.every", every) for name in identifiers]
+    return repeated(cells, trials)
 
 
-def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000) -> Sweep:
+def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000, rates: Mapping[str, float] = INITS) -> Sweep:
     """Return networks with common initial values, each trained on several streams of examples; the support is one.
 
     Args:
@@ -45,9 +50,10 @@ def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000) -> Sw
         inits: how many initial values.
         streams: how many streams of examples for each of them.
         steps: the largest number of steps.
+        rates: the configurations, and the learning rate of each.
     """
     cells = []
-    for name, rate in INITS.items():
+    for name, rate in rates.items():
         base = configuration(name, n, k, batch_size=128, learning_rate=rate, steps=steps)
         base = base.replace("task.support", tuple(range(k)))
         init = base.columns()["model.init"]
@@ -65,38 +71,48 @@ def laptop(trials: int) -> Sweep:
     return independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, inits=20, streams=12)
 
 
+def part(trials: int) -> Sweep:
+    """Return three networks checked at every step, and 40 initial values with 10 streams each of five networks."""
+    shown = independent(("xv", "xiv", "ii"), 20, 3, trials, every=1)
+    return shown + common(30, 3, inits=40, streams=10, rates=PUBLISHED_INITS)
+
+
 def paper(trials: int) -> Sweep:
-    """Return a million trials of PolyNet, and 100 initial values with 25 streams each."""
-    return common(30, 3, inits=100, streams=25) + independent(("xv",), 20, 3, trials)
+    """Return the same with a million trials of PolyNet, a hundredth of as many of the others."""
+    return part(max(1, trials // 100)) + independent(("xv",), 20, 3, trials, every=1)
 
 
 def analyse(results: Results) -> Tables:
-    """Return the histogram of each configuration's times, and one row per trial with common initial values.
+    """Return histograms of each configuration's times, the times themselves, and those with common initial values.
 
     Rows of ``histograms`` are bins: trials solved at more than ``above`` and at most ``until`` steps are ``count`` of
     ``trials``; a random search would have had ``random_search`` of them there, and a search without memory of the same
     median time ``memoryless``. They repeat the ``fastest``, the ``median_steps``, the 95% quantile ``q95`` and the
     ``slowest`` time, and how many would have been ``search_earlier`` and ``memoryless_earlier`` than the fastest.
-    Rows of ``inits`` have the number ``init`` of the initial values, the ``seed`` of the data, and ``steps``, the
-    time to solve (NaN where unsolved).
+    ``times`` has how many ``trials`` took so many ``steps`` (NaN: unsolved). Rows of ``inits`` have the number ``init``
+    of the initial values, the ``seed`` of the data, and ``steps``, the time to solve (NaN where unsolved).
     """
-    trials = identified(results.trials)
-    is_common = trials["model.init"].str.startswith("seeded:")
-    bins = [_histogram(key, rows) for key, rows in trials[~is_common].groupby(list(KEYS), sort=False)]
-    inits = trials[is_common]
-    number = inits["model.init"].str.partition(":")[2].astype(int)
-    inits = inits[[*KEYS, "seed"]].assign(init=number, steps=inits["solved_at"])
-    return {"histograms": pd.concat(bins, ignore_index=True), "inits": inits.reset_index(drop=True)}
+    bins, counts, inits = [], [], []
+    for template, rows in results.by_cell("solved_at"):
+        columns = {**identified(pd.DataFrame([template.columns()])).iloc[0]}
+        problem = {name: columns[name] for name in (*KEYS, "training.batch_size", "training.learning_rate")}
+        kind, _, number = str(columns["model.init"]).partition(":")
+        times = rows["solved_at"].to_numpy(float)
+        if kind == "seeded":
+            inits.append(pd.DataFrame({**problem, "seed": rows["seed"], "init": int(number), "steps": times}))
+            continue
+        bins.append(_histogram(problem, times, columns["training.stopping.every"]))
+        steps, trials = np.unique(times, return_counts=True)
+        counts.append(pd.DataFrame({**problem, "steps": steps, "trials": trials}))
+    found = {"histograms": bins, "times": counts, "inits": inits}
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items()}
 
 
-def _histogram(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
-    times = rows["solved_at"].to_numpy(float, na_value=np.nan)
+def _histogram(problem: dict[str, Any], times: np.ndarray, every: int) -> pd.DataFrame:
     solved = np.sort(times[np.isfinite(times)])
     middle = quantile(times, 0.5)
-    every = rows["training.stopping.every"].iloc[0]
     width = every * max(1, math.ceil(solved[int(0.999 * (len(solved) - 1))] / (every * BINS)))
     edges = np.arange(0, solved[-1] + width, width)
-    problem = dict(zip(KEYS, key, strict=True))
     search = math.log1p(-1 / math.comb(problem["task.n"], problem["task.k"]))
     memoryless = -math.log(2) / middle
     earlier = np.array([0, solved[0] - every])
@@ -185,7 +201,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     those of a random search, and those of the same median time. The variances are of the logarithm of the time, with
     the 95% interval of their ratio; trials that were not solved are left out of them.
     """
-    groups = {name: table.groupby(["configuration", "task.n", "task.k"], sort=False) for name, table in tables.items()}
+    by = ["configuration", "task.n", "task.k"]
+    groups = {name: tables[name].groupby(by, sort=False) for name in ("histograms", "inits")}
     return {
         "luck": {f"{name} ({n}, {k})": _luck(rows.iloc[0]) for (name, n, k), rows in groups["histograms"]},
         "inits": {f"{name} ({n}, {k})": _variances(rows) for (name, n, k), rows in groups["inits"]},
@@ -231,9 +248,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=100),
         "laptop": Scale(laptop, trials=10_000),
+        "part": Scale(part, trials=10_000, part="10^4 trials per network in place of 10^6"),
         "paper": Scale(paper, trials=1_000_000),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )
