@@ -6,13 +6,17 @@ import time
 from typing import ClassVar
 
 import numpy as np
+from sqlalchemy import func, select
 
 import elegans as el
 from elegans.stopping import StoppingRule
+from elegans.sweeps import Store
+from elegans.sweeps.schema import TRIALS
 from elegans.training.engines import ENGINES, Chunk, Engine, Interval
+from elegans.training.states import FINISHED
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["elegans.sweeps"])
+PROCESSES.set_forkserver_preload(["elegans.sweeps.runner", "elegans.models.mlp", "elegans.tasks.parity", "pandas"])
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=20, k=2),
@@ -85,8 +89,18 @@ def process(target, *arguments):
     return child
 
 
-def run_toy(path, seeds, seconds, begun, report=None, together=None):
-    """Run a toy sweep in a process of its own; sets ``begun`` at the first progress, and reports how it ended.
+def wait_for_outcomes(path, count, child):
+    """Wait until a store holds so many outcomes of trials, or the process that trains them has ended."""
+    with Store(path) as store:
+        while child.is_alive():
+            with store.engine.connect() as connection:
+                if connection.scalar(select(func.count()).where(TRIALS.c.state.in_(FINISHED))) >= count:
+                    return
+            time.sleep(0.001)
+
+
+def run_toy(path, seeds, seconds, report=None, together=None):
+    """Run a toy sweep in a process of its own, and report how it ended.
 
     The process can be interrupted even where the tests run in the background of a shell, which ignores SIGINT.
     """
@@ -96,7 +110,7 @@ def run_toy(path, seeds, seconds, begun, report=None, together=None):
     ENGINES["toy"] = ToyEngine(seconds)
     sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=seeds)
     try:
-        el.run(sweep, path, engine="toy", workers=2, watch=lambda progress: begun.set())
+        el.run(sweep, path, engine="toy", workers=2)
         ended = "complete"
     except BaseException as error:
         ended = f"{type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from laboratory import PROCESSES, TRIAL, ToyEngine, process, run_toy, untimed
+from laboratory import PROCESSES, TRIAL, ToyEngine, process, run_toy, untimed, wait_for_outcomes
 from pandas.testing import assert_frame_equal
 from sqlalchemy import select
 
@@ -259,25 +259,23 @@ def toy_sweep(seeds):
 
 
 def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
-    path, begun, report = tmp_path / "runs.db", PROCESSES.Event(), PROCESSES.Queue()
-    together = PROCESSES.Barrier(2)
-    children = [process(run_toy, path, 100, 0.005, begun, report, together) for _ in range(2)]
-    assert [report.get(timeout=60) for _ in children] == ["complete"] * 2
+    path, report, together = tmp_path / "runs.db", PROCESSES.Queue(), PROCESSES.Barrier(2)
+    children = [process(run_toy, path, 50, 0.005, report, together) for _ in range(2)]
+    assert [report.get() for _ in children] == ["complete"] * 2
     for child in children:
         child.join()
     with Store(path) as store:
-        assert attempts(store) == {1: 200}
+        assert attempts(store) == {1: 100}
         with store.engine.connect() as connection:
             shares = Counter(connection.scalars(select(TRIALS.c.run)).all())
         toy()
-        same(store.table(toy_sweep(100)), el.run(toy_sweep(100), engine="toy"))
+        same(store.table(toy_sweep(50)), el.run(toy_sweep(50), engine="toy"))
     assert sorted(shares) == [1, 2]
 
 
 def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
-    path, begun = tmp_path / "runs.db", PROCESSES.Event()
-    child = process(run_toy, path, 3, 1000.0, begun)
-    assert begun.wait(60)
+    path = tmp_path / "runs.db"
+    child = process(run_toy, path, 3, 1000.0)
     with Store(path) as store:
         while store.status().states["running"] < 2:
             time.sleep(0.01)
@@ -297,16 +295,18 @@ def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
 
 def test_a_sweep_killed_at_twenty_random_moments_ends_with_the_same_table(toy, tmp_path):
     toy()
-    seeds, moments = 150, random.Random(0)
+    seeds, moments = 50, random.Random(0)
     sweep = toy_sweep(seeds)
     expected = el.run(sweep, engine="toy")
     kept = []
     for number in range(20):
-        path, begun = tmp_path / f"runs{number}.db", PROCESSES.Event()
-        child = process(run_toy, path, seeds, 0.0005, begun)
-        if number % 4:  # every fourth one is killed while it still starts
-            assert begun.wait(60)
-        time.sleep(moments.uniform(0, 0.4))
+        path = tmp_path / f"runs{number}.db"
+        child = process(run_toy, path, seeds, 0.001)
+        if number % 4:
+            wait_for_outcomes(path, moments.randint(1, seeds), child)
+            time.sleep(moments.uniform(0, 0.01))
+        else:  # every fourth one is killed while it still starts
+            time.sleep(moments.uniform(0, 0.2))
         child.kill()
         child.join()
         with Store(path) as store:
@@ -318,22 +318,22 @@ def test_a_sweep_killed_at_twenty_random_moments_ends_with_the_same_table(toy, t
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_and_keeps_what_had_ended(toy, tmp_path, number):
-    path, begun, report = tmp_path / "runs.db", PROCESSES.Event(), PROCESSES.Queue()
-    child = process(run_toy, path, 1000, 0.005, begun, report)
-    assert begun.wait(60)
-    time.sleep(0.5)
+    path, report = tmp_path / "runs.db", PROCESSES.Queue()
+    child = process(run_toy, path, 200, 0.15, report)
+    wait_for_outcomes(path, 1, child)
+    time.sleep(0.1)  # the workers are at their next trials
     os.kill(child.pid, number)
-    ended = report.get(timeout=60)
+    ended = report.get()
     child.join()
     assert ended.startswith("Interrupted: interrupted: ")
-    assert ended.endswith(" of 2000 trials are done; run it again to go on from there")
+    assert ended.endswith(" of 400 trials are done; run it again to go on from there")
     with Store(path) as store:
         table = store.table()
-        assert 0 < len(table) < 2000 and "interrupted" in set(table.state)
+        assert 0 < len(table) < 400 and "interrupted" in set(table.state)
         assert f" {(table.state != 'interrupted').sum()} of " in ended
         assert store.status().runs[0].finished and store.status().states["running"] == 0
         toy()
-        same(el.run(toy_sweep(1000), store, engine="toy"), el.run(toy_sweep(1000), engine="toy"))
+        same(el.run(toy_sweep(200), store, engine="toy"), el.run(toy_sweep(200), engine="toy"))
         kept = store.table().merge(table[table.state != "interrupted"][["seed", "model.width", "seconds"]])
         assert len(kept) == (table.state != "interrupted").sum()
 
