@@ -17,6 +17,7 @@ from elegans.errors import ElegansError
 
 COMMANDS: dict[str, Any] = {
     "list": experiments.list_experiments,
+    "plan": experiments.plan,
     "run": experiments.run,
     "claims": claims.claims,
     "verify": claims.verify,
@@ -34,7 +35,7 @@ OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(name="elegans", rich_markup_mode=None, pretty_exceptions_enable=False)
 for _name, _command in COMMANDS.items():
-    app.command(_name, context_settings=OPEN if _name in ("run", "train") else {})(_command)
+    app.command(_name, context_settings=OPEN if _name in ("plan", "run", "train") else {})(_command)
 _ClickError: Any = typer.BadParameter.__mro__[2]
 """The base of click's errors; typer carries a click of its own from some version on."""
 

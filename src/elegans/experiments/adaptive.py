@@ -41,7 +41,7 @@ def trace(
         ExperimentError: the experiment's sweep is no grid of sample sizes and widths.
         SweepError: the count is too small for a verdict on any cell.
     """
-    panels, sizes, widths = _grid(experiment, sweep)
+    panels, sizes, widths = panels_of(experiment, sweep)
     given = {name: settings[name] for name in ("workers", "engine")}
     contours: list[Contour] = []
     before: Progress | None = None
@@ -72,7 +72,8 @@ class _Sum:
             self.watch(self.last)
 
 
-def _grid(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:
+def panels_of(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:
+    """Return a trial of each panel of a grid, at its smallest sample and width, the sample sizes and the widths."""
     offline = [cell for cell in sweep.cells if isinstance(cell.regime, Sample) and hasattr(cell.model, "width")]
     sizes = sorted({cell.regime.size for cell in offline if isinstance(cell.regime, Sample)})
     widths = sorted({int(cell.columns()["model.width"]) for cell in offline})

@@ -148,6 +148,50 @@ def clock(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def plan(
+    context: typer.Context,
+    experiment: Annotated[
+        str, typer.Argument(autocompletion=completion.experiments, help="An experiment's name; see `elegans list`.")
+    ],
+    scale: Annotated[
+        str,
+        typer.Option(metavar="smoke|laptop|paper", autocompletion=completion.scales, help="How much of it to plan."),
+    ] = "paper",
+    workers: Workers = None,
+    seeds: Annotated[
+        int | None, typer.Option(parser=count, metavar="N", help="Trials per cell.", show_default="the scale's own")
+    ] = None,
+    adaptive: Annotated[bool, typer.Option("--adaptive", help="Plan a traced frontier.")] = False,
+    imports: Imports = None,
+) -> None:
+    """Say how long a run of an experiment takes here, from short trainings of each shape of its cells.
+
+    Nothing of the sweep is trained, and measuring takes less than a minute.
+
+    Example: elegans plan lottery-tickets --scale paper
+    """
+    from elegans.cli.options import own_options
+    from elegans.experiments.registry import find_entry
+
+    entry = find_entry(experiment, scale)
+    options = own_options(entry, context.args, named(context))
+    prepare(imports, False)
+    from elegans.experiments import plan as planned
+
+    found = planned(experiment, scale, seeds=seeds, adaptive=adaptive, workers=workers, options=options)
+    what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
+    say(f"{experiment} at scale {scale}: {what}")
+    if not found.trials:
+        say("nothing is trained: this experiment computes")
+        return
+    say(f"time    at most {clock(found.seconds)} with {found.workers} workers; trials that are solved end sooner")
+    say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
+    if found.follow:
+        say("besides trials that follow from the outcomes of these, which are not counted")
+    if found.traced:
+        say("assumed a frontier through the middle of each panel")
+
+
 def say_where(result: "Result") -> None:
     """Say where an experiment's files lie."""
     say(f"figure  {result.files['figure']}, {result.files['print']}")

@@ -1,0 +1,285 @@
+"""What a run will cost on this machine: its trials, its steps, and the time they take at measured costs per step."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.spatial import KDTree
+
+from elegans.analysis.sequential import SequentialTest
+from elegans.errors import ExperimentError
+from elegans.experiments.adaptive import LEVEL, panels_of
+from elegans.experiments.base import Experiment
+from elegans.experiments.registry import find
+from elegans.machine import cores
+from elegans.probes import Probe
+from elegans.sweeps import Sweep
+from elegans.sweeps.sweep import Seeds
+from elegans.sweeps.trace import Answer, FrontierSearch, Place
+from elegans.training import Trial
+from elegans.training.engines import Engine, choose
+from elegans.training.loop import train_together
+
+BUDGET = 25.0
+"""Seconds of measuring, over all shapes."""
+LONGEST = 4.0
+"""Seconds of measuring of one shape at the most, where there are few."""
+INTERVAL = 0.02
+"""Seconds between two checks while the cost of a step is measured."""
+FREE = ("learning_rate", "weight_decay", "momentum", "steps", "support", "noise", "penalty", "seed", "restart")
+"""Endings of parameters that the cost of a step hardly depends on."""
+
+Shape = tuple[tuple[str, Any], ...]
+"""The parameters of a cell that decide what a step costs, by path."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The measured costs of a trial, in seconds of one worker.
+
+    Args:
+        step: of a training step.
+        check: of a check of the stopping rule, while most examples are still wrong.
+        probes: of one measurement by each probe.
+    """
+
+    step: float
+    check: float
+    probes: tuple[float, ...]
+
+    def of(self, trial: Trial, probes: Sequence[Probe]) -> float:
+        """Return the cost of a trial that takes all its steps."""
+        checks = trial.steps // trial.stopping.every + 1
+        measured = sum(cost * (trial.steps // probe.every + 1) for cost, probe in zip(self.probes, probes, strict=True))
+        return trial.steps * self.step + checks * self.check + measured
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will cost.
+
+    Args:
+        experiment: the experiment's name.
+        scale: its scale.
+        cells: how many cells there are.
+        trials: how many trials, those left out that follow from others.
+        steps: how many training steps they take at the most; a trial that ends when it is solved takes fewer.
+        shapes: how many different shapes the cells have: trials of one shape cost the same.
+        measured: how many of the shapes were measured; the others are taken to cost what the nearest one does.
+        seconds: how long the run takes at the most.
+        workers: how many threads train.
+        follow: whether more trials follow from the outcomes of these.
+        traced: whether the numbers are those of a traced frontier, simulated with a frontier through the grid's middle.
+    """
+
+    experiment: str
+    scale: str
+    cells: int
+    trials: int
+    steps: int
+    shapes: int
+    measured: int
+    seconds: float
+    workers: int
+    follow: bool
+    traced: bool
+
+
+def plan(
+    name: str,
+    scale: str,
+    *,
+    seeds: int | None = None,
+    adaptive: bool = False,
+    workers: int | None = None,
+    options: Mapping[str, Any] = {},
+    budget: float = BUDGET,
+) -> Plan:
+    """Return what a run of an experiment will cost on this machine, from short trainings of each shape of its cells.
+
+    Args:
+        name: as in ``run_experiment``, like all but the last.
+        scale: of the run.
+        seeds: per cell.
+        adaptive: whether the frontier is traced.
+        workers: how many threads train.
+        options: of the experiment.
+        budget: the seconds that measuring may take; a shape whose single steps are slow may exceed them.
+
+    Raises:
+        ExperimentError: the experiment, the scale or an option is unknown, or ``seeds`` or ``workers`` is below 1.
+        EngineError: no engine takes the trials.
+    """
+    experiment = find(name).having(options)
+    chosen = experiment.scale(scale)
+    for what, value in (("seeds", seeds), ("workers", workers)):
+        if value is not None and value < 1:
+            raise ExperimentError(f"{what} must be at least 1: {what}={value}")
+    count = seeds or chosen.trials
+    sweep = chosen.sweep(count)
+    if adaptive:
+        sweep = _traced(experiment, sweep, count)
+    shapes = [_shape(cell) for cell in sweep.cells]
+    costs = _measured(experiment, sweep, shapes, budget)
+    used = workers or cores()
+    total = sum(
+        len(given) * costs[shape].of(cell, _probes(experiment, cell))
+        for (cell, given), shape in zip(sweep.parts, _nearest(shapes, list(costs)), strict=True)
+    )
+    return Plan(
+        experiment=name,
+        scale=scale,
+        cells=len(sweep.cells),
+        trials=len(sweep),
+        steps=sum(len(given) * cell.steps for cell, given in sweep.parts),
+        shapes=len(set(shapes)),
+        measured=len(costs),
+        seconds=total / max(1, min(used, cores(), _batches(sweep))),
+        workers=used,
+        follow=experiment.further is not None,
+        traced=adaptive,
+    )
+
+
+def _batches(sweep: Sweep) -> int:
+    """Return how many batches of trials that train side by side there are: as many workers have something to do."""
+    trials: Counter[tuple[int, str]] = Counter()
+    for cell, seeds in sweep.parts:
+        engine = choose(cell)
+        trials[engine.side_by_side, engine.signature(cell) if engine.side_by_side > 1 else ""] += len(seeds)
+    return sum(math.ceil(count / together) for (together, _), count in trials.items())
+
+
+def _probes(experiment: Experiment, cell: Trial) -> tuple[Probe, ...]:
+    return tuple(experiment.probes(cell)) if experiment.probes else ()
+
+
+def _shape(cell: Trial) -> Shape:
+    """Return what the costs of a cell depend on: parameters but for ``FREE``, and a sample's order of magnitude."""
+    kept = {path: value for path, value in cell.columns().items() if not path.endswith(FREE) and ".init" not in path}
+    kept["regime"] = cell.regime.kind
+    if "regime.size" in kept:
+        kept["regime.size"] = 10 ** round(math.log10(kept["regime.size"]))
+    return tuple(
+        sorted((path, value if isinstance(value, int | float) else str(value)) for path, value in kept.items())
+    )
+
+
+def _nearest(shapes: Sequence[Shape], known: Sequence[Shape]) -> list[Shape]:
+    """Return for each shape the measured one with the fewest and smallest differences, numbers on a log scale."""
+    table = pd.DataFrame([dict(shape) for shape in [*shapes, *known]])
+    columns = [
+        np.log(values.to_numpy(float) + 1e-9)
+        if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+        else 3.0 * pd.factorize(values)[0]
+        for _, values in table.items()
+        if values.astype(str).nunique() > 1
+    ]
+    if not columns:
+        return [known[0]] * len(shapes)
+    places = np.nan_to_num(np.stack(columns, axis=1), nan=-20.0)
+    tree = KDTree(places[len(shapes) :])
+    return [known[place] for place in tree.query(places[: len(shapes)], p=1)[1]]
+
+
+def _measured(experiment: Experiment, sweep: Sweep, shapes: Sequence[Shape], budget: float) -> dict[Shape, Cost]:
+    """Return the costs by shape, of as many shapes as the budget allows, spread evenly over the sweep."""
+    cells: dict[Shape, tuple[Trial, Seeds]] = {}
+    for shape, part in zip(shapes, sweep.parts, strict=True):
+        cells.setdefault(shape, part)
+    parts = list(cells.items())
+    order = sorted(range(len(parts)), key=lambda place: int(f"{place:032b}"[::-1], 2))  # any beginning is spread evenly
+    found: dict[Shape, Cost] = {}
+    deadline = time.perf_counter() + budget
+    for place in order:
+        left = deadline - time.perf_counter()
+        if left <= 0 and found:
+            break
+        shape, (cell, seeds) = parts[place]
+        share = min(LONGEST, max(budget / len(parts), INTERVAL))
+        found[shape] = cost_of(cell, seeds, _probes(experiment, cell), share)
+    return found
+
+
+def cost_of(cell: Trial, seeds: Seeds, probes: Sequence[Probe], budget: float) -> Cost:
+    """Return what steps, checks and measurements of a cell's trials cost, one worker training them.
+
+    Args:
+        cell: the trial.
+        seeds: its seeds; as many train side by side as the engine takes.
+        probes: its probes.
+        budget: seconds of measuring, shared by the probes.
+    """
+    engine = choose(cell)
+    together = [cell.with_seed(seed) for seed in seeds[: engine.side_by_side]]
+    if cell.training is None:
+        step, check = _step(together, engine, budget)
+        return Cost(step, check, tuple(0.0 for _ in probes))
+    together = [one.replace("training.stopping.stop", False) for one in together]
+    share = budget / (1 + len(probes))
+    first, _ = _step([_checked(one, 2) for one in together], engine, share / 3)
+    every = int(np.clip(INTERVAL / max(first, 1e-9), 2, max(2, cell.steps // 2)))
+    calm = [_checked(one, every) for one in together]
+    step, check = _step(calm, engine, share)
+    extra = [_step(calm, engine, share, (probe.replace("every", every),)) for probe in probes]
+    return Cost(step, check, tuple(max(0.0, (slower - step) * every) for slower, _ in extra))
+
+
+def _checked(trial: Trial, every: int) -> Trial:
+    return trial.replace("training.stopping.every", min(every, trial.steps))
+
+
+def _step(trials: Sequence[Trial], engine: Engine, budget: float, probes: Sequence[Probe] = ()) -> tuple[float, float]:
+    """Return the seconds of a step and of a check, per trial; what is compiled first does not count."""
+    seen: list[tuple[int, float, float]] = []
+
+    def watch(outcome: Any) -> None:
+        if outcome.trial.seed == trials[0].seed:
+            seen.append((outcome.steps, outcome.seconds, outcome.evaluation_seconds))
+
+    def over() -> bool:
+        return len(seen) > 1 and time.perf_counter() > deadline
+
+    deadline = time.perf_counter() + budget
+    outcomes = list(train_together(trials, engine, probes=probes, stopped=over, watch=watch))
+    if len(seen) < 2:
+        return max(one.seconds for one in outcomes) / max(1, outcomes[0].steps), 0.0
+    (first, *_), (last, *_) = seen[0], seen[-1]
+    seconds, evaluation = (seen[-1][place] - seen[0][place] for place in (1, 2))
+    return max(0.0, seconds - evaluation) / max(1, last - first), evaluation / (len(seen) - 1)
+
+
+def _traced(experiment: Experiment, sweep: Sweep, count: int) -> Sweep:
+    """Return the trials of a traced frontier that runs through the middle of each panel's grid.
+
+    Wider networks succeed from smaller samples on: one value of the sample size for each value of the width.
+    """
+    panels, sizes, widths = panels_of(experiment, sweep)
+    test = SequentialTest(level=LEVEL, maximum=count)
+    parts: list[tuple[Trial, Seeds]] = []
+    for panel in panels:
+        steps = panel.steps
+
+        def ask(asked: Mapping[Place, range], steps: int = steps) -> dict[Place, list[Answer]]:
+            middle = (len(sizes) + len(widths)) // 2
+            return {
+                (row, column): [(True, steps // 4) if row + column >= middle else (False, steps) for _ in wanted]
+                for (row, column), wanted in asked.items()
+            }
+
+        search = FrontierSearch(len(widths), len(sizes), test, 4, True, steps, None)
+        search.run(ask)
+        parts += [
+            (_placed(panel, sizes[column], widths[row]), range(len(answers)))
+            for (row, column), answers in sorted(search.trials.items())
+        ]
+    return Sweep(tuple(parts))
+
+
+def _placed(panel: Trial, size: int, width: int) -> Trial:
+    return panel.replace("regime.size", size).replace("model.width", width)

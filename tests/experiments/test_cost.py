@@ -1,0 +1,81 @@
+"""Plans: what a run will cost, from short trainings of each shape of its cells."""
+
+import pytest
+
+from elegans.errors import ExperimentError
+from elegans.experiments import EXPERIMENTS, plan
+from elegans.experiments.cost import Cost, _nearest, _shape, cost_of
+from elegans.probes import WeightMovement
+from elegans.sweeps import grid
+from elegans.training import AdaDelta, Trial
+from elegans.training.engines import choose
+
+TRIAL = Trial.parse(
+    {
+        "task": {"kind": "sparse-parity", "n": 20, "k": 2},
+        "regime": "online",
+        "model": {"kind": "mlp", "width": 20},
+        "training": {
+            "kind": "sgd",
+            "steps": 1000,
+            "learning_rate": 0.1,
+            "stopping": {"kind": "stopping-rule", "every": 100},
+        },
+    }
+)
+
+
+def test_a_plan_counts_the_trials_and_steps_of_the_sweep():
+    sweep = EXPERIMENTS["hidden-progress"].scale("smoke").sweep(2)
+    found = plan("hidden-progress", "smoke", seeds=2, budget=0.1)
+    assert (found.cells, found.trials) == (len(sweep.cells), len(sweep))
+    assert found.steps == sum(trial.steps for trial in sweep)
+    assert found.seconds > 0
+    assert 1 <= found.measured <= found.shapes <= found.cells
+
+
+def test_a_plan_of_what_only_computes_or_follows_says_so():
+    assert plan("lottery-tickets", "smoke", budget=0.1).follow
+    assert not plan("hidden-progress", "smoke", budget=0.1).follow
+
+
+def test_a_traced_frontier_is_planned_with_fewer_trials_than_its_grid():
+    whole, traced = (plan("success-frontier", "smoke", seeds=20, adaptive=way, budget=0.1) for way in (False, True))
+    assert traced.trials < whole.trials
+    assert traced.traced
+
+
+def test_wrong_amounts_are_refused_before_anything_is_measured():
+    with pytest.raises(ExperimentError, match="seeds must be at least 1: seeds=0"):
+        plan("hidden-progress", "smoke", seeds=0)
+    with pytest.raises(ExperimentError, match="workers must be at least 1: workers=0"):
+        plan("hidden-progress", "smoke", workers=0)
+
+
+def test_a_trial_costs_its_steps_its_checks_and_its_measurements():
+    cost = Cost(step=0.001, check=0.01, probes=(0.1,))
+    # 1000 steps, 11 checks, 3 measurements (at 0, 500 and 1000)
+    assert cost.of(TRIAL, [WeightMovement(every=500)]) == pytest.approx(1 + 0.11 + 0.3)
+
+
+@pytest.mark.parametrize("engine", ["fused", "jax"])
+def test_measured_costs_are_those_of_steps_that_were_taken(engine):
+    trial = TRIAL if engine == "fused" else TRIAL.replace("training", AdaDelta(steps=1000, stopping=TRIAL.stopping))
+    assert choose(trial).name == engine
+    cost = cost_of(trial, range(2), [WeightMovement(every=500)], 0.2)
+    assert cost.step > 0
+    assert cost.check >= 0
+    assert len(cost.probes) == 1
+
+
+def test_cells_that_differ_in_rates_seeds_or_a_little_in_sample_size_have_one_shape():
+    same = grid(TRIAL, {"training.learning_rate": [0.1, 0.2], "regime": ["sample:900", "sample:1100"]}).cells
+    assert len({_shape(cell) for cell in same}) == 1
+    other = grid(TRIAL, {"model.width": [10, 20], "regime": ["online", "sample:100", "sample:1000"]}).cells
+    assert len({_shape(cell) for cell in other}) == 6
+
+
+def test_a_shape_that_was_not_measured_costs_what_the_nearest_one_does():
+    shapes = [_shape(cell) for cell in grid(TRIAL, {"model.width": [10, 30, 1000, 3000]}).cells]
+    assert _nearest(shapes, [shapes[0], shapes[3]]) == [shapes[0], shapes[0], shapes[3], shapes[3]]
+    assert _nearest(shapes[:1], shapes[:1]) == shapes[:1]
