@@ -1,5 +1,5 @@
 from .base import Experiment as Experiment, Option as Option, Result as Result, Scale as Scale
-from .cost import Plan as Plan, plan as plan
+from .cost import RunPlan as RunPlan, plan as plan
 from .registry import EXPERIMENTS as EXPERIMENTS, find as find
 from .results import Results as Results, Tables as Tables
 from .run import draw_experiment as draw_experiment, run_experiment as run_experiment

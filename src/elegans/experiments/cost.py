@@ -60,7 +60,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What a run will cost.
 
     Args:
@@ -99,7 +99,7 @@ def plan(
     workers: int | None = None,
     options: Mapping[str, Any] = {},
     budget: float = BUDGET,
-) -> Plan:
+) -> RunPlan:
     """Return what a run of an experiment will cost on this machine, from short trainings of each shape of its cells.
 
     Args:
@@ -131,7 +131,7 @@ def plan(
         len(given) * costs[shape].of(cell, _probes(experiment, cell))
         for (cell, given), shape in zip(sweep.parts, _nearest(shapes, list(costs)), strict=True)
     )
-    return Plan(
+    return RunPlan(
         experiment=name,
         scale=scale,
         cells=len(sweep.cells),
