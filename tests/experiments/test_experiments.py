@@ -1,13 +1,18 @@
 """Experiments run by name, write their files, and refuse what does not exist."""
 
 import json
+from itertools import pairwise
 
 import pandas as pd
 import pytest
 
+import elegans as el
+from elegans.analysis import cells
 from elegans.errors import ExperimentError
-from elegans.experiments import EXPERIMENTS, find, run_experiment
+from elegans.experiments import EXPERIMENTS, Experiment, Scale, find, run_experiment
 from elegans.models import MLP, SeededInit
+from elegans.plots.style import panels
+from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.settings import SIZES
 from elegans.tabular import datasets
 from elegans.tasks.images import is_at_hand
@@ -91,6 +96,36 @@ def test_running_again_trains_nothing(smoke):
     again = run_experiment("success-frontier", "smoke", out=out)
     pd.testing.assert_frame_equal(again.trials, result.trials)
     assert again.record["seconds"] < result.record["seconds"]
+
+
+def test_progress_counts_the_trials_of_all_probes_and_of_further_rounds(tmp_path, monkeypatch):
+    stopping = StoppingRule(examples=10, every=1)
+    trial = el.Trial(
+        task=el.SparseParity(n=4, k=2),
+        regime="online",
+        model=MLP(width=2),
+        training=el.SGD(steps=2, batch_size=2, stopping=stopping),
+    )
+    scale = Scale(lambda trials: el.grid(trial, {"model.width": [2, 3]}, seeds=trials), trials=2)
+    experiment = Experiment(
+        name="parts",
+        shows="",
+        source="",
+        scales={"smoke": scale},
+        probes=lambda cell: [el.TestError()] if cell.model.width == 3 else [],
+        further=lambda sweep, results, count: el.grid(trial.replace("model.width", 4), {}, seeds=count),
+        analyse=lambda results: {"table": cells(results.trials)},
+        plot=lambda tables: panels(1, 1)[0],
+    )
+    monkeypatch.setattr("elegans.experiments.run.find", lambda name: experiment)
+    for trained in (6, 0):
+        told = []
+        run_experiment("parts", "smoke", out=tmp_path, watch=told.append)
+        assert {progress.trials for progress in told} == {4, 6}
+        assert all(one.done <= other.done and one.elapsed <= other.elapsed for one, other in pairwise(told))
+        last = told[-1]
+        assert (last.cells, last.cells_done, last.trials, last.done, last.this_run) == (3, 3, 6, 6, trained)
+        assert last.solved + last.unsolved + last.diverged == 6 and last.seconds_left == 0
 
 
 def test_seeds_sets_the_trials_of_a_cell(smoke):

@@ -1,7 +1,8 @@
 """Running an experiment by its name."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,9 @@ from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, StoredResults
 from elegans.probes import Probe
-from elegans.sweeps import Store, Sweep, run
+from elegans.sweeps import Progress, Store, Sweep, run
 from elegans.sweeps.store import opened
+from elegans.sweeps.trace import ADDED
 from elegans.training.engines import choose
 
 
@@ -77,22 +79,17 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     if store is None:
         _make(folder)  # the store lies in it
     begun, date = time.perf_counter(), datetime.now(UTC)
-    settings = {
-        "workers": workers,
-        "engine": engine,
-        "retry_failed": retry_failed,
-        "watch": watch,
-        "name": experiment.name,
-    }
+    settings = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": experiment.name}
     call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
     made = {"command": call, "date": date, "begun": begun, "first_seed": first_seed}
     with opened(store or folder / "runs.db") as kept:
         _make(folder)
         if adaptive:
-            experiment, results = trace(experiment, sweep, count, kept, settings)
+            experiment, results = trace(experiment, sweep, count, kept, {**settings, "watch": watch})
         else:
-            _train(experiment, sweep, kept, settings)
-            take = partial(_trained, kept, settings)
+            view = _Whole(watch, sweep)
+            _train(experiment, sweep, kept, view, settings)
+            take = partial(_trained, kept, view, settings)
             results = _followed(experiment, StoredResults(kept, sweep), count, chosen.rounds, take)
         return _written(experiment, StoredResults(kept, results.sweep, scale), folder, made)
 
@@ -159,17 +156,42 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, made:
     return Result(experiment, results, tables, record, folder).write()
 
 
-def _train(experiment: Experiment, sweep: Sweep, store: Store, settings: Mapping[str, Any]) -> None:
+class _Whole:
+    """Tells a watcher of the runs of an experiment as of one."""
+
+    def __init__(self, watch: Callable[[Progress], None] | None, sweep: Sweep) -> None:
+        self.watch, self.cells, self.trials = watch, len(sweep.cells), len(sweep)
+        self.last: Progress | None = None
+
+    def following(self, summed: Sequence[str]) -> Callable[[Progress], None]:
+        """Return a watcher of the next run, which adds to the named numbers what the runs before had."""
+        before = self.last
+
+        def tell(progress: Progress) -> None:
+            if before is not None:
+                sums = {name: getattr(before, name) + getattr(progress, name) for name in summed}
+                progress = replace(progress, **sums)
+            cells, trials = max(self.cells, progress.cells), max(self.trials, progress.trials)
+            missing, pace = trials - progress.done, progress.per_second
+            left = missing / pace if pace else None if missing else 0.0
+            self.last = replace(progress, cells=cells, trials=trials, seconds_left=left)
+            if self.watch:
+                self.watch(self.last)
+
+        return tell
+
+
+def _train(experiment: Experiment, sweep: Sweep, store: Store, view: _Whole, settings: Mapping[str, Any]) -> None:
     groups: dict[tuple[Probe, ...], list[Any]] = {}
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
     for probes, parts in groups.items():
-        run(Sweep(tuple(parts)), store, probes=probes, table="cells", **settings)
+        run(Sweep(tuple(parts)), store, probes=probes, table="cells", watch=view.following(ADDED), **settings)
 
 
-def _trained(store: Store, settings: Mapping[str, Any], sweep: Sweep) -> Results:
+def _trained(store: Store, view: _Whole, settings: Mapping[str, Any], sweep: Sweep) -> Results:
     """Train trials that follow from others, without probes, and return all results."""
-    run(sweep, store, table="cells", **settings)
+    run(sweep, store, table="cells", watch=view.following(("this_run", "elapsed")), **settings)
     return StoredResults(store, sweep)
 
 
