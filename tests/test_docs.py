@@ -17,6 +17,7 @@ PAGES = [
     "docs/how-to/margins.md",
     "docs/how-to/capacity.md",
     "docs/how-to/tabular.md",
+    "docs/how-to/claims.md",
 ]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
