@@ -164,7 +164,7 @@ class Component(BaseModel):
         return self.kind if self.shorthand is None else f"{self.kind}:{getattr(self, self.shorthand)}"
 
     def replace(self, path: str, value: Any) -> Self:
-        """Return a copy with the field at a dotted path changed, validated anew.
+        """Return a copy with the field at a dotted path changed and validated.
 
         Args:
             path: field names joined by dots, as in ``model.width``.

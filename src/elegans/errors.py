@@ -17,7 +17,7 @@ class TrialError(ElegansError, ValueError):
 
 
 class GroupError(ElegansError, ValueError):
-    """A group that does not exist, a table that is no group's, or irreps that theory does not cover."""
+    """A group that does not exist, a table that is not that of a group, or irreps that theory does not cover."""
 
 
 class EngineError(ElegansError):

@@ -161,7 +161,7 @@ def test_trials_of_networks_keep_their_identities():
         (lambda: NETWORK.replace("training", None), "training must be given for a network: model='mlp', training=None"),
         (
             lambda: SEARCH.replace("training", el.SGD(steps=5)),
-            "training must be None for a learner that is no network: model='subset-search', training='sgd'",
+            "training must be None for a learner that is not a network: model='subset-search', training='sgd'",
         ),
         (
             lambda: SEARCH.replace("regime", "online"),

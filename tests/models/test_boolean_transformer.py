@@ -16,11 +16,11 @@ TASK = el.SparseBoolean(n=6, k=3, function="and", support=(0, 2, 5))
 X = np.random.default_rng(1).choice([-1, 1], (25, 6)).astype(np.float32)
 MODELS = {
     "prenorm": el.BooleanTransformer(width=12, heads=3, dropout=0.25),
-    "prenorm, fixed": el.BooleanTransformer(width=12, heads=2, head_size=5, encoding="fixed", perceptron=(7, 9)),
-    "prenorm, bag": el.BooleanTransformer(width=9, heads=1, encoding="bag", perceptron=(8,)),
+    "prenorm, fixed": el.BooleanTransformer(width=12, heads=2, head_size=5, encoding="fixed", mlp=(7, 9)),
+    "prenorm, bag": el.BooleanTransformer(width=9, heads=1, encoding="bag", mlp=(8,)),
     "plain": el.BooleanTransformer(width=8, heads=2, form="plain"),
     "plain, fixed": el.BooleanTransformer(width=10, heads=1, head_size=3, form="plain", encoding="fixed"),
-    "plain, bag": el.BooleanTransformer(width=9, heads=3, form="plain", encoding="bag", perceptron=(5,)),
+    "plain, bag": el.BooleanTransformer(width=9, heads=3, form="plain", encoding="bag", mlp=(5,)),
 }
 SLOW = pytest.mark.slow
 FORMS = [
@@ -99,7 +99,7 @@ def direct(model, parameters, x, key=None, example=0):
         inner = p[f"hidden{number}"]["weight"] @ inner + p[f"hidden{number}"]["bias"]
         inner = inner * (1 + special.erf(inner / np.sqrt(2))) / 2
     added = p["residual"]["weight"] @ inner + p["residual"]["bias"]
-    z = z + kept(model, key, "perceptron", example, model.width) * added
+    z = z + kept(model, key, "mlp", example, model.width) * added
     logits = p["output"]["weight"] @ norm(3, z)
     return logits[1] - logits[0], np.array(scores), np.array(attended)
 
@@ -313,7 +313,7 @@ def test_it_learns_a_conjunction_of_three_bits_of_twenty():
         ({"width": 10, "heads": 3}, TASK, "heads must divide the width where there is no head_size: heads=3, width=10"),
         ({"form": "plain", "dropout": 0.1}, TASK, "dropout must be None in the plain form: dropout=0.1"),
         ({"dropout": 1.0}, TASK, "dropout must be less than 1: dropout=1.0"),
-        ({"perceptron": ()}, TASK, "perceptron must have at least one hidden layer"),
+        ({"mlp": ()}, TASK, "mlp must have at least one hidden layer"),
         ({"width": 8, "heads": 1, "encoding": "fixed"}, TASK, "width must be at least n \\+ 3 = 9 .*: width=8, n=6"),
         ({"width": 8, "heads": 1, "encoding": "bag"}, TASK, "width must be at least n \\+ 3 = 9 .*: width=8, n=6"),
         ({}, el.ModularAddition(p=5), "must have a task of signs and one label: task='modular-addition'"),

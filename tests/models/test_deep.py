@@ -1,4 +1,4 @@
-"""Deep perceptrons."""
+"""Deep MLPs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two-layer perceptrons and the exact laws of their initialisations."""
+"""Two-layer MLPs and the exact distributions of their initialisations."""
 
 import numpy as np
 import pytest

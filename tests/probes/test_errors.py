@@ -21,5 +21,5 @@ def test_the_loss_is_the_hinge_of_the_outputs_and_the_error_that_of_the_engine(m
 
 def test_learners_without_outputs_are_refused():
     search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.SubsetSearch())
-    with pytest.raises(TrialError, match="test-loss must look at a network: subset-search"):
+    with pytest.raises(TrialError, match="test-loss needs a network: subset-search"):
         el.train(search, probes=[TestLoss()])

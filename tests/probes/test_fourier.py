@@ -150,6 +150,6 @@ def test_models_without_neurons_are_refused():
         model=el.DisjointPolyNet(degree=3),
         training=el.SGD(steps=1),
     )
-    message = "fourier-gap must look at neurons on a sparse-parity: disjoint-poly-net on disjoint-parity"
+    message = "fourier-gap needs neurons on a sparse-parity: disjoint-poly-net on disjoint-parity"
     with pytest.raises(TrialError, match=message):
         el.train(trial, probes=[FourierGap()])

@@ -51,5 +51,5 @@ def test_without_irrelevant_inputs_there_is_nothing_to_compare_with():
 
 def test_learners_without_hidden_weights_are_refused():
     search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.SubsetSearch())
-    with pytest.raises(TrialError, match="weight-movement must look at a network with hidden weights: subset-search"):
+    with pytest.raises(TrialError, match="weight-movement needs a network with hidden weights: subset-search"):
         el.train(search, probes=[WeightMovement()])

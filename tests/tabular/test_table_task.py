@@ -214,5 +214,5 @@ def test_a_sample_of_one_class_fails_with_the_rule(table):
 
 def test_the_validation_error_needs_a_table():
     one = el.Trial(task=OTHER, regime=el.Sample(9), model=el.SubsetSearch())
-    with pytest.raises(TrialError, match="validation-error must look at a learner of a table"):
+    with pytest.raises(TrialError, match="validation-error needs a learner of a table"):
         el.train(one, probes=[ValidationError()])

@@ -101,5 +101,5 @@ def test_a_disjoint_support_has_one_coordinate_a_block():
     assert all(len(np.unique(column)) == 4 for column in supports.T)
     with pytest.raises(el.TrialError, match="n of a disjoint parity must be a multiple of k: n=10, k=3"):
         el.DisjointParity(n=10, k=3)
-    with pytest.raises(el.TrialError, match="support must have one coordinate a block of 4"):
+    with pytest.raises(el.TrialError, match="support must have one coordinate per block of 4"):
         el.DisjointParity(n=12, k=3, support=(0, 1, 8))

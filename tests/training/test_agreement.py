@@ -429,8 +429,8 @@ def test_exploding_attention_diverges_at_the_same_step():
 def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_engine():
     adadelta = el.AdaDelta(steps=3, loss="cross-entropy")
     for change, reason in {
-        "model.mlp_width": (8, "takes no perceptrons and no absolute positions"),
-        "model.positions": ("absolute", "takes no perceptrons and no absolute positions"),
+        "model.mlp_width": (8, "takes no MLPs and no absolute positions"),
+        "model.positions": ("absolute", "takes no MLPs and no absolute positions"),
         "model.width": (257, "takes not more than width 256"),
         "task.length": (4000, "takes not .*: width=8, heads x length\\^2=32000000"),
         "training": (adadelta, "takes no training 'adadelta'"),
@@ -447,9 +447,7 @@ def bits_trial(training=None, regime="online", batch_size=20, n=11, dropout=0.1,
     return el.Trial(
         task=el.SparseParity(n=n, k=3, noise=0.1),
         regime=regime,
-        model=el.BooleanTransformer(
-            **{"width": 16, "heads": 4, "perceptron": (24,), "std": 0.2, "dropout": dropout, **model}
-        ),
+        model=el.BooleanTransformer(**{"width": 16, "heads": 4, "mlp": (24,), "std": 0.2, "dropout": dropout, **model}),
         training={"steps": 10**6, "batch_size": batch_size, "loss": "logistic", **descent},
         seed=3,
     )
@@ -462,7 +460,7 @@ BITS = {
     "online": {"batch_size": 70, "n": 40, "width": 18, "heads": 3, "head_size": 5},
     "the population": {"n": 5, "batch_size": 32, "regime": "population", "encoding": "fixed"},
     "a bag": {"encoding": "bag", "training": {"loss": "hinge", "clip": 0.01}},
-    "as published": {"width": 64, "heads": 16, "perceptron": None, "n": 30, "std": 0.05},
+    "as published": {"width": 64, "heads": 16, "mlp": None, "n": 30, "std": 0.05},
 }
 
 
@@ -490,7 +488,7 @@ def test_an_exploding_transformer_on_bits_ends_as_diverged():
 def test_transformers_on_bits_that_the_native_code_does_not_know_are_left_to_the_general_engine():
     for change, reason in {
         "model": (el.BooleanTransformer(form="plain"), "takes prenorm transformers with one hidden layer only"),
-        "model.perceptron": ((8, 8), "takes prenorm transformers with one hidden layer only"),
+        "model.mlp": ((8, 8), "takes prenorm transformers with one hidden layer only"),
         "model.width": (516, "takes not more than width 512"),
         "model.dropout": (1 - 2**-20, "takes no dropout that rounds to 1"),
         "training": (el.AdaDelta(steps=3), "takes no training 'adadelta'"),

@@ -376,5 +376,5 @@ def test_hypotheses_that_fail_are_named_when_the_trial_is_made(change, message):
 
 def test_the_probe_looks_only_at_mirrored_networks():
     trial = OVER.replace("training", el.SGD(steps=1)).replace("model.init", "dense")
-    with pytest.raises(TrialError, match="feature-selection must look at a mirrored initialisation: mlp with init="):
+    with pytest.raises(TrialError, match="feature-selection needs a mirrored initialisation: mlp with init="):
         el.train(trial, probes=[FeatureSelection()])

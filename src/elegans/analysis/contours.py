@@ -27,7 +27,7 @@ def crossings(x: Any, rates: Any, level: float = 0.5) -> list[float]:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a row in which success is gained or lost.
+    """A part of a row in which success is gained or lost.
 
     Args:
         direction: ``gained`` where the left end lies below the level, ``lost`` where it lies above.
@@ -41,7 +41,7 @@ class Segment:
 
 
 def segments(known: Mapping[int, int]) -> list[Segment]:
-    """Return the stretches in which a row of verdicts passes the level; undecided places widen them.
+    """Return the parts of a row in which verdicts cross the level; undecided places widen them.
 
     A row that nowhere lies clearly above the level has one open segment: success is gained after its last place below
     it, if at all. A row whose end is undecided has an open one there, too.

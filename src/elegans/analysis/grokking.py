@@ -1,4 +1,4 @@
-"""Grokking: how long a network that fits its sample takes until it is right elsewhere."""
+"""Grokking: how long a network that has memorised its training set takes to generalise."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

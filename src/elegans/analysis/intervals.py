@@ -109,8 +109,8 @@ def bootstrap_interval(
 def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.95) -> tuple[float, float]:
     """Return the order-statistic interval of the median time to solve, unsolved trials being infinite.
 
-    It needs no assumption on the law of the times: the two ends are the order statistics between which
-    the median falls with at least the given probability, by the binomial law of the number of trials below it.
+    It needs no assumption on the distribution of the times: the two ends are the order statistics between which
+    the median falls with at least the given probability, by the binomial distribution of the number of trials below it.
 
     Returns:
         The lower and the upper end; 0 and infinity where there are too few trials for the confidence, and

@@ -24,11 +24,11 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         alpha: the familywise error rate, between 0 and 1.
 
     Returns:
-        A row a pair, the strongest evidence first: what the pair has in common; ``smaller`` and ``larger`` (values of
-        ``over``), ``trials_smaller``, ``solved_smaller``, ``trials_larger``, ``solved_larger``; ``p``, ``p_adjusted``
-        and ``falls`` (whether monotonicity is rejected there).
+        One row per pair, the strongest evidence first: what the pair has in common; ``smaller`` and ``larger`` (values
+        of ``over``); ``trials_smaller``, ``solved_smaller``, ``trials_larger``, ``solved_larger``; ``p``,
+        ``p_adjusted`` and ``falls`` (whether monotonicity is rejected there).
 
-    Source: Fisher's exact test by the hypergeometric law; Holm, "A simple sequentially rejective multiple test
+    Source: Fisher's exact test by the hypergeometric distribution; Holm, "A simple sequentially rejective multiple test
     procedure" (1979).
     """
     from scipy.stats import hypergeom

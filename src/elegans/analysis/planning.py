@@ -1,4 +1,4 @@
-"""Which cell of a row to look at next, so that a crossing is found with few training steps."""
+"""Which cell of a row to train next, so that a crossing is found with few training steps."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,7 +12,7 @@ START = -1
 def next_places(
     known: Mapping[int, int], length: int, gap: int, costs: Mapping[int, float], unseen: float
 ) -> list[int]:
-    """Return the places of a row to look at next; none where the row is done.
+    """Return the places of a row to train next; none where the row is done.
 
     A row is done when its last place is known, when neighbouring known places that differ have nothing between them,
     and when no place lies more than ``gap`` from a known one to its right. Nothing else is assumed of how success
@@ -22,10 +22,10 @@ def next_places(
     itself. Only the order of work follows from that.
 
     Args:
-        known: by place, ``BELOW``, ``OPEN`` (looked at, and undecided) or ``ABOVE``.
+        known: by place, ``BELOW``, ``OPEN`` (trained, and undecided) or ``ABOVE``.
         length: how many places the row has.
         gap: how far apart known places of one kind may be.
-        costs: by known place, what looking there has cost.
+        costs: by known place, what training there has cost.
         unseen: what is expected of a place below the level where nothing is known of its cost.
     """
     if length - 1 not in known:
@@ -45,10 +45,10 @@ def next_places(
 
 @lru_cache(maxsize=4096)
 def _cheapest(between: int, left_cost: float, right_cost: float, *, near: bool) -> tuple[float, int]:
-    """Return the expected cost of finding where two kinds meet between two places, and where to look next for it.
+    """Return the expected cost of finding where two kinds meet between two places, and where to train next to find it.
 
     The kinds may meet after any number k of the g places between, 0 to g: all of them equally likely, or, where
-    they are believed to meet near the left end, k with a weight of 2^-k. Looking at the j-th place finds it of the
+    they are believed to meet near the left end, k with a weight of 2^-k. Training at the j-th place finds it of the
     left kind, at that kind's cost, if k is at least j; then g - j places are left, and otherwise j - 1. Equal costs
     and likely ends make it bisection.
     """

@@ -17,12 +17,12 @@ HALVINGS = 40
 
 @dataclass(frozen=True)
 class SequentialTest:
-    """Whether a success rate lies below or above a level, looked at after every trial.
+    """Whether a success rate lies below or above a level, tested after every trial.
 
     The test ends as soon as a Wilson interval of the trials so far is clear of the level, when no further outcome
     could make it so (curtailment: the verdict is the same, the trials are saved), or when the trials are used up.
 
-    Whoever looks after every trial has many chances to be misled: with the plain 99% interval and 20 trials, a
+    Testing after every trial gives many chances of a wrong verdict: with the plain 99% interval and 20 trials, a
     rate of exactly 0.5 would be said to lie below it with probability 0.018. So each end of the interval is somewhat
     wider (``nominal``): the narrowest at which ``error`` is at most ``1 - confidence``.
 
@@ -31,7 +31,7 @@ class SequentialTest:
         confidence: 1 minus the largest probability of either wrong verdict, between 0 and 1.
         maximum: how many trials there are at the most.
 
-    Source: Wilson (1927) for the interval; error rates by the exact law of the path of successes, as for any
+    Source: Wilson (1927) for the interval; error rates by the exact distribution of the path of successes, as for any
     curtailed binomial test (Jennison and Turnbull, "Group Sequential Methods", chapter 12).
     """
 

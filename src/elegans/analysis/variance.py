@@ -36,7 +36,7 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
     """Estimate how much of the variance of values lies between groups and how much within, by analysis of variance.
 
     Formula: within = MSW; between = (MSB - MSW) / m, with m the size of a group (of unequal ones, the usual
-    average); the interval of the ratio is (F / F_q - 1) / m with F = MSB / MSW and the quantiles of the F law.
+    average); the interval of the ratio is (F / F_q - 1) / m with F = MSB / MSW and the quantiles of the F distribution.
 
     Args:
         groups: the values of each group, all finite.
@@ -56,8 +56,8 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
     size = (total - float((sizes**2).sum()) / total) / (count - 1)
     between = max(0.0, (mean_between - within) / size)
     statistic = mean_between / within if within else math.inf
-    law = f(count - 1, total - count)
-    ends = [max(0.0, (statistic / law.ppf((1 + sign * confidence) / 2) - 1) / size) for sign in (1, -1)]
+    distribution = f(count - 1, total - count)
+    ends = [max(0.0, (statistic / distribution.ppf((1 + sign * confidence) / 2) - 1) / size) for sign in (1, -1)]
     ratio = between / within if within else math.inf
     return Components(between, within, ratio, float(ends[0]), float(ends[1]), count, total, confidence)
 

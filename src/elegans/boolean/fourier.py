@@ -179,7 +179,7 @@ def two_level_coefficient(
     smaller signs among themselves are still exact.
 
     Formula: 2^-n sum_{a, c} K_s(d1, a) K_{n-s}(d2, c) 1{(s - 2a) + epsilon (n - s - 2c) + bias > 0}.
-    Source: the law behind Pareto frontiers, Lemmas 8, 18 and 19.
+    Source: the formula behind Pareto frontiers, Lemmas 8, 18 and 19.
 
     Args:
         n: the number of signs.

@@ -1,4 +1,4 @@
-"""Quantities of learning a parity that several works use: chances of neurons, readouts, rates and random search.
+"""Quantities of learning a parity that several works use: lucky neurons, readouts, learning rates, random search.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -69,7 +69,7 @@ def random_search_time(n: int, k: int, copies: int = 1) -> float:
     training were random search.
 
     Formula: 1 / (1 - (1 - 1 / C(n, k))^r), about C(n, k) / r.
-    Source: thesis, section 5.5 (width); the mean of a geometric law.
+    Source: thesis, section 5.5 (width); the mean of a geometric distribution.
 
     Args:
         n: the number of inputs.

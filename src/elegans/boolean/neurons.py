@@ -18,7 +18,7 @@ import numpy as np
 from elegans.calculators.domain import coordinates, require
 
 LARGEST_ENUMERATED = 20
-"""The largest number of inputs over which any activation's derivative is averaged: 2^20 values a neuron."""
+"""The largest number of inputs over which any activation's derivative is averaged: 2^20 values per neuron."""
 
 _ENTRIES = 2**22
 
@@ -201,7 +201,7 @@ def _first_coefficients(values: np.ndarray) -> np.ndarray:
 def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, y: Any) -> np.ndarray:
     """Return the correlations of many neurons estimated on examples, each within about 1/sqrt(m) for |sigma'| <= 1.
 
-    The batch gradient of the correlation loss is their negative; absolute values are all that recovery looks at.
+    The batch gradient of the correlation loss is their negative; recovery uses their absolute values only.
 
     Formula: G_i = (1 / m) sum_a y_a x_ai sigma'(w . x_a + b).
     Source: thesis, Proposition B.7.

@@ -28,7 +28,7 @@ class Certificate:
         verdict: ``proved`` (y f > 0 everywhere), ``refuted`` (y f <= 0 somewhere) or ``undecided``.
         support: the coordinates whose product the network is held against.
         margin: a proved lower bound of the smallest y f; below 0, by how much the proof fails.
-        attained: y f at ``worst``, computed exactly and then rounded to the nearest float: the smallest that was seen.
+        attained: y f at ``worst``, computed exactly and then rounded to the nearest float: the smallest value found.
         worst: that input, shape (n,); at a refuted network the counterexample.
         nodes: how many boxes of inputs were bounded.
         method: what the verdict took: the weakest of ``intervals``, ``affine`` and ``quadratic`` relaxation and

@@ -33,7 +33,7 @@ def gamma(operations: int, unit: float) -> float:
     (2nd edition, 2002), lemma 3.1 and section 4.2.
 
     Args:
-        operations: m, how many roundings there are in a row at the most.
+        operations: m, the largest number of successive roundings.
         unit: u, the unit roundoff.
     """
     share = operations * unit

@@ -49,7 +49,7 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
     inputs where flipping x_j changes the answer (the sign of f, 0 counted as -1): exact over all inputs for n <= 20,
     estimated from 4096 inputs of the trial's probe stream beyond. The support ends at the largest ratio of one score
     to the next. Scores are raised to a floor first, so that noise below it makes no gap: float32's unit roundoff times
-    the largest mass, or the influence of a single one of the inputs looked at. A gap near 1 says that the network
+    the largest mass, or the influence of a single one of the evaluated inputs. A gap near 1 says that the network
     prefers no coordinates, whatever is named.
 
     Args:

@@ -1,4 +1,4 @@
-"""What an experiment is, and what it comes to."""
+"""What an experiment is, and the result of running one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Scale:
 
     Args:
         sweep: makes the sweep, given the number of trials per cell. Its order is the order of work: what has
-            been done when a run is cut short should make a picture already.
+            been done when a run is cut short should make a figure already.
         trials: how many trials each cell has by default.
         rounds: how often, where trials follow from others, it is asked which: each time of all trials so far.
         part: what part of the published setting it is, in words, where ``paper`` or ``part`` is not all of it.

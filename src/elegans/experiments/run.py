@@ -106,7 +106,7 @@ def draw_experiment(
     """Write figure, table and record of what a store has of an experiment already; nothing is trained.
 
     For a run that is under way or was cut short: the ``paper`` scale of ``success-frontier`` takes months, and its
-    first panels make a picture after an hour.
+    first panels are drawn after an hour.
 
     Args:
         name: the experiment's name.

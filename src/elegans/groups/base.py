@@ -38,7 +38,7 @@ class Group(Component, family=True):
     A class of your own defines ``name``, ``order`` and ``make_table``; the other ``make_`` methods have defaults.
 
     Raises:
-        GroupError: the name is unknown, a parameter is out of range, or a table is no group's.
+        GroupError: the name is unknown, a parameter is out of range, or a table is not that of a group.
     """
 
     host_only = True

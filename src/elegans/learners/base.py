@@ -26,7 +26,7 @@ class Lesson:
     Args:
         task: what is learned.
         regime: how examples reach the learner.
-        hidden: what the task drew for this trial; for drawing examples, not for looking at.
+        hidden: what the task drew for this trial; for drawing examples, not for the learner to read.
         key: returns the key of one of the trial's streams by its name.
     """
 
@@ -44,7 +44,7 @@ class Lesson:
 
 
 class Course(ABC):
-    """One learner on its way: what it would answer now, and how well that fits what it has seen."""
+    """One learner on its way: its present answers, and how well they fit the training examples."""
 
     loss: float = 1.0
     """The mean loss over the rounds of the last ``advance``, before each round."""
@@ -62,7 +62,7 @@ class Course(ABC):
 
 
 class Learner(Component):
-    """What a model that is no network has in the place of a training.
+    """What a model that is not a network has in place of a training.
 
     Inherit from this and then from ``Model``: ``class SubsetSearch(Learner, Model)``. A trial of such a model has
     ``training=None``; its steps are sequential rounds, and success is decided as for networks.

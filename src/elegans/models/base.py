@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Model(Component, family=True):
-    """A family of functions with parameters, and the law of their initial values.
+    """A family of functions with parameters, and the distribution of their initial values.
 
-    ``initialise`` runs once a trial, on the host; ``apply`` is traced by the general engine, so it is written
+    ``initialise`` runs once per trial, on the host; ``apply`` is traced by the general engine, so it is written
     with functions that work on JAX arrays.
     """
 

@@ -17,10 +17,10 @@ from elegans.models.inits import GaussianInit, Layers
 from elegans.tasks import Task
 
 Count = Annotated[int, Field(ge=1)]
-SITES = {"embedding": 0, "attention": 1, "merged": 2, "perceptron": 3}
+SITES = {"embedding": 0, "attention": 1, "merged": 2, "mlp": 3}
 """Where dropout stands, and the number by which the key of its draws is folded."""
 HIDDEN_KEYS = 16
-"""From which number on keys are those of the perceptron's layers."""
+"""From which number on keys are those of the MLP's layers."""
 
 
 class ClassAttention(NamedTuple):
@@ -44,13 +44,13 @@ class BooleanTransformer(Model):
     value, times ``output``.
 
     In the ``prenorm`` form, the one that is trained in the thesis, tokens are normed before they are read, scores are
-    divided by sqrt(head size), all maps but the last have biases, and perceptron and heads are added to the residual
-    stream: z = X_c + heads, z' = z + perceptron(normed z), and the output is the difference of two logits of a normed
-    z'; with the logistic loss that is the cross-entropy of both, and trains as it does. The perceptron has gelus, by
+    divided by sqrt(head size), all maps but the last have biases, and MLP and heads are added to the residual
+    stream: z = X_c + heads, z' = z + MLP(normed z), and the output is the difference of two logits of a normed
+    z'; with the logistic loss that is the cross-entropy of both, and trains as it does. The MLP has gelus, by
     their formula with erf.
 
     The ``plain`` form is the theory's: no norms, no residual stream, scores as they are, no biases in attention, and a
-    perceptron of ReLUs that reads the heads alone. Weights of ``theory.selecting_transformer`` run in it.
+    MLP of ReLUs that reads the heads alone. Weights of ``theory.selecting_transformer`` run in it.
 
     Its parameters are ``{"embedding": {"token": (2, width), "position": (n or n + 1, width), "class": (width,)},
     "attention": {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden1":
@@ -68,7 +68,7 @@ class BooleanTransformer(Model):
         head_size: the size of a head's queries, keys and values, the thesis' k; by default width / heads.
         form: ``prenorm`` or ``plain``.
         encoding: ``trained`` or ``fixed`` positions, or a ``bag`` of vectors.
-        perceptron: the widths of its hidden layers; by default 4 width, and in the plain form 4 width and 2 width.
+        mlp: the widths of its hidden layers; by default 4 width, and in the plain form 4 width and 2 width.
         dropout: how likely an entry of tokens, of attention and of what a block adds is set to 0 in training, the
             rest being scaled up; rounded to a multiple of 2^-16. None for no dropout; the plain form has none.
         std: the standard deviation of the initial weights.
@@ -79,7 +79,7 @@ class BooleanTransformer(Model):
     head_size: Count | None = None
     form: Literal["prenorm", "plain"] = "prenorm"
     encoding: Literal["trained", "fixed", "bag"] = "trained"
-    perceptron: tuple[Count, ...] | None = None
+    mlp: tuple[Count, ...] | None = None
     dropout: Annotated[float, Field(gt=0, lt=1)] | None = None
     std: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.02
 
@@ -88,17 +88,17 @@ class BooleanTransformer(Model):
         if self.head_size is None and self.width % self.heads:
             rule = "heads must divide the width where there is no head_size"
             raise ValueError(f"{rule}: heads={self.heads}, width={self.width}")
-        if self.perceptron == ():
-            raise ValueError("perceptron must have at least one hidden layer: perceptron=()")
+        if self.mlp == ():
+            raise ValueError("mlp must have at least one hidden layer: mlp=()")
         if self.form == "plain" and self.dropout is not None:
             raise ValueError(f"dropout must be None in the plain form: dropout={self.dropout}")
         return self
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The widths of the perceptron's hidden layers."""
-        if self.perceptron is not None:
-            return self.perceptron
+        """The widths of the MLP's hidden layers."""
+        if self.mlp is not None:
+            return self.mlp
         return (4 * self.width,) if self.form == "prenorm" else (4 * self.width, 2 * self.width)
 
     @property
@@ -128,12 +128,12 @@ class BooleanTransformer(Model):
             raise ValueError(f"{rule}: width={self.width}, n={task.input_size}")
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        law = GaussianInit(std=self.std)
+        normals = GaussianInit(std=self.std)
         n, width, heads, size = task.input_size, self.width, self.heads, self.head_width
 
         def normal(number: int, *shape: int) -> np.ndarray:
             rows = math.prod(shape[:-1])
-            return law.entries(key.fold(number), (rows, shape[-1]), shape[-1], rows).reshape(shape)
+            return normals.entries(key.fold(number), (rows, shape[-1]), shape[-1], rows).reshape(shape)
 
         embedding = {"token": normal(0, 2, width), "position": normal(1, n + 1, width), "class": normal(2, width)}
         if self.encoding != "trained":
@@ -254,7 +254,7 @@ class BooleanTransformer(Model):
         inner = normed(parameters["norm2"], z)
         for number in range(1, len(self.sizes) + 1):
             inner = jax.nn.gelu(_affine(parameters[f"hidden{number}"], inner), approximate=False)
-        z = z + self._dropped(_affine(parameters["residual"], inner), key, "perceptron")
+        z = z + self._dropped(_affine(parameters["residual"], inner), key, "mlp")
         logits = normed(parameters["norm3"], z) @ parameters["output"]["weight"].T
         return logits[:, 1] - logits[:, 0]
 

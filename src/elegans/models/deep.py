@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons of any depth."""
+"""MLPs of any depth."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ class DeepMLP(Model):
     Args:
         widths: the numbers of neurons of the hidden layers, the first layer's first; at least one of at least 1.
         activation: the function sigma of every hidden layer, by name or as a component.
-        init: the law of weights and biases of every layer, each by its layer's sizes.
+        init: the distribution of weights and biases of every layer, each by its layer's sizes.
         output_bias: whether there is a bias c.
     """
 

@@ -62,7 +62,7 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
 
     Args:
         width: the number of features, at least 1.
-        init: the law of the initial parameters.
+        init: the distribution of the initial parameters.
     """
 
     width: Annotated[int, Field(ge=1)]
@@ -133,7 +133,7 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
 
     Args:
         width: the number of neurons, at least 1.
-        init: the law of the initial parameters.
+        init: the distribution of the initial parameters.
     """
 
     width: Annotated[int, Field(ge=1)]

@@ -22,7 +22,7 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Init(Component, family=True):
-    """The law of the initial hidden weights."""
+    """The distribution of the initial parameters."""
 
     @abstractmethod
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
@@ -40,12 +40,12 @@ class Init(Component, family=True):
         }
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every law has them."""
-        raise NotImplementedError(f"{self.kind} has no law for several outputs")
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation has them."""
+        raise NotImplementedError(f"{self.kind} has no distribution for several outputs")
 
     @property
     def has_readout(self) -> bool:
-        """Whether there is a law for several outputs."""
+        """Whether there is a distribution for several outputs."""
         return type(self).readout is not Init.readout
 
     def check(self, width: int, task: Task) -> None:
@@ -53,7 +53,7 @@ class Init(Component, family=True):
 
 
 class AffineInit(Init):
-    """A law by which weights and biases of an affine map are drawn alike, one by one: it fits any layer."""
+    """A distribution from which weights and biases of an affine map are drawn independently: it fits any layer."""
 
     @abstractmethod
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
@@ -77,7 +77,7 @@ class AffineInit(Init):
         }
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
-        """Draw all four parameter arrays of a two-layer network by the same law, each by its layer's sizes."""
+        """Draw all four parameter arrays of a two-layer network from one distribution, scaled by each layer's sizes."""
         return {
             "hidden": self.layer(key.fold(0), key.fold(1), width, task.input_size),
             "output": {
@@ -91,7 +91,7 @@ class AffineInit(Init):
 
 
 class BoundedInit(AffineInit):
-    """A law on [-c, c], with c by one of the two conventions that go by the name of Xavier.
+    """A distribution on [-c, c], with c by one of the two conventions called Xavier.
 
     Args:
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
@@ -139,7 +139,7 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
 
 class GaussianInit(AffineInit, kind="gaussian"):
-    """Every weight and bias normal, of mean 0 and a variance by one of two conventions, or a given deviation.
+    """Every weight and bias normal, of mean 0 and a variance by one of two conventions, or a given standard deviation.
 
     Source: thesis, appendix B.4 ("Gaussian", by Kaiming's convention).
 
@@ -180,7 +180,7 @@ def _for_any_layer(value: Any) -> AffineInit:
     init = Init.parse(value)
     if not isinstance(init, AffineInit):
         known = ", ".join(sorted(kind for kind, member in Init.members().items() if _draws_any_layer(member)))
-        raise ValueError(f"init must be a law of any layer (one of {known}): init={init.kind!r}")
+        raise ValueError(f"init must be one that fits any layer (one of {known}): init={init.kind!r}")
     return init
 
 
@@ -266,7 +266,7 @@ class SphereInit(Init, kind="sphere"):
 
 
 def fan_in_uniform(key: random.Key, shape: tuple[int, ...], fan_in: int) -> np.ndarray:
-    """Draw float32 uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], one counter an element."""
+    """Draw float32 uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], one counter per element."""
     return DenseInit().entries(key, shape, fan_in, fan_out=1)
 
 

@@ -1,4 +1,4 @@
-"""Two-layer perceptrons."""
+"""Two-layer MLPs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MLP(Model):
 
     Args:
         width: the number of hidden neurons, at least 1.
-        init: the law of the initial parameters: ``DenseInit()``, ``SparseInit(nonzeros)``, a theorem's own, …
+        init: the distribution of the initial parameters: ``DenseInit()``, ``SparseInit(nonzeros)``, a theorem's own, …
         activation: the function sigma, by name or as a component.
         readout: whether there are output weights and an output bias; else the weights are 1 and the bias 0.
         hidden_bias: whether there is a bias b.
@@ -84,7 +84,7 @@ class MLP(Model):
         return arrays.concat([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
 
     def check(self, task: Task) -> None:
-        """Refuse a width or a task that the initialisation has no law for, and several outputs that nothing makes."""
+        """Refuse a width or a task that the initialisation does not cover, and several outputs that it cannot draw."""
         self.init.check(self.width, task)
         if self.outputs(task) > 1 and not (self.readout and self.init.has_readout):
             named = f"init={self.init.kind!r}, readout={self.readout}"

@@ -23,7 +23,7 @@ class PolyNet(Model):
 
     Args:
         degree: the number of factors, at least 1.
-        init: the law of the initial weights and biases of the factors: that of a hidden layer of this width.
+        init: the distribution of the initial weights and biases of the factors: that of a hidden layer of this width.
     """
 
     shorthand = "degree"
@@ -31,7 +31,7 @@ class PolyNet(Model):
     init: SerializeAsAny[Init] = DenseInit()
 
     def check(self, task: Task) -> None:
-        """Refuse a task that the initialisation has no law for."""
+        """Refuse a task that the initialisation does not cover."""
         self.init.check(self.degree, task)
 
     def parameter_names(self, task: Task) -> list[str]:
@@ -54,9 +54,9 @@ class DisjointPolyNet(Model):
 
     Args:
         degree: the number of blocks, and of factors, at least 1; it divides the input size.
-        init: the law of the initial weights; the layer of a block has n / degree inputs.
+        init: the distribution of the initial weights; the layer of a block has n / degree inputs.
         positive: whether the first block's weights change sign where the product of the weights on the task's support
-            is negative at first. For laws without a preferred sign that is the law given a positive product, as
+            is negative at first. For symmetric distributions this conditions on a positive product, as
             theorems on training with the correlation loss ask for; the task must then name its support.
     """
 

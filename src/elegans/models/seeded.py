@@ -21,7 +21,7 @@ class SeededInit(Init, kind="seeded"):
     Source: thesis, chapter 5, figure 5.2 (centre).
 
     Args:
-        of: the law that the initial values are drawn by.
+        of: the distribution that the initial values are drawn from.
         seed: the seed of the trial whose initial values they are, below 2^32.
     """
 
@@ -30,7 +30,7 @@ class SeededInit(Init, kind="seeded"):
     seed: Annotated[int, Field(ge=0, lt=2**32), Traced]
 
     def check(self, width: int, task: Task) -> None:
-        """Refuse a width or a task for which the law has no initialisation."""
+        """Refuse a width or a task that the initialisation does not cover."""
         self.of.check(width, task)
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
@@ -45,5 +45,5 @@ class SeededInit(Init, kind="seeded"):
 
     @property
     def has_readout(self) -> bool:
-        """Whether the law draws several outputs."""
+        """Whether the initialisation draws several outputs."""
         return self.of.has_readout

@@ -15,7 +15,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class ParityTransformer(Model):
-    """One block of attention and a perceptron, read out at a class token; no normalisation and no dropout.
+    """One block of attention and an MLP, read out at a class token; no normalisation and no dropout.
 
     Sign i of an input is embedded as X_i = E_{x_i} + P_i and the class token as X_c = E_c. It alone asks, over itself
     and all signs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head size)) X V_h O_h, z' = z + W_2 gelu(W_1 z +
@@ -27,7 +27,7 @@ class ParityTransformer(Model):
     (mlp_width, width), "bias": (mlp_width,)}, "residual": {"weight": (width, mlp_width), "bias": (width,)}, "output":
     {"weight": (width,)}}``, the embedding of -1 before that of +1.
 
-    Source: thesis, chapter 5 and appendix B.4 (setting *iii). It names neither the perceptron's width nor the scale of
+    Source: thesis, chapter 5 and appendix B.4 (setting *iii). It names neither the MLP's width nor the scale of
     the embeddings, on which much depends: with normal ones of deviation 0.1 in place of 1, networks of width 64 take
     about six times as long on (10, 2), and do not learn (10, 3) in 5000 steps in place of 300 (Adam, rate 0.0003).
 
@@ -35,9 +35,9 @@ class ParityTransformer(Model):
         width: the size of an embedding.
         heads: the number of attention heads.
         head_size: the size of a head's queries, keys and values.
-        mlp_width: the number of hidden neurons of the perceptron, or None for ``width``.
+        mlp_width: the number of hidden neurons of the MLP, or None for ``width``.
         embedding_scale: the standard deviation of the initial embeddings, which are normal.
-        init: the law of the matrices, each by its own sizes; biases are 0 at first.
+        init: the distribution of the matrices' entries, each by its own sizes; biases are 0 at first.
     """
 
     width: Count = 1024

@@ -54,7 +54,7 @@ class Snapshot:
         return self.remember("initial", lambda: self.model.initialise(self.key("init"), self.task))
 
     def remember(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what has a name, made once a trial: for what costs much and does not change while it learns."""
+        """Return what has a name, made once per trial: for what costs much and does not change while it learns."""
         if name not in self.memory:
             self.memory[name] = make()
         return self.memory[name]

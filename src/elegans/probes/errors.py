@@ -40,7 +40,7 @@ class TestLoss(Probe):
     def check(self, task: Task, model: Model) -> None:
         """Refuse learners that have no outputs to take a loss of."""
         if isinstance(model, Learner):
-            raise ValueError(f"test-loss must look at a network: {model.kind}")
+            raise ValueError(f"test-loss needs a network: {model.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``hinge``, at least 0, and ``error``, from 0 to 1."""

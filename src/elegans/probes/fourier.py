@@ -47,7 +47,7 @@ class FourierGap(Probe):
         """Refuse trials without a support or hidden neurons, supports that are everything, and what has no estimate."""
         require_hidden(self, task, model)
         if not isinstance(task, SparseParity) or not (_activation(model) or isinstance(model, PolyNet)):
-            raise ValueError(f"fourier-gap must look at neurons on a sparse-parity: {model.kind} on {task.kind}")
+            raise ValueError(f"fourier-gap needs neurons on a sparse-parity: {model.kind} on {task.kind}")
         if task.k == task.n:
             raise ValueError(f"fourier-gap must have irrelevant inputs to compare with: k={task.k}, n={task.n}")
         working = _estimators(task, model)

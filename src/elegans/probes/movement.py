@@ -53,4 +53,4 @@ def hidden_weight(snapshot: Snapshot, parameters: Any = None) -> Float32[np.ndar
 def require_hidden(probe: Probe, task: Task, model: Model) -> None:
     """Refuse models whose parameters have no layer ``hidden`` with a ``weight``."""
     if isinstance(model, Learner) or "hidden.weight" not in model.parameter_names(task):
-        raise ValueError(f"{probe.kind} must look at a network with hidden weights: {model.kind}")
+        raise ValueError(f"{probe.kind} needs a network with hidden weights: {model.kind}")

@@ -51,7 +51,7 @@ class WeightTrajectory(Probe):
 
 
 class ParameterTrajectory(Probe):
-    """Some of the parameters along the way, whole, of any network: to look at, or to run the model with again.
+    """Some of the parameters along the way, whole, of any network: to inspect, or to run the model with again.
 
     A store keeps them compressed, four bytes per entry and measurement at the most.
 
@@ -64,7 +64,7 @@ class ParameterTrajectory(Probe):
     def check(self, task: Task, model: Model) -> None:
         """Refuse models without parameters, and names that they do not have."""
         if isinstance(model, Learner):
-            raise ValueError(f"{self.kind} must look at a network: {model.kind}")
+            raise ValueError(f"{self.kind} needs a network: {model.kind}")
         known = model.parameter_names(task)
         for name in self.names or ():
             if not any(f"{parameter}.".startswith(f"{name}.") for parameter in known):

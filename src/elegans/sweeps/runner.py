@@ -31,9 +31,9 @@ LARGEST_CLAIM = 512
 AHEAD_SECONDS = 1.0
 """How much work a run claims ahead: enough to keep workers busy, little enough to leave others their share."""
 LOOK_SECONDS = 0.1
-"""How often the run looks up: at signals, at its watcher, at its claims."""
+"""How often the run checks signals, its watcher and its claims."""
 WAIT_SECONDS = 0.25
-"""How often a run that waits for another one looks at what that one has done."""
+"""How often a run that waits for another one checks what that one has done."""
 FAREWELL_SECONDS = 1.2
 """How long an interrupted run waits for what is in flight; with what follows, it ends within two seconds."""
 

@@ -22,7 +22,7 @@ _C = TypeVar("_C", bound=Component)
 
 @dataclass(frozen=True)
 class Sweep:
-    """Many trials, lazily: one template trial a cell, and the seeds of each cell.
+    """Many trials, lazily: one template trial per cell, and the seeds of each cell.
 
     Iterating yields the trials cell by cell, the seeds inside. Two sweeps added are both sweeps' trials,
     each of them once: the cells of the first, then the new cells of the second.

@@ -93,7 +93,7 @@ def is_reduced(name: str) -> bool:
 
 
 def table_names(folder: str | Path | None = None) -> list[str]:
-    """Return the tables that need no network: those of the folder where there is one, else the bundled ones.
+    """Return the tables that need no download: those of the folder where there is one, else the bundled ones.
 
     Args:
         folder: with ``<name>.npz`` files; that of the environment variable ``ELEGANS_TABULAR`` by default. Tables of
@@ -120,7 +120,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
 
     Raises:
         TrialError: there is no such table, what was fetched is not the benchmark's, a kept one has changed, or a
-            file's arrays are no table.
+            file's arrays are not a table.
     """
     if name in BUNDLED:
         return _bundled(name)
@@ -208,7 +208,7 @@ def _openml(task: BenchmarkTask) -> Rows:
         note.write_text(f"{_checksum(unfinished)}\n")
         unfinished.replace(file)
     if not note.is_file() or note.read_text().strip() != _checksum(file):
-        raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch anew): {file}")
+        raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch it again): {file}")
     return _sized(task, _from_file(str(file)))
 
 

@@ -196,7 +196,7 @@ def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows 
 
 
 def share_out(work: Callable[[Item], Found], items: Sequence[Item], stop: Stop | None = None) -> Iterator[Found]:
-    """Do some work for every item, in threads of their own where there are several, and yield what came of each.
+    """Do some work for every item, in threads of their own where there are several, and yield the results.
 
     One item has all of the library's threads for its matrix products; several have one each, since products of
     moderate size are then computed at once and not one after the other.

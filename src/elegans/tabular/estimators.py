@@ -47,13 +47,13 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         width: the number of neurons of each hidden layer.
         depth: the number of hidden layers.
         hidden_layer_sizes: the sizes of the hidden layers in place of width and depth, or None.
-        init: the law of the first layer's weights: ``sparse:s`` for s non-zeros per neuron, ``dense``, or a component.
-        init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
+        init: of the first layer's weights: ``sparse:s`` for s non-zeros per neuron, ``dense``, or a component.
+        init_layers: which hidden layers have that initialisation, ``first`` or ``all``; the others are dense.
         optimiser: ``adamw`` or ``sgd``.
         learning_rate: of every step.
         weight_decay: of weights and biases: each step multiplies them by 1 - learning_rate x weight_decay.
         epochs: passes over the rows.
-        batch_size: rows a step.
+        batch_size: rows per step.
         early_stopping: whether each member ends after ``n_iter_no_change`` epochs without a lower loss on validation
             rows, and returns to its best state. They are held out, in each class the same share, unless ``fit`` is
             given some. ``auto``: where it is given some, or there are at least 1000 rows.
@@ -143,7 +143,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             X: numbers, shape (rows, features); a data frame's column names are remembered and checked.
             y: what is to be predicted, shape (rows,), or (rows, targets) for a regressor.
             sample_weight: of the rows, or None; only their ratios count.
-            validation: ``(X, y)`` or ``(X, y, sample_weight)`` whose loss is looked at after every epoch
+            validation: ``(X, y)`` or ``(X, y, sample_weight)`` whose loss is evaluated after every epoch
                 (``validation_curve_``); then no rows are held out. A pipeline's earlier steps do not
                 see them.
 
@@ -230,7 +230,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         changed = [name for name in _CONTINUED if getattr(settings, name) != getattr(before, name)]
         if changed or self.n_members != len(self.networks_):
             what = changed[0] if changed else "n_members"
-            raise ValueError(f"{what} must be the same as in the training that goes on: fit anew without warm_start")
+            raise ValueError(
+                f"{what} must be the same as in the training that is continued: fit from scratch without warm_start"
+            )
         self.networks_.settings = settings
 
     def _train(
@@ -348,7 +350,8 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         The sum over first-layer neurons of |weight of the feature| x (norm of the neuron's outgoing weights), averaged
         over members. Weights belong to features of standard deviation 1: where ``standardise`` is off each is
         multiplied by its feature's deviation in training, so that units do not matter. A column that says where values
-        were missing counts for its feature. This tells what the networks look at, not what an error would cost.
+        were missing counts for its feature. This tells which features the networks use,
+        not how the error would grow without them.
         """
         check_is_fitted(self)
         first, second = self.networks_.layers[:2]

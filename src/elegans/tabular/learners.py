@@ -28,7 +28,7 @@ class TableLearner(Learner, Model):
     """
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is no table."""
+        """Refuse a task that is not a table."""
         if not isinstance(task, Table):
             raise ValueError(f"{self.kind} must learn a table: task={task.kind!r}")
 
@@ -76,11 +76,11 @@ class TabularNetwork(TableLearner):
 
     Args:
         hidden: the widths of the hidden layers, the first layer's first.
-        init: the law of the first layer's weights; the others are dense.
+        init: the initialisation of the first layer's weights; the others are dense.
         optimiser: ``sgd`` or ``adamw``.
         learning_rate: above 0.
         weight_decay: of all weights and biases, at least 0.
-        batch_size: rows a step; an epoch's last step takes what is left.
+        batch_size: rows per step; an epoch's last step takes what is left.
         epochs: passes over the sample.
         steps: None, or fewer rounds than there are epochs.
         stopping: when the trial counts as solved; ``exact`` makes it.
@@ -103,7 +103,7 @@ class TabularNetwork(TableLearner):
         return Settings(**{name: getattr(self, name) for name in names})
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is no table, and an initialisation with more non-zeros than features."""
+        """Refuse a task that is not a table, and an initialisation with more non-zeros than features."""
         super().check(task)
         self.init.check(self.hidden[0], task)
 
@@ -160,7 +160,7 @@ class Forest(TableLearner):
     Args:
         n_estimators: how many trees.
         max_depth: of each tree; None for no limit.
-        max_features: how many features a split looks at: a number, ``sqrt`` or None for all.
+        max_features: how many features a split considers: a number, ``sqrt`` or None for all.
         steps: None, or 1.
         stopping: when the trial counts as solved; ``exact`` makes it.
     """
@@ -171,7 +171,7 @@ class Forest(TableLearner):
     max_features: Annotated[int, Field(ge=1)] | Literal["sqrt"] | None = "sqrt"
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is no table, and splits that look at more features than there are."""
+        """Refuse a task that is not a table, and splits that consider more features than there are."""
         super().check(task)
         if isinstance(self.max_features, int) and self.max_features > task.input_size:
             named = f"max_features={self.max_features}, n={task.input_size}"

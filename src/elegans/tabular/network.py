@@ -49,8 +49,8 @@ class Networks:
     Args:
         settings: their description.
         seeds: one per member, from 0 to 2^64 - 1.
-        layers: the weights, one array a layer: (members, fan-out, fan-in + 1), the last column the biases.
-        moments: AdamW's running means of gradients and of their squares, two arrays a layer; none with ``sgd``.
+        layers: the weights, one array per layer: (members, fan-out, fan-in + 1), the last column the biases.
+        moments: AdamW's running means of gradients and of their squares, two arrays per layer; none with ``sgd``.
         steps: steps taken, one per member.
         epochs: whole epochs taken, one per member.
     """
@@ -233,9 +233,9 @@ def _draw(settings: Settings, seed: int, sizes: Sequence[int]) -> Iterator[tuple
     last = len(sizes) - 2
     for depth, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
         chosen = depth < last and (depth == 0 or settings.init_layers == "all")
-        law = Init.parse(settings.init) if chosen else dense
+        distribution = Init.parse(settings.init) if chosen else dense
         bias = dense.entries(key.fold(2 * depth + 1), (fan_out,), fan_in, fan_out)
-        yield law.weights(key.fold(2 * depth), fan_out, fan_in), bias
+        yield distribution.weights(key.fold(2 * depth), fan_out, fan_in), bias
 
 
 def _check_init(settings: Settings, inputs: int) -> None:

@@ -17,7 +17,7 @@ class ValidationError(Probe):
     def check(self, task: Task, model: Model) -> None:
         """Refuse a task that has no such rows."""
         if not isinstance(task, Table):
-            raise ValueError(f"validation-error must look at a learner of a table: task={task.kind!r}")
+            raise ValueError(f"validation-error needs a learner of a table: task={task.kind!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``error``, from 0 to 1."""

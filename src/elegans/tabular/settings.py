@@ -21,14 +21,14 @@ class Settings:
         hidden: the numbers of neurons of the hidden layers, the first layer's first; see ``layers``.
         head: ``logistic`` (one output, classes 0 and 1), ``softmax`` (one output a class) or ``square`` (half the
             squared error, summed over targets).
-        init: the law of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
+        init: the distribution of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
             weights are uniform on plus or minus 1/sqrt(fan-in).
-        init_layers: which hidden layers have that law, ``first`` or ``all``; the others are dense.
-        optimiser: ``sgd``, its decay a part of the gradient, or ``adamw``, its decay apart (Loshchilov and Hutter,
+        init_layers: which hidden layers have that initialisation, ``first`` or ``all``; the others are dense.
+        optimiser: ``sgd``, weight decay a part of the gradient, or ``adamw``, decoupled (Loshchilov and Hutter,
             2019).
         learning_rate: above 0.
         weight_decay: of all weights and biases, at least 0.
-        batch_size: rows a step, at least 1; an epoch's last step takes what is left.
+        batch_size: rows per step, at least 1; an epoch's last step takes what is left.
         epochs: passes over the rows, at least 0.
         dtype: of all arithmetic, ``float32`` or ``float64``.
     """

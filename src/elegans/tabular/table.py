@@ -1,4 +1,4 @@
-"""A table as a task: its rows are split anew in every trial."""
+"""A table as a task: its rows are split afresh in every trial."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -22,7 +22,7 @@ class Table(Task):
     where as many examples are evaluated as there are held-out rows. Labels are +1 for the second class and -1 for
     the first.
 
-    Source: Pareto frontiers, appendix C.3 (10% held out, anew in each trial; features of mean 0 and deviation 1). The
+    Source: Pareto frontiers, appendix C.3 (10% held out, per trial; features of mean 0 and variance 1). The
         validation part is an addition: there, models are selected by the held-out errors that are then reported.
 
     Args:

@@ -269,7 +269,7 @@ class SparseBoolean(NoisyLabels, Supported, Task):
         """Return the supports with which the function has all labels of a sample, in lexicographic order.
 
         Supports grow coordinate by coordinate, and one is given up as soon as an example's bits fix the wrong value:
-        for conjunctions hardly any is looked at, for parities all C(n, k - 1) that lack one coordinate are.
+        for conjunctions hardly any is visited, for parities all C(n, k - 1) that lack one coordinate are.
 
         Args:
             x: inputs, signs.
@@ -294,7 +294,7 @@ class _Search:
         self.wrong = (np.packbits(labels), np.packbits(~labels))
         self.most = most
         self.found: list[np.ndarray] = []
-        # where a few supports are enough, they are soon found among many: small batches look at less in vain
+        # where a few supports are enough, they are soon found among many: small batches waste less work
         largest = LARGEST_BATCH if most is None else LARGEST_BATCH // 16
         self.batch = max(1, largest // (len(self.columns) * max(1, len(self.all)) * len(table)))
         # by how many coordinates are chosen and each pattern of their bits: the value that it fixes already, or -1

@@ -127,5 +127,5 @@ def _check(name: str, images: np.ndarray, digits: np.ndarray, shape: tuple[int, 
 
 
 def strip(pixels: Shaped[np.ndarray, " inputs"], shape: tuple[int, int]) -> Shaped[np.ndarray, "height width"]:
-    """Return one input of digits, whose images follow one another, as the picture of a horizontal strip."""
+    """Return one input of digits, whose images follow one another, as the image of a horizontal strip."""
     return np.concatenate(list(np.reshape(pixels, (-1, *shape))), axis=1)

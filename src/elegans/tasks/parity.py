@@ -105,7 +105,7 @@ class DisjointParity(SparseParity):
             raise ValueError(f"n of a disjoint parity must be a multiple of k: n={self.n}, k={self.k}")
         blocks = [place // self.block for place in self.support or ()]
         if self.support is not None and blocks != list(range(self.k)):
-            raise ValueError(f"support must have one coordinate a block of {self.block}: support={self.support}")
+            raise ValueError(f"support must have one coordinate per block of {self.block}: support={self.support}")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Laws over Markov chains, from which every example of ``MarkovChains`` has a chain of its own.
+"""Priors over Markov chains; every example of ``MarkovChains`` has a chain of its own, drawn from one of them.
 
 Source: thesis, chapter 8 (flat Dirichlet rows, n-grams, doubly stochastic chains and tokens that are drawn alone);
 Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical induction heads: in-context learning Markov

@@ -16,7 +16,7 @@ def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", w
         trial: what to train.
         probes: measures to take along the way.
         engine: an engine's name, or ``auto`` for the first that takes the trial.
-        watch: called with the outcome so far at each check, for a live picture.
+        watch: called with the outcome so far at each check, for a live display.
 
     Raises:
         EngineError: no engine can take the trial.

@@ -12,15 +12,15 @@ Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials 
 """Returns which of the examples with the given indices each network gets wrong."""
 
 MARGIN = 32
-"""Examples looked at beyond the fewest that could settle it: a few of last time's mistakes are mistakes no more."""
+"""Examples evaluated beyond the fewest that could decide it: some of the last check's mistakes are corrected by now."""
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 
 
 class StoppingChecks:
     """Decides, for trials side by side, whether at most the allowed number of held-out examples is wrong.
 
-    Counting stops as soon as the answer is certain. The examples that a network got wrong last time are
-    looked at first: a network that is far from solved is then settled by little more than the allowed
+    Counting stops as soon as the answer is certain. The examples that a network got wrong at the last
+    check are evaluated first: a network far from solving the task is then decided by little more than the allowed
     number of mistakes, and the answer is the same in any order.
 
     Args:
@@ -80,7 +80,7 @@ class StoppingChecks:
         self.order, self.streak = self.order[positions], self.streak[positions]
 
     def _reorder(self, wrong: Bool[np.ndarray, "trials seen"]) -> None:
-        """Put last time's mistakes first, then what was not looked at, then what was right."""
+        """Put the last check's mistakes first, then examples not evaluated, then those classified correctly."""
         seen = wrong.shape[1]
         for row, mistakes in zip(self.order, wrong, strict=True):
             head = row[:seen]

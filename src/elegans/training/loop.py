@@ -177,7 +177,7 @@ class _Loop:
             yield self._end(position, "interrupted", steps=self.step)
 
     def _check(self) -> Iterator[Outcome]:
-        """Record the curve, decide who has solved the task, and end who has come to an end."""
+        """Record the curve, decide who has solved the task, and end the trials that are finished."""
         self._record_curve()
         begun = time.perf_counter()
         at_end = self.step == self.steps

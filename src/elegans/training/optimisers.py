@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 Kept = Annotated[float, Field(ge=0, lt=1)]
-"""How much of a running mean is kept a step."""
+"""How much of a running mean is kept per step."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -39,7 +39,7 @@ class LayerRates(Component):
 
 
 class Training(Component, family=True):
-    """How a network learns: the number of steps and the stop rule, and whatever moves its parameters.
+    """How a network learns: the number of steps and the stopping rule, and whatever moves its parameters.
 
     Args:
         steps: the largest number of steps.
@@ -80,13 +80,13 @@ class Minibatches(Component):
 
 
 class Descent(Minibatches, Training):
-    """What trainings by gradients share beside ``Training`` and ``Minibatches``: rates, their schedule and exceptions.
+    """What trainings by gradients share beside ``Training`` and ``Minibatches``: learning rates and their schedule.
 
     Args:
         learning_rate: at least 0.
         weight_decay: at least 0.
         schedule: what the learning rate is multiplied by at each step.
-        layers: other rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
+        layers: other learning rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
         penalty: what is added to the loss for the size of the weights, or None.
         clip: the largest norm of the gradient of all parameters together; longer ones are scaled down to it. Or None.
     """
@@ -99,7 +99,7 @@ class Descent(Minibatches, Training):
     clip: Positive | None = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse what does not fit: more examples than a regime can count, a loss, a penalty, rates of other layers."""
+        """Refuse what does not fit: more examples than a regime counts, a loss, a penalty, layers that do not exist."""
         regime.check(task, self.steps, self.batch_size)
         outputs = model.outputs(task)
         if self.loss.several_outputs != (outputs > 1):
@@ -213,8 +213,8 @@ class Adam(Adaptive):
     Source: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 
     Args:
-        beta1: how much of the mean is kept a step.
-        beta2: how much of the mean square is kept a step.
+        beta1: how much of the mean is kept per step.
+        beta2: how much of the mean square is kept per step.
         epsilon: what is added to the root.
         learning_rate: at least 0; for the others see ``Descent``.
     """
@@ -238,7 +238,7 @@ class AdaDelta(Adaptive, kind="adadelta"):
     Source: Zeiler, "ADADELTA: an adaptive learning rate method" (2012).
 
     Args:
-        rho: how much of the mean squares is kept a step.
+        rho: how much of the mean squares is kept per step.
         epsilon: what is added under both roots.
         learning_rate: at least 0; for the others see ``Descent``.
     """

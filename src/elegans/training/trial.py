@@ -19,7 +19,7 @@ from elegans.tasks import Regime, Task
 from elegans.training.optimisers import Training
 
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
-DRAWN_ANEW = frozenset({"init", "batches", "dropout"})
+RESAMPLED = frozenset({"init", "batches", "dropout"})
 """The streams that a restart has of its own: of what the learner draws, not of what it is given."""
 RESTART_KEYS = 2**31
 """From which number on keys are those of restarts: below, streams fold theirs by layers and steps."""
@@ -35,11 +35,11 @@ class Trial(Component):
         task: what is learned.
         regime: how examples reach the learner.
         model: what learns.
-        training: loss, optimiser, batch size, steps, stop rule; None for a learner that is no network, which
-            has steps and stop rule of its own.
+        training: loss, optimiser, batch size, steps, stopping rule; None for a learner that is not a
+            network, which has steps and a stopping rule of its own.
         seed: from 0 to 2^64 - 1; all draws of the trial follow from it.
-        restart: how often the same problem was begun anew before: what the task hides and all examples are those of
-            restart 0, while initial values, minibatches and dropout are drawn again. Below 2^31.
+        restart: how often training on the same problem was restarted before: what the task hides and all examples are
+            those of restart 0, while initial values, minibatches and dropout are resampled. Below 2^31.
 
     Raises:
         TrialError: a field breaks a rule, or the parts do not fit each other.
@@ -62,7 +62,7 @@ class Trial(Component):
         if isinstance(self.model, Learner):
             if self.training is not None:
                 named = f"model={self.model.kind!r}, training={self.training.kind!r}"
-                raise ValueError(f"training must be None for a learner that is no network: {named}")
+                raise ValueError(f"training must be None for a learner that is not a network: {named}")
             self.model.check_regime(self.task, self.regime)
         elif self.training is None:
             raise ValueError(f"training must be given for a network: model={self.model.kind!r}, training=None")
@@ -72,7 +72,7 @@ class Trial(Component):
 
     @property
     def steps(self) -> int:
-        """The largest number of steps: the training's, or the rounds of a learner that is no network."""
+        """The largest number of steps: the training's, or the rounds of a learner that is not a network."""
         if self.training is not None:
             return self.training.steps
         assert isinstance(self.model, Learner)
@@ -106,7 +106,7 @@ class Trial(Component):
         if stream == "sample":
             return self.regime.sample_key(self.task, self.seed)
         key = random.stream(self.seed, stream)
-        return key.fold(RESTART_KEYS + self.restart) if self.restart and stream in DRAWN_ANEW else key
+        return key.fold(RESTART_KEYS + self.restart) if self.restart and stream in RESAMPLED else key
 
     def to_json(self) -> str:
         """Return the trial as JSON; ``Trial.from_json`` reads it back."""

@@ -64,7 +64,7 @@ def test_probes_of_biased_parities_refuse_other_trials(probe):
     trial = el.Trial(
         task=el.SparseParity(n=9, k=3), regime=el.Online(), model=el.MLP(width=4), training=el.SGD(steps=1)
     )
-    with pytest.raises(el.TrialError, match="must look at a .* on a biased-parity: mlp on sparse-parity"):
+    with pytest.raises(el.TrialError, match="needs a .* on a biased-parity: mlp on sparse-parity"):
         el.train(trial, probes=[probe])
 
 

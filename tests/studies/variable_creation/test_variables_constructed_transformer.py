@@ -45,7 +45,7 @@ def test_real_values_run_in_a_larger_model_too_and_what_is_attended_to_is_the_sa
     T, support = 8, (0, 3, 4, 7)
     values = np.asarray(el.random.normal(el.random.stream(6, "probe"), np.arange(16), np.uint32(0)), float)
     made = el.theory.selecting_transformer(values, T, support, encoding=encoding)
-    larger = made.model.replace("width", 20).replace("heads", 6).replace("perceptron", (300, 50))
+    larger = made.model.replace("width", 20).replace("heads", 6).replace("mlp", (300, 50))
     larger = larger.replace("head_size", 7)
     patterns = every(T)[:, support] @ 2 ** np.arange(4)
     for model in (made.model, larger):
@@ -84,9 +84,9 @@ def test_measures_of_a_trained_head_are_those_of_the_construction_on_its_weights
     [
         ({"form": "prenorm"}, "form must be plain: .*form=prenorm"),
         ({"encoding": "bag"}, "encoding must be fixed: encoding=bag"),
-        ({"width": 10}, "width, heads, head_size and perceptron must be at least \\(11, 1, 1, 16, 8\\): given=\\(10, "),
-        ({"perceptron": (16, 7)}, "must be at least \\(11, 1, 1, 16, 8\\): given=\\(11, 1, 1, 16, 7\\)"),
-        ({"perceptron": (16,)}, "the perceptron must have two hidden layers: perceptron=\\(16,\\)"),
+        ({"width": 10}, "width, heads, head_size and mlp must be at least \\(11, 1, 1, 16, 8\\): given=\\(10, "),
+        ({"mlp": (16, 7)}, "must be at least \\(11, 1, 1, 16, 8\\): given=\\(11, 1, 1, 16, 7\\)"),
+        ({"mlp": (16,)}, "the MLP must have two hidden layers: mlp=\\(16,\\)"),
     ],
 )
 def test_models_that_do_not_hold_it_are_refused(changes, message):
@@ -117,7 +117,7 @@ def test_a_trial_begins_at_the_construction_of_its_own_function(encoding):
         el.SparseParity(n=7, k=3, support=(1, 3, 6)),
     ):
         heads = 3 if task.kind == "sparse-boolean" else 1
-        model = el.ConstructedTransformer(width=12, heads=heads, head_size=4, encoding=encoding, perceptron=(100, 20))
+        model = el.ConstructedTransformer(width=12, heads=heads, head_size=4, encoding=encoding, mlp=(100, 20))
         parameters = trial(task, model).model.initialise(el.random.stream(0, "init"), task)
         found = np.asarray(jax.jit(model.apply)(parameters, signs(every(7))))
         assert np.abs(found - task.target(np.array(task.support), signs(every(7)))).max() < 1e-4

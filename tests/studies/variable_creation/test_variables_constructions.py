@@ -94,14 +94,14 @@ def test_gates_of_three_bits_are_exact_on_all_inputs(encoding, target, name):
 
 @pytest.mark.parametrize("encoding", ["fixed", "trained", "bag"])
 def test_every_function_of_up_to_three_bits_is_exact_on_all_inputs(encoding):
-    """All 4, 16 and 256 tables: heads and perceptron but for its last layer are the same for all functions."""
+    """All 4, 16 and 256 tables: heads and MLP but for its last layer are the same for all functions."""
     T = 7
     for s in (1, 2, 3):
         support = [4, 0, 6][:s]
         made = theory.selecting_transformer(np.zeros(2**s), T, support, encoding=encoding, target="vector")
-        perceptron = made.perceptron
-        units = np.maximum(made.selected(every(T)) @ perceptron.first[:-1] + perceptron.first[-1], 0)
-        units = np.maximum(units @ perceptron.second[:-1] + perceptron.second[-1], 0)
+        mlp = made.mlp
+        units = np.maximum(made.selected(every(T)) @ mlp.first[:-1] + mlp.first[-1], 0)
+        units = np.maximum(units @ mlp.second[:-1] + mlp.second[-1], 0)
         places = every(T)[:, support] @ 2 ** np.arange(s)
         tables = every(2**s).T.astype(float)
         assert np.abs(units @ np.concatenate([tables, -tables]) - tables[places]).max() < 1e-9
@@ -127,13 +127,13 @@ def test_real_valued_functions_are_exact_with_entries_within_the_printed_bounds(
         assert np.abs(made(every(T)) - values[places]).max() < 1e-9
         gamma, read = gamma_of(s, encoding, target), 1 if target == "scalar" else s
         bound = s if (encoding, target) == ("bag", "scalar") else 1
-        first, second, last = (np.abs(part).max() for part in made.perceptron)
+        first, second, last = (np.abs(part).max() for part in made.mlp)
         assert first <= 8 * max(1, bound) / gamma and second <= 8 * s / gamma and last == np.abs(values).max()
         exact = theory.memoriser_norms(bound, read, gamma / 4, last)
         assert (first <= exact[0] * (1 + 1e-12), second) == (True, pytest.approx(exact[1]))
         points = s + 1 if target == "scalar" else 2**s
-        assert tuple(part.shape for part in made.perceptron) == theory.memoriser_shapes(points, read)
-    assert (made.perceptron.first.shape[1], len(made.perceptron.last)) == theory.memoriser_units(s)
+        assert tuple(part.shape for part in made.mlp) == theory.memoriser_shapes(points, read)
+    assert (made.mlp.first.shape[1], len(made.mlp.last)) == theory.memoriser_units(s)
 
 
 @pytest.mark.parametrize("encoding", ["fixed", "trained", "bag"])

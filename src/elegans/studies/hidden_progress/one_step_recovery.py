@@ -64,7 +64,7 @@ def paper(trials: int) -> Sweep:
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell: the rate of success, and ``share``, the batch in units of the bound (``bound``)."""
+    """Return one row per cell: the success rate, and ``share``, the batch in units of the bound (``bound``)."""
     found = cells(trials)
     found["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(found["task.n"], found["task.k"], strict=True)]
     return found.assign(share=found["regime.size"] / found["bound"])

@@ -72,8 +72,8 @@ class SignNetwork(Layerwise, Training):
 
     Args:
         gradient: ``sample``, or ``population`` for its exact expectation (Lemma B.3).
-        readout: how the output layer is found: ``fresh-descent``, the theorem's; ``last-iterate`` with a given decay,
-            ``ridge`` or ``linear-program``, on the sample.
+        readout: how the output layer is found: ``fresh-descent``, the theorem's; ``last-iterate`` with a given weight
+            decay, ``ridge`` or ``linear-program``, on the sample.
         steps: 1 for the hidden layer and the readout's; by default 4001 with ``fresh-descent``.
         stopping: when the trial counts as solved, and whether it then ends.
     """
@@ -169,17 +169,17 @@ class DisjointTraining(Minibatches, Training):
 
 
 class DisjointDescent(DisjointTraining):
-    """Stochastic gradient descent on disjoint parities at any batch size, with the rates of Theorem 5.8.
+    """Stochastic gradient descent on disjoint parities at any batch size, with the learning rates of Theorem 5.8.
 
-    The rate of a block is 1 / (c sqrt(2 T ln(2 n T / delta)) prod_{l != i} ||w_l||_1) at every step, c = 4, or 2 as
-    printed (see ``theory.disjoint_sgd_rates``). The theorem's initial weights are signs whose product over the support
-    is positive: ``DisjointPolyNet(degree=k, init=BernoulliInit(size=1), positive=True)``.
+    The learning rate of a block is 1 / (c sqrt(2 T ln(2 n T / delta)) prod_{l != i} ||w_l||_1) at every step, c = 4, or
+    2 as printed (see ``theory.disjoint_sgd_rates``). The theorem's initial weights are signs whose product over the
+    support is positive: ``DisjointPolyNet(degree=k, init=BernoulliInit(size=1), positive=True)``.
 
     Source: thesis, Theorem 5.8.
 
     Args:
         delta: the probability of failure over the examples.
-        form: ``corrected`` for rates whose noise stays within 1/2, ``printed`` for the thesis'.
+        form: ``corrected`` for learning rates whose noise stays within 1/2, ``printed`` for the thesis'.
         steps: the number T of steps; ``theory.theorem58_parameters`` has the theorem's.
     """
 
@@ -196,7 +196,7 @@ class DisjointDescent(DisjointTraining):
 
 
 class DisjointFlow(DisjointTraining):
-    """Gradient descent on the population's correlation loss, in closed form: gradient flow for small rates.
+    """Gradient descent on the population's correlation loss, in closed form: gradient flow for small learning rates.
 
     Only relevant weights move: that of block i by the learning rate times the product of the other blocks'. Minibatches
     are evaluated for the training curve alone. The task must have the first coordinate of every block as its support.

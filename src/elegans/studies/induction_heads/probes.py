@@ -213,7 +213,7 @@ class PositionalProfile(Probe):
         _require_chains(self, task, model)
         relative = isinstance(model, AttentionOnly) and model.positions == "relative"
         if not (relative or isinstance(model, MinimalAttention)):
-            raise ValueError(f"{self.kind} must look at a network with relative positions: {model.kind}")
+            raise ValueError(f"{self.kind} needs a network with relative positions: {model.kind}")
         if task.input_size < 7:
             raise ValueError(f"{self.kind} must have at least 7 tokens: length={task.input_size}")
 
@@ -257,14 +257,14 @@ def _require_chains(probe: Probe, task: Task, model: Model) -> MarkovChains:
     if not isinstance(task, MarkovChains):
         raise ValueError(f"{probe.kind} must have a task of Markov chains: {task.kind}")
     if isinstance(model, Learner):
-        raise ValueError(f"{probe.kind} must look at a network: {model.kind}")
+        raise ValueError(f"{probe.kind} needs a network: {model.kind}")
     return task
 
 
 def _require_attention(probe: Probe, task: Task, model: Model) -> MarkovChains:
     chains = _require_chains(probe, task, model)
     if not isinstance(model, AttentionOnly):
-        raise ValueError(f"{probe.kind} must look at a transformer: {model.kind}")
+        raise ValueError(f"{probe.kind} needs a transformer: {model.kind}")
     return chains
 
 

@@ -27,7 +27,7 @@ class ComponentLosses(Probe):
     def check(self, task: Task, model: Model) -> None:
         """Refuse other tasks, and learners that have no outputs to take a loss of."""
         if not isinstance(task, BiasedParity) or isinstance(model, Learner):
-            raise ValueError(f"{self.kind} must look at a network on a biased-parity: {model.kind} on {task.kind}")
+            raise ValueError(f"{self.kind} needs a network on a biased-parity: {model.kind} on {task.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``hinge`` and ``error`` on D_A, with ``.d1`` and ``.d2`` on its parts.
@@ -68,9 +68,7 @@ class PredictorSize(Probe):
     def check(self, task: Task, model: Model) -> None:
         """Refuse tasks other than biased parities, and models that are not linear predictors."""
         if not isinstance(task, BiasedParity) or not isinstance(model, LinearPredictor):
-            raise ValueError(
-                f"{self.kind} must look at a linear predictor on a biased-parity: {model.kind} on {task.kind}"
-            )
+            raise ValueError(f"{self.kind} needs a linear predictor on a biased-parity: {model.kind} on {task.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``features`` (N) and ``norm`` (B)."""

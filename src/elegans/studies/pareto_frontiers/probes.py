@@ -28,7 +28,7 @@ class StrongestNeurons(Probe):
     def check(self, task: Task, model: Model) -> None:
         """Refuse models without hidden neurons, or with too few of them."""
         if not isinstance(model, MLP) or not model.readout:
-            raise ValueError(f"strongest-neurons must look at an mlp with a second layer: {model.kind}")
+            raise ValueError(f"strongest-neurons needs an mlp with a second layer: {model.kind}")
         if self.count > model.width:
             raise ValueError(f"count must be at most the width: count={self.count}, width={model.width}")
 

@@ -143,7 +143,7 @@ def smoke(trials: int, fractions: Sequence[float] = (0.3, 0.1)) -> Sweep:
 
 
 def laptop(trials: int, fractions: Sequence[float] = LAPTOP_FRACTIONS) -> Sweep:
-    """Return a part of the published grid, and networks trained by AdamW, on the tables that need no network."""
+    """Return a part of the published grid, and networks trained by AdamW, on the tables that need no download."""
     inits = ("sparse:2", "dense", "sparse:4")
     models = [
         *networks((100, 300, 1000), 2, inits),

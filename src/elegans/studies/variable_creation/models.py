@@ -31,7 +31,7 @@ class ConstructedTransformer(BooleanTransformer):
         head_size: at least 1, or k for a bag; by default width / heads.
         form: ``plain`` alone.
         encoding: ``trained`` or ``fixed`` positions, or a ``bag`` of vectors.
-        perceptron: the widths of two hidden layers, at least 4 (k + 1) and 2 (k + 1), or 4 k 2^k and 2 2^k; by default
+        mlp: the widths of two hidden layers, at least 4 (k + 1) and 2 (k + 1), or 4 k 2^k and 2 2^k; by default
             4 width and 2 width.
         dropout: None alone.
     """

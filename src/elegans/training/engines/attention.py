@@ -38,7 +38,7 @@ class _Network(DrawnNetwork):
         model = trial.model
         assert isinstance(model, AttentionOnly)
         if model.mlp_width is not None or model.positions != "relative":
-            return "no perceptrons and no absolute positions"
+            return "no MLPs and no absolute positions"
         weights = sum(model.layer_heads) * trial.task.input_size**2
         if model.width > LARGEST_WIDTH or weights > LARGEST_WEIGHTS:
             largest = f"more than width {LARGEST_WIDTH} or heads x length^2 above {LARGEST_WEIGHTS}"

@@ -24,8 +24,8 @@ class _Network(NativeNetwork):
     """One native network and the streams it is evaluated on.
 
     Natively inputs are signs and outputs are sums. Where inputs are signs times a number, or the output is a mean, a
-    native parameter is ``unit`` times the model's, and the gradient by it the model's over ``unit``: with rates times
-    the square of ``unit`` it takes the same steps.
+    native parameter is ``unit`` times the model's, and the gradient by it the model's over ``unit``: with learning
+    rates times the square of ``unit`` it takes the same steps.
     """
 
     engine: ClassVar[str] = "fused"

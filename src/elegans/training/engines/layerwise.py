@@ -17,7 +17,7 @@ from elegans.training.trial import Trial
 WITHOUT_SAMPLE = 4096
 """Examples on which loss and error along the way are measured where there is no sample."""
 KEPT = 2**25
-"""Feature values kept between steps at the most (256 MiB); beyond, they are computed anew at each step."""
+"""Feature values kept between steps at the most (256 MiB); beyond, they are recomputed at each step."""
 HELD = 2**22
 """Pre-activations or features held at once, about."""
 
@@ -195,7 +195,7 @@ class _Readout:
         return np.concatenate([np.ones((len(x), 1)), hidden], axis=1)
 
     def _kept(self) -> Callable[[], Iterator[Features]]:
-        """Return what yields the sample in parts: counted by patterns, kept, or computed anew, whichever fits."""
+        """Return what yields the sample in parts: counted by patterns, kept, or recomputed, whichever fits."""
         used = np.flatnonzero((self.network.weight[self.active] != 0).any(axis=0))
         draw = self.network.examples
         if len(used) <= LARGEST_PATTERN and 2 ** (len(used) + 1) <= self.count:
@@ -203,14 +203,14 @@ class _Readout:
             counted = Features(self._features(x, used), y, share)
             return lambda: iter([counted])
 
-        def anew() -> Iterator[Features]:
+        def recomputed() -> Iterator[Features]:
             for x, y in blocks(draw, self.count, min(BLOCK, max(1, HELD // (1 + len(self.active))))):
                 share = np.full(len(y), 1 / self.count)
                 yield Features(self._features(x[:, used], used), y.astype(np.float64), share)
 
         if self.count * (1 + len(self.active)) > KEPT:
-            return anew
-        kept = list(anew())
+            return recomputed
+        kept = list(recomputed())
         return lambda: iter(kept)
 
 

@@ -1,4 +1,4 @@
-"""The engine of learners that are no networks: each goes its own way, on the host."""
+"""The engine of learners that are not networks: each goes its own way, on the host."""
 
 from typing import Any, ClassVar, cast
 

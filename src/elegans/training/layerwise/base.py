@@ -21,7 +21,7 @@ Parameters = dict[str, dict[str, np.ndarray]]
 class MirroredInit(Component):
     """What the initialisations of Theorems 4, 5 and 5.5 share; inherit from this and then from ``Init``.
 
-    The first width/2 neurons have random weights by the theorem's law, a bias drawn from a short list, and output
+    The first width/2 neurons have random weights as in the theorem, a bias drawn from a short list, and output
     weights uniform on -1 and +1. The others are their copies with the output weights negated, and the output bias is 0:
     the network is 0 on every input, exactly where the two halves are summed apart.
     """

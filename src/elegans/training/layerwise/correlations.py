@@ -11,7 +11,7 @@ Draw = Callable[[UInt32[np.ndarray, " count"]], tuple[Float32[np.ndarray, "count
 BLOCK = 2**14
 """Examples drawn at once; below 2^24, so that sums of signs over a block are exact in float32."""
 NEURONS = 2**9
-"""Neurons looked at at once."""
+"""Neurons evaluated at once."""
 LARGEST_PATTERN = 16
 """Inputs of which all patterns may be counted, in place of keeping examples."""
 

@@ -61,7 +61,7 @@ class Readout(Component, family=True):
     """How an output layer is found on features that no longer move."""
 
     needs_sample: ClassVar[bool] = True
-    """Whether it looks at examples."""
+    """Whether it uses examples."""
     default_steps: ClassVar[int] = 1
     """How many steps it takes where the training does not say."""
 
@@ -87,12 +87,12 @@ class LastIterate(Readout):
     decay: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse to take the decay from a construction that does not exist."""
+        """Refuse to take the weight decay from a construction that does not exist."""
         if self.decay is None:
             construction()
 
     def strength(self, norm: float) -> float:
-        """Return the decay, given the norm of the theorem's own readout."""
+        """Return the weight decay, given the norm of the theorem's own readout."""
         return readout_decay(self.epsilon, norm) if self.decay is None else self.decay
 
 
@@ -103,7 +103,7 @@ class FreshDescent(Readout):
 
     Args:
         learning_rate: or None for the theorem's, 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T steps in all.
-        batch_size: the number of examples a step.
+        batch_size: the number of examples per step.
     """
 
     needs_sample = False
@@ -193,7 +193,7 @@ class LinearProgram(Solver, Readout):
 
 
 class Constructed(Readout):
-    """The weights that the theorem's proof writes down: an oracle that knows the support, and looks at no example.
+    """The weights that the theorem's proof writes down: an oracle that knows the support and uses no examples.
 
     Where some bias of the list has no good neuron the output layer stays 0: the trial was unlucky and is not solved.
     The weights are those of the population's features. A sample's gradient errs in size even where it selects the

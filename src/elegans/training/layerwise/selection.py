@@ -29,7 +29,7 @@ class FeatureSelection(Probe):
         """Refuse networks whose neurons are neither good nor bad."""
         if not isinstance(task, SparseParity) or not isinstance(model, MLP) or not isinstance(model.init, MirroredInit):
             init = f" with init={model.init.kind!r}" if isinstance(model, MLP) else ""
-            raise ValueError(f"feature-selection must look at a mirrored initialisation: {model.kind}{init}")
+            raise ValueError(f"feature-selection needs a mirrored initialisation: {model.kind}{init}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return the numbers of neurons, the size of their weights, and the held-out hinge loss.

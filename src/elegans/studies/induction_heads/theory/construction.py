@@ -34,7 +34,7 @@ class AttentionLayer(NamedTuple):
 
 
 class AttentionNetwork(NamedTuple):
-    """An attention-only transformer with one head a layer.
+    """An attention-only transformer with one head per layer.
 
     Args:
         embedding: shape (k, d).

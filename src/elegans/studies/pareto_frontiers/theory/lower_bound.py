@@ -98,7 +98,7 @@ def noise_forcing_demo(
         learning_rate: the step size eta.
 
     Returns:
-        What was seen; paths that coincide do so to rounding.
+        The results of the simulation; paths that coincide do so to rounding.
     """
     require_parity(n, k, "Proposition 3")
     require(n <= LARGEST_INPUT, f"n must be at most {LARGEST_INPUT} for population gradients", n=n)

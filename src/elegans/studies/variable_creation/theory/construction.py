@@ -1,4 +1,4 @@
-"""One attention layer and a perceptron that compute a sparse Boolean function exactly, on all inputs.
+"""One attention layer and an MLP that compute a sparse Boolean function exactly, on all inputs.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -26,34 +26,34 @@ from elegans.tasks import SparseBoolean, SparseParity, Task
 from elegans.tasks.boolean import BooleanFunction
 
 LARGEST_TABLE = 8
-"""The largest support of which all functions are written into a perceptron: its second layer has 8 s 4^s weights."""
+"""The largest support of which all functions are written into an MLP: its second layer has 8 s 4^s weights."""
 
 
 class SelectingTransformer(NamedTuple):
-    """A transformer of one layer: selection heads, read at the class token, then a perceptron.
+    """A transformer of one layer: selection heads, read at the class token, then an MLP.
 
     Args:
         selection: codes, W_Q, W_K, W_V and W_C; see there for the shapes.
-        perceptron: W_1, W_2 and w; it reads the first coordinates of the heads' output.
+        mlp: W_1, W_2 and w; it reads the first coordinates of the heads' output.
     """
 
     selection: Selection
-    perceptron: Memoriser
+    mlp: Memoriser
 
     def __call__(self, bits: Any) -> Float64[np.ndarray, " count"]:
         """Return f_tf+mlp of bits of shape (count, T)."""
-        return self.perceptron(self.selected(bits))
+        return self.mlp(self.selected(bits))
 
     def selected(self, bits: Any) -> Float64[np.ndarray, "count read"]:
-        """Return what the perceptron reads, shape (count, 1) or (count, s)."""
-        return self.selection.outputs(bits)[:, : len(self.perceptron.first) - 1]
+        """Return what the MLP reads, shape (count, 1) or (count, s)."""
+        return self.selection.outputs(bits)[:, : len(self.mlp.first) - 1]
 
     @property
     def model(self) -> BooleanTransformer:
         """The smallest transformer that has these weights among its parameters."""
         heads, width, size = self.selection.query.shape
-        units = (self.perceptron.first.shape[1], len(self.perceptron.last))
-        own: dict[str, Any] = {"encoding": self.selection.encoding, "head_size": size, "perceptron": units}
+        units = (self.mlp.first.shape[1], len(self.mlp.last))
+        own: dict[str, Any] = {"encoding": self.selection.encoding, "head_size": size, "mlp": units}
         return BooleanTransformer(form="plain", width=width, heads=heads, **own)
 
     @property
@@ -76,12 +76,12 @@ class SelectingTransformer(NamedTuple):
         own = self.model
         require(model.form == "plain", "form must be plain: the construction has no norms", form=model.form)
         require(model.encoding == own.encoding, f"encoding must be {own.encoding}", encoding=model.encoding)
-        require(len(model.sizes) == 2, "the perceptron must have two hidden layers", perceptron=model.sizes)
+        require(len(model.sizes) == 2, "the MLP must have two hidden layers", mlp=model.sizes)
         needed = (own.width, own.heads, own.head_width, *own.sizes)
         given = width, heads, size, first, second = (model.width, model.heads, model.head_width, *model.sizes)
         fits = all(there >= least for there, least in zip(given, needed, strict=True))
-        require(fits, f"width, heads, head_size and perceptron must be at least {needed}", given=given)
-        codes, perceptron = self.selection.codes, self.perceptron
+        require(fits, f"width, heads, head_size and mlp must be at least {needed}", given=given)
+        codes, mlp = self.selection.codes, self.mlp
         positions = codes.T + (own.encoding == "trained")  # the class token's own position is 0
         embedding = {"token": (codes.token, (2, width)), "position": (codes.position, (positions, width))}
         if own.encoding == "bag":
@@ -93,14 +93,14 @@ class SelectingTransformer(NamedTuple):
             "embedding": {**embedding, "class": (codes.class_token, (width,))},
             "attention": {**projections, "output": (self.selection.output, (heads, size, width))},
             "hidden1": {
-                "weight": (perceptron.first[:-1].T, (first, width)),
-                "bias": (perceptron.first[-1], (first,)),
+                "weight": (mlp.first[:-1].T, (first, width)),
+                "bias": (mlp.first[-1], (first,)),
             },
             "hidden2": {
-                "weight": (perceptron.second[:-1].T, (second, first)),
-                "bias": (perceptron.second[-1], (second,)),
+                "weight": (mlp.second[:-1].T, (second, first)),
+                "bias": (mlp.second[-1], (second,)),
             },
-            "output": {"weight": (perceptron.last, (second,))},
+            "output": {"weight": (mlp.last, (second,))},
         }
         return {layer: {name: _padded(*part) for name, part in parts.items()} for layer, parts in shaped.items()}
 
@@ -118,7 +118,7 @@ def selecting_transformer(
 ) -> SelectingTransformer:
     """Return weights of a one-layer transformer that is exactly f on all 2^T inputs.
 
-    The heads bring every input within gamma/4 of one of a few points gamma apart; the perceptron has f's value within
+    The heads bring every input within gamma/4 of one of a few points gamma apart; the MLP has f's value within
     delta of each. The printed delta = gamma/8 is too small for that, and fails where heads use up more than half of
     their tolerance: with a head for each bit.
 

@@ -11,18 +11,18 @@ def transformer_parameters(T: int, width: int = 64, hidden: int | None = None, o
 
     The thesis speaks both of a scalar output and of two output embeddings; its list of hyperparameters has two.
 
-    Formula: embeddings d (3 + T + 1), attention 4 d (d + 1), perceptron d h + h + h d + d, three layer norms 6 d,
+    Formula: embeddings d (3 + T + 1), attention 4 d (d + 1), MLP d h + h + h d + d, three layer norms 6 d,
         logits d c without bias: 50 432 + 64 (T + 1) at d = 64, h = 256, c = 2, whatever the number of heads.
     Source: thesis, appendix A.3.1 ("about 10^5"), and the defaults of the code that it names; counted here.
 
     Args:
         T: the number of bits; the class token has a position of its own.
         width: d.
-        hidden: h, the perceptron's width; None for 4 d.
+        hidden: h, the MLP's width; None for 4 d.
         outputs: c, the number of logits.
     """
     inner = 4 * width if hidden is None else hidden
     require_positive("appendix A.3.1", T=T, width=width, hidden=inner, outputs=outputs)
     embeddings, attention = width * (3 + T + 1), 4 * width * (width + 1)
-    perceptron, norms = 2 * width * inner + inner + width, 6 * width
-    return embeddings + attention + perceptron + norms + outputs * width
+    mlp, norms = 2 * width * inner + inner + width, 6 * width
+    return embeddings + attention + mlp + norms + outputs * width
