@@ -201,7 +201,7 @@ def test_heads_of_each_layer_go_through_json():
     ("fields", "message"),
     [
         ({"heads": 3}, "heads must divide the width: heads=3, width=16"),
-        ({"heads": (1, 2, 1)}, r"heads must be one number, or one a layer: heads=\(1, 2, 1\), layers=2"),
+        ({"heads": (1, 2, 1)}, r"heads must be one number, or one per layer: heads=\(1, 2, 1\), layers=2"),
         ({"layers": 0}, "layers"),
         ({"mlp_width": 0}, "mlp_width"),
     ],

@@ -86,7 +86,7 @@ def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) ->
 
 
 def together(work: Callable[[int], float], threads: int) -> float:
-    """Return the sum of what ``work(0)``, ``work(1)``, … return when they run at once, one a thread."""
+    """Return the sum of what ``work(0)``, ``work(1)``, … return when they run at once, one per thread."""
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(work, range(threads)))
 

@@ -89,7 +89,7 @@ class AttentionOnly(Model):
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
         if len(self.layer_heads) != self.layers:
-            raise ValueError(f"heads must be one number, or one a layer: heads={self.heads}, layers={self.layers}")
+            raise ValueError(f"heads must be one number, or one per layer: heads={self.heads}, layers={self.layers}")
         if any(self.width % heads for heads in self.layer_heads):
             raise ValueError(f"heads must divide the width: heads={self.heads}, width={self.width}")
         return self

@@ -64,6 +64,6 @@ class Meter:
 
     @property
     def per_second(self) -> float:
-        """Trials a second."""
+        """Trials per second."""
         since, before = self.marks[0]
         return (self.count - before) / max(time.monotonic() - since, 1e-3)

@@ -94,7 +94,7 @@ class Status:
 
 def _rate(per_second: float, seconds_left: float | None) -> str:
     left = "time left unknown" if seconds_left is None else f"{_span(seconds_left)} left"
-    return f"{per_second:.3g} trials a second, {left}"
+    return f"{per_second:.3g} trials per second, {left}"
 
 
 def _span(seconds: float) -> str:

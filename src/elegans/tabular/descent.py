@@ -70,7 +70,7 @@ class Data:
         if weights is not None:
             weights = np.asarray(weights, settings.dtype)
             if weights.shape != (len(X),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-                raise ValueError("weights must be one a row, finite, at least 0, and not all 0")
+                raise ValueError("weights must be one per row, finite, at least 0, and not all 0")
         return cls(with_ones(X, settings.dtype), _targets(y, settings, heads), weights, settings.head)
 
     def shares(self, rows: Any, members: int) -> list[Int[np.ndarray, " count"]]:
@@ -189,7 +189,7 @@ def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows 
     classes = 2 if settings.head == "logistic" else heads
     labels = y.astype(np.int64)
     if y.ndim != 1 or (labels != y).any() or labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(f"y must hold whole numbers from 0 to {classes - 1}, one a row, with head {settings.head!r}")
+        raise ValueError(f"y must hold whole numbers from 0 to {classes - 1}, one per row, with head {settings.head!r}")
     if settings.head == "logistic":
         return np.asarray(labels[:, None].astype(settings.dtype))
     return np.asarray(np.eye(classes, dtype=settings.dtype)[labels])

@@ -19,7 +19,7 @@ class Settings:
 
     Args:
         hidden: the numbers of neurons of the hidden layers, the first layer's first; see ``layers``.
-        head: ``logistic`` (one output, classes 0 and 1), ``softmax`` (one output a class) or ``square`` (half the
+        head: ``logistic`` (one output, classes 0 and 1), ``softmax`` (one output per class) or ``square`` (half the
             squared error, summed over targets).
         init: the distribution of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
             weights are uniform on plus or minus 1/sqrt(fan-in).

@@ -59,7 +59,7 @@ class MirroredSigns(Init, kind="mirrored-signs"):
             raise ValueError(f"width must be even for mirrored neurons (Theorem 3): width={width}")
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        """Draw the hidden weights: one row a neuron."""
+        """Draw the hidden weights: one row per neuron."""
         row, column = np.arange(width // 2, dtype=np.uint32), np.arange(n, dtype=np.uint32)
         drawn = random.integers(key, row[:, None], column[None, :], np.uint32(3)).astype(np.float32) - 1
         return np.concatenate([drawn, drawn if self.form == "mirror" else -drawn])

@@ -134,7 +134,7 @@ def _two_thirds(heads: Sequence[HeadNorms], factor: float) -> float:
 def block_lipschitz(output: float, value: float, merged: float, lipschitz: float = 1.0) -> float:
     """Return how much a block multiplies a change of its input at most.
 
-    Bounding all spectral norms by 1 does not make it 1, against a remark of the thesis: up to 5 a layer remain. A
+    Bounding all spectral norms by 1 does not make it 1, against a remark of the thesis: up to 5 per layer remain. A
     residual connection adds at most 1.
 
     Formula: a = L B_C B_V (1 + 4 B_QK).
