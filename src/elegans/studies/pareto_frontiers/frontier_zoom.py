@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Tables, one_table
+from elegans.studies.pareto_frontiers.frontier_zoom_claims import CLAIMS, SIZES as DECISIVE, WIDTHS as DECISIVE_WIDTHS
 from elegans.studies.pareto_frontiers.plots import half_solved_from, success_and_time, timed_cells
+from elegans.studies.pareto_frontiers.rules import STEPS
 from elegans.studies.pareto_frontiers.settings import WIDTHS, panels, trial
 from elegans.sweeps import Sweep
 
@@ -40,10 +42,16 @@ def laptop(trials: int) -> Sweep:
     return panels(trial(n=50, k=3, steps=20_000), coarse_first(sizes), WIDTHS[1:5], trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return the widths and printed sizes of (50, 3) that decide the claims, with all steps."""
+    return panels(trial(n=50, k=3, steps=STEPS, every=250), DECISIVE, DECISIVE_WIDTHS, trials)
+
+
 def paper(trials: int) -> Sweep:
-    """Return (50, 3) at widths to 10000 with all steps."""
+    """Return (50, 3) at widths to 10000 with all steps, after what decides the claims."""
     sizes = (*spaced(200, 3200, 8), *spaced(4000, 10**6, 1))
-    return panels(trial(n=50, k=3, steps=100_000, every=250), coarse_first(sizes), WIDTHS[1:7], trials)
+    finer = panels(trial(n=50, k=3, steps=STEPS, every=250), coarse_first(sizes), WIDTHS[1:7], trials)
+    return part(trials) + finer
 
 
 def plot(tables: Tables) -> Figure:
@@ -64,9 +72,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=4),
         "laptop": Scale(laptop, trials=20),
+        "part": Scale(part, trials=50, part="widths 10, 100 and 1000 at five printed sample sizes and online"),
         "paper": Scale(paper, trials=50),
     },
     analyse=one_table(timed_cells),
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )

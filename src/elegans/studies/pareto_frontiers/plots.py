@@ -23,6 +23,8 @@ from elegans.plots.style import (
     shades,
     short,
 )
+from elegans.studies.pareto_frontiers.rules import listed
+from elegans.training.states import FINISHED
 
 AXES = {
     "regime.size": ("sample size (examples)", "online"),
@@ -32,13 +34,17 @@ AXES = {
 
 
 def timed_cells(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell with the interval of its median time, as ``elegans.analysis.cells``, and its ``network``.
+    """Return one row per cell with the interval of its median time, as ``elegans.analysis.cells``.
 
-    The network is the initialisation and the width in words.
+    Added are its ``network``, the initialisation and the width in words, the number of ``steps``, and the ``times`` to
+    solve of all its trials.
     """
     found = cells(trials, intervals="order")
+    names = list(found.columns[: list(found).index("trials")])
     network = found["model.init"].str.partition(":")[0] + ", width " + found["model.width"].astype(str)
-    return found.assign(network=network)
+    ended = trials[trials["state"].isin(FINISHED)]
+    known = ended.groupby(names, dropna=False).agg(steps=("training.steps", "max"), times=("solved_at", listed))
+    return found.assign(network=network).merge(known.reset_index(), on=names, how="left")
 
 
 def half_solved_from(cells: pd.DataFrame, by: str) -> pd.Series:

@@ -1,13 +1,16 @@
 """Rules that several experiments of the study share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import Lacking
+from elegans.experiments.rules import table
 
+STEPS = 100_000
+"""The published number of steps, within which a trial is solved or not."""
 RESAMPLES = 4000
 
 
@@ -22,28 +25,73 @@ def mean_interval(values: Any, level: float) -> tuple[float, float, float]:
 
 def ratio_of_medians(first: Any, second: Any, level: float) -> tuple[float, float, float]:
     """Return the ratio of two medians of times and its two one-sided bootstrap limits; NaN counts as infinite."""
-    samples = [np.nan_to_num(np.asarray(values, float), nan=np.inf) for values in (first, second)]
+    samples = [np.sort(_censored(values)) for values in (first, second)]
     generator = np.random.default_rng(0)
-    drawn = [np.median(generator.choice(values, (RESAMPLES, len(values))), axis=1) for values in samples]
+    drawn = [_resampled_median(values, generator) for values in samples]
     with np.errstate(invalid="ignore"):
-        ratios = np.nan_to_num(drawn[0] / drawn[1], nan=np.inf)
-        middle = float(np.nan_to_num(np.median(samples[0]) / np.median(samples[1]), nan=np.inf))
-    ordered = np.sort(ratios)
-    return middle, float(ordered[int(level * RESAMPLES)]), float(ordered[int((1 - level) * RESAMPLES) - 1])
+        middle = float(_censored(np.median(samples[0]) / np.median(samples[1])))
+        return middle, *limits(_censored(drawn[0] / drawn[1]), level)
+
+
+def _resampled_median(ordered: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return medians (the lower of two) of bootstrap samples: order statistics of uniform ranks are beta variables."""
+    count = len(ordered)
+    middle = (count + 1) // 2
+    found: np.ndarray = ordered[(count * generator.beta(middle, count + 1 - middle, RESAMPLES)).astype(int)]
+    return found
+
+
+def _censored(values: Any) -> np.ndarray:
+    found = np.asarray(values, float)
+    return np.where(np.isnan(found), np.inf, found)
 
 
 def times(rows: pd.DataFrame) -> np.ndarray:
     """Return the times to solve that cells list in the column ``times``: infinite where a trial was not solved."""
-    return np.concatenate([np.array(str(listed).split(), float) for listed in rows["times"]])
+    return np.concatenate([np.array(str(each).split(), float) for each in rows["times"]])
 
 
 def listed(values: Sequence[Any] | pd.Series) -> str:
     """Return times to solve as the text that ``times`` reads: a table's cell has all of them."""
-    return " ".join(f"{value:g}" for value in np.nan_to_num(np.asarray(values, float), nan=np.inf))
+    return " ".join(f"{value:g}" for value in _censored(values))
 
 
-def enough(rows: pd.DataFrame, cells: int, trials: int, needs: str) -> pd.DataFrame:
-    """Return the rows of a table of cells; ``Lacking`` with fewer cells or fewer trials in one of them."""
-    if len(rows) < cells or rows["trials"].min() < trials:
+def cell(
+    tables: Mapping[str, pd.DataFrame], init: str, width: int, size: int | None, *, n: int = 50, k: int = 3, trials: int
+) -> pd.DataFrame:
+    """Return the row of a cell of the published protocol, size None standing for online.
+
+    Raises:
+        Lacking: there is none, or it has fewer trials or fewer steps.
+    """
+    regime = "online" if size is None else f"sample:{size}"
+    needs = f"{trials} trials of ({n}, {k}), {init}, width {width}, {regime}, {STEPS} steps"
+    where = {"task__n": n, "task__k": k, "model__init": init, "model__width": width, "regime": regime, "steps": STEPS}
+    found = table(tables, "table", needs, **where)
+    if found["trials"].min() < trials:
         raise Lacking(needs)
-    return rows
+    return found
+
+
+def counts(found: pd.DataFrame) -> tuple[int, int]:
+    """Return how many trials of a cell were solved, and of how many."""
+    return int(found["solved"].iloc[0]), int(found["trials"].iloc[0])
+
+
+def resampled(solved: Any, trials: Any) -> np.ndarray:
+    """Return success rates of ``RESAMPLES`` repetitions of some cells: binomial, with the rates that were found."""
+    hits, of = np.asarray(solved), np.asarray(trials)
+    found: np.ndarray = np.random.default_rng(0).binomial(of, hits / of, (RESAMPLES, *hits.shape)) / of
+    return found
+
+
+def half_solved(rates: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Return the first of the sample sizes, along the last axis, at which at least half of the trials are solved."""
+    reached = rates >= 0.5
+    return np.where(reached.any(axis=-1), np.array(sizes, float)[reached.argmax(axis=-1)], np.inf)
+
+
+def limits(drawn: np.ndarray, level: float) -> tuple[float, float]:
+    """Return the two one-sided limits of error rate ``level`` of what was resampled, infinite values included."""
+    ordered = np.sort(drawn)
+    return float(ordered[int(level * len(ordered))]), float(ordered[int((1 - level) * len(ordered)) - 1])

@@ -15,6 +15,7 @@ from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, name_of, panels
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.pareto_frontiers.settings import trial
+from elegans.studies.pareto_frontiers.training_curves_claims import CLAIMS
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
@@ -29,6 +30,10 @@ CELLS = (
     ("sparse:2", 1000, 10_000),
 )
 """Initialisation, width and sample size of each panel."""
+FINAL = (("dense", 1000, 1000), ("sparse:2", 1000, 600))
+"""Printed sizes near the frontier: whose final test errors are taken, of more networks."""
+FINAL_EVERY, FINAL_TIMES = 2500, 5
+"""How often their errors are measured, and how many times as many networks are trained."""
 
 
 def boxes(base: Trial, cells: tuple[tuple[str, int, int], ...], trials: int) -> Sweep:
@@ -52,8 +57,9 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return all panels, with the paper's steps."""
-    return boxes(trial(n=50, k=3, steps=100_000, every=250), CELLS, trials)
+    """Return all panels, with the paper's steps, and the cells whose final errors are taken."""
+    final = boxes(trial(n=50, k=3, steps=100_000, every=FINAL_EVERY), FINAL, FINAL_TIMES * trials)
+    return boxes(trial(n=50, k=3, steps=100_000, every=250), CELLS, trials) + final
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -64,9 +70,13 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return both errors of every network at every measured step."""
-    names = ("task.n", "task.k", "model.init", "model.width", "regime.size", "seed")
-    return {"table": error_courses(results.trials, results.measures, names)}
+    """Return both errors of every network at every measured step, and where they are taken the final ones."""
+    names = ["task.n", "task.k", "model.init", "model.width", "regime.size", "seed"]
+    every = "training.stopping.every"
+    courses = error_courses(results.trials, results.measures, [*names, every])
+    is_final = courses.pop(every) == FINAL_EVERY
+    last = courses[is_final].groupby(names, sort=False).last().reset_index()
+    return {"table": courses[~is_final].reset_index(drop=True), **({"final": last} if is_final.any() else {})}
 
 
 def plot(tables: Tables) -> Figure:
@@ -117,4 +127,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
