@@ -30,6 +30,7 @@ from elegans.experiments.rules import (
     share_limits,
     sign_test,
     table,
+    theorem,
     together,
 )
 
@@ -263,3 +264,15 @@ def test_committed_evidence_is_sound():
     named = {kept["file"] for one in collected() for kept in one.content["tables"].values()}
     named |= {one.path.name for one in collected()}
     assert {path.name for folder in folders for path in folder.glob("*")} == named
+
+
+@pytest.mark.parametrize(
+    ("satisfied", "expected"),
+    [((True, True), "holds"), ((True, False), "holds in part"), ((False, True), "fails"), ((False, False), "fails")],
+)
+def test_a_theorem_survives_violations_of_what_is_misprinted_alone(satisfied, expected):
+    names = ("the sum", "the sum, as printed")
+    rows = [check("a/b", name, 0.0 if one else 2.0, 1.0) for name, one in zip(names, satisfied, strict=True)]
+    found = theorem("a/b", part="the sum after its sign is mended")(checks(rows))
+    assert found.verdict == expected
+    assert found.needs == ("the sum after its sign is mended" if expected == "holds in part" else "")

@@ -200,6 +200,22 @@ def checked(claim: str, part: str = "the parts that are satisfied") -> Callable[
     return partial(by_checks, claim=claim, part=part)
 
 
+def by_theorem(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str, name: str = "checks") -> Verdict:
+    """Decide a theorem by its rows of a table of checks, of which none may be violated.
+
+    Rows whose names end in ``as printed`` test misprints: if only these are violated, it ``holds in part``.
+    """
+    rows = table(tables, name, "the computations of this statement", claim=claim)
+    found = by_checks(tables, claim=claim, name=name, part=part)
+    sound = rows.loc[~rows["check"].str.endswith("as printed"), "satisfied"].astype(bool).all()
+    return found if sound else Verdict(FAILS, found.because, found.numbers, found.error_rate)
+
+
+def theorem(claim: str, part: str = "the corrected form") -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
+    """Return the rule ``by_theorem`` of one claim."""
+    return partial(by_theorem, claim=claim, part=part)
+
+
 def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
     """Combine the verdicts of a claim's parts.
 

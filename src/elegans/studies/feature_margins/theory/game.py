@@ -14,6 +14,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -79,35 +80,57 @@ def margin_game(group: Group) -> MarginGame:
 
 @lru_cache(maxsize=256)
 def _solved(group: Group) -> MarginGame:
+    value, rows, columns = _played(margin_payoffs(group)[1:, 1:])
+    shares = folded(group, _split(np.append(0.0, rows)))
+    weights = _split(np.append(0.0, columns))
+    weights = (weights + weights[inverse_classes(group)]) / 2
+    tau = weights / group.class_sizes
+    for shared in (shares, tau):
+        shared.setflags(write=False)
+    return MarginGame(
+        value=value,
+        shares=shares,
+        weighting=tau,
+        irreps=_named(tuple(irrep.name for irrep in group.irreps), shares > 0),
+        classes=_named(group.class_names, weights > 0),
+    )
+
+
+def game_value(payoff: Float[Any, "rows columns"]) -> float:
+    """Return the value of a matrix game, by linear programming.
+
+    ``margin_payoffs`` without the row of an irrep is the game of networks that lack it.
+
+    Formula: max_p min_t p^T P t over probabilities p and t.
+    Source: von Neumann (1928).
+
+    Args:
+        payoff: P, what the maximising player of the rows gets.
+    """
+    table = np.asarray(payoff, float)
+    require(table.ndim == 2 and table.size > 0, "payoff must be a matrix", shape=table.shape)
+    require(bool(np.isfinite(table).all()) and np.abs(table).max() > 0, "payoffs must be finite and not all 0")
+    return _played(table)[0]
+
+
+def _played(payoff: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the value of a matrix game and what either side plays, before rounding is removed."""
     from scipy.optimize import linprog
 
-    payoff = margin_payoffs(group)[1:, 1:]
-    scale, count = payoff.max(), len(payoff)
+    scale, count = np.abs(payoff).max(), len(payoff)
     # variables: the shares, then the value; minimise its negative under value <= payoff of every class
     found = linprog(
         np.append(np.zeros(count), -1.0),
-        A_ub=np.column_stack([-payoff.T / scale, np.ones(count)]),
-        b_ub=np.zeros(count),
+        A_ub=np.column_stack([-payoff.T / scale, np.ones(payoff.shape[1])]),
+        b_ub=np.zeros(payoff.shape[1]),
         A_eq=np.append(np.ones(count), 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, None)] * count + [(None, None)],
         method="highs-ds",
     )
     if not found.success:  # pragma: no cover
-        raise ArithmeticError(f"the linear program of {group.name} must be solved: {found.message}")
-    shares = folded(group, _split(np.append(0.0, found.x[:count])))
-    weights = _split(np.append(0.0, -found.ineqlin.marginals))
-    weights = (weights + weights[inverse_classes(group)]) / 2
-    tau = weights / group.class_sizes
-    for shared in (shares, tau):
-        shared.setflags(write=False)
-    return MarginGame(
-        value=float(found.x[count] * scale),
-        shares=shares,
-        weighting=tau,
-        irreps=_named(tuple(irrep.name for irrep in group.irreps), shares > 0),
-        classes=_named(group.class_names, weights > 0),
-    )
+        raise ArithmeticError(f"the linear program of a game must be solved: {found.message}")
+    return float(found.x[count] * scale), found.x[:count], -found.ineqlin.marginals
 
 
 @dataclass(frozen=True, eq=False)

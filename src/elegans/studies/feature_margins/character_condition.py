@@ -1,0 +1,166 @@
+"""Where the closed form for groups ends: the condition of theorem 7.9, and the largest margins beyond it.
+
+Source: thesis, section 7.6.2 and appendix D.9.2.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.claims import Claim
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import theorem
+from elegans.groups import Group
+from elegans.studies.feature_margins.theory.characters import characters_of
+from elegans.studies.feature_margins.theory.game import (
+    LARGEST_CLASSES,
+    MarginGame,
+    margin_game,
+    margin_payoffs,
+    margin_subsets,
+)
+from elegans.studies.feature_margins.theory.groups import group_positivity
+from elegans.studies.feature_margins.theory.penalty import group_penalised_optimum
+
+CONDITION, SUBSET = "margins/condition-holds-up-to-s5", "margins/general-groups-use-a-subset"
+BEYOND = "beyond the claims/A5 at a penalty of 1e-7"
+SIZES = {"smoke": range(2, 7), "paper": range(2, 9)}
+LAST = 5
+"""S_k has the condition up to this k."""
+VIOLATING = {"smoke": ("A5",), "paper": ("A5", "S6", "S7", "S8")}
+AGREES = 1e-9
+"""What a linear program leaves of an equation, relative to the value."""
+
+
+def analyse(results: Results) -> Tables:
+    """Return the table ``checks``."""
+    largest = {k: group_positivity(Group.parse(f"S{k}"))[1:].max() for k in SIZES[results.scale]}
+    inside = [value for k, value in largest.items() if k <= LAST]
+    outside = [-value for k, value in largest.items() if k > LAST]
+    rows = [
+        check(CONDITION, "largest sum of a class, S2 to S5", inside, np.nextafter(0, -1)),
+        check(CONDITION, "least sum of the worst class, from S6 on, negated", outside, 0),
+    ]
+    for name in VIOLATING[results.scale]:
+        rows += _subsets(Group.parse(name))
+    optimum, group = group_penalised_optimum(Group.parse("A5"), 1e-7), Group.parse("A5")
+    share = optimum.shares[[irrep.dimension == 5 for irrep in group.irreps]]
+    rows.append(check(BEYOND, "the minimiser's share of the irrep of dimension 5", share, 0.01))
+    return checks(rows)
+
+
+def _subsets(group: Group) -> Iterator[dict[str, Any]]:
+    """Yield what the largest margin of a group uses, and whether this is a choice of the general theorem."""
+    name, game, table = group.name, margin_game(group), characters_of(group)
+    irreps, classes = len(table.irrep_names) - 1, len(table.class_names) - 1
+    yield check(SUBSET, f"{name}: irreps in use, less one than all", len(game.irreps), irreps - 1)
+    yield check(SUBSET, f"{name}: classes on the margin, less one than all", len(game.classes), classes - 1)
+    found = list(_choices(group, game))
+    yield check(SUBSET, f"{name}: choices of as many irreps as classes, none missing", -float(len(found)), -1)
+    gaps = [gap for choice in found for gap in _conditions(group, *choice, game.value)]
+    yield check(SUBSET, f"{name}: the three conditions of the choice, and its value", gaps, AGREES)
+    printed = _printed_sum(group, *found[0][:2])
+    if np.isfinite(printed):
+        yield check(SUBSET, f"{name}: weights sum to 1 over labels, as printed", printed, AGREES)
+
+
+Choice = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Places of irreps and of classes, the trivial ones not counted; shares of the irreps and weights of the classes."""
+
+
+def _choices(group: Group, game: MarginGame) -> Iterator[Choice]:
+    """Yield choices of as many irreps as classes: all of them, or, in a group of many classes, the game's."""
+    table = characters_of(group)
+    if len(table.class_names) <= LARGEST_CLASSES:
+        for one in margin_subsets(group):
+            rows = np.array([table.irrep_names.index(each) - 1 for each in one.irreps])
+            columns = np.array([table.class_names.index(each) - 1 for each in one.classes])
+            yield rows, columns, one.shares, one.weighting * table.sizes[1:][columns]
+        return
+    weights = (game.weighting * table.sizes)[1:]
+    rows, columns = np.flatnonzero(game.shares[1:]), np.flatnonzero(weights)
+    # classes that weigh nothing may be in the choice, and irreps without a share, if they tie with the others
+    payoff = margin_payoffs(group)[1:, 1:] / game.value
+    tied_rows = np.setdiff1d(np.flatnonzero(payoff @ weights > 1 - AGREES), rows)
+    tied_columns = np.setdiff1d(np.flatnonzero(game.shares[1:] @ payoff < 1 + AGREES), columns)
+    size = max(len(rows), len(columns))
+    rows = np.append(rows, tied_rows[: size - len(rows)])
+    columns = np.append(columns, tied_columns[: size - len(columns)])
+    yield rows, columns, game.shares[1:][rows], weights[columns]
+
+
+def _conditions(
+    group: Group, rows: np.ndarray, columns: np.ndarray, shares: np.ndarray, weights: np.ndarray, value: float
+) -> Iterator[float]:
+    """Yield by how much a choice violates what the general theorem asks, as shares of the largest margin."""
+    payoff = margin_payoffs(group)[1:, 1:] / value
+    yield float(abs(len(rows) - len(columns)))
+    yield float(max(-shares.min(), -weights.min(), abs(shares.sum() - 1), abs(weights.sum() - 1)))
+    yield float(np.abs(payoff[np.ix_(rows, columns)] @ weights - 1).max())
+    yield float(np.abs(shares @ payoff[np.ix_(rows, columns)] - 1).max())
+    yield float((payoff[:, columns] @ weights).max() - 1)
+    yield float(1 - (shares @ payoff[rows]).min())
+
+
+def _printed_sum(group: Group, rows: np.ndarray, columns: np.ndarray) -> float:
+    """Return how far weights normalised as printed, sum tau = 1, are from summing to 1 over all wrong labels.
+
+    Nan where the printed system has no single solution.
+    """
+    table = characters_of(group)
+    dimensions, sizes = table.dimensions[1:][rows], table.sizes[1:][columns]
+    characters = table.characters[1:, 1:][np.ix_(rows, columns)]
+    # d^(-1/2) (1 - sum_n tau_n |C_n| chi(C_n) / d) = level for all irreps, and sum_n tau_n = 1
+    system = np.zeros((len(dimensions) + 1, len(sizes) + 1))
+    system[:-1, :-1] = characters * sizes / dimensions[:, None] ** 1.5
+    system[:-1, -1] = 1
+    system[-1, :-1] = 1
+    if np.linalg.matrix_rank(system) < len(system):
+        return np.nan
+    tau = np.linalg.solve(system, np.append(dimensions**-0.5, 1))[:-1]
+    return float(abs(tau @ sizes - 1))
+
+
+CLAIMS = (
+    Claim(
+        id="margins/condition-holds-up-to-s5",
+        statement=(
+            "The symmetric groups up to S_5 satisfy the condition of theorem 7.9 on character sums, and no larger one."
+        ),
+        source="section 7.6.2",
+        setting="S_k; that it fails from k = 6 on is only implied",
+        rule=(
+            "The sums of d^1.5 chi per non-trivial class of S_2 to S_8: holds if all are negative for k <= 5 and one "
+            "is not for each of k = 6, 7 and 8, fails otherwise. No sampling error."
+        ),
+        decide=theorem(CONDITION),
+    ),
+    Claim(
+        id="margins/general-groups-use-a-subset",
+        statement=(
+            "In groups that violate the condition the neurons of a maximiser lie in single irreps still, but only some "
+            "irreps occur and only some conjugacy classes are on the margin."
+        ),
+        source="section 7.6.2, appendix D.9.2",
+        setting="abstract, no group is named; silent: whether the linear systems always have an admissible solution",
+        rule=(
+            "The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves out an "
+            "irrep and a class, and as many irreps as classes satisfy the three printed conditions and have its value "
+            "(1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error."
+        ),
+        decide=theorem(SUBSET, part="weights that are normalised over labels, with the sizes of classes"),
+    ),
+)
+
+EXPERIMENT = Experiment(
+    name="character-condition",
+    shows="The closed form for groups holds up to S_5; beyond, the largest margin leaves out irreps and classes",
+    source="section 7.6.2, appendix D.9.2",
+    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    analyse=analyse,
+    plot=plot_checks,
+    claims=CLAIMS,
+)
