@@ -10,7 +10,10 @@ from elegans.experiments.registry import ClaimEntry, claims, entries
 
 MARK = "<!-- claims -->"
 NOT_RUN = "not run"
-INTRODUCTION = "The verdict of each claim's rule on the committed evidence; `elegans claims ID` shows the rule, the numbers and the run."
+INTRODUCTION = (
+    "The verdict of each claim's rule on the committed evidence; "
+    "`elegans claims ID` shows the rule, the numbers and the run."
+)
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
