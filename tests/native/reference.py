@@ -11,7 +11,7 @@ ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 def threefry(key, c0, c1):
     """Threefry-2x32 with 20 rounds, as the paper states it."""
     c0, c1 = np.broadcast_arrays(np.asarray(c0, np.uint32), np.asarray(c1, np.uint32))
-    schedule = [np.uint32(key[0]), np.uint32(key[1])]
+    schedule = [np.asarray(word, np.uint32) for word in key]
     schedule.append(schedule[0] ^ schedule[1] ^ np.uint32(0x1BD11BDA))
     with np.errstate(over="ignore"):
         x0, x1 = c0 + schedule[0], c1 + schedule[1]
@@ -29,35 +29,31 @@ def threefry(key, c0, c1):
 
 def signs(key, index, n):
     """Inputs (N, n) of the examples with these indices."""
-    x = np.empty((len(index), n))
-    for j in range(n):
-        if j % 64 == 0:
-            words = threefry(key, index, j // 64)
-        bit = (words[j % 64 // 32] >> np.uint32(j % 32)) & np.uint32(1)
-        x[:, j] = np.where(bit == 1, -1, 1)
-    return x
+    words = [word for block in range(-(-n // 64)) for word in threefry(key, index, block)]
+    bits = np.stack(words, axis=1)[:, :, None] >> np.arange(32, dtype=np.uint32) & 1
+    return 1.0 - 2 * bits.reshape(len(index), 32 * len(words))[:, :n]
 
 
-@cache
 def permuted(batches_key, m, epoch, place):
-    """Where the permutation of an epoch of a sample of size m sends a place."""
+    """Where the permutations of epochs of a sample of size m send places: arrays (N,) of both."""
     if m == 1:
-        return 0
-    key = tuple(int(w) for w in threefry(batches_key, epoch, 0xFFFFFFFF))
+        return np.zeros(len(place), np.uint32)
+    key = np.stack(threefry(batches_key, epoch, 0xFFFFFFFF))
     bits = max(2, (m - 1).bit_length())
     low_bits = bits // 2
     high_bits = bits - low_bits
-    x = place
-    while True:
-        low, high = x & (2**low_bits - 1), x >> low_bits
+    x = np.array(place, np.uint32)
+    outside = np.full(len(x), True)
+    while outside.any():
+        low, high = x[outside] & (2**low_bits - 1), x[outside] >> low_bits
         for number in range(8):
             if number % 2 == 0:
-                low ^= int(threefry(key, number, high)[0]) & (2**low_bits - 1)
+                low ^= threefry(key[:, outside], number, high)[0] & (2**low_bits - 1)
             else:
-                high ^= int(threefry(key, number, low)[0]) & (2**high_bits - 1)
-        x = high << low_bits | low
-        if x < m:
-            return x
+                high ^= threefry(key[:, outside], number, low)[0] & (2**high_bits - 1)
+        x[outside] = high << low_bits | low
+        outside = x >= m
+    return x
 
 
 def points(degree):
@@ -188,16 +184,14 @@ class Problem:
         return y
 
     def minibatch(self, step):
-        places = range(self.batch_size)
+        positions = step * self.batch_size + np.arange(self.batch_size)
         if self.sample_size == 0:
-            return np.array([step * self.batch_size + q for q in places], np.uint32)
+            return positions.astype(np.uint32)
         if self.order == "replacement":
             w0, w1 = threefry(self.batches_key, step, np.arange(self.batch_size))
             words = [(int(a) << 32) + int(b) for a, b in zip(w0, w1, strict=True)]
             return np.array([word * self.sample_size >> 64 for word in words], np.uint32)
-        positions = [step * self.batch_size + q for q in places]
-        m = self.sample_size
-        return np.array([permuted(self.batches_key, m, p // m, p % m) for p in positions], np.uint32)
+        return permuted(self.batches_key, self.sample_size, *np.divmod(positions, self.sample_size))
 
     def step(self, parameters, step, factor=1.0):
         """Parameters after a step, and the minibatch's mean loss and mean error."""
