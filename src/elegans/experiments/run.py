@@ -16,7 +16,8 @@ from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, StoredResults
 from elegans.probes import Probe
-from elegans.sweeps import Progress, Store, Sweep, run
+from elegans.sweeps import Progress, Store, Sweep
+from elegans.sweeps.runner import complete
 from elegans.sweeps.store import opened
 from elegans.sweeps.trace import ADDED
 from elegans.training.engines import choose
@@ -186,12 +187,12 @@ def _train(experiment: Experiment, sweep: Sweep, store: Store, view: _Whole, set
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
     for probes, parts in groups.items():
-        run(Sweep(tuple(parts)), store, probes=probes, table="cells", watch=view.following(ADDED), **settings)
+        complete(Sweep(tuple(parts)), store, probes=probes, watch=view.following(ADDED), **settings)
 
 
 def _trained(store: Store, view: _Whole, settings: Mapping[str, Any], sweep: Sweep) -> Results:
     """Train trials that follow from others, without probes, and return all results."""
-    run(sweep, store, table="cells", watch=view.following(("this_run", "elapsed")), **settings)
+    complete(sweep, store, watch=view.following(("this_run", "elapsed")), **settings)
     return StoredResults(store, sweep)
 
 

@@ -90,17 +90,42 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         SweepError: ``workers`` is not positive, two probes are of one kind, or there is no such table.
         Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
     """
-    if workers is not None and workers < 1:
-        raise SweepError(f"workers must be at least 1: workers={workers}")
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
+    start = _prepared(sweep, workers, engine, probes)
+    with opened(sweep.store if store is None else store) as kept:
+        start(kept, retry_failed=retry_failed, watch=watch, name=name)
+        return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
+
+
+def complete(
+    sweep: Sweep,
+    store: Store,
+    *,
+    workers: int | None = None,
+    engine: str = "auto",
+    probes: Sequence[Probe] = (),
+    retry_failed: bool = False,
+    watch: Watch | None = None,
+    name: str | None = None,
+) -> None:
+    """Train what an open store lacks of a sweep, as ``run`` does, and read no table."""
+    _prepared(sweep, workers, engine, probes)(store, retry_failed=retry_failed, watch=watch, name=name)
+
+
+def _prepared(sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe]) -> Callable[..., None]:
+    """Refuse what cannot run, before a store is made; return what trains it."""
+    if workers is not None and workers < 1:
+        raise SweepError(f"workers must be at least 1: workers={workers}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
-    with opened(sweep.store if store is None else store) as kept:
-        begun, found = kept.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
+
+    def train(store: Store, *, retry_failed: bool, watch: Watch | None, name: str | None) -> None:
+        begun, found = store.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
         pool = WorkerPool(workers or cores(), probes)
-        _Scheduler(sweep, kept, begun, found, engines, pool, watch).run_all()
-        return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
+        _Scheduler(sweep, store, begun, found, engines, pool, watch).run_all()
+
+    return train
 
 
 def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:

@@ -15,7 +15,7 @@ from elegans.analysis.planning import carried, next_places
 from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
 from elegans.errors import SweepError
 from elegans.sweeps.progress import Progress
-from elegans.sweeps.runner import Watch, run
+from elegans.sweeps.runner import Watch, complete
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep, grid
 from elegans.training import Trial
@@ -314,19 +314,18 @@ class _Trainer:
             if self.watch:
                 self.watch(last[0])
 
-        table = run(sweep, store, workers=self.workers, engine=self.engine, watch=watch, name="trace")
+        complete(sweep, store, workers=self.workers, engine=self.engine, watch=watch, name="trace")
         self.before = last[0]
-        answers = zip(
-            [place for place, seeds in asked.items() for _ in seeds],
-            table["state"].isin(FINISHED),
-            table["solved_at"].notna(),
-            table["steps"],
-            strict=True,
-        )
-        found: dict[Place, list[Answer]] = {place: [] for place in asked}
-        for place, finished, solved, steps in answers:
-            found[place].append((bool(solved) if finished else None, int(steps)))
-        return found
+        results = store.by_cell(sweep, ("state", "solved_at", "steps"))
+        return {
+            place: [
+                (bool(solved) if finished else None, int(steps))
+                for finished, solved, steps in zip(
+                    table["state"].isin(FINISHED), table["solved_at"].notna(), table["steps"], strict=True
+                )
+            ]
+            for place, (_, table) in zip(asked, results, strict=True)
+        }
 
     def _cell(self, place: Place) -> Trial:
         return self.cells[place[0] * self.columns + place[1]]
