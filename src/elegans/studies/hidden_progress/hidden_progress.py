@@ -12,13 +12,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, share
+from elegans.analysis import median, rank_correlation, share
 from elegans.analysis.prediction import last_measured
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
 from elegans.probes import Probe, TestLoss, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.hidden_progress_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import identified, middle
 from elegans.sweeps import Sweep, grid
@@ -32,10 +33,20 @@ PANELS = (
     ("i", 32, 0.1, 8000),
 )
 """Configuration, batch size, learning rate and steps of each panel."""
+PUBLISHED = (
+    ("xiv", 1, 0.002, 40_000),
+    ("xiv", 4, 0.005, 16_000),
+    ("xiv", 32, 0.01, 8000),
+    ("xiv", 128, 0.01, 8000),
+    ("i", 32, 0.5, 16_000),
+)
+"""The same on 50 signs; the network's learning rate is that of figure 5.1."""
 SILENT = 0.5
 """The label noise at which labels say nothing."""
 BEYOND = 1.25
 """Curves are drawn up to this multiple of the time to solve."""
+LEAVES = 0.45
+"""The error at which a plateau ends."""
 POINTS = 50
 """Measurements that are drawn of a curve."""
 LINES = {
@@ -46,7 +57,7 @@ LINES = {
 }
 
 
-def networks(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials: int, *, longer: int = 1) -> Sweep:
+def networks(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], trials: int, *, checks: int = 400) -> Sweep:
     """Return each panel's network, with true labels and with silent ones; none stops when it is solved.
 
     Args:
@@ -54,13 +65,13 @@ def networks(n: int, k: int, chosen: Sequence[tuple[str, int, float, int]], tria
         k: the size of the parity.
         chosen: configuration, batch size, learning rate and steps of each panel.
         trials: per cell.
-        longer: how many times the steps.
+        checks: how often each network is evaluated; it is measured half as often.
     """
     parts: list[Any] = []
     for name, batch, rate, steps in chosen:
-        one = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps * longer)
-        checks = StoppingRule(error=0, examples=2048, every=one.steps // 400, stop=False)
-        one = one.replace("training.stopping", checks)
+        one = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps)
+        rule = StoppingRule(error=0, examples=2048, every=one.steps // checks, stop=False)
+        one = one.replace("training.stopping", rule)
         parts += grid(one, {"task.noise": [0.0, SILENT]}, seeds=trials).parts
     return Sweep(tuple(parts))
 
@@ -77,12 +88,12 @@ def laptop(trials: int) -> Sweep:
 
 def paper(trials: int) -> Sweep:
     """Return all panels of (50, 3)."""
-    return networks(50, 3, PANELS, trials, longer=5)
+    return networks(50, 3, PUBLISHED, trials, checks=800)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights, how far they have moved, held-out loss and error: 200 times."""
-    every = one.steps // 200
+    """Return the weights, how far they have moved, held-out loss and error, at every other check."""
+    every = 2 * one.stopping.every
     return WeightTrajectory(every=every), WeightMovement(every=every), TestLoss(every=every, examples=2048)
 
 
@@ -92,6 +103,7 @@ def analyse(results: Results) -> Tables:
     ``curves``: the first trial's loss, error and movements (``control``: with silent labels). ``weights``: its weights,
     by ``neuron`` and ``coordinate``, ``relevant`` or not. ``halves``: one row per solved trial, with what was measured
     last at half of its time to solve; ``control`` is the movement of the same trial with silent labels at that step.
+    It has ``movement_late`` and ``control_late``, both at three quarters, and what ``_course`` returns.
     """
     trials = identified(results.trials)
     batch = trials["training.batch_size"]
@@ -145,18 +157,74 @@ def _weights(results: Results, pair: dict[Any, Any]) -> pd.DataFrame:
 
 def _halves(results: Results, pairs: pd.DataFrame) -> pd.DataFrame:
     solved = pairs.dropna(subset="solved_at")
-    half = solved["solved_at"].astype(float) // 2
+    half, late = (solved["solved_at"].astype(float) * share // 1 for share in (0.5, 0.75))
 
-    def last(kind: str, trial: str = "trial") -> pd.DataFrame:
-        at = half.set_axis(solved[trial])
-        return last_measured(results.measures[kind], at).set_axis(solved.index)
+    def last(kind: str, trial: str = "trial", at: pd.Series = half) -> pd.DataFrame:
+        steps = at.set_axis(solved[trial])
+        return last_measured(results.measures[kind], steps).set_axis(solved.index)
 
     held_out, control = last("test-loss"), last("weight-movement", "control")
     moved = last("weight-movement")[["relevant", "irrelevant", "leader", "movement"]]
     found = solved[["panel", "task.n", "task.k", "seed", "solved_at"]].assign(
-        step=half, error=held_out["error"], loss=held_out["hinge"], control=control["movement"]
+        step=half,
+        error=held_out["error"],
+        loss=held_out["hinge"],
+        control=control["movement"],
+        movement_late=last("weight-movement", at=late)["movement"],
+        control_late=last("weight-movement", "control", late)["movement"],
     )
-    return found.join(moved)
+    weights = dict(list(results.measures["weight-trajectory"].groupby("trial")))
+    errors = dict(list(results.measures["test-loss"].groupby("trial")))
+    courses = [
+        _course(results.trial(trial), weights[trial], weights[silent], errors[trial], at)
+        for trial, silent, at in zip(solved["trial"], solved["control"], solved["solved_at"].astype(float), strict=True)
+    ]
+    return found.join(moved).join(pd.DataFrame(courses, index=solved.index))
+
+
+def _course(
+    one: Trial, weights: pd.DataFrame, silent: pd.DataFrame, errors: pd.DataFrame, solved_at: float
+) -> dict[str, float]:
+    """Return when a trial's weights moved and when its error did.
+
+    ``correlation``: Spearman's, of the mean change on the support with the step, until the error is first below 45%.
+    ``mean_ratio``: the mean change on the support over that elsewhere at half of the time to solve; ``control_ratio``:
+    the same with silent labels. ``overtaking``: the first step at which some neuron's least relevant weight exceeds all
+    its irrelevant ones in size; ``weak_overtaking``: its largest relevant one. ``departure``: when the error is below
+    45% for good. ``staircase``: of the neurons that overtake, the last over the first time; ``level``: for what share
+    of the time to solve the error stays within 2% of a value between 5% and 45%, at the longest.
+    """
+    step, error = errors["step"].to_numpy(), errors["error"].to_numpy()
+    relevant = np.isin(np.arange(one.task.input_size), one.task.draw(one.key("task")))
+    value = np.stack(weights["weight"].tolist())
+    size, moved = np.abs(value), np.abs(value - value[0])
+    half = np.searchsorted(step, solved_at // 2, side="right") - 1
+    noise = np.abs(silent["weight"].iloc[half] - silent["weight"].iloc[0])
+    below, margin = error < LEAVES, size[..., relevant].min(axis=-1) - size[..., ~relevant].max(axis=-1)
+    weak = (size[..., relevant].max(axis=-1) > size[..., ~relevant].max(axis=-1)).any(axis=1)
+    plateau = slice(1, max(2, int(below.argmax()))) if below.any() else slice(1, None)
+    ahead = (margin > 0) & (step <= solved_at)[:, None]
+    times = step[ahead.argmax(axis=0)][ahead.any(axis=0)]
+    return {
+        "correlation": float(rank_correlation(moved[plateau][..., relevant].mean(axis=(1, 2)), step[plateau])),
+        "mean_ratio": float(moved[half][:, relevant].mean() / moved[half][:, ~relevant].mean()),
+        "control_ratio": float(noise[:, relevant].mean() / noise[:, ~relevant].mean()),
+        "overtaking": float(times.min()) if len(times) else np.inf,
+        "weak_overtaking": float(step[weak.argmax()]) if weak.any() else np.inf,
+        "departure": float(step[len(below) - below[::-1].argmin()]) if not below.all() and below[-1] else np.inf,
+        "staircase": float(times.max() / max(times.min(), step[1])) if len(times) else np.nan,
+        "level": _longest_level(step, error, solved_at) / solved_at,
+    }
+
+
+def _longest_level(step: np.ndarray, error: np.ndarray, until: float) -> float:
+    """Return for how many steps the error stays within 2% of one value between 5% and 45%, at the longest."""
+    longest = 0.0
+    for first in np.flatnonzero((error > 0.05) & (error < LEAVES) & (step <= until)):
+        away = np.flatnonzero(np.abs(error[first:] - error[first]) > 0.02)
+        end = first + (away[0] if len(away) else len(error) - first) - 1
+        longest = max(longest, float(min(step[end], until) - step[first]))
+    return longest
 
 
 def plot(tables: Tables) -> Figure:
@@ -242,10 +310,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=5),
         "laptop": Scale(laptop, trials=20),
-        "paper": Scale(paper, trials=20),
+        "paper": Scale(paper, trials=100),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

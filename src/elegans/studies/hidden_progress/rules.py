@@ -1,0 +1,70 @@
+"""Rules of decision that this study's claims share."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis import median, median_interval
+from elegans.experiments.claims import Lacking, Verdict
+from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits
+
+PLATEAU, CONTINUOUS = 0.5, 0.25
+"""Shares of plateau above which there is one, and below which there is none; ours. A straight line has 0.11."""
+
+
+def by_middle(
+    what: str, values: Any, *, above: float = -math.inf, below: float = math.inf, level: float = LEVEL, least: int = 6
+) -> Verdict:
+    """Decide where a median lies by its order-statistic interval, each end of which has the error rate ``level``.
+
+    NaN counts as infinite: what was not reached stays in the median.
+    """
+    found = np.asarray(values, float)
+    if len(found) < least:
+        raise Lacking(f"{what} of at least {least} trials")
+    middle = median(found)
+    low, high = median_interval(found, 1 - 2 * level)
+    estimate = middle if math.isfinite(middle) else math.inf
+    return by_interval(what, estimate, (low, high), above=above, below=below, error_rate=level)
+
+
+def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:
+    """Decide a share by two thresholds: ``holds`` above the one, ``fails`` below the other, by exact limits."""
+    if not trials:
+        raise Lacking(f"trials of: {what}")
+    low, high = share_limits(hits, trials, level)
+    because = f"{what}: {hits} of {trials} ({low:.3g} to {high:.3g}); claimed: above {holds_above:g}"
+    numbers = {"successes": hits, "trials": trials, "limits": [low, high], "claimed": holds_above}
+    needs = f"a share that is not between {fails_below:g} and {holds_above:g}, or more trials"
+    return decided(low > holds_above, high < fails_below, because, numbers, level, needs)
+
+
+def by_solved(what: str, rows: pd.DataFrame, *, above: float, level: float = LEVEL) -> Verdict:
+    """Decide whether more than a share of a cell's trials is solved, from the columns ``solved`` and ``trials``."""
+    return by_bounds(
+        f"{what} solved",
+        int(rows["solved"].sum()),
+        int(rows["trials"].sum()),
+        holds_above=above,
+        fails_below=above,
+        level=level,
+    )
+
+
+def ratio_interval(
+    first: Any, second: Any, *, share: float = 0.5, level: float = LEVEL, resamples: int = 1000
+) -> tuple[float, float, float]:
+    """Return the ratio of a quantile of two samples of times with its bootstrap interval; NaN counts as infinite.
+
+    Each end has the error rate ``level``; the ratio of two infinite times is NaN and left out.
+    """
+    generator = np.random.default_rng(0)
+    samples = [np.nan_to_num(np.asarray(own, float), nan=1e300) for own in (first, second)]
+    found = [np.quantile(own, share, method="lower") for own in samples]
+    drawn = [
+        np.quantile(generator.choice(own, (resamples, len(own))), share, axis=1, method="lower") for own in samples
+    ]
+    low, high = np.quantile(drawn[0] / drawn[1], [level, 1 - level])
+    return float(found[0] / found[1]), float(low), float(high)
