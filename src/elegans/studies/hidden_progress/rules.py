@@ -1,13 +1,14 @@
 """Rules of decision that this study's claims share."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from elegans.analysis import median, median_interval
-from elegans.experiments.claims import Lacking, Verdict
+from elegans.experiments.claims import UNDECIDED, Lacking, Verdict
 from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
@@ -51,6 +52,14 @@ def by_solved(what: str, rows: pd.DataFrame, *, above: float, level: float = LEV
         fails_below=above,
         level=level,
     )
+
+
+def tried(decide: Callable[..., Verdict], *given: Any, **named: Any) -> Verdict:
+    """Return a part's verdict: undecided where the tables lack its cells, so that other parts count nevertheless."""
+    try:
+        return decide(*given, **named)
+    except Lacking as lacking:
+        return Verdict(UNDECIDED, "there are too few trials", needs=str(lacking))
 
 
 def ratio_interval(

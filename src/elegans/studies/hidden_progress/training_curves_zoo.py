@@ -3,9 +3,9 @@
 Each panel is one setting of appendix B.4, with its learning rate. Where the appendix contradicts itself the caption is
 followed: the first row of figure B.2 has ReLU networks of width 100. The sinusoid of figure 5.1 is sin(2z), shifted for
 k = 3: the published "scaled by 2" may also mean the sinusoid that interpolates the parity with its argument doubled,
-which mostly stays at chance at this learning rate. For the third row of figure B.2, minimal networks with one example
-per step, no (n, k) is given; here it is (10, 3), because at 50 signs none of them converges. The full transformer takes
-minutes per trial; the laptop scale has one of an eighth of its width, on 20 signs.
+which the ``part`` and ``paper`` scales train too, beside that without doubling. Minimal networks with one example per
+step, the third row of figure B.2, are at (50, 3) there; at the laptop scale they have 10 signs, on which more of them
+converge. The full transformer takes minutes per trial; the laptop scale has one of an eighth of its width, on 20 signs.
 """
 
 import math
@@ -24,11 +24,17 @@ from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, percent, quiet, short
 from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 LOW = 0.4
 """The error at which a plateau counts as left: chance is 0.5."""
+LEAVES, ENDS = 0.45, 0.05
+"""The errors at which a plateau ends, and at which the task is as good as learned, both for good."""
+SOLVED = 0.01
+AVERAGED = 1024
+"""The least number of examples over which minibatch errors are averaged for these times."""
 POINTS = 40
 """How many points a curve has at the most."""
 LONGEST = 3
@@ -49,6 +55,7 @@ class Panel:
         scale: what the argument of a sinusoid is multiplied by.
         width: of a transformer, with heads of size 8 that make up the width; None for what the configuration has.
         steps: the largest number of steps.
+        times: how many times the scale's trials it has.
     """
 
     name: str
@@ -60,6 +67,7 @@ class Panel:
     scale: float = 1.0
     width: int | None = None
     steps: int = 100_000
+    times: int = 1
 
     @property
     def trial(self) -> Trial:
@@ -98,12 +106,12 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
             Panel("PolyNet", "xv", batch, rate)
             for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1))
         ),
-        Panel("ReLU, width 3", "*i", 1, 0.1, n=10),
-        Panel("cubic, width 3", "*ii", 1, 0.01, n=10),
-        Panel("3-zigzag + readout", "vii", 1, 0.1, n=10),
-        Panel("polynomial + readout", "viii", 1, 0.1, n=10),
-        Panel("3-zigzag neuron", "xi", 1, 0.1, n=10),
-        Panel("polynomial neuron", "xii", 1, 0.1, n=10),
+        Panel("ReLU, width 3", "*i", 1, 0.1),
+        Panel("cubic, width 3", "*ii", 1, 0.01),
+        Panel("3-zigzag + readout", "vii", 1, 0.1),
+        Panel("polynomial + readout", "viii", 1, 0.1),
+        Panel("3-zigzag neuron", "xi", 1, 0.1),
+        Panel("polynomial neuron", "xii", 1, 0.1),
         Panel("ReLU, width 1000", "iii", 1, 0.1),
         Panel("ReLU, width 1000", "iii", 1024, 0.1),
         Panel("cubic, width 1000", "vi", 1, 0.001),
@@ -113,6 +121,14 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
     ),
 }
 """The settings by figure, in reading order."""
+MINIMAL = ("*i", "*ii", "vii", "viii", "xi", "xii")
+"""The configurations of the third row of figure B.2."""
+SINUSOIDS = (
+    Panel("sinusoid, sin 2z", "x", 32, 0.05, scale=4 / math.pi, times=4),
+    Panel("sinusoid, interpolating", "x", 32, 0.05, times=4),
+    Panel("sinusoid, doubled", "x", 32, 0.05, scale=2.0, times=4),
+)
+"""Three readings of the doubled sinusoid, of which figure 5.1 has the first."""
 
 
 def small(panel: Panel) -> Panel:
@@ -122,8 +138,15 @@ def small(panel: Panel) -> Panel:
 
 
 def reduced(panel: Panel) -> Panel:
-    """Return the same setting; the transformer with an eighth of its width, on fewer signs."""
+    """Return the same setting; the transformer with an eighth of its width and minimal networks, on fewer signs."""
+    if panel.identifier in MINIMAL and panel.batch_size == 1:
+        return replace(panel, n=10)
     return replace(panel, n=20, width=128, steps=2000) if panel.identifier == "*iii" else panel
+
+
+def repeatedly(panel: Panel) -> Panel:
+    """Return the same setting; with many trials for PolyNets, of whose times the tails are compared."""
+    return replace(panel, times=8) if panel.identifier == "xv" else panel
 
 
 def smoke_panels() -> dict[str, tuple[Panel, ...]]:
@@ -137,10 +160,24 @@ def laptop_panels() -> dict[str, tuple[Panel, ...]]:
     return {name: tuple(map(reduced, panels)) for name, panels in FIGURES.items()}
 
 
+def paper_panels() -> dict[str, tuple[Panel, ...]]:
+    """Return all settings, and the readings of the doubled sinusoid."""
+    published, rows = FIGURES["figure 5.1"], FIGURES["figure B.2"]
+    shown = (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS)
+    return {"figure 5.1": shown, "figure B.2": tuple(map(repeatedly, rows))}
+
+
+def part_panels() -> dict[str, tuple[Panel, ...]]:
+    """Return the same without transformers."""
+    return {
+        name: tuple(panel for panel in panels if panel.identifier != "*iii") for name, panels in paper_panels().items()
+    }
+
+
 def _sweep(figures: dict[str, tuple[Panel, ...]], trials: int) -> Sweep:
     """Return the trials of every setting, those of the transformers, which take longest, last."""
     panels = sorted((panel for own in figures.values() for panel in own), key=lambda panel: panel.identifier == "*iii")
-    return repeated([panel.trial for panel in panels], trials)
+    return sum((repeated([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
 
 
 def smoke(trials: int) -> Sweep:
@@ -155,13 +192,18 @@ def laptop(trials: int) -> Sweep:
 
 def paper(trials: int) -> Sweep:
     """Return the trials of all settings."""
-    return _sweep(FIGURES, trials)
+    return _sweep(paper_panels(), trials)
+
+
+def part(trials: int) -> Sweep:
+    """Return the trials of all settings but the transformer's."""
+    return _sweep(part_panels(), trials)
 
 
 @lru_cache
 def _places() -> dict[str, tuple[int, str, Panel]]:
     """Return the place, the figure and the setting of each cell of every scale."""
-    scales = (smoke_panels(), laptop_panels(), FIGURES)
+    scales = (smoke_panels(), laptop_panels(), paper_panels())
     shown = [[(name, panel) for name, panels in figures.items() for panel in panels] for figures in scales]
     return {panel.trial.cell: (place, name, panel) for own in shown for place, (name, panel) in enumerate(own)}
 
@@ -170,7 +212,8 @@ def analyse(results: Results) -> Tables:
     """Return one row per trial and point of its curve: minibatch loss and error, averaged since the point before.
 
     ``solved_at`` (NaN where unsolved) and ``plateau``, the share of that time until the error is below 0.4 for good,
-    are the same in all rows of a trial.
+    are the same in all rows of a trial, and so are ``leaves``, ``ends`` and ``learns``: when the error, averaged over
+    1024 examples at least, is below 45%, 5% and 1% for good (NaN where it is not).
     """
     curves = dict(list(results.measures["curve"].groupby("trial")))
     shown = {trial: _places()[results.trial(trial).cell] for trial in results.trials.index}
@@ -189,7 +232,22 @@ def _curve(figure: str, panel: Panel, trial: pd.Series, curve: pd.DataFrame) -> 
         configuration=panel.identifier,
         **{name: trial[name] for name in names},
         plateau=(high[-1] if len(high) else 0.0) / trial["solved_at"],
+        **_times(curve, int(trial["training.batch_size"])),
     )
+
+
+def _times(curve: pd.DataFrame, batch_size: int) -> dict[str, float]:
+    """Return from when on the averaged error is below 45%, 5% and 1%: NaN where it is not at the end."""
+    step = curve["step"].to_numpy(float)
+    spans = np.diff(step, prepend=0)
+    window = max(1, math.ceil(AVERAGED / (batch_size * spans[0])))
+    error = curve["error"].rolling(window, min_periods=1).mean().to_numpy()
+    found = {}
+    for name, level in (("leaves", LEAVES), ("ends", ENDS), ("learns", SOLVED)):
+        above = np.flatnonzero(error > level)
+        last = above[-1] + 1 if len(above) else 0
+        found[name] = step[last] if last < len(step) else math.nan
+    return found
 
 
 def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -273,9 +331,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=5),
+        "part": Scale(part, trials=30, part="all settings but the transformer's"),
+        "paper": Scale(paper, trials=30),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )

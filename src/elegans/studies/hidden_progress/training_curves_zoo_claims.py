@@ -1,0 +1,226 @@
+"""The claims on training curves of every kind of network (figures 5.1, left, and B.2)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from elegans.experiments.claims import FAILS, HOLDS, Claim, Lacking, Verdict
+from elegans.experiments.rules import by_share, decided, higher, share_limits, table, together
+from elegans.models import Sinusoid
+from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, tried
+
+SHOWN = {
+    ("i", 32, 0.5): "",
+    ("i", 1024, 0.05): "",
+    ("ii", 1, 0.05): "",
+    ("iv", 32, 0.05): "",
+    ("vii", 32, 0.2): "",
+    ("x", 32, 0.05): "sin 2z",
+    ("*iii", 32, 5e-4): "",
+    ("xv", 32, 0.07): "",
+}
+"""Configuration, batch size and learning rate of the panels of figure 5.1, and a part of the panel's name."""
+MINIMAL = {"*i": 0.1, "*ii": 0.01, "vii": 0.1, "viii": 0.1, "xi": 0.1, "xii": 0.1}
+LARGE = (("iii", 1, 0.1), ("iii", 1024, 0.1), ("vi", 1, 0.001), ("vi", 1024, 0.01))
+TRANSFORMERS = (("*iii", 32, 5e-4), ("*iii", 32, 3e-4), ("*iii", 1024, 3e-4))
+TRIALS = 25
+
+
+def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide how many of the panels of figure 5.1 have a plateau."""
+    parts, missing = {}, []
+    for (name, batch, rate), named in SHOWN.items():
+        try:
+            rows = _trials(tables, name, batch, rate, named=named)
+        except Lacking:
+            missing.append(name)
+            continue
+        reached = rows.dropna(subset="ends")
+        if len(reached) < TRIALS / 2:
+            raise Lacking(f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}")
+        shares = reached["leaves"] / reached["ends"]
+        parts[f"({name}), B = {batch}"] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.006)
+    if len(parts) < 7:
+        raise Lacking("25 trials in each panel of figure 5.1, but for the transformer's")
+    count = sum(one.verdict == HOLDS for one in parts.values())
+    fewest = sum(one.verdict != FAILS for one in parts.values())
+    none = [name for name, one in parts.items() if one.numbers["interval"][1] < CONTINUOUS]
+    shares = {name: one.numbers["estimate"] for name, one in parts.items()}
+    listed = ", ".join(f"{name}: {share:.2f}" for name, share in shares.items())
+    because = f"{count} of {len(parts)} panels have a plateau by the interval of its median share ({listed})"
+    needed = 7 if "*iii" not in missing else 6
+    numbers = {name: one.numbers for name, one in parts.items()} | {"without": missing}
+    needs = f"at least {needed} panels above {PLATEAU:g}; the transformer's is {'missing' if missing else 'there'}"
+    return decided(count >= needed and not none, fewest < 5, because, numbers, 0.05, needs)
+
+
+def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether minimal networks are solved in some runs and stuck in others."""
+    parts = {}
+    for name, rate in MINIMAL.items():
+        rows = _trials(tables, name, 1, rate)
+        solved = int(rows["solved_at"].notna().sum())
+        low, high = share_limits(solved, len(rows), 0.05 / len(MINIMAL))
+        because = f"{solved} of {len(rows)} trials solved ({low:.2g} to {high:.2g})"
+        numbers = {"solved": solved, "trials": len(rows), "limits": [low, high]}
+        good = solved > 0.2 * len(rows) and solved < len(rows)
+        needs = "more than a fifth of the trials solved, or none"
+        parts[f"({name})"] = decided(good, solved == 0, because, numbers, 0.05 / len(MINIMAL), needs)
+    return together(parts, error_rate=0.05)
+
+
+def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether more trials lie far out at both ends of the range of batch sizes."""
+    counts = {}
+    for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
+        rows = _trials(tables, "xv", batch, rate)
+        if len(rows) < 200:
+            raise Lacking("200 trials of PolyNet at each of the six batch sizes")
+        times = rows["solved_at"].astype(float).fillna(np.inf)
+        counts[batch] = int((times > 2 * times.median()).sum()), len(rows)
+    middle = tuple(sum(counts[batch][place] for batch in (16, 64, 256)) for place in (0, 1))
+    parts = {}
+    for batch in (1, 1024):
+        more, fewer = higher(counts[batch], middle), higher(middle, counts[batch])
+        because = f"far out are {counts[batch][0]} of {counts[batch][1]}, of the middle {middle[0]} of {middle[1]}"
+        numbers = {"far_out": counts, "p": more, "p_of_fewer": fewer}
+        no = fewer <= 0.025 or counts[batch][0] / counts[batch][1] <= middle[0] / middle[1]
+        parts[f"B = {batch}"] = decided(more <= 0.025, no, f"{because} (p = {more:.2g})", numbers, 0.025, "more trials")
+    return together(parts)
+
+
+def large_models(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether wide networks train at the smallest and the largest batch."""
+    parts = {}
+    for name, batch, rate in (*LARGE, *TRANSFORMERS[1:]):
+        parts[f"({name}), B = {batch}"] = tried(_learned, tables, name, batch, rate)
+    return together(parts)
+
+
+def _learned(tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: float) -> Verdict:
+    rows = _trials(tables, name, batch, rate, least=14)
+    learned, solved = int(rows["learns"].notna().sum()), int(rows["solved_at"].notna().sum())
+    what = f"trials with an error below 1% for good ({solved} without a mistake)"
+    return by_bounds(what, learned, len(rows), holds_above=0.8, fails_below=0.5, level=0.05 / 6)
+
+
+def transformer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether the full transformer learns, after a plateau."""
+    parts = {}
+    for name, batch, rate in TRANSFORMERS:
+        rows = _trials(tables, name, batch, rate, least=14)
+        solved = int(rows["solved_at"].notna().sum())
+        parts[f"B = {batch}, rate {rate:g}: solved"] = by_share("solved", solved, len(rows), above=0.8, level=0.008)
+        shares = rows["leaves"] / rows["ends"]
+        parts[f"B = {batch}, rate {rate:g}: plateau"] = by_middle("the plateau", shares, above=PLATEAU, level=0.008)
+    return together(parts)
+
+
+def doubled(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether doubling a sinusoid's argument helps, and is a rescaling of weights and learning rate."""
+    plain = _trials(tables, "x", 32, 0.05, named="interpolating", least=100)
+    base = int(plain["solved_at"].notna().sum()), len(plain)
+    parts = {"a rescaling": _rescaled()}
+    for reading in ("sin 2z", "doubled"):
+        rows = _trials(tables, "x", 32, 0.05, named=reading, least=100)
+        own = int(rows["solved_at"].notna().sum()), len(rows)
+        more, fewer = higher(own, base), higher(base, own)
+        because = f"solved {own[0]} of {own[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
+        numbers = {"solved": own, "without": base, "p": more, "p_of_fewer": fewer}
+        parts[reading] = decided(more <= 0.025, fewer <= 0.025, because, numbers, 0.025, "more trials")
+    return together(parts)
+
+
+def _rescaled() -> Verdict:
+    """Compare sigma(2z) at rate eta with sigma(z) from twice the weights at rate 4 eta, over 100 steps of a neuron."""
+    generator = np.random.default_rng(0)
+    plain, twice = Sinusoid(3), Sinusoid(3, scale=2.0)
+    small = generator.uniform(-0.2, 0.2, 21)
+    large, worst = 2 * small, 0.0
+    for _ in range(100):
+        x = np.append(generator.choice([-1.0, 1.0], 20), 1)
+        y = x[:3].prod()
+        before = y * twice.value(np.array(small @ x)) < 1, y * plain.value(np.array(large @ x)) < 1
+        small = small + 0.05 * before[0] * y * twice.derivative(np.array(small @ x)) * x
+        large = large + 0.2 * before[1] * y * plain.derivative(np.array(large @ x)) * x
+        worst = max(worst, float(np.abs(2 * small - large).max()))
+    because = f"weights differ by at most {worst:.1e} over 100 steps"
+    return decided(worst < 1e-9, worst >= 1e-9, because, {"worst": worst}, 0.0, "")
+
+
+def _trials(
+    tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS
+) -> pd.DataFrame:
+    """Return one row per trial of a panel at (50, 3)."""
+    needs = f"{least} trials of ({name}) at (50, 3), B = {batch}, rate {rate:g}"
+    where = {"task__n": 50, "task__k": 3, "training__batch_size": batch, "training__learning_rate": rate}
+    rows = table(tables, "table", needs, configuration=name, **where)
+    rows = rows[rows["panel"].str.contains(named, regex=False)].groupby(["panel", "seed"]).last()
+    if len(rows) < least:
+        raise Lacking(needs)
+    return rows
+
+
+SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: numbers of runs"
+CLAIMS = (
+    Claim(
+        id="progress/plateau-then-cliff",
+        statement="For almost all networks the error stays flat near chance for a long time and then falls quickly.",
+        source="section 5.3.1; figures 5.1 (left), 5.3 and B.2",
+        setting=f"the eight panels of figure 5.1: {SETTING}, what makes a plateau, smoothing",
+        rule="The plateau's share is the time until the error is below 45% for good over that until it is below 5% for "
+        "good, errors averaged over 1024 examples at least. A panel has a plateau where the interval of the median "
+        "over 25 trials or more is above 1/2, and none where below 1/4 (ours; a straight line has 0.11). Holds: seven "
+        "of eight panels, six of seven without the transformer's, and none is without; fails: fewer than five.",
+        decide=plateau_then_cliff,
+    ),
+    Claim(
+        id="progress/minimal-networks-sometimes-converge",
+        statement="Networks just wide enough to hold the parity are solved in a fair share of runs and get stuck in "
+        "the others.",
+        source="figure B.2, third row; section 5.1",
+        setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
+        rule="A setting satisfies it if over a fifth (ours) but not all of 29 trials or more are solved, and violates "
+        "it if none is (then under 15% are, at an error rate of 5% over the six).",
+        decide=minimal,
+    ),
+    Claim(
+        id="progress/extreme-batches-unstable",
+        statement="Runs scatter more, and more of them lie far out, at both ends of the range of batch sizes.",
+        source="figure B.2, second row, and its caption",
+        setting=f"PolyNet at six batch sizes: {SETTING}",
+        rule="Far out: over twice the median time, or unsolved. Fisher's test at 2.5% of B = 1 and of B = 1024 against "
+        "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
+        decide=extreme_batches,
+    ),
+    Claim(
+        id="progress/large-models-robust-to-batch",
+        statement="Networks of width 1000 and the large transformer train over a wide range of batch sizes.",
+        source="figure B.2, fourth row, and its caption",
+        setting=f"(iii), (vi) and (*iii) at two batch sizes each: {SETTING}",
+        rule="Over 80% of trials have a minibatch error below 1% for good within 10^5 steps to hold, under half to "
+        "fail (ours); exact limits, 5% over the six.",
+        decide=large_models,
+    ),
+    Claim(
+        id="progress/transformer-learns",
+        statement="A transformer of one block trained with Adam learns (50, 3) and shows the same plateau.",
+        source="figures 5.1 (left), B.2 (fourth row) and B.6 (bottom)",
+        setting=f"width 1024, 128 heads of size 8: {SETTING}, the perceptron's width, the scale of the embeddings",
+        rule="At each of the three printed settings over 80% of 14 trials or more are solved and the median share of "
+        "the plateau is above 1/2 (ours); 0.8% each.",
+        decide=transformer,
+    ),
+    Claim(
+        id="progress/doubled-sinusoid-robust",
+        statement="Doubling the sinusoid's argument makes (50, 3) converge more reliably; it is the same as rescaling "
+        "initial weights and learning rate.",
+        source="appendix B.4.1",
+        setting="(x), (50, 3), B = 32, rate 0.05; silent: how often either converges, which shift goes with it",
+        rule="(a) sigma(2z) at rate eta against sigma(z) from twice the weights at rate 4 eta over 100 steps of a "
+        "neuron, to rounding; (b) solved shares of 100 trials against the interpolating sinusoid, Fisher's test at "
+        "2.5%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
+        decide=doubled,
+    ),
+)
