@@ -25,10 +25,10 @@ def by_middle(
     found = np.asarray(values, float)
     if len(found) < least:
         raise Lacking(f"{what} of at least {least} trials")
-    middle = median(found)
-    low, high = median_interval(found, 1 - 2 * level)
-    estimate = middle if math.isfinite(middle) else math.inf
-    return by_interval(what, estimate, (low, high), above=above, below=below, error_rate=level)
+    found = np.nan_to_num(found, nan=NEVER, posinf=NEVER)
+    return by_interval(
+        what, median(found), median_interval(found, 1 - 2 * level), above=above, below=below, error_rate=level
+    )
 
 
 def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:
@@ -67,10 +67,10 @@ def ratio_interval(
 ) -> tuple[float, float, float]:
     """Return the ratio of a quantile of two samples of times with its bootstrap interval; NaN counts as infinite.
 
-    Each end has the error rate ``level``; the ratio of two infinite times is NaN and left out.
+    Each end has the error rate ``level``.
     """
     generator = np.random.default_rng(0)
-    samples = [np.nan_to_num(np.asarray(own, float), nan=1e300) for own in (first, second)]
+    samples = [np.nan_to_num(np.asarray(own, float), nan=NEVER) for own in (first, second)]
     found = [np.quantile(own, share, method="lower") for own in samples]
     drawn = [
         np.quantile(generator.choice(own, (resamples, len(own))), share, axis=1, method="lower") for own in samples

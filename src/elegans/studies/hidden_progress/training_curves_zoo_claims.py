@@ -46,8 +46,7 @@ def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     count = sum(one.verdict == HOLDS for one in parts.values())
     fewest = sum(one.verdict != FAILS for one in parts.values())
     none = [name for name, one in parts.items() if one.numbers["interval"][1] < CONTINUOUS]
-    shares = {name: one.numbers["estimate"] for name, one in parts.items()}
-    listed = ", ".join(f"{name}: {share:.2f}" for name, share in shares.items())
+    listed = ", ".join(f"{name}: {one.numbers['estimate']:.2f}" for name, one in parts.items())
     because = f"{count} of {len(parts)} panels have a plateau by the interval of its median share ({listed})"
     needed = 7 if "*iii" not in missing else 6
     numbers = {name: one.numbers for name, one in parts.items()} | {"without": missing}
@@ -79,7 +78,7 @@ def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             raise Lacking("200 trials of PolyNet at each of the six batch sizes")
         times = rows["solved_at"].astype(float).fillna(np.inf)
         counts[batch] = int((times > 2 * times.median()).sum()), len(rows)
-    middle = tuple(sum(counts[batch][place] for batch in (16, 64, 256)) for place in (0, 1))
+    middle = sum(counts[batch][0] for batch in (16, 64, 256)), sum(counts[batch][1] for batch in (16, 64, 256))
     parts = {}
     for batch in (1, 1024):
         more, fewer = higher(counts[batch], middle), higher(middle, counts[batch])

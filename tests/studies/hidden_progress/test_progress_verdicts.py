@@ -1,0 +1,194 @@
+"""The rules of the hidden-progress study's claims give each verdict on made-up tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans.experiments.claims import Lacking
+from elegans.studies.hidden_progress import (
+    hidden_progress_claims as weights,
+    not_random_search_claims as luck,
+    rules,
+    training_curves_zoo_claims as zoo,
+)
+
+NOISE = np.random.default_rng(0)
+PANELS = [f"(xiv) neuron, {batch} examples per step" for batch in (1, 4, 32, 128)] + ["(i) ReLU, 32 examples per step"]
+
+
+def verdict(decide, tables):
+    """Return the word of a rule's verdict; undecided where the tables lack something."""
+    try:
+        return decide(tables).verdict
+    except Lacking:
+        return "undecided"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0.6] * 20, "holds"), ([0.4] * 20, "fails"), ([0.4] * 10 + [0.6] * 10, "undecided"), ([np.nan] * 20, "holds")],
+)
+def test_a_median_is_decided_by_its_order_statistics(values, expected):
+    assert rules.by_middle("it", values, above=0.5).verdict == expected
+
+
+def test_a_share_between_two_thresholds_is_undecided():
+    found = [rules.by_bounds("it", hits, 50, holds_above=0.8, fails_below=0.5, level=0.05) for hits in (50, 30, 10)]
+    assert [one.verdict for one in found] == ["holds", "undecided", "fails"]
+
+
+def test_a_ratio_of_medians_counts_unsolved_trials_as_infinite():
+    slow, fast = [200.0] * 50, [100.0] * 50
+    assert rules.ratio_interval(slow, fast) == (2, 2, 2)
+    assert rules.ratio_interval(fast, [np.nan] * 50)[2] < 1e-100
+
+
+def times(trials=1_000_000, early=False, heavy=True):
+    """Return times of two networks near 200 steps."""
+    steps = np.array([5.0 if early else 150.0, 190.0, 200.0, 210.0, 2000.0 if heavy else 250.0])
+    counts = (trials * np.array([0.015, 0.235, 0.5, 0.235, 0.015])).astype(int)
+    both = [
+        pd.DataFrame({"configuration": name, "task.n": 20, "task.k": 3, "steps": steps, "trials": counts // share})
+        for name, share in (("xv", 1), ("xiv", 100))
+    ]
+    return {"times": pd.concat(both)}
+
+
+def test_luck_is_early_or_not_and_tails_are_heavy_or_not():
+    assert verdict(luck.early_luck, times()) == "holds"
+    assert verdict(luck.early_luck, times(early=True)) == "holds in part"
+    assert verdict(luck.early_luck, times(trials=500_000)) == "undecided"
+    assert verdict(luck.heavy_tail, times()) == "holds"
+    assert verdict(luck.heavy_tail, times(heavy=False)) == "fails"
+
+
+def test_the_fastest_of_copies_of_a_geometric_law_takes_the_expected_time():
+    steps = np.arange(1.0, 20_000)
+    counts = np.round(1e9 * 0.001 * 0.999 ** (steps - 1))
+    # of 100 copies the minimum is geometric with 1 - 0.999^100; the median is ln 2 / 0.001
+    expected = 100 / (1 - 0.999**100) / (np.log(2) / -np.log(0.999))
+    assert luck._gain(steps, counts) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("spread", "expected"), [({"i": 1, "xv": 1}, "holds"), ({}, "fails"), ({"i": 1}, "holds in part")]
+)
+def test_luck_is_in_the_initial_values_of_named_networks(spread, expected):
+    tables = []
+    for name in luck.MEASURED:
+        own = spread.get(name, 1 if expected == "holds" else 0.05)
+        log = own * NOISE.normal(size=(40, 1)) + 0.2 * NOISE.normal(size=(40, 10))
+        columns = {"training.batch_size": 128, "training.learning_rate": 0.01, "configuration": name}
+        tables.append(pd.DataFrame({"init": np.repeat(range(40), 10), "steps": np.exp(log).ravel(), **columns}))
+    assert verdict(luck.initial_weights, {"inits": pd.concat(tables)}) == expected
+
+
+def halves(trials=100, **changed):
+    """Return one row per trial and panel whose weights lead; ``changed`` are columns of the last panel."""
+    good = {"correlation": 0.99, "mean_ratio": 3.0, "control_ratio": 1.0, "movement": 2.0, "control": 1.0}
+    good |= {"movement_late": 2.0, "control_late": 1.0, "overtaking": 10.0, "weak_overtaking": 5.0, "departure": 20.0}
+    good |= {"staircase": 3.0, "level": 0.2, "task.n": 50, "task.k": 3}
+    tables = [pd.DataFrame({**good, "panel": panel}, index=range(trials)) for panel in PANELS]
+    return {"halves": pd.concat([*tables[:-1], tables[-1].assign(**changed)])}
+
+
+@pytest.mark.parametrize(
+    ("decide", "changed"),
+    [
+        (weights.growing, {"mean_ratio": 1.0}),
+        (weights.above_control, {"control": 3.0}),
+        (weights.overtaking, {"overtaking": np.inf}),
+        (weights.staircase, {"level": 0.0}),
+    ],
+)
+def test_weights_lead_in_all_panels_or_in_part_of_them(decide, changed):
+    assert verdict(decide, halves()) == "holds"
+    assert verdict(decide, halves(**changed)) == "holds in part"
+    assert verdict(decide, halves(trials=20)) == "undecided"
+
+
+def test_a_staircase_of_one_step_fails():
+    assert verdict(weights.staircase, halves(level=0.0, staircase=1.0)) == "fails"
+
+
+def curves(cells, **columns):
+    """Return one row per trial for each panel; a cell is (configuration, batch size, rate, trials, columns)."""
+    found = []
+    for name, batch, rate, trials, own in cells:
+        base = {"configuration": name, "training.batch_size": batch, "training.learning_rate": rate}
+        base |= {"task.n": 50, "task.k": 3, "panel": f"({name}) {batch} {rate}", "step": 1}
+        base |= {"solved_at": 100.0, "leaves": 80.0, "ends": 100.0, "learns": 100.0}
+        found.append(pd.DataFrame({**base, **columns, **own, "seed": range(trials)}))
+    return {"table": pd.concat(found)}
+
+
+def shown(flat=8, **changed):
+    """Return the panels of figure 5.1, the last of which have no plateau."""
+    cells = []
+    for place, ((name, batch, rate), named) in enumerate(zoo.SHOWN.items()):
+        own = {"panel": named or f"({name}) {batch} {rate}"} | ({} if place < flat else {"leaves": 30.0}) | changed
+        cells.append((name, batch, rate, 25, own))
+    return curves(cells)
+
+
+def test_panels_with_a_plateau_are_counted():
+    assert [verdict(zoo.plateau_then_cliff, shown(count)) for count in (8, 7, 6, 4)] == [
+        "holds",
+        "holds",
+        "undecided",
+        "fails",
+    ]
+    assert verdict(zoo.plateau_then_cliff, shown(7, leaves=80.0)) == "holds"
+    assert verdict(zoo.plateau_then_cliff, curves([("i", 32, 0.5, 25, {})])) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("solved", "expected"), [(15, "holds"), (0, "fails"), (2, "undecided"), (30, "undecided"), ("one", "holds in part")]
+)
+def test_minimal_networks_are_solved_sometimes(solved, expected):
+    def own(name):
+        count = (15 if name == "vii" else 0) if solved == "one" else solved
+        return {"solved_at": [100.0] * count + [np.nan] * (30 - count)}
+
+    cells = [(name, 1, rate, 30, own(name)) for name, rate in zoo.MINIMAL.items()]
+    assert verdict(zoo.minimal, curves(cells)) == expected
+
+
+@pytest.mark.parametrize(("ends", "expected"), [((1, 1024), "holds"), ((1,), "holds in part"), ((), "fails")])
+def test_extreme_batches_have_more_outliers(ends, expected):
+    cells = [
+        (
+            "xv",
+            batch,
+            rate,
+            200,
+            {"solved_at": [np.nan] * (60 if batch in ends else 5) + [100.0] * (140 if batch in ends else 195)},
+        )
+        for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1))
+    ]
+    assert verdict(zoo.extreme_batches, curves(cells)) == expected
+
+
+def test_large_models_need_no_perfection_but_all_six_settings():
+    cells = [(*one, 30, {"solved_at": np.nan}) for one in (*zoo.LARGE, *zoo.TRANSFORMERS[1:])]
+    assert verdict(zoo.large_models, curves(cells)) == "holds"
+    assert verdict(zoo.large_models, curves(cells[:4])) == "undecided"
+    assert verdict(zoo.large_models, curves(cells, learns=np.nan)) == "fails"
+
+
+def test_transformers_must_learn_after_a_plateau():
+    cells = [(*one, 30, {}) for one in zoo.TRANSFORMERS]
+    assert verdict(zoo.transformer, curves(cells)) == "holds"
+    assert verdict(zoo.transformer, curves(cells, leaves=20.0)) == "holds in part"
+    assert verdict(zoo.transformer, curves(cells, leaves=20.0, solved_at=np.nan)) == "fails"
+
+
+def test_doubling_is_a_rescaling_and_may_help():
+    def tables(plain, twice):
+        rows = [("interpolating", plain), ("sin 2z", twice), ("doubled", twice)]
+        own = [{"panel": name, "solved_at": [100.0] * count + [np.nan] * (120 - count)} for name, count in rows]
+        return curves([("x", 32, 0.05, 120, one) for one in own])
+
+    assert verdict(zoo.doubled, tables(20, 90)) == "holds"
+    assert verdict(zoo.doubled, tables(90, 20)) == "holds in part"
+    assert zoo._rescaled().verdict == "holds"
