@@ -13,6 +13,8 @@ from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
 """Shares of plateau above which there is one, and below which there is none; ours. A straight line has 0.11."""
+NEVER = 1e300
+"""What stands for an infinite time."""
 
 
 def by_middle(
