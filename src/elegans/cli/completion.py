@@ -19,8 +19,9 @@ def scales(context: typer.Context) -> Words:
     """Return the scales of the experiment on the command line, or of all."""
     from elegans.experiments.registry import entries
 
-    entry = entries().get(context.params.get("experiment") or "")
-    chosen = entries().values() if entry is None else [entry]
+    known = entries()
+    typed = [context.params.get("experiment"), *context.args]  # while an option lacks its value, arguments are unread
+    chosen = [known[name] for name in typed if name in known] or known.values()
     return [(name, "") for name in dict.fromkeys(name for one in chosen for name in one.scales)]
 
 
