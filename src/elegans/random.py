@@ -8,7 +8,8 @@ same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" 
 """
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
     if not _ON_HOST.issuperset(map(type, values)) and (traced := [value for value in values if _is_jax(value)]):
         xp = traced[0].__array_namespace__()
         index, lane = xp.broadcast_arrays(_uint32(xp, index), _uint32(xp, lane))
-        return threefry(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
+        return _traced_once()(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
     if _native is None:
         high, low = np.asarray([key.high], np.uint32), np.asarray([key.low], np.uint32)
         index, lane = np.broadcast_arrays(np.asarray(index, np.uint32), np.asarray(lane, np.uint32))
@@ -90,6 +91,14 @@ def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, A
         x0 = x0 + keys[(group + 1) % 3]
         x1 = x1 + keys[(group + 2) % 3] + (group + 1)
     return x0, x1
+
+
+@lru_cache
+def _traced_once() -> Callable[..., tuple[Any, Any]]:
+    """Return ``threefry`` as a program of JAX: its hundred operations are traced once per shape, not in every call."""
+    import jax
+
+    return jax.jit(threefry)
 
 
 def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
@@ -224,11 +233,19 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
     low_bits = length >> 1
     low_mask, high_mask = (1 << low_bits) - 1, (1 << (length - low_bits)) - 1
 
+    def two_rounds(number: Any, halves: Any) -> Any:
+        low, high = halves
+        low = low ^ (bits_by_row(epoch_key, 2 * number, high) & low_mask)
+        return low, high ^ (bits_by_row(epoch_key, 2 * number + 1, low) & high_mask)
+
     def step(value: Any) -> Any:
-        low, high = value & low_mask, value >> low_bits
-        for number in range(0, rounds, 2):
-            low = low ^ (bits_by_row(epoch_key, np.uint32(number), high) & low_mask)
-            high = high ^ (bits_by_row(epoch_key, np.uint32(number + 1), low) & high_mask)
+        halves = value & low_mask, value >> low_bits
+        if _is_jax(value):
+            import jax
+
+            low, high = jax.lax.fori_loop(np.uint32(0), np.uint32(rounds // 2), two_rounds, halves)
+        else:
+            low, high = reduce(lambda found, number: two_rounds(np.uint32(number), found), range(rounds // 2), halves)
         return (high << low_bits) | low
 
     return _walk(step, place, size)
@@ -236,18 +253,21 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
 
 def bits_by_row(key: Key, index: Any, lane: Any) -> Any:
     """Return the first random word at (index, lane) where each element has a key of its own."""
-    return threefry(key.high, key.low, index + 0 * lane, lane)[0]
+    block = _traced_once() if any(_is_jax(value) for value in (*key, index, lane)) else threefry
+    return block(key.high, key.low, index + 0 * lane, lane)[0]
 
 
 def _walk(step: Any, start: Any, size: Any) -> Any:
     if _is_jax(start) or _is_jax(size):
         import jax
 
-        return jax.lax.while_loop(
-            lambda value: (value >= size).any(),
-            lambda value: jax.numpy.where(value >= size, step(value), value),
-            step(start),
-        )
+        # the first step is one of the loop's, which would otherwise be traced and compiled twice
+        def walk(state: Any) -> Any:
+            value, outside = state
+            value = jax.numpy.where(outside, step(value), value)
+            return value, value >= size
+
+        return jax.lax.while_loop(lambda state: state[1].any(), walk, (start, start == start))[0]
     value = step(start)
     while (value >= size).any():
         value = np.where(value >= size, step(value), value)
