@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from elegans.errors import ExperimentError
 from elegans.plots import figure_of, success_frontier
@@ -126,10 +125,8 @@ def test_the_published_layout_has_24_panels_whole_or_in_part(missing):
     heads = [ax.get_title(loc="left") for ax in axes[0]]
     names = ("dense initialisation", "sparse initialisation (2 non-zeros)")
     assert heads == [f"{name}, k = {k}" for name in names for k in (3, 4)]
-    figure = figure_of(axes)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    boxes = [ax.get_window_extent(canvas.get_renderer()) for ax in axes.flat]
+    figure_of(axes).draw_without_rendering()
+    boxes = [ax.get_window_extent() for ax in axes.flat]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
