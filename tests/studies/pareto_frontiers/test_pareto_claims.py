@@ -2,14 +2,18 @@
 
 from itertools import product
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from elegans.experiments.claims import Lacking
 from elegans.studies.pareto_frontiers import (
+    double_descent_claims as descent,
     frontier_zoom_claims as zoom,
     lottery_tickets_claims as lottery,
+    sparsity_sweep as sparsity,
     training_curves_claims as curves,
+    weight_decay_sweep as decaying,
 )
 from elegans.studies.pareto_frontiers.rules import STEPS, listed
 
@@ -192,3 +196,161 @@ def test_few_trials_or_fewer_steps_than_published_decide_nothing(rule):
     for made in ({}, frontier(published, trials=29), frontier(published, steps=20_000)):
         with pytest.raises(Lacking):
             rule(made)
+
+
+def some(share, trials=50, time=1000.0):
+    """Return times to solve of which a share is finite."""
+    return np.where(np.arange(trials) < round(share * trials), time, INFINITE)
+
+
+def dip(dense, sparse, n=100):
+    """Return the cells at width 100: the shares solved of the smaller sample, of the larger one, and online."""
+    rows = [
+        made_cell(init, 100, size, some(share), n=n)
+        for init, shares in (("dense", dense), ("sparse:2", sparse))
+        for size, share in zip((descent.FEW, descent.MANY, None), shares, strict=True)
+    ]
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("dense", "sparse", "expected"),
+    [
+        ((1, 0.5, 1), (1, 0.5, 1), "holds"),
+        ((1, 0.5, 1), (1, 1, 1), "holds in part"),
+        ((1, 0.5, 0.5), (1, 0.5, 0.4), "holds in part"),
+        ((1, 1, 1), (1, 1, 1), "undecided"),
+    ],
+)
+def test_success_is_lost_and_regained_only_if_both_changes_are_significant(dense, sparse, expected):
+    assert descent.lost_and_regained(dip(dense, sparse)).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("slower", "expected"), [((2, 2), "holds"), ((2, 1), "holds in part"), ((1, 1), "fails"), ((1.2, 1.2), "undecided")]
+)
+def test_times_worsen_if_medians_rise_by_a_fifth(slower, expected):
+    spread = 1000 * (1 + 0.2 * np.linspace(-1, 1, 50))
+    rows = [
+        made_cell(init, width, size, spread * factor, n=n)
+        for (init, width, n), ratio in zip((("dense", 300, 100), ("sparse:2", 30, 50)), slower, strict=True)
+        for size, factor in ((descent.FEW, 1), (descent.MANY, ratio))
+    ]
+    assert descent.times_worsen({"table": pd.DataFrame(rows)}).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "slower", "expected"),
+    [
+        ((1, 0.5), (1, 1), 1.0, "holds"),
+        ((1, 0.5), (1, 1), 2.0, "holds in part"),
+        ((1, 1), (1, 0.5), 2.0, "fails"),
+        ((1, 0.96), (1, 1), 1.0, "undecided"),
+    ],
+)
+def test_a_dip_disappears_in_success_and_in_times(narrow, wide, slower, expected):
+    shares = {100: narrow, 1000: wide}
+    rows = [
+        made_cell("dense", width, size, some(share), n=100)
+        for width, both in shares.items()
+        for size, share in zip((descent.FEW, descent.MANY), both, strict=True)
+    ]
+    rows += [
+        made_cell("dense", 3000, size, some(1, time=1000 * factor), n=100)
+        for size, factor in ((descent.FEW, 1), (descent.MANY, slower))
+    ]
+    assert descent.dip_disappears({"table": pd.DataFrame(rows)}).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("dense", "sparse", "expected"),
+    [((1, 0.4), (1, 0.7), "holds"), ((1, 0.4), (1, 0.4), "undecided"), ((1, 0.4), (0.4, 1), "holds in part")],
+)
+def test_sparse_networks_dip_less_and_still_dip(dense, sparse, expected):
+    rows = [
+        made_cell(init, width, size, some(share, trials=180), n=200)
+        for init, shares in (("dense", dense), ("sparse:2", sparse))
+        for size, share in zip((3 * descent.FEW, 3 * descent.MANY), shares, strict=True)
+        for width in (100, 300)
+    ]
+    assert descent.sparse_weakens_dip({"table": pd.DataFrame(rows)}).verdict == expected
+
+
+@pytest.mark.parametrize(
+    "rule", [descent.lost_and_regained, descent.times_worsen, descent.dip_disappears, descent.sparse_weakens_dip]
+)
+def test_a_dip_at_another_n_decides_nothing(rule):
+    with pytest.raises(Lacking):
+        rule(dip((1, 0.5, 1), (1, 0.5, 1), n=150))
+
+
+def sparsities(best, trials=50):
+    """Return cells of all sparsities: in each setting one of them is twice as fast as the others."""
+    spread = np.linspace(0.9, 1.1, trials)
+    names = [*((*setting, False) for setting in sparsity.SETTINGS), (*sparsity.SETTINGS[0], True)]
+    rows = []
+    for (n, k, size, scaled), winner in zip(names, best, strict=True):
+        for nonzeros in (*sparsity.NONZEROS, None):
+            init = "dense" if nonzeros is None else f"sparse:{nonzeros}"
+            value = 1 / np.sqrt(nonzeros) if scaled and nonzeros else 1.0 if nonzeros else np.nan
+            times = spread * (1000 if nonzeros == winner else 2000)
+            rows.append(made_cell(init, 1000, size, times, n=n, k=k) | {"model.init.value": value})
+    return {"table": pd.DataFrame(rows).drop_duplicates(["task.n", "task.k", "model.init", "model.init.value"])}
+
+
+@pytest.mark.parametrize(
+    ("best", "expected"),
+    [
+        ((2, 2, 2, 2), "holds"),
+        ((2, 2, 3, 2), "holds in part"),
+        ((3, 3, 3, 3), "fails"),
+        ((3, 3, 0, 3), "fails"),
+        ((0, 0, 0, 0), "undecided"),
+    ],
+)
+def test_two_non_zeros_are_best_if_faster_than_all_others_in_each_setting(best, expected):
+    assert sparsity.two_is_best(sparsities(best)).verdict == expected
+
+
+def test_sparsities_of_few_trials_or_of_one_size_of_weights_decide_nothing():
+    for made in ({}, sparsities((2, 2, 2, 2), trials=39)):
+        with pytest.raises(Lacking):
+            sparsity.two_is_best(made)
+    with pytest.raises(Lacking, match="another size"):
+        sparsity.two_is_best({"table": sparsities((2, 2, 2, 2))["table"].drop(columns="model.init.value")})
+
+
+def test_an_exactly_sparse_initialisation_holds_neurons_on_the_support():
+    """Of 50^3 log(150) neurons 31.96 are expected on the support: the Poisson probability of 3 or more."""
+    found = sparsity.exact_subnetwork({})
+    assert found.verdict == "holds"
+    mean = 50**3 * np.log(150) / 19_600
+    assert found.numbers["(50, 3)"] == pytest.approx(1 - np.exp(-mean) * (1 + mean + mean**2 / 2), abs=1e-12)
+
+
+def decays(edges, trials=30, steps=STEPS):
+    """Return cells that all trials solve from one sample size on, for each weight decay."""
+    rows = [
+        made_cell(init, decaying.DECISIVE_WIDTH, size, some(size >= edge, trials=trials), steps=steps)
+        | {"training.weight_decay": value}
+        for init in ("dense", "sparse:2")
+        for value, edge in zip(decaying.DECAYS[1:], edges, strict=True)
+        for size in decaying.DECISIVE_SIZES
+    ]
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"), [((600, 1000, 2000, 3000), "holds in part"), ((1000, 1000, 1000, 1000), "fails")]
+)
+def test_weight_decay_moves_where_success_sets_in_by_more_than_a_factor_of_two(edges, expected):
+    assert decaying.moves(decays(edges)).verdict == expected
+
+
+def test_a_shift_whose_interval_has_a_factor_of_two_is_undecided():
+    made = decays((1000, 1000, 1000, 3000))["table"]
+    made.loc[(made["regime.size"] == 2000) & (made["training.weight_decay"] == 0.03), "solved"] = 14
+    assert decaying.moves({"table": made}).verdict == "undecided"
+    for lacking in ({}, decays((1000,) * 4, trials=29), decays((1000,) * 4, steps=20_000)):
+        with pytest.raises(Lacking):
+            decaying.moves(lacking)

@@ -12,20 +12,24 @@ from scipy.stats import fisher_exact
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Tables, one_table
+from elegans.studies.pareto_frontiers.double_descent_claims import CLAIMS
 from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
+from elegans.studies.pareto_frontiers.rules import STEPS
 from elegans.studies.pareto_frontiers.settings import SIZES, regimes, trial
 from elegans.sweeps import Sweep, grid
 
-CELLS = (("dense", 10), ("dense", 100), ("dense", 300), ("sparse:2", 100))
+Cells = tuple[tuple[str, int], ...]
+CELLS: Cells = (("dense", 10), ("dense", 100), ("dense", 300), ("sparse:2", 100))
+DECISIVE: Cells = (("dense", 100), ("sparse:2", 100), ("dense", 300), ("dense", 1000), ("dense", 3000))
 
 
-def rows(n: int, steps: int, sizes: tuple[int, ...], trials: int, every: int = 200) -> Sweep:
-    """Return all sample sizes, in the order of work, and online for each of the four networks."""
+def rows(n: int, steps: int, sizes: tuple[int, ...], trials: int, every: int = 200, cells: Cells = CELLS) -> Sweep:
+    """Return all sample sizes, in the order of work, and online for each network."""
     base = trial(n, 3, steps, every)
     parts = [
         grid(base, {"model.init": [init], "model.width": [width], "regime": [regime]}, seeds=trials)
         for regime in regimes(sizes)
-        for init, width in CELLS
+        for init, width in cells
     ]
     return sum(parts, Sweep(()))
 
@@ -40,9 +44,22 @@ def laptop(trials: int) -> Sweep:
     return rows(100, 60_000, (10_000, 100_000, 3000, 30_000, 6000, 2000, 1000), trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return the cells of (100, 3) that decide most claims, and a narrow network on (50, 3), with all steps."""
+    wide = rows(100, STEPS, (10_000, 100_000), trials, every=250, cells=DECISIVE)
+    return wide + rows(50, STEPS, (10_000, 100_000), trials, every=250, cells=(("sparse:2", 30),))
+
+
 def paper(trials: int) -> Sweep:
     """Return (200, 3) on the paper's sizes with all its steps."""
-    return rows(200, 100_000, SIZES[4:], trials, every=250)
+    return rows(200, STEPS, SIZES[4:], trials, every=250)
+
+
+def summarise(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell; networks name the task where several are learned."""
+    found = timed_cells(trials)
+    task = ", n = " + found["task.n"].astype(str)
+    return found.assign(network=found["network"] + task) if found["task.n"].nunique() > 1 else found
 
 
 def plot(tables: Tables) -> Figure:
@@ -101,9 +118,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=4),
         "laptop": Scale(laptop, trials=20),
-        "paper": Scale(paper, trials=50),
+        "part": Scale(part, trials=50, part="five networks on (100, 3), one on (50, 3): two sample sizes and online"),
+        "paper": Scale(paper, trials=50, part="(200, 3), four networks"),
     },
-    analyse=one_table(timed_cells),
+    analyse=one_table(summarise),
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )

@@ -142,7 +142,7 @@ CLAIMS = (
         setting=SETTING,
         rule=(
             "Widths 10, 100, 1000, printed sizes 600 to 10000, 50 trials per cell (at least 30). Per initialisation: "
-            "the smallest size that half of the trials solve never rises with width (beyond the parametric bootstrap), "
+            "the smallest size that half of the trials solve never rises with width (beyond draws of the rates), "
             "its ratio between widths 10 and 1000 is at least 1.5 with a limit above 1, and at 1000 examples (a size "
             "chosen on other seeds) width 1000 solves more often (Fisher). Fails if the ratio's upper limit is below "
             "1.1. 2.5% per initialisation. Decided at (50, 3) only."

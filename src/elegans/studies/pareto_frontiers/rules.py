@@ -78,11 +78,10 @@ def counts(found: pd.DataFrame) -> tuple[int, int]:
     return int(found["solved"].iloc[0]), int(found["trials"].iloc[0])
 
 
-def resampled(solved: Any, trials: Any) -> np.ndarray:
-    """Return success rates of ``RESAMPLES`` repetitions of some cells: binomial, with the rates that were found."""
+def resampled(solved: Any, trials: Any, seed: int = 0) -> np.ndarray:
+    """Return ``RESAMPLES`` draws of cells' success rates: Jeffreys' posterior, which has a spread at 0 and 1 too."""
     hits, of = np.asarray(solved), np.asarray(trials)
-    found: np.ndarray = np.random.default_rng(0).binomial(of, hits / of, (RESAMPLES, *hits.shape)) / of
-    return found
+    return np.random.default_rng(seed).beta(hits + 0.5, of - hits + 0.5, (RESAMPLES, *hits.shape))
 
 
 def half_solved(rates: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
