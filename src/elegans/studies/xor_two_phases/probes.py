@@ -57,11 +57,14 @@ class XORParts(XORProbe):
         Of shape (3,), the 10%, 50% and 90% quantiles of ``signal`` (||w_sig||), ``opposite``, ``rest`` (||w_perp||) and
         ``output`` (|a|). Numbers: ``weight_square`` (E||w||^2), ``output_square`` (E a^2), ``noise``
         (E||w_perp + w_opp||^2), ``heaviness`` (E||a w||), and ``excess``, the largest |a| / ||w|| - 1, which stays at
-        most 0 while steps are small.
+        most 0 while steps are small; medians over neurons of ``moved``, ||w_perp - w_perp(0)|| / ||w(0)||, and of
+        ``drift``, by how much |a| is off |a(0)|, relative to it.
         """
         weight, output = mean_field(snapshot)
         sizes = xor_sizes(weight, output, snapshot.hidden)
         norms, outer = np.linalg.norm(weight, axis=1), np.abs(output)
+        first, start = snapshot.remember("mean-field", lambda: mean_field_of(snapshot.model, snapshot.initial))
+        change = xor_sizes(weight - first, output, snapshot.hidden).rest
         parts = {"signal": sizes.signal, "opposite": sizes.opposite, "rest": sizes.rest, "output": outer}
         return {
             **{name: np.quantile(values, SHARES) for name, values in parts.items()},
@@ -70,6 +73,8 @@ class XORParts(XORProbe):
             "noise": float((sizes.opposite**2 + sizes.rest**2).mean()),
             "heaviness": xor_heaviness(weight, output),
             "excess": float((outer / norms).max()) - 1,
+            "moved": float(np.median(change / np.linalg.norm(first, axis=1))),
+            "drift": float(np.median(np.abs(outer / np.abs(start) - 1))),
         }
 
 
@@ -93,14 +98,18 @@ class XORMargins(XORProbe):
 
         Of shape (4,): ``margin`` (gamma), ``heavy`` (the margins that neurons alone give whose signal exceeds the
         rest), ``slope`` (g) and ``share`` (of these neurons among all). Numbers: ``least_share``, ``dominance`` (the
-        smallest of ``heavy`` over E||w_perp + w_opp||^2), ``fit`` (the smallest margin); ``loss`` (2 log(1 + e^-yf))
-        and ``error`` on held-out examples.
+        smallest of ``heavy`` over E||w_perp + w_opp||^2), ``fit`` (the smallest margin); ``loss`` (2 log(1 + e^-yf)),
+        ``error`` and ``largest`` (|f|) on held-out examples. ``tenth`` is the signal that a tenth of all neurons
+        exceeds in each cluster, in the weakest one; ``heavy_share`` and ``heavy_mass`` what the neurons whose signal
+        exceeds the rest are of all neurons and of E||w||^2, and ``heavy_signal`` their median signal, NaN without any.
         """
         weight, output = mean_field(snapshot)
         marks = xor_marks(weight, output, snapshot.hidden)
         margins = xor_margins(weight, output, snapshot.hidden)
         x, y = snapshot.remember(f"test:{self.examples}", lambda: snapshot.examples("test", self.examples))
         held_out = y * xor_output(weight, output, x)
+        sizes, square = xor_sizes(weight, output, snapshot.hidden), (weight**2).sum(axis=1)
+        members = sizes.signal**2 > sizes.opposite**2 + sizes.rest**2
         return {
             "margin": margins,
             "heavy": marks.margins,
@@ -111,7 +120,18 @@ class XORMargins(XORProbe):
             "fit": marks.fit,
             "loss": float(xor_loss(held_out).mean()),
             "error": float((held_out <= 0).mean()),
+            "largest": float(np.abs(held_out).max()),
+            "tenth": min(_exceeded(sizes.signal[sizes.cluster == mu], len(square)) for mu in range(4)),
+            "heavy_share": float(members.mean()),
+            "heavy_mass": float(square[members].sum() / square.sum()),
+            "heavy_signal": float(np.median(sizes.signal[members])) if members.any() else np.nan,
         }
+
+
+def _exceeded(signals: np.ndarray, neurons: int) -> float:
+    """Return the signal that a tenth of all neurons has at least among those of one cluster, 0 if they are fewer."""
+    needed = math.ceil(neurons / 10)
+    return float(np.sort(signals)[-needed]) if len(signals) >= needed else 0.0
 
 
 class SignalHeavy(XORProbe):

@@ -16,14 +16,22 @@ THETA = LEARNING_RATE = 0.1
 """The scale of the initialisation and the step size."""
 
 
-def trial(task: XOR, *, width: int, batch_size: int, steps: int, every: int, stop: bool = False) -> Trial:
-    """Return a mean-field network from the sphere of radius 0.1 on fresh examples, with the source's loss and steps.
+def trial(
+    task: XOR,
+    *,
+    width: int,
+    batch_size: int,
+    steps: int,
+    every: int,
+    stop: bool = False,
+    theta: float = THETA,
+    rate: float = LEARNING_RATE,
+) -> Trial:
+    """Return a mean-field network from the sphere of radius theta on fresh examples, with the source's loss and steps.
 
     Every so many steps 4000 held-out examples are checked; solved is an error of at most 1%.
     """
-    model = MLP(width=width, init=SphereInit(THETA), hidden_bias=False, output_bias=False, scaling="mean-field")
+    model = MLP(width=width, init=SphereInit(theta), hidden_bias=False, output_bias=False, scaling="mean-field")
     rule = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)
-    training = SGD(
-        learning_rate=LEARNING_RATE, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, stopping=rule
-    )
+    training = SGD(learning_rate=rate, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, stopping=rule)
     return Trial(task=task, regime=Online(), model=model, training=training)

@@ -2,7 +2,8 @@
 
 Phases are told apart by measured marks (``probes.XORMargins``), since the theorem's bounds say nothing at these sizes.
 
-A second arm keeps the output weights at their initial size, 1, as Remark 4.3 does.
+A second arm keeps the output weights at their initial size, 1, as Remark 4.3 does. At the scale that decides the
+claims, others keep them at theta or start from theta = 0.01, and there are two dimensions.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.models import SphereInit
+from elegans.models import MLP, SphereInit
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
@@ -24,13 +25,14 @@ from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
 from elegans.studies.xor_two_phases.theory.network import xor_sizes
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE, xor_surrogate_trajectory
+from elegans.studies.xor_two_phases.xor_phases_claims import BOTH, CLAIMS, FROZEN, FROZEN_SMALL, WEAK
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
-BOTH, FROZEN = "both layers", "second layer frozen"
 MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
 """What is marked: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
+HELD_OUT = ("largest", "tenth", "heavy_share", "heavy_mass", "heavy_signal")
 ASKED = 0.3
 """The smallest margin from which on the balance of the four is evaluated."""
 CLUSTERS = (r"$\mu_1$", r"$-\mu_1$", r"$\mu_2$", r"$-\mu_2$")
@@ -38,12 +40,19 @@ DASHED = (0, (4, 3))
 PLACES = range(1, 5)
 
 
+def run(n: int, width: int, steps: int, every: int, theta: float = THETA, frozen: float | None = None) -> Trial:
+    """Return a run of minibatches of n / 0.1; ``frozen`` is the size of output weights that stay."""
+    base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=every, theta=theta)
+    if frozen is None:
+        return base
+    base = base.replace("training.layers", {"output": LayerRates(learning_rate=0.0)})
+    return base.replace("model.init", SphereInit(theta, output=frozen))
+
+
 def arms(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
     """Return the run and its counterpart whose second layer is frozen."""
-    base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=every)
-    frozen = base.replace("training.layers", {"output": LayerRates(learning_rate=0.0)})
-    frozen = frozen.replace("model.init", SphereInit(THETA, output=1.0))
-    return Sweep(((base, range(trials)), (frozen, range(trials))))
+    cells = (run(n, width, steps, every, frozen=frozen) for frozen in (None, 1.0))
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def smoke(trials: int) -> Sweep:
@@ -57,8 +66,18 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return 512 signs and 2048 neurons: no published size, but the largest that a day pays for."""
-    return arms(512, 2048, trials, steps=600, every=5)
+    """Return 64 and 256 signs and 256 neurons, which is no published size, and all arms."""
+    few = range(min(10, trials))
+    return Sweep(
+        (
+            (run(64, 256, 400, 5), range(trials)),
+            (run(64, 256, 400, 5, frozen=1.0), few),
+            (run(64, 256, 400, 5, frozen=THETA), few),
+            (run(64, 256, 400, 5, theta=0.01), range(trials)),
+            (run(256, 256, 400, 5), range(trials)),
+            (run(256, 256, 400, 5, theta=0.01), range(trials)),
+        )
+    )
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -81,8 +100,9 @@ def analyse(results: Results) -> Tables:
     arrays = {name: (f"{name}_low", name, f"{name}_high") for name in ("signal", "opposite", "rest", "output")}
     found = [_columns(parts[name], names) for name, names in arrays.items()]
     found += [_columns(margins[name], [f"{name}_{place}" for place in PLACES]) for name in ("margin", "heavy", "slope")]
-    found += [margins[["loss", "error", "least_share", "dominance", "fit"]]]
-    found += [parts[["weight_square", "output_square", "noise", "heaviness", "excess"]], heavy, share]
+    found += [margins[["loss", "error", "least_share", "dominance", "fit", *HELD_OUT]]]
+    found += [parts[["weight_square", "output_square", "noise", "heaviness", "excess", "moved", "drift"]]]
+    found += [heavy, share]
     table = pd.concat(found, axis=1).reset_index()
     for name, (quantity, level) in MARKS.items():
         table[f"{name}_at"] = table["trial"].map(_reached(table, quantity, level))
@@ -120,13 +140,20 @@ def _predicted(table: pd.DataFrame, one: Trial) -> pd.DataFrame:
         first = float(mean[table["step"] == start].iloc[0])
         margin[place] = xor_clean_margin(first, float(rate * (steps[place] - start)))
     return table.assign(
-        arm=FROZEN if _training(one).layers else BOTH,
+        arm=_arm(one),
         **{"task.n": one.task.input_size},
         predicted_signal=middle[:, 0],
         predicted_opposite=middle[:, 1],
         predicted_rest=middle[:, 2],
         predicted_margin=margin,
     )
+
+
+def _arm(one: Trial) -> str:
+    assert isinstance(one.model, MLP) and isinstance(one.model.init, SphereInit)
+    if _training(one).layers:
+        return FROZEN if one.model.init.output == 1.0 else FROZEN_SMALL
+    return BOTH if one.model.init.radius == THETA else WEAK
 
 
 def plot(tables: Tables) -> Figure:
@@ -138,7 +165,7 @@ def plot(tables: Tables) -> Figure:
     table = tables["table"]
     figure, axes = panels(2, 3, height=2.2, width=7.2)
     drawn = axes.ravel()
-    arm = table[table["arm"] == table["arm"].iloc[0]]
+    arm = table[(table["arm"] == table["arm"].iloc[0]) & (table["task.n"] == table["task.n"].iloc[0])]
     runs = [run for _, run in arm.groupby("seed")]
     _losses(drawn[0], runs)
     _parts(drawn[1], runs[0])
@@ -243,7 +270,12 @@ def _legend(ax: Axes, place: Any, ncols: int = 1) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each arm, the marks, how well phase 1 is predicted, and how margins balance in phase 2."""
-    return {str(arm): _stated(rows) for arm, rows in tables["table"].groupby("arm", sort=False)}
+    table = tables["table"]
+    several = table["task.n"].nunique() > 1
+    return {
+        f"{arm}, n = {n}" if several else str(arm): _stated(rows)
+        for (arm, n), rows in table.groupby(["arm", "task.n"], sort=False)
+    }
 
 
 def _stated(rows: pd.DataFrame) -> dict[str, Any]:
@@ -260,7 +292,7 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
         "smallest_zeta_over_asked": [(run["zeta"] / run["asked"]).min() for run in runs],
         "largest_excess": [run["excess"].max() for run in runs],
     }
-    if rows["arm"].iloc[0] == BOTH:
+    if rows["arm"].iloc[0] in (BOTH, WEAK):
         stated |= {
             "surrogate_error_until_found": [_surrogate_error(run) for run in runs],
             "growth_rate": [_growth(run) for run in runs],
@@ -306,10 +338,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=6),
-        "paper": Scale(paper, trials=20),
+        "paper": Scale(paper, trials=29, part="the source has no experiment: laboratory sizes"),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
