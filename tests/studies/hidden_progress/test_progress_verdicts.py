@@ -6,10 +6,13 @@ import pytest
 
 from elegans.experiments.claims import Lacking
 from elegans.studies.hidden_progress import (
+    grokking_claims as grokking,
     hidden_progress_claims as weights,
+    noisy_parity_claims as noise,
     not_random_search_claims as luck,
     rules,
     training_curves_zoo_claims as zoo,
+    width_claims as widths,
 )
 
 NOISE = np.random.default_rng(0)
@@ -192,3 +195,112 @@ def test_doubling_is_a_rescaling_and_may_help():
     assert verdict(zoo.doubled, tables(20, 90)) == "holds"
     assert verdict(zoo.doubled, tables(90, 20)) == "holds in part"
     assert zoo._rescaled().verdict == "holds"
+
+
+def boxes(faster=0.0, heavy=0.0, weak=59, widest=100_000):
+    """Return times of widths that are faster by a power of the width and spread by another one."""
+    tables = []
+    for n in (30, 40, 50):
+        for width in (1, 2):
+            times = [100.0] * weak + [np.nan] * (59 - weak)
+            tables.append(pd.DataFrame({"task.n": n, "model.width": width, "solved_at": times}))
+        for width in (6, 10, 30, 100, 1000, 10_000, widest):
+            tail = np.exp(NOISE.exponential(0.5 * width**-heavy, 200)) * (1 + 0.01 * NOISE.random(200))
+            tables.append(pd.DataFrame({"task.n": n, "model.width": width, "solved_at": 1000 * width**-faster * tail}))
+    return {"times": pd.concat(tables).assign(**{"task.k": 3})}
+
+
+def test_width_is_no_parallel_search():
+    assert verdict(widths.no_parallel_speedup, boxes(heavy=0.5)) == "holds"
+    assert verdict(widths.no_parallel_speedup, boxes(faster=1.0, heavy=0.5)) == "fails"
+    assert verdict(widths.no_parallel_speedup, boxes(widest=3)) == "undecided"
+
+
+def test_width_shortens_the_upper_tail():
+    assert verdict(widths.shorter_tails, boxes(heavy=0.3)) == "holds"
+    assert verdict(widths.shorter_tails, boxes(heavy=-0.4)) == "fails"
+
+
+@pytest.mark.parametrize(("weak", "expected"), [(59, "holds"), (5, "fails"), (30, "undecided")])
+def test_narrow_networks_learn_weakly(weak, expected):
+    assert verdict(widths.weak_learning, boxes(weak=weak)) == expected
+
+
+def noisy(learned=14, solved=14, stuck=True, slope=2.0, trials=14):
+    """Return times at (50, 3) by noise and batch size."""
+    columns = {"task.n": 50, "task.k": 3, "training.stopping.error": 0.01}
+    errors = [0.3] * learned + [0.5] * (trials - learned)
+    times = [100.0] * solved + [np.nan] * (trials - solved)
+    most = {"training.batch_size": 128, "task.noise": 0.49, "solved_at": times, "test_error": errors}
+    end = {"training.batch_size": 32, "task.noise": 0.45, "test_error": 0.01, "training.stopping.error": 0.0}
+    tables = [pd.DataFrame({**columns, **most})]
+    tables.append(pd.DataFrame({**columns, **end, "solved_at": np.nan if stuck else 100.0}, index=range(trials)))
+    for flips in noise.NOISE:
+        for batch in (32, 1024):
+            own = 1000 * np.exp(slope * flips * (batch == 32)) * NOISE.uniform(0.95, 1.05, trials)
+            cell = {"training.batch_size": batch, "task.noise": flips, "solved_at": own, "test_error": 0.0}
+            tables.append(pd.DataFrame({**columns, **cell}))
+    return {"times": pd.concat(tables)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"solved": 0}, "holds in part"),
+        ({"solved": 0, "learned": 1}, "fails"),
+        ({"solved": 7, "learned": 7}, "undecided"),
+        ({"trials": 7, "solved": 7, "learned": 7}, "undecided"),
+    ],
+)
+def test_noise_of_49_percent_is_learned_from(given, expected):
+    assert verdict(noise.learns_from_49_percent, noisy(**given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"stuck": False}, "holds in part"),
+        ({"stuck": False, "slope": -2.0}, "fails"),
+        ({"trials": 7, "learned": 7, "solved": 7}, "undecided"),
+    ],
+)
+def test_noise_slows_small_batches_and_unsettles(given, expected):
+    assert verdict(noise.slows_and_unsettles, noisy(**given)) == expected
+
+
+def samples(late=True, gap=0.0, small_solved=False, wide=True, strong=0.5, trials=25):
+    """Return two checks of each trial: when its sample is fitted, and when it generalises."""
+    tables = []
+    for decay in (0.0, 0.001, 0.01, 0.03, 0.3):
+        for size in (5000, 2000, 1000, 500, 300, 200):
+            solves = small_solved if size == 200 else (size >= (500 if decay and wide else 2000)) and decay < 0.3
+            count = trials * 6 // 5 if size == 200 else trials
+            at = {"train_at": 100.0, "test_at": (500.0 if late else 100.0) if solves else np.nan}
+            base = {"task.n": 30, "task.k": 3, "regime.size": size, "training.weight_decay": decay, **at}
+            train = strong if decay == 0.3 else 0.0
+            for step, error in ((100.0, 0.5 if late or not solves else 0.0), (500.0, gap if solves else 0.5)):
+                rows = {"step": step, "train_error": train, "test_error": error, "seed": range(count)}
+                tables.append(pd.DataFrame({**base, **rows}))
+    return {"table": pd.concat(tables)}
+
+
+@pytest.mark.parametrize(
+    ("decide", "bad"),
+    [
+        (grokking.groks, {"late": False}),
+        (grokking.regimes, {"gap": 0.05, "small_solved": True, "wide": False}),
+        (grokking.tradeoff, {"wide": False, "strong": 0.0}),
+    ],
+)
+def test_samples_decide_between_grokking_and_failure(decide, bad):
+    assert verdict(decide, samples()) == "holds"
+    assert verdict(decide, samples(**bad)) in ("fails", "holds in part")
+    assert verdict(decide, samples(trials=10)) == "undecided"
+    assert (
+        verdict(grokking.groks, samples(late=False))
+        == verdict(grokking.tradeoff, samples(wide=False, strong=0.0))
+        == "fails"
+    )
+    assert verdict(grokking.regimes, samples(gap=0.05)) == "holds in part"

@@ -19,6 +19,7 @@ from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels
 from elegans.probes import Probe, TestError, TrainError
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.grokking_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -64,6 +65,13 @@ def paper(trials: int) -> Sweep:
     return samples(50, 3, sizes, (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1), trials, steps=300_000, every=500)
 
 
+def part(trials: int) -> Sweep:
+    """Return the laptop's grid with stronger weight decay, and the smallest sample for longer."""
+    sizes, decays = (5000, 2000, 1000, 500, 300), (0.0, 0.001, 0.01, 0.03, 0.1, 0.3)
+    grid_of = samples(30, 3, sizes, decays, trials, steps=30_000, every=100)
+    return grid_of + samples(30, 3, (200,), (0.01,), trials * 6 // 5, steps=100_000, every=500)
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever the stopping rule is checked."""
     rule = one.stopping
@@ -84,6 +92,9 @@ def plot(tables: Tables) -> Figure:
     figure, drawn = panels(len(decays), len(sizes), height=height, width=width, sharex=True, sharey=True)
     cells = table.groupby(["training.weight_decay", "regime.size"])
     for (row, column), ax in np.ndenumerate(drawn):
+        if (decays[row], sizes[column]) not in cells.groups:
+            ax.set_axis_off()
+            continue
         cell = cells.get_group((decays[row], sizes[column]))
         error_lines(ax, cell, COLOURS[0], SOLVED)
         last = cell.groupby("seed").last()
@@ -126,10 +137,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=10),
+        "part": Scale(part, trials=25, part="(30, 3), which the source does not name, and 30,000 steps"),
         "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

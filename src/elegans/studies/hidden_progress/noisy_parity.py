@@ -13,16 +13,19 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Tables, one_table
+from elegans.experiments.results import Results, Tables
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.noisy_parity_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import fits, stated, timed
 from elegans.sweeps import Sweep, grid
 
 SOLVED = StoppingRule(error=0.01, examples=8192, every=10)
+PERFECT = StoppingRule(error=0, examples=8192, every=10)
 LINE = ("problem", "training.batch_size")
 KEYS = (*LINE, "task.n", "task.k", "task.noise", "inverse_signal")
+TIMES = ("task.n", "task.k", "training.batch_size", "task.noise", "training.stopping.error", "training.steps", "seed")
 
 
 def noisy(
@@ -31,6 +34,7 @@ def noisy(
     flips: Sequence[float],
     trials: int,
     steps: int = 100_000,
+    stopping: StoppingRule = SOLVED,
 ) -> Sweep:
     """Return ReLU networks of width 100 on noisy parities, little noise first.
 
@@ -40,12 +44,13 @@ def noisy(
         flips: the probabilities p of a flip.
         trials: per cell.
         steps: the largest number of steps.
+        stopping: what counts as solved.
     """
     parts: list[Any] = []
     for flip in sorted(flips):
         for n, k in problems:
             base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
-            axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [SOLVED]}
+            axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [stopping]}
             parts += grid(base, axes, seeds=trials).parts
     return Sweep(tuple(parts))
 
@@ -63,6 +68,26 @@ def laptop(trials: int) -> Sweep:
 def paper(trials: int) -> Sweep:
     """Return (50, 3) with up to 49% of labels flipped."""
     return noisy(((50, 3),), (32, 128, 1024), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.47, 0.49), trials, steps=10**6)
+
+
+def part(trials: int) -> Sweep:
+    """Return (50, 3) with 49% of labels flipped, less noise at two batch sizes, and trials that stop at no mistake."""
+    return (
+        noisy(((50, 3),), (32, 1024), (0.0, 0.2, 0.4, 0.45), trials)
+        + noisy(((50, 3),), (32,), (0.4, 0.45), trials, steps=200_000, stopping=PERFECT)
+        + noisy(((50, 3),), (128, 1024), (0.49,), trials, steps=10**6)
+    )
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table`` and ``times``.
+
+    ``table`` has one row per problem, batch size and amount of noise: times to 99% accuracy, and the line's power law
+    of 1 / (1 - 2p). ``times`` has one row per trial, those that end without a mistake included.
+    """
+    trials = results.trials
+    solved = trials[trials["training.stopping.error"] == SOLVED.error]
+    return {"table": summarise(solved), "times": trials[[*TIMES, "solved_at", "test_error"]]}
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -98,9 +123,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=5),
         "laptop": Scale(laptop, trials=25),
-        "paper": Scale(paper, trials=5),
+        "part": Scale(part, trials=14, part="batches of 32, 128 and 1024, and five amounts of noise"),
+        "paper": Scale(paper, trials=14),
     },
-    analyse=one_table(summarise),
+    analyse=analyse,
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )

@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite, quantile
 from elegans.boolean.learning import random_search_time
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Tables, one_table
+from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet, short
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
+from elegans.studies.hidden_progress.width_claims import CLAIMS
 from elegans.sweeps import Sweep
 
 NARROW = (*range(1, 11), 30, 100, 300)
@@ -54,6 +55,22 @@ def paper(trials: int) -> Sweep:
     """Return widths up to three million at n = 30, 40 and 50."""
     wide = tuple(factor * 10**power for power in range(3, 7) for factor in (1, 3))
     return widths((40, 30, 50), (*NARROW, *wide), trials)
+
+
+def part(trials: int) -> Sweep:
+    """Return narrow widths and tenfold ones up to 10^5, of which the widest, that differ least, have fewer trials."""
+    return (
+        widths((30, 40), (1, 2), max(1, trials * 3 // 10))
+        + widths((30, 40, 50), (6, 10, 30, 100, 1000), trials)
+        + widths((30, 40, 50), (10_000,), max(1, trials // 4))
+        + widths((30,), (100_000,), max(1, trials // 20))
+    )
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table``, one row per width, and ``times``, one row per trial."""
+    times = results.trials[[*KEYS, "seed", "solved_at"]]
+    return {"table": summarise(results.trials), "times": times}
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -168,9 +185,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=5),
         "laptop": Scale(laptop, trials=50),
+        "part": Scale(part, trials=200, part="widths up to 10^5, with 10 to 200 trials"),
         "paper": Scale(paper, trials=1000),
     },
-    analyse=one_table(summarise),
+    analyse=analyse,
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )
