@@ -75,12 +75,12 @@ class JaxEngine(Engine):
         initial = [trial.model.initialise(trial.key("init"), trial.task) for trial in trials]
         arrays = [eqx.partition(tree, eqx.is_array_like)[0] for tree in initial]
         static = eqx.partition(initial[0], eqx.is_array_like)[1]
-        parameters = jax.tree.map(
-            lambda *leaves: jnp.stack([jnp.asarray(leaf, jnp.float32) for leaf in leaves]), *arrays
-        )
+        # stacked by NumPy: JAX would compile a program for each shape
+        parameters = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves), jnp.float32), *arrays)
+        hidden = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[_hidden(trial) for trial in trials])
         inputs = {
             "traced": {path: jnp.asarray([_number(trial, path) for trial in trials]) for path in template.traced()},
-            "hidden": jax.tree.map(lambda *leaves: jnp.stack(leaves), *[_hidden(trial) for trial in trials]),
+            "hidden": hidden,
             "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test", "dropout")},
         }
         optimiser = jax.vmap(lambda tree: _training(template).optimiser(1.0).init(tree))(parameters)
