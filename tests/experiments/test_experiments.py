@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from elegans.tabular import datasets
 from elegans.tasks.images import is_at_hand
 from elegans.training.engines import ENGINES
 
+PAGES = Path(__file__).parents[2] / "docs" / "experiments"
 SCALES = [(name, scale) for name, experiment in EXPERIMENTS.items() for scale in experiment.scales]
 
 
@@ -138,22 +140,35 @@ def test_the_registry_goes_by_the_experiments_names():
     assert all(find(name).name == name for name in EXPERIMENTS)
 
 
-def test_every_experiment_has_the_three_scales_and_a_page():
-    for experiment in EXPERIMENTS.values():
-        assert list(experiment.scales) == ["smoke", "laptop", "paper"]
-        assert experiment.shows and experiment.source and all(scale.time for scale in experiment.scales.values())
+def test_scales_stand_in_the_order_of_their_size_and_every_experiment_has_a_page():
+    for name, experiment in EXPERIMENTS.items():
+        assert [scale for scale in ("smoke", "laptop", "part", "paper") if scale in experiment.scales] == list(
+            experiment.scales
+        )
+        assert experiment.shows and experiment.source
+        assert (PAGES / f"{name}.md").exists(), name
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
-def test_a_sweep_has_as_many_trials_a_cell_as_are_asked_for(name, scale):
-    """In not-random-search those that share initial values have a number of their own."""
+def test_the_trials_of_each_cell_are_in_proportion_to_those_asked_for(name, scale):
+    """Some cells have a fixed share or multiple; those that share initial values have a number of their own."""
     if (name, scale) == ("digit-parity", "paper") and not is_at_hand("mnist"):
         pytest.skip("MNIST is not at hand: ELEGANS_MNIST names no file")
     if (name.partition("-")[0], scale) == ("tabular", "paper") and not has_benchmark():
         pytest.skip("the benchmark's 16 tables are not at hand")
-    sweep = EXPERIMENTS[name].scales[scale].sweep(2)
-    sizes = [len(seeds) for cell, seeds in sweep.parts if not isinstance(getattr(cell.model, "init", None), SeededInit)]
-    assert set(sizes) == {2}
+    few, twice = (
+        {
+            cell.cell: len(seeds)
+            for cell, seeds in EXPERIMENTS[name].scales[scale].sweep(count).parts
+            if not shared(cell)
+        }
+        for count in (100, 200)
+    )
+    assert twice == {cell: 2 * size for cell, size in few.items()}
+
+
+def shared(cell):
+    return isinstance(getattr(cell.model, "init", None), SeededInit)
 
 
 def test_the_paper_scale_is_the_published_grid():
