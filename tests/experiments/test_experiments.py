@@ -156,13 +156,14 @@ def test_the_trials_of_each_cell_are_in_proportion_to_those_asked_for(name, scal
         pytest.skip("MNIST is not at hand: ELEGANS_MNIST names no file")
     if (name.partition("-")[0], scale) == ("tabular", "paper") and not has_benchmark():
         pytest.skip("the benchmark's 16 tables are not at hand")
+    least = 100 if name == "not-random-search" else 1  # there some cells have a hundredth of the trials
     few, twice = (
         {
             cell.cell: len(seeds)
             for cell, seeds in EXPERIMENTS[name].scales[scale].sweep(count).parts
             if not shared(cell)
         }
-        for count in (100, 200)
+        for count in (least, 2 * least)
     )
     assert twice == {cell: 2 * size for cell, size in few.items()}
 
