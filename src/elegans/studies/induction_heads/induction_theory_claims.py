@@ -1,0 +1,106 @@
+"""The claims of ``induction-theory``."""
+
+from functools import partial
+
+from elegans.experiments.claims import Claim
+from elegans.studies.induction_heads.rules import exactly
+
+EXACT = "; exact: two independent computations agree to 1e-6; error rate 0"
+
+CLAIMS = (
+    Claim(
+        id="induction/first-step-diagonal-bias",
+        statement="From W = c 1 1^T, v = c 1, one step on the margin loss adds to W a symmetric matrix, positive "
+        "everywhere and about four times as large on the diagonal as off it, of order t^2; v_1 gains most, so that "
+        "one step is not enough; a margin of c^2 t(t+1)/2 keeps every hinge active.",
+        source="Lemmas 8.4 and E.1 (first half), E.16 to E.29, figure E.1",
+        setting="k = 2, a and b uniform; figure: c = 0.02, t = 100; silent: from which t on the ratio is about four "
+        "(4.46 at t = 100)",
+        rule="Population gradients for t = 100 to 6400: symmetry and equal diagonal exact, the extrapolated "
+        "ratio within 1% of 4, remainders over their printed order convergent (differences shrink by 0.8 or "
+        "less as t doubles, ours), logits at most the margin on all sequences up to 10 tokens and on 100,000 "
+        "sampled ones of 100" + EXACT,
+        decide=partial(exactly, claim="induction/first-step-diagonal-bias"),
+    ),
+    Claim(
+        id="induction/second-step-makes-v2-largest",
+        statement="After a second step v_2 is the largest coordinate of v.",
+        source="Lemmas 8.4 and E.1 (second half), E.30 to E.43, section 8.3.2",
+        setting="k = 2, flat rows, large t; silent: the learning rate, c (it cancels), how large t",
+        rule="Two exact steps for t = 5 to 6400 and learning rates 1e-5 to 1: for every rate v_2 must lead "
+        "from some t on, and the least rate at which it leads must fall as t^-3, within 2% from t = 100 on" + EXACT,
+        decide=partial(exactly, claim="induction/second-step-makes-v2-largest"),
+    ),
+    Claim(
+        id="induction/second-step-equations",
+        statement="The second step's gradient of v at W = I: E.37 and E.38 for a chain, E.40, E.42 and E.43 averaged "
+        "over flat rows.",
+        source="E.37, E.38, E.40, E.42 and E.43",
+        setting="k = 2; as printed: E.37 lacks a factor, E.38 and E.43 have a wrong sign",
+        rule="Printed values against the tensor's, three chains of 50 tokens and the limit of long "
+        "sequences, extrapolated from t = 3200 and 6400; equal to 1e-6, and 2e-3 in the limit" + EXACT,
+        decide=partial(exactly, claim="induction/second-step-equations", part="E.40 and E.42"),
+    ),
+    Claim(
+        id="induction/two-step-curriculum",
+        statement="With a curriculum (flat rows, then a = b within epsilon of 1/2) and weight decay 1 in the second "
+        "step, two steps lead to the bigram solution: W is diagonal, v_2 the largest coordinate, and the predictor "
+        "is O(epsilon^4) times bigram counts plus O(epsilon^6).",
+        source="Propositions 8.5 and E.3, E.50 to E.60",
+        setting="k = 2, margin loss; silent: constants of the rates (100/t^2 and 10/t here), the start of W (0 "
+        "here), whether v is forgotten (both readings are evaluated)",
+        rule="Exact weights for t = 100 to 6400, epsilon = 0.01 to 0.4: off-diagonal entries 0, v_2 largest; "
+        "powers of epsilon between 0.05 and 0.1 at the largest t, 4 and 6 up to 0.1, of the sum and of the "
+        "largest of the other coordinates; as a predictor on 10,000 sequences at t = 100, 85% of the gap "
+        "between unigrams and add-one bigrams closed and at most twice the loss of bigrams (ours), standard "
+        "error at most 3%" + EXACT,
+        decide=partial(
+            exactly,
+            claim="induction/two-step-curriculum",
+            part="W and v coordinate by coordinate, not for the sum of the other coordinates, nor as a predictor",
+        ),
+    ),
+    Claim(
+        id="induction/even-odd-from-eigenvalue-moments",
+        statement="The second step's gradient of v favours even coordinates over odd ones, on a scale that follows a "
+        "geometric series: its changing part is negative for odd j and decreases along even j, by the moments of the "
+        "second eigenvalue.",
+        source="section 8.3.2, E.40, end of the proof of Lemma E.1, figure E.2",
+        setting="k = 2, gradient at W = I, t = 100 in the figure; silent: whether a chain or the average is meant, "
+        "and the range of j",
+        rule="(a) even coordinates up to 10 exceed both neighbours at t = 100 and in the limit; (b) ratios "
+        "of successive even terms up to j = 20 within 5% of each other, of three chains and averaged; (c) "
+        "signs and order for j = 2 to 51" + EXACT,
+        decide=partial(
+            exactly,
+            claim="induction/even-odd-from-eigenvalue-moments",
+            part="(a), (c) and the geometric series of a single chain; averaged over chains it is no geometric series",
+        ),
+    ),
+    Claim(
+        id="induction/symmetric-chains-first-step",
+        statement="For a = b uniform, after one step W's off-diagonal entries stay and its diagonal grows by O(t) "
+        "times a divergent constant; v_j = c - (c eta/2t)(t-j+1) up to O(1/t); v_1 is not heavily preferred, unlike "
+        "on flat rows.",
+        source="Corollary E.2, E.45 to E.49, section 8.3.2",
+        setting="k = 2, margin loss, a = b uniform on (0, 1)",
+        rule="Exact gradients for t = 100 to 6400: (a) off-diagonal 0, the diagonal over t grows by ln(2)/16 "
+        "per doubling within 10%; (b) v_1's change as printed up to 10/t, and its sign; (c) v_1's lead over "
+        "v_2 and v_t/2, relative to flat rows', shrinks to 0.7 or less as t doubles (ours)" + EXACT,
+        decide=partial(
+            exactly, claim="induction/symmetric-chains-first-step", part="(a) and (c); in (b) sign and size differ"
+        ),
+    ),
+    Claim(
+        id="induction/order-of-learning-rates",
+        statement="The first step needs a learning rate an order of magnitude larger than the second's (section "
+        "8.3.2); the end of E.1 states the opposite.",
+        source="section 8.3.2 after Proposition 8.5; E.1 after Proposition E.3",
+        setting="that of the curriculum, epsilon = 0.25, t = 100; the source contradicts itself, both readings are "
+        "judged",
+        rule="Predictors over six decades of both learning rates, W_0 = 0, 0.1 and 1, v forgotten or kept: "
+        "each reading holds if every predictor that closes 90% of the largest gap closed (ours) has the "
+        "larger rate ten times the smaller; fails if neither reading holds" + EXACT,
+        decide=partial(exactly, claim="induction/order-of-learning-rates", part="one of the two readings"),
+    ),
+)

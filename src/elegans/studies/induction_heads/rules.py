@@ -1,0 +1,157 @@
+"""Rules of decision of this study's claims: how many runs show something, pairs of runs, and gaps between losses."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
+from elegans.experiments.rules import by_checks, sign_test, table
+
+COMPUTATIONS = "induction/computations"
+"""Under this name tables of checks compare two independent computations of the same thing."""
+CLOSED, BESIDE, HALF = 0.85, 2.0, 0.5
+"""Near the best is a share of at least 0.85 of the gap and at most twice the best loss; in part, half of the gap."""
+STILL_FALLING = 0.02
+"""A loss that falls by more than this share over the last tenth of a training has not ended."""
+FAVOURABLE = 10
+"""Of 13 pairs, as many decide: by chance 4.6%."""
+
+
+def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the parts that are satisfied") -> Verdict:
+    """Decide a statement of theory by its checks, where independent computations agree."""
+    agreed = table(tables, "checks", "two independent computations", claim=COMPUTATIONS)
+    if not agreed["satisfied"].astype(bool).all():
+        raise Lacking("two computations that agree")
+    return by_checks(tables, claim=claim, part=part)
+
+
+def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
+    """Decide whether a typical run shows something: 10 of 13 runs, or 16 of 20; at most 3, or 4, and it fails.
+
+    A share of one half passes with a probability of 4.6% and 0.6%.
+
+    Args:
+        what: what runs show.
+        shown: by run, whether it does.
+        runs: 13, or 20 for headline claims; of more runs the first by order are used.
+    """
+    least = {13: 10, 20: 16}[runs]
+    found = np.asarray(shown, bool)
+    if len(found) < runs:
+        raise Lacking(f"{what} of {runs} seeds per cell")
+    count = int(found[:runs].sum())
+    error = sign_test(least, runs)
+    because = f"{what}: {count} of {runs} runs; claimed of a typical run (at least {least})"
+    numbers = {"shown": count, "runs": runs}
+    if count >= least:
+        return Verdict(HOLDS, because, numbers, error)
+    if count <= runs - least:
+        return Verdict(FAILS, because, numbers, error)
+    return Verdict(UNDECIDED, because, numbers, error, "more seeds")
+
+
+def every(what: str, shown: Any) -> Verdict:
+    """Decide whether every run shows something: 28 of 30 runs, in part 20, fails up to 10.
+
+    A share of 0.8 passes with a probability of 4.4%.
+    """
+    found = np.asarray(shown, bool)
+    if len(found) < 30:
+        raise Lacking(f"{what} of 30 seeds per cell")
+    count = int(found[:30].sum())
+    because, numbers = f"{what}: {count} of 30 runs; claimed of every run (at least 28)", {"shown": count, "runs": 30}
+    if count >= 28:
+        return Verdict(HOLDS, because, numbers, 0.044)
+    if count >= 20:
+        return Verdict(IN_PART, because, numbers, 0.044, "most runs")
+    if count <= 10:
+        return Verdict(FAILS, because, numbers, 0.044)
+    return Verdict(UNDECIDED, because, numbers, 0.044, "more seeds")
+
+
+def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
+    """Decide whether a ratio of paired runs exceeds a threshold, by 13 pairs of equal seed.
+
+    At least 10 ratios must exceed 1 (by chance 4.6%), and the 97.8% interval of the median, from the third to the
+    eleventh of the 13, the threshold; in part if it only exceeds 1. Infinite ratios are admitted.
+    """
+    values = np.sort(np.nan_to_num(np.asarray(ratios, float), nan=1.0, posinf=np.inf))
+    if len(values) < 13:
+        raise Lacking(f"13 pairs of: {what}")
+    values = np.sort(np.asarray(ratios, float)[:13])
+    favour, low, middle, high = int((values > 1).sum()), float(values[2]), float(values[6]), float(values[10])
+    because = f"{what}: a median ratio of {middle:.3g} ({low:.3g} to {high:.3g}), {favour} of 13 above 1"
+    because += f"; claimed: more than {above:g}"
+    numbers = {"median": middle, "interval": [low, high], "above_one": favour, "pairs": 13, "claimed": above}
+    error = sign_test(FAVOURABLE, 13)
+    if favour >= FAVOURABLE and low > above:
+        return Verdict(HOLDS, because, numbers, error)
+    if favour >= FAVOURABLE and low > 1:
+        return Verdict(IN_PART, because, numbers, error, "the sign, not the size")
+    if favour <= 13 - FAVOURABLE:
+        return Verdict(FAILS, because, numbers, error)
+    return Verdict(UNDECIDED, because, numbers, error, "more pairs")
+
+
+def gap_closed(loss: Any, simpler: Any, best: Any) -> np.ndarray:
+    """Return which share of the gap between a simpler predictor's loss and the best one's a loss has closed."""
+    return np.asarray((np.asarray(simpler) - np.asarray(loss)) / (np.asarray(simpler) - np.asarray(best)))
+
+
+def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
+    """Decide whether typical runs end near the best loss: 85% of the gap closed and at most twice that loss.
+
+    In part if they close half of the gap; undecided while the loss of most still falls.
+
+    Args:
+        what: whose losses.
+        ends: one row per run: ``loss``, ``simpler`` and ``best`` (the two lines) and ``falling``, the share by which
+            the loss fell over the last tenth of the training.
+        runs: 13 or 20.
+    """
+    ends = ends.head(runs)
+    closed = gap_closed(ends["loss"], ends["simpler"], ends["best"])
+    ratio = ends["loss"] / ends["best"]
+    verdict = most(f"{what}, near the best loss", (closed >= CLOSED) & (ratio <= BESIDE), runs=runs)
+    numbers = {**verdict.numbers, "gap_closed": _spread(closed), "over_best": _spread(ratio)}
+    because = f"{verdict.because}; gap closed {np.median(closed):.3g}, {np.median(ratio):.3g} times the best loss"
+    if verdict.verdict == HOLDS:
+        return Verdict(HOLDS, because, numbers, verdict.error_rate)
+    if float((ends["falling"] > STILL_FALLING).mean()) > 0.5:
+        return Verdict(UNDECIDED, because, numbers, verdict.error_rate, "longer trainings: losses still fall")
+    if most(what, closed >= HALF, runs=runs).verdict == HOLDS:
+        return Verdict(IN_PART, because, numbers, verdict.error_rate, "half of the gap")
+    return Verdict(verdict.verdict, because, numbers, verdict.error_rate, verdict.needs)
+
+
+def ends_of(curves: pd.DataFrame, simpler: str = "unigram", best: str = "bigram") -> pd.DataFrame:
+    """Return for each trial what ``near_best`` asks for, by seed, and its last ``phase``."""
+    rows = []
+    for seed, run in curves.sort_values("step").groupby("seed"):
+        last, tenth = run.iloc[-1], run[run["step"] <= 0.9 * run["step"].max()].iloc[-1]
+        rows.append(
+            {
+                "seed": seed,
+                "loss": last["loss"],
+                "simpler": last[f"line.{simpler}"],
+                "best": last[f"line.{best}"],
+                "falling": 1 - last["loss"] / tenth["loss"],
+                "phase": last["phase"],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _spread(values: Any) -> list[float]:
+    """Return the least value, the median and the largest."""
+    found = np.asarray(values, float)
+    return [float(found.min()), float(np.median(found)), float(found.max())]
+
+
+def first_at(run: pd.DataFrame, holds: Any) -> float:
+    """Return the first step of a run at which something holds, infinite if it never does."""
+    steps = run.loc[np.asarray(holds, bool), "step"]
+    return float(steps.min()) if len(steps) else math.inf
