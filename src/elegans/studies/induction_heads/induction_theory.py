@@ -181,9 +181,9 @@ def first_step(lengths: tuple[int, ...], sampled: int) -> Iterator[dict[str, Any
     yield check(FIRST_STEP, name, blocks, 1 + ROUNDING)
 
 
-def _walks(stay: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+def _walks(stay: Any, uniforms: Any) -> Any:
     """Return sequences of two symbols whose chains stay with given probabilities, from a uniform start."""
-    tokens = np.zeros(uniforms.shape, int)
+    tokens: Any = np.zeros(uniforms.shape, int)
     tokens[:, 0] = uniforms[:, 0] < 0.5
     rows = np.arange(len(tokens))
     for place in range(1, tokens.shape[1]):
