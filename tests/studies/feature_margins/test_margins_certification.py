@@ -45,7 +45,7 @@ def test_a_trained_network_is_certified_and_an_untrained_one_is_not():
     assert isinstance(found, el.MarginCertificate)
     assert found.complete
     assert found.ratio > 0.99
-    assert found.reachable == 1
+    assert found.minimiser == 1
     start = certify(el.train(trial(task, 40, steps=1)))
     assert not start.maximal
     assert len(start.failing_neurons) > 30
@@ -61,10 +61,10 @@ def test_a_group_of_whatever_kind_has_its_certificate():
 
 def test_a_group_reaches_what_its_penalty_allows_and_no_more():
     found = certify(el.train(trial(el.GroupComposition(group="S3"), 24)))
-    assert found.reachable == theory.group_penalised_optimum(el.groups.Group.parse("S3"), 1e-4).ratio
-    assert found.ratio == pytest.approx(found.reachable, abs=0.01)
+    assert found.minimiser == theory.group_penalised_optimum(el.groups.Group.parse("S3"), 1e-4).ratio
+    assert found.ratio == pytest.approx(found.minimiser, abs=0.01)
     assert not found.maximal
-    assert f"allows {found.reachable:.6f}" in str(found)
+    assert f"the minimiser of its penalised loss has {found.minimiser:.6f}" in str(found)
 
 
 def test_constructions_are_certified_as_outcomes_and_as_weights():

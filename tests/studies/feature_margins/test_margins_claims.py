@@ -7,7 +7,12 @@ import pytest
 from elegans.experiments.claims import judge
 from elegans.experiments.registry import find
 from elegans.experiments.results import Results
+from elegans.groups import Group
 from elegans.studies.feature_margins import certificate_checks, certificates_cyclic, certificates_parity
+from elegans.studies.feature_margins.theory.game import margin_game
+from elegans.studies.feature_margins.theory.harmonics import group_construction
+from elegans.studies.feature_margins.theory.penalty import group_penalised_optimum
+from elegans.studies.feature_margins.theory.weights import normalised_margin
 
 
 def verdict(experiment, claim, tables):
@@ -82,3 +87,193 @@ def test_small_problems_have_a_largest_margin_that_random_networks_do_not_exceed
         assert (masses @ problem.gaps).min() == pytest.approx(value, rel=1e-6)
         others = generator.dirichlet(np.full(len(masses), 0.05), 500)
         assert (others @ problem.gaps).min(axis=1).max() <= value * (1 + 1e-6)
+
+
+def ends(ratios, spread=0.001, **cell):
+    """Return the table ``margins`` of one cell: one row per seed, at the last step."""
+    count = len(ratios)
+    fixed = {"state": "unsolved", "step": 100, "margin": 2.0, "spread": 2 * spread, "optimum": 1.0}
+    return pd.DataFrame({"seed": range(count), "ratio": ratios}).assign(**fixed, **cell)
+
+
+def powers(counted, small=1.0, initial=0.1, seeds=6, **cell):
+    """Return the table ``neurons`` of one cell; per seed strong neurons of these powers, and a small one."""
+    rows = [
+        (seed, power, size) for seed in range(seeds) for power, size in [*((one, 1.0) for one in counted), (small, 0.2)]
+    ]
+    return pd.DataFrame(rows, columns=["seed", "power", "size"]).assign(initial_power=initial, **cell)
+
+
+def counts(table, share=0.1, **cell):
+    """Return the table ``features``; ``table`` has for each seed the numbers of neurons by feature."""
+    rows = [(seed, place, count) for seed, each in enumerate(table) for place, count in enumerate(each, 1)]
+    return pd.DataFrame(rows, columns=["seed", "feature", "neurons"]).assign(share=share, **cell)
+
+
+ADDED = {"p": 71, "width": 500, "activation": "quadratic", "r": 3}
+RELU = {**ADDED, "activation": "ReLU", "r": 2}
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ([0.995] * 6, "holds"),
+        ([0.95] * 6, "holds in part"),
+        ([0.7] * 6, "fails"),
+        ([0.98, *[0.995] * 5], "undecided"),
+        ([0.995] * 5, "undecided"),
+    ],
+)
+def test_mod_71_reaches_the_largest_margin_if_all_six_do(ratios, expected):
+    assert verdict("modular-addition", "mod-reaches-largest-margin", {"margins": ends(ratios, **ADDED)}) == expected
+
+
+@pytest.mark.parametrize("claim", ["mod-reaches-largest-margin", "mod-equal-margins", "mod-single-frequency"])
+def test_networks_of_another_p_leave_published_claims_undecided(claim):
+    cell = {**ADDED, "p": 11}
+    tables = {"margins": ends([1.0] * 6, **cell), "neurons": powers([1.0], **cell)}
+    assert verdict("modular-addition", claim, tables) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("neurons", "expected"),
+    [
+        ({"counted": [1.0, 1.0]}, "holds"),
+        ({"counted": [1.0, 1.0], "small": 0.6}, "holds in part"),
+        ({"counted": [1.0] * 99, "small": 0.6}, "holds in part"),
+        ({"counted": [1.0, 0.6]}, "fails"),
+        ({"counted": [1.0, 1.0], "initial": 0.8}, "fails"),
+        ({"counted": [1.0, 1.0], "seeds": 5}, "undecided"),
+    ],
+)
+def test_single_frequencies_are_decided_by_neurons_that_count_and_a_spread_start(neurons, expected):
+    tables = {"neurons": powers(**neurons, **ADDED)}
+    assert verdict("modular-addition", "mod-single-frequency", tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("quadratic", "relu", "expected"),
+    [(3, 3, "holds"), (3, 0, "holds in part"), (0, 0, "fails"), (3, None, "undecided")],
+)
+def test_all_frequencies_need_a_neuron_in_both_kinds_of_networks(quadratic, relu, expected):
+    parts = [counts([[5, 5, quadratic]] * 6, **ADDED)]
+    parts += [] if relu is None else [counts([[5, 5, relu]] * 6, **RELU)]
+    assert verdict("modular-addition", "mod-all-frequencies", {"features": pd.concat(parts)}) == expected
+
+
+@pytest.mark.parametrize(
+    ("counted", "expected"),
+    [
+        ([0.9] * 10, "holds"),
+        ([0.9] * 8 + [1.0] * 8, "holds in part"),
+        ([1.0] * 10, "fails"),
+    ],
+)
+def test_relu_neurons_are_nearly_single_if_their_powers_are_around_nine_tenths(counted, expected):
+    tables = {"neurons": powers(counted, small=0.9, **RELU)}
+    assert verdict("modular-addition", "relu-nearly-single-frequency", tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"), [([10] * 35, "holds"), ([5, 15] * 17 + [10], "holds in part"), ([1, 40] * 17 + [1], "fails")]
+)
+def test_counts_are_near_uniform_if_no_more_uneven_than_chance(table, expected):
+    tables = {"features": pd.concat([counts([table] * 6, **cell) for cell in (ADDED, RELU)])}
+    assert verdict("modular-addition", "frequencies-near-uniform", tables) == expected
+
+
+@pytest.mark.parametrize(("defect", "expected"), [(0.01, "holds"), (0.1, "holds in part"), (0.5, "fails")])
+def test_phases_and_amplitudes_are_decided_by_the_worst_neuron(defect, expected):
+    summary = pd.DataFrame({"seed": range(6), "phase.largest": defect, "amplitude.largest": 0.0}).assign(**ADDED)
+    assert verdict("modular-addition", "mod-phases-and-amplitudes", {"summary": summary}) == expected
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.001, "holds"), (0.05, "holds in part"), (0.5, "fails")])
+def test_margins_are_equal_up_to_one_hundredth(spread, expected):
+    tables = {"margins": ends([1.0] * 6, spread, **ADDED)}
+    assert verdict("modular-addition", "mod-equal-margins", tables) == expected
+    tables = {"margins": ends([1.0] * 6, spread, **PARITY)}
+    assert verdict("parity-margin", "parity-equal-margins", tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("dense", "seeds", "expected"), [(0, 20, "holds"), (1, 20, "undecided"), (10, 20, "fails"), (0, 10, "undecided")]
+)
+def test_dense_classifiers_are_counted_among_networks_that_could_hold_them(dense, seeds, expected):
+    cells = [{"p": p, "width": width, "activation": "quadratic"} for p, width in ((7, 98), (7, 200), (11, 242))]
+    parts = [powers([1.0], seeds=seeds, **cell) for cell in cells]
+    parts[0].loc[parts[0]["seed"] < dense, "power"] = 0.2
+    assert verdict("modular-addition", "dense-classifiers-not-reached", {"neurons": pd.concat(parts)}) == expected
+
+
+PARITY = {"n": 10, "k": 4, "width": 40, "r": 5, "init": "dense"}
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [([0.97] * 8, "holds"), ([0.92] * 8, "holds in part"), ([0.5] * 8, "fails"), ([0.97] * 7, "undecided")],
+)
+def test_the_parity_approaches_the_largest_margin(ratios, expected):
+    tables = {"margins": pd.concat([ends(ratios, **PARITY), ends([0.1] * 8, **{**PARITY, "r": 1})])}
+    assert verdict("parity-margin", "parity-reaches-largest-margin", tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("strong", "weak", "expected"), [(1.0, 1.0, "holds"), (1.0, 0.5, "holds in part"), (0.5, 0.5, "fails")]
+)
+def test_neurons_of_a_parity_are_sign_vectors_if_all_strong_ones_are(strong, weak, expected):
+    rows = [
+        {"seed": seed, "size": size, "smallest": least, "largest": 1.0, "outside": 0.0, "alignment": 1.0, "sign": 1.0}
+        for seed in range(10)
+        for size, least in ((1.0, strong), (0.3, weak))
+    ]
+    tables = {"neurons": pd.DataFrame(rows).assign(**PARITY)}
+    assert verdict("parity-margin", "parity-neurons", tables) == expected
+
+
+GROUPS = {name: {"group": name, "width": width, "r": 3, "init": "dense"} for name, width in (("S3", 30), ("S4", 200))}
+S5 = {"group": "S5", "width": 2000, "r": 3, "init": "dense"}
+
+
+@pytest.mark.parametrize(
+    ("s3", "s4", "expected"),
+    [(0.98, 0.96, "holds"), (0.98, 0.93, "holds in part"), (0.98, 0.5, "holds in part"), (0.5, 0.5, "fails")],
+)
+def test_small_groups_approach_the_largest_margin_if_both_do(s3, s4, expected):
+    tables = {"margins": pd.concat([ends([one] * 8, **GROUPS[name]) for name, one in (("S3", s3), ("S4", s4))])}
+    assert verdict("group-margins", "s3-s4-reach-largest-margin", tables) == expected
+    large = {"margins": ends([s4] * 6, **S5)}
+    alone = {0.96: "holds", 0.93: "holds in part", 0.5: "fails"}
+    assert verdict("group-margins", "s5-reaches-largest-margin", large) == alone[s4]
+
+
+@pytest.mark.parametrize(("power", "expected"), [(1.0, "holds"), (0.6, "fails")])
+def test_neurons_of_groups_are_single_irreps(power, expected):
+    tables = {"neurons": pd.concat([powers([1.0, power], seeds=8, **cell) for cell in GROUPS.values()])}
+    assert verdict("group-margins", "s3-s4-single-irrep", tables) == expected
+    assert verdict("group-margins", "s5-single-irrep", {"neurons": powers([power], **S5)}) == expected
+    assert verdict("group-margins", "s5-single-irrep", {"neurons": powers([power], seeds=5, **S5)}) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("by_irrep", "expected"),
+    [([1, 8, 27], "holds"), ([5, 12, 80], "holds in part"), ([5, 20, 0], "holds in part"), ([5, 4, 80], "fails")],
+)
+def test_neurons_by_dimension_are_decided_by_order_and_cubes(by_irrep, expected):
+    dimensions = np.tile([1, 2, 3], 8)
+    parts = [counts([by_irrep] * 8, **cell).assign(dimension=dimensions) for cell in GROUPS.values()]
+    assert verdict("group-margins", "s3-s4-neurons-by-dimension", {"features": pd.concat(parts)}) == expected
+    large = counts([by_irrep] * 8, **S5).assign(dimension=dimensions)
+    assert verdict("group-margins", "s5-neurons-by-dimension", {"features": large}) == expected
+
+
+def test_a_network_may_have_more_than_the_minimiser_of_its_penalised_loss_at_a_hardly_larger_loss():
+    group = Group.parse("S3")
+    best = group_penalised_optimum(group, 1e-7)
+    network = group_construction(group).scaled(best.mass ** (1 / 3))
+    logits = network.logits()
+    right = logits[np.arange(36), group.table.ravel()]
+    loss = float(np.log(np.exp(logits - right[:, None]).sum(axis=1)).mean()) + 1e-7 * network.mass
+    assert normalised_margin(network, group.table) == pytest.approx(margin_game(group).value)
+    assert best.ratio < 0.981
+    assert loss / best.loss - 1 == pytest.approx(0.0031, abs=1e-4)

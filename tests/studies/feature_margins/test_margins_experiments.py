@@ -90,8 +90,8 @@ def test_the_scales_are_the_announced_ones():
     names = [("group-composition:S3", 30), ("group-composition:D4", 40), ("group-composition:S4", 200)]
     assert found["group-margins", "laptop"] == names
     assert found["group-margins", "smoke"] == names[:1]
-    assert found["group-margins", "paper"] == [("group-composition:S5", 2000)]
-    assert found["parity-margin", "paper"] == [("sparse-parity", 40)]
+    assert found["group-margins", "paper"] == [("group-composition:S5", 2000)] * 3
+    assert found["parity-margin", "paper"] == [("sparse-parity", 40)] * 5
 
 
 @pytest.mark.parametrize("name", ["addition", "composed"])
@@ -150,7 +150,7 @@ def stated(p, margins, neurons, features, least):
     """The findings of ``modular-addition`` on made-up tables of one cell; ``least`` has each seed's least power."""
     summary = [{**dict.fromkeys((*addition.SUMMARY, "residual"), value), "seed": seed} for seed, value in least.items()]
     found = {"margins": margins, "neurons": neurons, "features": features, "summary": summary}
-    network = {"p": p, "activation": "quadratic", "width": 20, "rate": 1.0}
+    network = {"p": p, "activation": "quadratic", "width": 20, "rate": 1.0, "r": 3.0}
     tables = {kind: pd.DataFrame(rows).assign(**network) for kind, rows in found.items()}
     return addition.findings(tables)[f"p = {p}, quadratic, width 20, rates up to 1"]
 

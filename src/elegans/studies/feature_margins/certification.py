@@ -50,7 +50,7 @@ def certify(
         problem = _problem(task, support)
         certificate = certify_margin(_weights(source, task), problem, tolerance=tolerance)
         best = optimum_of(source.trial, task)
-        return replace(certificate, reachable=best.ratio if best and best.mass else None)
+        return replace(certificate, minimiser=best.ratio if best and best.mass else None)
     except TheoryError as error:
         raise CertificateError(str(error)) from error
 

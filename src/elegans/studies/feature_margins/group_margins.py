@@ -1,7 +1,11 @@
 """Composition in finite groups: every neuron becomes a single irrep, all irreps have some, and the margin the largest.
 
-Softmax weighs wrong labels otherwise than the largest margin does: at any penalty the exact optimum has less than
-gamma*, and on S_5 at the printed penalty it has no neuron of the irrep of dimension 6. Both lines are drawn.
+Softmax weighs wrong labels otherwise than the largest margin does: at any penalty the minimiser of the penalised loss
+has less than gamma*, and on S_5 at the printed penalty it has no neuron of the irrep of dimension 6. Both lines are
+drawn. Networks on the way to the minimiser may have a larger normalised margin than it has.
+
+The scale ``part`` has S_3 and S_4 with what the thesis leaves open chosen otherwise: the power r of the norm in the
+penalty, and the initial weights.
 
 Source: thesis, chapter 7, figure 7.6, and appendix D, figures D.2 and D.3.
 """
@@ -17,9 +21,10 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.groups import Group
-from elegans.models import MLP
+from elegans.models import MLP, GaussianInit
 from elegans.plots.style import SMALL
 from elegans.probes import Probe
+from elegans.studies.feature_margins.group_margins_claims import CLAIMS
 from elegans.studies.feature_margins.plots import (
     feature_counts,
     feature_shares,
@@ -29,7 +34,7 @@ from elegans.studies.feature_margins.plots import (
     titled,
 )
 from elegans.studies.feature_margins.probes import Decomposition, IrrepPower, NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, composition
+from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     by_network,
@@ -52,7 +57,10 @@ SMOKE_STEPS = 20_000
 """How long networks on a chosen group are trained at the smallest scale."""
 SMALLEST, LARGEST = 3, 120
 """The orders that are trained: smaller groups have one non-trivial irrep, larger ones slow steps."""
-POWER, NETWORK = "irrep-power", ("group", "order", "width")
+DEGREE = 3
+STDS = (0.1, 1.0)
+"""Standard deviations of Gaussian initial weights on S_3."""
+POWER, NETWORK = "irrep-power", ("group", "order", "width", "r", "init")
 SUMMARY = (
     "power.mean",
     "power.least",
@@ -74,6 +82,20 @@ def printed(group: Group) -> Trial:
 def whole(groups: Sequence[str | Group], trials: int) -> Sweep:
     """Return trainings as the thesis has them."""
     return Sweep(tuple((printed(Group.parse(group)), range(trials)) for group in groups))
+
+
+def small(trials: int) -> Sweep:
+    """Return S_3 and S_4 as published and with other powers of the penalty, and S_3 with other initial weights."""
+    ones = [PRINTED["S3"], PRINTED["S4"]]
+    powers = [powered(one, exponent) for exponent in (2, 1) for one in ones]
+    inits = [ones[0].replace("model.init", GaussianInit(std=std)) for std in STDS]
+    return Sweep(tuple((one, range(trials)) for one in (*ones, *powers, *inits)))
+
+
+def largest(trials: int) -> Sweep:
+    """Return S_5 as the thesis has it, and with other powers of the penalty."""
+    one = PRINTED["S5"]
+    return Sweep(tuple((each, range(trials)) for each in (one, powered(one, 2), powered(one, 1))))
 
 
 def short(group: Group, trials: int) -> Sweep:
@@ -100,16 +122,18 @@ def with_group(experiment: Experiment, value: Any) -> Experiment:
         rule = f"a group must have from {SMALLEST} to {LARGEST} elements to be trained on"
         raise ExperimentError(f"{rule}: order={group.order} of {group.name}")
     group.real_irreps()
-    sweeps = {"smoke": partial(short, group), "laptop": partial(whole, (group,)), "paper": partial(whole, (group,))}
-    scales = {name: replace(scale, sweep=sweeps[name]) for name, scale in experiment.scales.items()}
+    scales = {
+        name: replace(scale, sweep=partial(short, group) if name == "smoke" else partial(whole, (group,)))
+        for name, scale in experiment.scales.items()
+    }
     return replace(experiment, scales=scales)
 
 
 def analyse(results: Results) -> Tables:
     """Return the tables ``margins``, ``neurons``, ``features`` and ``summary``, see ``tables``.
 
-    Each has the ``group``, its ``order``, ``width`` and ``seed``; ``features`` are the irreps but the trivial one, with
-    their ``dimension``.
+    Each has the ``group``, its ``order``, ``width``, the power ``r`` of the penalty, the ``init`` and ``seed``;
+    ``features`` are the irreps but the trivial one, with their ``dimension``.
     """
     ended = networks(results, _describe)
     found = features(results, ended, POWER, _irreps)
@@ -123,7 +147,14 @@ def analyse(results: Results) -> Tables:
 
 def _describe(one: Trial) -> dict[str, Any]:
     assert isinstance(one.task, GroupComposition) and isinstance(one.model, MLP)
-    return {"group": one.task.group.name, "order": one.task.group.order, "width": one.model.width}
+    group, model = one.task.group, one.model
+    return {
+        "group": group.name,
+        "order": group.order,
+        "width": model.width,
+        "r": power_of(one),
+        "init": start_of(one),
+    }
 
 
 def _irreps(one: Trial) -> dict[str, Any]:
@@ -139,6 +170,8 @@ def _irreps(one: Trial) -> dict[str, Any]:
 
 def plot(tables: Tables) -> Figure:
     """Draw margins, neurons and shares by irrep, and histograms of powers, one column per group."""
+    usual = tables["margins"]["init"].iloc[0]
+    tables = {kind: table[(table["r"] == DEGREE) & (table["init"] == usual)] for kind, table in tables.items()}
     groups = list(tables["margins"]["group"].unique())
     figure, (part,) = stacked((8.0,), width=max(3.6, 2.4 * len(groups)))
     drawn = part.subplots(4, len(groups), squeeze=False)
@@ -165,7 +198,12 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``wanted``: the irreps that the exact optimum at the penalty has; ``all_wanted``: trials in which all of them have a
     neuron; ``shares``: of sum ||omega||^3 by irrep, beside the optimum's and those at gamma*.
     """
-    return {str(group): _stated(own) for (group, *_), own in by_network(tables, NETWORK)}
+    usual = tables["margins"]["init"].iloc[0]
+    found = {}
+    for (group, _, _, r, init), own in by_network(tables, NETWORK):
+        power, start = "" if r == DEGREE else f", r = {r:g}", "" if init == usual else f", {init}"
+        found[f"{group}{power}{start}"] = _stated(own)
+    return found
 
 
 def _stated(tables: Tables) -> dict[str, Any]:
@@ -188,17 +226,19 @@ def _stated(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="group-margins",
-    shows="Networks that compose in a group: single irreps, and the largest margin that their penalty allows",
+    shows="Networks that compose in a group: single irreps, and nearly the largest margin",
     source="figures 7.6, D.2 and D.3",
     scales={
         "smoke": Scale(partial(whole, ("S3",)), trials=2),
         "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5),
-        "paper": Scale(partial(whole, ("S5",)), trials=1),
+        "part": Scale(small, trials=8, part="S_3 and S_4, with other powers of the penalty and initial weights"),
+        "paper": Scale(largest, trials=6, part="S_5, with other powers of the penalty; S_3 and S_4 are in part"),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
     partial=True,
+    claims=CLAIMS,
     options={"group": Option("GROUP  another group: S4, D5, Z2^3, S3xZ2, …, or a file of its table", with_group)},
 )

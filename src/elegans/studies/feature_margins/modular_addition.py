@@ -21,6 +21,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, ReLU
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
 from elegans.probes import Probe, WeightTrajectory
+from elegans.studies.feature_margins.modular_addition_claims import CLAIMS
 from elegans.studies.feature_margins.plots import (
     feature_counts,
     feature_shares,
@@ -31,7 +32,7 @@ from elegans.studies.feature_margins.plots import (
     titled,
 )
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, addition
+from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     by_network,
@@ -60,7 +61,11 @@ DRAWN = 3
 """So many of them are drawn."""
 FINE = 20
 """Points of an interpolation from one weight to the next."""
-POWER, NETWORK = "frequency-power", ("p", "activation", "width", "rate")
+DENSE = ((7, 98), (7, 200), (11, 242))
+"""Moduli, and widths of at least 2 p^2, which can hold a classifier without sparse features."""
+LONG = 40_000
+"""Steps of the thesis' network, also where p is smaller."""
+POWER, NETWORK = "frequency-power", ("p", "activation", "width", "rate", "r")
 SUMMARY = (
     "power.mean",
     "power.least",
@@ -102,6 +107,15 @@ def paper(trials: int) -> Sweep:
     return Sweep(tuple((PRINTED[name], range(trials)) for name in ("addition, quadratic", "addition, ReLU")))
 
 
+def part(trials: int) -> Sweep:
+    """Return networks mod 11 with other powers r of the penalty, and mod 7 and 11 with at least 2 p^2 neurons."""
+    usual = addition(11, SETTINGS[11][0], 2, steps=LONG, every=1000)
+    few = range(min(trials, 6))
+    other = [(powered(usual, exponent), few) for exponent in (1, 2)]
+    wide = [(addition(p, width, 2, steps=LONG, every=1000), range(trials)) for p, width in DENSE]
+    return Sweep(((usual, few), *other, *wide))
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the margin along the way; powers, phases and some weights at the beginning and the end."""
     assert isinstance(one.model, MLP)
@@ -118,8 +132,8 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the tables ``margins``, ``neurons``, ``features`` and ``summary`` (see ``tables``), and ``weights``.
 
-    Each has ``p``, ``activation``, ``width``, the largest learning ``rate`` and ``seed``. ``weights`` has one row per
-    weight of the drawn neurons, in trials of the smallest seed.
+    Each has ``p``, ``activation``, ``width``, the largest learning ``rate``, the power ``r`` of the penalty and
+    ``seed``. ``weights`` has one row per weight of the drawn neurons, in trials of the smallest seed.
     """
     ended = networks(results, _describe)
     found = neurons(results, ended, POWER, "frequency")
@@ -137,7 +151,8 @@ def _describe(one: Trial) -> dict[str, Any]:
     assert isinstance(model, MLP) and isinstance(training, SGD)
     rate = float(training.learning_rate * training.factors(one.steps - 1, 1)[0])
     activation = RELU if isinstance(model.activation, ReLU) else QUADRATIC
-    return {"p": one.task.classes, "activation": activation, "width": model.width, "rate": rate}
+    described = {"p": one.task.classes, "activation": activation, "width": model.width, "rate": rate}
+    return described | {"r": power_of(one)}
 
 
 def _frequencies(one: Trial) -> dict[str, Any]:
@@ -162,7 +177,7 @@ def _weights(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
 
 def plot(tables: Tables) -> Figure:
     """Draw neurons of the largest p, margins, the margin by width, powers, and neurons and shares by frequency."""
-    named = {kind: table.assign(series="p = " + table["p"].astype(str)) for kind, table in tables.items()}
+    named = {kind: table.assign(series="p = " + table["p"].astype(str)) for kind, table in _usual(tables).items()}
     curves = named["margins"]
     narrow = curves["rate"] < curves.groupby("p")["rate"].transform("max")
     main, widths = curves[~narrow], curves[narrow]
@@ -189,6 +204,18 @@ def plot(tables: Tables) -> Figure:
         titled(ax, f"{kind}: {'end' if place else 'beginning'}")
     _features(parts[3].subplots(1, 2), largest["features"])
     return figure
+
+
+def _usual(tables: Tables) -> Tables:
+    """Return the rows of networks whose penalty has their degree, and at each p's largest rate those of one width."""
+    curves = tables["margins"]
+    most = curves.groupby("p")["rate"].max()
+    width = curves[curves["rate"] == curves["p"].map(most)].groupby("p")["width"].first()
+    kept = {}
+    for kind, table in tables.items():
+        narrow, one = table["rate"] < table["p"].map(most), table["width"] == table["p"].map(width)
+        kept[kind] = table[(table["r"] == np.where(table["activation"] == RELU, 2, 3)) & (narrow | one)]
+    return kept
 
 
 def _features(axes: Any, table: pd.DataFrame) -> None:
@@ -269,13 +296,18 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``all_frequencies``: trials in which every frequency has a neuron.
     """
     return {
-        f"p = {p}, {activation}, width {width}, rates up to {rate:g}": {
+        _title(p, activation, width, rate, r): {
             **reached(own, [*SUMMARY, "residual"]),
             **pure(own),
             "all_frequencies": present(own["features"], int(p) // 2),
         }
-        for (p, activation, width, rate), own in by_network(tables, NETWORK)
+        for (p, activation, width, rate, r), own in by_network(tables, NETWORK)
     }
+
+
+def _title(p: int, activation: str, width: int, rate: float, r: float) -> str:
+    usual = r == (2 if activation == RELU else 3)
+    return f"p = {p}, {activation}, width {width}, rates up to {rate:g}" + ("" if usual else f", r = {r:g}")
 
 
 EXPERIMENT = Experiment(
@@ -285,11 +317,13 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=1),
+        "part": Scale(part, trials=20, part="mod 7 and 11: other powers of the penalty, and wide networks"),
+        "paper": Scale(paper, trials=6),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
     partial=True,
+    claims=CLAIMS,
 )

@@ -1,5 +1,8 @@
 """Sparse parity by networks of powers x^k: every neuron becomes a sign vector on the support, at the largest margin.
 
+Beside the printed training, at the largest scale, other powers r of the norm in the penalty and other initial weights,
+which the thesis leaves open.
+
 Source: thesis, chapter 7, figure 7.5.
 """
 
@@ -13,12 +16,13 @@ from matplotlib.figure import Figure
 from elegans.analysis import share
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.models import MLP
+from elegans.models import MLP, GaussianInit
 from elegans.plots.style import COLOURS, MEDIUM, SMALL, ink, quiet
 from elegans.probes import Probe, WeightTrajectory
+from elegans.studies.feature_margins.parity_margin_claims import CLAIMS
 from elegans.studies.feature_margins.plots import margin_curves, stacked, titled
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
-from elegans.studies.feature_margins.settings import PRINTED, parity
+from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     by_network,
@@ -29,6 +33,8 @@ from elegans.studies.feature_margins.tables import (
     reached,
     summary,
 )
+from elegans.studies.feature_margins.theory.diagnostics import parity_neurons
+from elegans.studies.feature_margins.theory.weights import ParityWeights
 from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
 from elegans.training import Trial
@@ -37,7 +43,9 @@ COUNTS = 0.5
 """The share of the largest norm from which on a neuron counts: high powers keep those of no use for long."""
 DRAWN = 8
 """So many of the strongest neurons are drawn."""
-NETWORK = ("n", "k", "width")
+OTHERS = 8
+"""Trials of each choice that the thesis leaves open."""
+NETWORK = ("n", "k", "width", "r", "init")
 SUMMARY = (
     "neurons",
     "outside.largest",
@@ -45,6 +53,12 @@ SUMMARY = (
     "magnitude.least",
     "alignment.least",
     "sign.share",
+    "neurons.all",
+    "outside.largest.all",
+    "magnitude.largest.all",
+    "magnitude.least.all",
+    "alignment.least.all",
+    "sign.share.all",
 )
 QUANTITIES = {"parity-neurons": SUMMARY, "decomposition": ("residual",)}
 
@@ -61,8 +75,11 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return the parity of four of ten signs, as printed."""
-    return Sweep(((PRINTED["parity"], range(trials)),))
+    """Return the parity of four of ten signs, as printed and with what the thesis leaves open chosen otherwise."""
+    one, few = PRINTED["parity"], range(min(trials, OTHERS))
+    powers = [(powered(one, exponent), few) for exponent in (1, 2)]
+    inits = [(one.replace("model.init", GaussianInit(std=std)), few) for std in (0.1, 0.3)]
+    return Sweep(((one, range(trials)), *powers, *inits))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -77,26 +94,30 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return the tables ``margins`` and ``summary`` (see ``tables``), ``ratios`` and ``weights``.
+    """Return the tables ``margins`` and ``summary`` (see ``tables``), ``neurons``, ``ratios`` and ``weights``.
 
-    Each has ``n``, ``k``, ``width`` and ``seed``. ``ratios``: of neurons that count, the ratio of each |u_j| to ||w||,
-    ``inside`` the support or not. ``weights``: of the smallest seed, one row per weight of the strongest neurons,
-    divided by the neuron's norm.
+    Each has ``n``, ``k``, ``width``, the power ``r`` of the penalty, the ``init`` and ``seed``. ``neurons``: the
+    ``size`` of each (norm over the largest) and how it meets theorem 7.8 (see ``theory.parity_neurons``). ``ratios``:
+    of neurons that count, the ratio of each |u_j| to ||w||, ``inside`` the support or not. ``weights``: of the smallest
+    seed, one row per weight of the strongest neurons, divided by the neuron's norm.
     """
     ended = networks(results, _describe)
     taken = measured(results, ended, "weight-trajectory")
     sizes = measured(results, ended, "parity-neurons")["size"]
-    different, ratios, strongest = [], list[pd.DataFrame](), list[pd.DataFrame]()
+    different, neurons = [], list[pd.DataFrame]()
+    ratios, strongest = list[pd.DataFrame](), list[pd.DataFrame]()
     columns = (taken["weight"], taken["outgoing"], sizes)
     for place, weight, outgoing, size in zip(taken.index.tolist(), *columns, strict=True):
         one = results.trial(place)
         support, kept = one.task.draw(one.key("task")), np.asarray(size) > COUNTS
         u, w = np.asarray(weight, float), np.asarray(outgoing, float)
         different.append(patterns(u[kept][:, support]))
+        fits = parity_neurons(ParityWeights(u, w, len(support)), support)
+        neurons.append(pd.DataFrame(fits._asdict()).assign(size=size, trial=place))
         ratios.append(_ratios(u[kept], w[kept], support).assign(trial=place))
         if one.seed == ended["seed"].min():
             strongest.append(_strongest(u, w).assign(trial=place))
-    rows = {"ratios": ratios, "weights": strongest}
+    rows = {"neurons": neurons, "ratios": ratios, "weights": strongest}
     return {
         "margins": margins(results, ended),
         "summary": summary(results, ended, QUANTITIES).assign(patterns=different),
@@ -106,7 +127,7 @@ def analyse(results: Results) -> Tables:
 
 def _describe(one: Trial) -> dict[str, Any]:
     assert isinstance(one.task, SparseParity) and isinstance(one.model, MLP)
-    return {"n": one.task.n, "k": one.task.k, "width": one.model.width}
+    return {"n": one.task.n, "k": one.task.k, "width": one.model.width, "r": power_of(one), "init": start_of(one)}
 
 
 def patterns(weights: np.ndarray) -> int:
@@ -136,8 +157,11 @@ def _strongest(u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
 
 def plot(tables: Tables) -> Figure:
     """Draw the strongest neurons of the largest k, margins, and the ratios |u_j| / ||w||, in theory 1 or 0."""
+    usual = tables["margins"]["init"].iloc[0]
     named = {
-        kind: table.assign(series="n = " + table["n"].astype(str) + ", k = " + table["k"].astype(str))
+        kind: table[(table["r"] == table["k"] + 1) & (table["init"] == usual)].assign(
+            series="n = " + table["n"].astype(str) + ", k = " + table["k"].astype(str)
+        )
         for kind, table in tables.items()
     }
     largest = {kind: table[table["k"] == table["k"].max()] for kind, table in named.items()}
@@ -185,13 +209,18 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``all_patterns``: trials in which every one of the 2^(k - 1) vectors of signs, up to a common one, has a neuron that
     counts.
     """
+    usual = tables["margins"]["init"].iloc[0]
     return {
-        f"n = {n}, k = {k}, width {width}": {
+        _title(n, k, width, "" if r == k + 1 else f", r = {r:g}", "" if init == usual else f", {init}"): {
             **reached(own, [*SUMMARY, "residual", "patterns"]),
             "all_patterns": share(own["summary"]["patterns"] == 2 ** (k - 1)),
         }
-        for (n, k, width), own in by_network(tables, NETWORK)
+        for (n, k, width, r, init), own in by_network(tables, NETWORK)
     }
+
+
+def _title(n: int, k: int, width: int, *others: str) -> str:
+    return f"n = {n}, k = {k}, width {width}" + "".join(others)
 
 
 EXPERIMENT = Experiment(
@@ -208,4 +237,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     partial=True,
+    claims=CLAIMS,
 )

@@ -14,11 +14,12 @@ Source: thesis, chapter 7 and appendix D.2.
 from collections.abc import Sequence
 
 from elegans.groups import Group, Symmetric
-from elegans.models import MLP, Power
+from elegans.models import MLP, GaussianInit, Power
 from elegans.stopping import StoppingRule
 from elegans.studies.feature_margins.theory.groups import group_width
 from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Regime, SparseParity, Task
 from elegans.training import SGD, NormPenalty, Piecewise, Trial
+from elegans.training.optimisers import Descent
 
 DOUBLED = (*range(200, 2601, 200), 5000, 10_000)
 """The steps at which the learning rate is doubled on S_3 and S_4."""
@@ -99,6 +100,26 @@ def _largest() -> Trial:
     """Return the thesis' network on S_5."""
     task, doubled = GroupComposition(group=Symmetric(n=5)), range(3000, 24_001, 3000)
     return network(task, 2000, 2, penalty=1e-5, steps=75_000, doubled=doubled, minibatch=1000)
+
+
+def powered(one: Trial, exponent: float) -> Trial:
+    """Return a training with another power r of its norm in the penalty."""
+    assert isinstance(one.training, Descent) and isinstance(one.training.penalty, NormPenalty)
+    return one.replace("training.penalty", NormPenalty(one.training.penalty.strength, exponent=exponent))
+
+
+def power_of(one: Trial) -> float:
+    """Return the power r of the norm in a training's penalty."""
+    assert isinstance(one.training, Descent) and isinstance(one.training.penalty, NormPenalty)
+    return float(one.training.penalty.exponents(one.model)[1])
+
+
+def start_of(one: Trial) -> str:
+    """Return the distribution of a network's initial weights in a few words."""
+    assert isinstance(one.model, MLP)
+    init = one.model.init
+    given = isinstance(init, GaussianInit) and init.std is not None
+    return f"{init.label()} {init.std:g}" if given else str(init.label())
 
 
 PRINTED: dict[str, Trial] = {

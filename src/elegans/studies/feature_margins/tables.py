@@ -43,10 +43,10 @@ def margins(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
     """Return one row per trial and measured step, with the columns of ``networks``.
 
     Columns: ``step``, ``normalised`` (the normalised margin), ``ratio`` (to gamma*), ``margin``, ``mass`` (sum
-    ||omega||^nu) and ``accuracy``.
+    ||omega||^nu), ``accuracy`` and ``spread`` (the largest margin less the smallest).
     """
     taken = results.measures["normalised-margin"].rename(columns={"norm": "mass"})
-    names = ["step", "normalised", "margin", "mass", "accuracy"]
+    names = ["step", "normalised", "margin", "mass", "accuracy", "spread"]
     found = ended.join(taken.set_index("trial")[names].astype(dict.fromkeys(names[1:], float)), how="inner")
     return found.assign(ratio=found["normalised"] / found["gamma"]).reset_index(drop=True)
 
@@ -72,6 +72,8 @@ def unfolded(ended: pd.DataFrame, columns: Mapping[str, Any], index: pd.Index) -
 def neurons(results: Results, ended: pd.DataFrame, kind: str, *others: str) -> pd.DataFrame:
     """Return one row per neuron: its largest share of power at the end and the beginning, and whether it is ``kept``.
 
+    ``size`` is its norm as a share of the largest.
+
     Args:
         results: of the trials.
         ended: see ``networks``.
@@ -83,6 +85,7 @@ def neurons(results: Results, ended: pd.DataFrame, kind: str, *others: str) -> p
         "neuron": [np.arange(len(powers)) for powers in last["power"]],
         "power": last["power"],
         "initial_power": first["power"],
+        "size": last["size"],
         "kept": [np.asarray(sizes) > NEGLIGIBLE for sizes in last["size"]],
     }
     return unfolded(ended, columns | {name: last[name] for name in others}, last.index)

@@ -41,8 +41,8 @@ class MarginCertificate:
         judged: which neurons are not negligible.
         worst_example: the number of an example of the smallest margin.
         tolerance: by how much each may fall short.
-        reachable: the ratio of the best network under the penalty that it was trained with, or None where that is not
-            known.
+        minimiser: the ratio of the minimiser of the penalised loss that it was trained with, or None where that is not
+            known; it bounds no other network.
     """
 
     problem: MarginProblem
@@ -58,7 +58,7 @@ class MarginCertificate:
     judged: Int64[np.ndarray, " judged"]
     worst_example: int
     tolerance: float
-    reachable: float | None = None
+    minimiser: float | None = None
 
     @property
     def failing_neurons(self) -> Int64[np.ndarray, " failing"]:
@@ -122,8 +122,8 @@ class MarginCertificate:
             f"by examples {self.example_loss:.2e}"
         )
         notes = [] if self.warning is None else [self.warning]
-        if self.reachable is not None:
-            notes.append(f"the penalty that it was trained with allows {self.reachable:.6f}")
+        if self.minimiser is not None:
+            notes.append(f"the minimiser of its penalised loss has {self.minimiser:.6f}")
         return "\n  ".join([head, *self.failures, *notes])
 
 

@@ -1,9 +1,10 @@
-"""The best that a finite penalty lets a network reach: exact optima of cross-entropy plus lambda ||theta||^r.
+"""Minimisers of cross-entropy plus lambda ||theta||^r, exactly: their margins, masses and shares.
 
 The penalised loss is L = mean cross-entropy + lambda ||theta||_{2,nu}^r. For r = nu it is a convex problem over
 measures of neurons, whose optimum keeps the task's symmetries. So the optimum has in each frequency or irrep the
-neurons of the largest margin, and what is left is how much mass, sum_i ||omega_i||^nu, each gets. The largest margin is
-what training tends to as lambda falls; at the lambda of a run this is the line to hold it against.
+neurons of the largest margin, and what is left is how much mass, sum_i ||omega_i||^nu, each gets. Their normalised
+margin tends to the largest as lambda falls. It bounds no other network: one whose loss is slightly larger may have a
+larger normalised margin.
 
 For another r the best split of a given mass is that of r = nu at another lambda, and what is left is one number, the
 mass. For r > nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other one is searched
@@ -77,8 +78,7 @@ def penalty_threshold(gamma: float, labels: int) -> float:
 def cyclic_penalised_optimum(p: int, penalty: float, exponent: float = 3) -> PenalisedOptimum:
     """Return the best penalised loss of quadratic networks on addition mod p, and the network that has it.
 
-    It is a multiple of the network of the largest margin at every penalty below the threshold, so that training may
-    reach a ratio of 1 at any of them.
+    It is a multiple of the network of the largest margin at every penalty below the threshold, with a ratio of 1.
 
     Formula: r = 3: error probability eps = lambda / gamma*, margin ln((p - 1) (1 - eps) / eps), mass margin / gamma*.
     Source: derived here.

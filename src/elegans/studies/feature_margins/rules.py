@@ -1,0 +1,92 @@
+"""Rules that claims about features share: how many seeds have a property, at several thresholds for a neuron's norm."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from elegans.experiments.claims import HOLDS, IN_PART, Verdict
+from elegans.experiments.rules import by_median, by_share, table
+
+COUNTS, STRONG = 0.05, 0.5
+"""Neurons count from this share of the largest norm on; the verdict is also given from one half on, and for all."""
+SINGLE = 0.99
+"""The share of power from which on a neuron is of a single feature."""
+MOST = 0.95
+"""The share of a seed's neurons from which on a property holds of most of them."""
+
+
+def last(tables: Mapping[str, pd.DataFrame], needs: str, **where: Any) -> pd.DataFrame:
+    """Return the last row of ``margins`` of each seed; ``Lacking`` where no cell fits."""
+    rows = table(tables, "margins", needs, **where)
+    return rows[rows["state"] != "diverged"].sort_values("step").groupby("seed").last()
+
+
+def approaches(
+    tables: Mapping[str, pd.DataFrame], needs: str, *, above: float, part: float, least: int, **where: Any
+) -> Verdict:
+    """Decide by the median over seeds of the last ratio to the largest margin; growth and optimum go with it."""
+    rows = table(tables, "margins", needs, **where)
+    ends = last(tables, needs, **where)
+    found = by_median("last ratio to the largest margin", ends["ratio"], above=above, part_above=part, least=least)
+    late = rows[rows["step"] >= 0.75 * rows["step"].max()].sort_values("step").groupby("seed")["ratio"]
+    numbers = {
+        **found.numbers,
+        "growth_in_last_quarter": (late.last() - late.first()).median(),
+        "of_the_minimiser": (ends["ratio"] / ends["optimum"]).median(),
+        "minimiser": ends["optimum"].iloc[0],
+        "steps": int(rows["step"].max()),
+    }
+    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+
+
+def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
+    """Decide whether the neurons of a typical seed are of single features and began spread over them.
+
+    ``holds`` by the majority of seeds if all neurons from 5% of the largest norm on are; in part if only those from one
+    half on are, or at least 95% of them.
+    """
+    spread = neurons.groupby("seed")["initial_power"].mean()
+
+    def share(least: float, most: float) -> Verdict:
+        counted = neurons[neurons["size"] > least]
+        single = counted.groupby("seed")["power"].agg(lambda powers: (powers >= SINGLE).mean())
+        has = (single >= most) & (spread.reindex(single.index) < 0.5)
+        return by_share(f"seeds whose {what}", int(has.sum()), int(spread.size))
+
+    found = share(COUNTS, 1.0)
+    weaker = {"one half of the largest norm": share(STRONG, 1.0), "95% of neurons": share(COUNTS, MOST)}
+    numbers: dict[str, Any] = {
+        **found.numbers,
+        "all neurons": share(0.0, 1.0).numbers["successes"],
+        **{name: one.numbers["successes"] for name, one in weaker.items()},
+        "least power": neurons[neurons["size"] > COUNTS]["power"].min(),
+        "neurons given up": (neurons["size"] <= COUNTS).mean(),
+        "initial power": spread.mean(),
+    }
+    held = [name for name, one in weaker.items() if one.verdict == HOLDS]
+    if found.verdict != HOLDS and held:
+        because = f"{found.because}; with {', '.join(held)} they are"
+        return Verdict(IN_PART, because, numbers, found.error_rate, f"holds for {', '.join(held)}")
+    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+
+
+def equal_margins(ends: pd.DataFrame) -> Verdict:
+    """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%."""
+    return by_median("spread of margins over inputs", ends["spread"] / ends["margin"], below=0.01, part_below=0.1)
+
+
+def majority(what: str, values: pd.Series, has: Callable[[Any], bool]) -> Verdict:
+    """Decide whether most seeds have a property of one value per seed."""
+    return by_share(what, int(values.map(has).sum()), len(values))
+
+
+def either(parts: Mapping[str, Verdict], order: Sequence[str]) -> Verdict:
+    """Return the verdict of the first of several thresholds, or in part where a weaker one holds."""
+    first = parts[order[0]]
+    weaker = [name for name in order[1:] if parts[name].verdict == HOLDS]
+    numbers = {name: one.numbers for name, one in parts.items()}
+    if first.verdict == HOLDS or not weaker:
+        return Verdict(first.verdict, first.because, numbers, first.error_rate, first.needs)
+    because = f"{first.because}; but {weaker[0]}: {parts[weaker[0]].because}"
+    return Verdict(IN_PART, because, numbers, first.error_rate, f"holds for {weaker[0]}")
