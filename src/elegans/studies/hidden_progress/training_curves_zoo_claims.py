@@ -206,7 +206,7 @@ CLAIMS = (
         id="progress/transformer-learns",
         statement="A transformer of one block trained with Adam learns (50, 3) and shows the same plateau.",
         source="figures 5.1 (left), B.2 (fourth row) and B.6 (bottom)",
-        setting=f"width 1024, 128 heads of size 8: {SETTING}, the perceptron's width, the scale of the embeddings",
+        setting=f"width 1024, 128 heads of size 8: {SETTING}, the width of the MLP, the scale of the embeddings",
         rule="At each of the three printed settings over 80% of 14 trials or more are solved and the median share of "
         "the plateau is above 1/2 (ours); 0.8% each.",
         decide=transformer,

@@ -44,12 +44,12 @@ def represented(T: int, wide: int, drawn: int) -> Rows:
                     made = _made(values[-1], bits.shape[1], support, encoding, target, form)
                     key = "one head" if target == "scalar" else "a number for each bit"
                     errors[key].append(_error(made, bits, support, values))
-                    entries += _entries(made.perceptron, s, encoding, target)
+                    entries += _entries(made.mlp, s, encoding, target)
         for kind, worst in errors.items():
             yield check(EXACT, f"largest error, {kind}, {name}", worst, ROUNDING)
         yield check(EXACT, f"entries over the printed bounds, {name}", entries, BOUND)
     yield check(EXACT, "gates of two bits, one head: largest error", _gates(T), ROUNDING)
-    sizes = [_made(np.ones(2**s), s + 1, range(s), "fixed", "vector", "corrected").perceptron for s in range(1, 9)]
+    sizes = [_made(np.ones(2**s), s + 1, range(s), "fixed", "vector", "corrected").mlp for s in range(1, 9)]
     norms = [math.log(max(float(np.linalg.norm(part)) for part in one)) for one in sizes]
     yield check(
         EXACT, "growth of the largest norm by s, from s = 4, above log 2", (norms[7] - norms[3]) / 4, math.log(2)
@@ -72,7 +72,7 @@ def _made(
 
 def _error(made: SelectingTransformer, bits: np.ndarray, support: list[int], values: np.ndarray) -> float:
     """Return the largest error over functions, shape (functions, values): they differ in the last layer alone."""
-    network = made.perceptron
+    network = made.mlp
     units = np.maximum(made.selected(bits) @ network.first[:-1] + network.first[-1], 0)
     units = np.maximum(units @ network.second[:-1] + network.second[-1], 0)
     chosen = bits[:, support]
