@@ -8,7 +8,7 @@ import pytest
 
 import elegans as el
 from elegans.experiments import EXPERIMENTS, run_experiment
-from elegans.experiments.results import Results, stored
+from elegans.experiments.results import Results, StoredResults
 from elegans.studies.hidden_progress import disjoint_polynet, no_plateau
 from elegans.studies.hidden_progress.layer_by_layer import first_gradient, signal, trial as layers
 from elegans.studies.hidden_progress.settings import configuration
@@ -42,6 +42,7 @@ def test_the_enumerated_signal_is_the_gradient_of_the_network():
 
 def test_a_plateau_is_timed_by_its_two_errors():
     base = {"task.n": 9, "task.k": 3, "model.width": 5, "training.batch_size": 2, "model.activation": "relu"}
+    base |= {"training.learning_rate": 0.1}
     errors = [0.5, 0.49, 0.4, 0.2, 0.04]
     curves = [
         pd.DataFrame({"trial": seed, "seed": seed, "step": range(0, 10 * count, 10), "error": errors[:count]})
@@ -84,7 +85,7 @@ def measured(experiment, sweep):
     """Return the tables of an experiment's module for a sweep."""
     with el.Store() as store:
         el.run(sweep, store, probes=experiment.probes(sweep.cells[0]))
-        return experiment.analyse(stored(store, sweep))
+        return experiment.analyse(StoredResults(store, sweep))
 
 
 def solved(trial, seeds):

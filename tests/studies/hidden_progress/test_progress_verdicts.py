@@ -8,8 +8,11 @@ from elegans.experiments.claims import Lacking
 from elegans.studies.hidden_progress import (
     grokking_claims as grokking,
     hidden_progress_claims as weights,
+    layer_by_layer_claims as layers,
+    no_plateau_claims as plateaus,
     noisy_parity_claims as noise,
     not_random_search_claims as luck,
+    progress_prediction as prediction,
     rules,
     training_curves_zoo_claims as zoo,
     width_claims as widths,
@@ -304,3 +307,105 @@ def test_samples_decide_between_grokking_and_failure(decide, bad):
         == "fails"
     )
     assert verdict(grokking.regimes, samples(gap=0.05)) == "holds in part"
+
+
+def correlations(size=0.4, trials=1000):
+    """Return rank correlations of three networks at two moments."""
+    rows = [
+        {"network": network, "predictor": name, "share": share, "trials": trials}
+        for network in "abc"
+        for name in (*prediction.MEASURED, "held-out loss")
+        for share in (0.25, 0.5)
+    ]
+    return {"table": pd.DataFrame(rows).assign(correlation=size, low=size - 0.05, high=size + 0.05)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "holds"), ({"size": 0.0}, "fails"), ({"size": 0.08}, "undecided"), ({"trials": 20}, "undecided")],
+)
+def test_progress_is_a_dependence_on_the_remaining_time(given, expected):
+    assert verdict(prediction.predict_time, correlations(**given)) == expected
+
+
+def descents(share=0.1, relu=0.8, growth=1.0, trials=25):
+    """Return two checks per trial: at half of the time to 5%, and then."""
+    tables = []
+    cells = [("z^k", width, batch, 0.03) for width in plateaus.WIDTHS for batch in (*plateaus.BATCHES, 4096)]
+    cells += [("z^k", width, 1024, 0.01) for width in (100, 1000)] + [("z^k", 1000, 1, 0.001)]
+    cells += [("relu", width, batch, 0.1) for width in plateaus.WIDTHS for batch in (1, 32, 1024, 4096)]
+    for network, width, batch, rate in cells:
+        ends = 1000 / (width * batch) ** (0.2 * growth) * NOISE.uniform(0.9, 1.1, trials)
+        low = share if network == "z^k" else relu
+        columns = {"task.n": 50, "model.width": width, "training.batch_size": batch, "training.learning_rate": rate}
+        columns |= {"network": network, "plateau": low, "halfway": 0.2, "ends": ends, "seed": range(trials)}
+        for part, error in ((0.0, 0.5), (1.0, 0.05)):
+            tables.append(pd.DataFrame({**columns, "step": part * ends, "error": error}))
+    return {"table": pd.concat(tables)}
+
+
+@pytest.mark.parametrize(
+    ("decide", "given", "expected"),
+    [
+        (plateaus.no_plateau, {}, "holds"),
+        (plateaus.no_plateau, {"share": 0.7}, "fails"),
+        (plateaus.no_plateau, {"share": 0.4}, "holds in part"),
+        (plateaus.no_plateau, {"trials": 8}, "undecided"),
+        (plateaus.faster_descent, {}, "holds"),
+        (plateaus.faster_descent, {"growth": -1.0}, "fails"),
+        (plateaus.relu_plateau, {}, "holds"),
+        (plateaus.relu_plateau, {"relu": 0.3}, "fails"),
+        (plateaus.relu_plateau, {"trials": 8}, "undecided"),
+    ],
+)
+def test_plateaus_are_there_or_not(decide, given, expected):
+    assert verdict(decide, descents(**given)) == expected
+
+
+def test_a_trend_is_found_by_jonckheeres_test():
+    groups = [np.arange(20.0) + shift for shift in (0, 10, 20)]
+    assert plateaus._trend(1, groups) < 1e-6 < 0.99 < plateaus._trend(-1, groups)
+    assert plateaus._trend(1, [np.arange(20.0)] * 3) == pytest.approx(0.5)
+
+
+def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=False):
+    """Return cells of deep networks, their first gradients, and final errors of one layer's training."""
+    rows = [
+        ((2, 1), n, k, 20_000, own, 40, kind)
+        for n in (10, 20, 30)
+        for k in (3, 4)
+        for own, kind in ((three, "fan-in"), (glorot, "glorot"))
+    ]
+    rows += [((10, 10, 1), n, k, 50_000, four, 30, "fan-in") for n in (10, 20, 30) for k in (4, 5, 6)]
+    rows += [((10, 10, 1), n, k, 500_000, longer, 10, "fan-in") for n, k in ((10, 7), (20, 7), (30, 7), (10, 8))]
+    shapes = (((100,), 3), ((100,), 4), ((100, 1), 5), ((100, 1), 6))
+    rows += [(widths, 10, k, 50_000, failing, 20, "fan-in") for widths, k in shapes]
+    names = ["model.widths", "task.n", "task.k", "training.steps", "solved", "trials", "model.init.convention"]
+    table = pd.DataFrame(rows, columns=names).assign(**{"model.output_bias": True, "test_error": 0.5})
+    most = {"(10,)": 2, "(2, 1)": 4, "(10, 10, 1)": 8}
+    signals = [(widths, k, float((k <= top) != wrong)) for widths, top in most.items() for k in range(1, 9)]
+    errors = pd.DataFrame({"task.n": 10, "task.k": [3, 4] * 20, "test_error": error}).assign(
+        **{"model.widths": [(10,)] * 40}
+    )
+    return {"table": table, "signals": pd.DataFrame(signals, columns=["widths", "k", "signal"]), "errors": errors}
+
+
+@pytest.mark.parametrize(
+    ("decide", "given", "expected"),
+    [
+        (layers.three_layers, {}, "holds"),
+        (layers.three_layers, {"glorot": 10}, "holds in part"),
+        (layers.three_layers, {"three": 10, "glorot": 10}, "fails"),
+        (layers.three_layers, {"three": 35, "glorot": 35}, "undecided"),
+        (layers.four_layers, {}, "holds"),
+        (layers.four_layers, {"longer": 0}, "holds in part"),
+        (layers.four_layers, {"longer": 0, "four": 5}, "fails"),
+        (layers.sanity, {}, "holds"),
+        (layers.sanity, {"failing": 1}, "fails"),
+        (layers.greedy, {}, "holds"),
+        (layers.greedy, {"error": 0.3}, "holds in part"),
+        (layers.greedy, {"error": 0.3, "wrong": True}, "fails"),
+    ],
+)
+def test_deep_networks_are_judged_cell_by_cell(decide, given, expected):
+    assert verdict(decide, deep(**given)) == expected

@@ -3,7 +3,7 @@
 import pytest
 
 import elegans as el
-from elegans.experiments.results import Results, stored
+from elegans.experiments.results import Results, StoredResults
 
 
 @pytest.fixture(scope="session")
@@ -13,7 +13,7 @@ def trained():
     def results(sweep, probes):
         with el.Store() as store:
             el.run(sweep, store, probes=probes)
-            found = stored(store, sweep)
+            found = StoredResults(store, sweep)
             return Results(found.trials, {probe.kind: found.measures[probe.kind] for probe in probes}, sweep)
 
     return results

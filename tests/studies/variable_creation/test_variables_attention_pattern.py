@@ -7,7 +7,7 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.experiments import EXPERIMENTS
-from elegans.experiments.results import Results, stored
+from elegans.experiments.results import Results, StoredResults
 from elegans.studies.variable_creation import attention_pattern as pattern
 from elegans.studies.variable_creation.probes import ClassWeights, SelectionHeads
 from elegans.training.engines import ENGINES
@@ -101,7 +101,7 @@ def test_the_pattern_appears_at_the_published_size():
     sweep = el.grid(cell, {}, seeds=(100, 101))
     with el.Store() as store:
         el.run(sweep, store, probes=pattern.probes(cell))
-        found = pattern.findings(pattern.analyse(stored(store, sweep)))[pattern.TRAINED]
+        found = pattern.findings(pattern.analyse(StoredResults(store, sweep)))[pattern.TRAINED]
     assert found["solved"] == 2 and found["test_error"]["range"][1] == 0
     assert found["uniform_over_mean_other_most"]["range"][0] > 9
     assert found["uniform_over_mean_other_on_negatives"]["range"][0] > 50

@@ -12,7 +12,7 @@ import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, find, run_experiment
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, one_table, stored
+from elegans.experiments.results import Results, StoredResults, one_table
 from elegans.experiments.run import _followed
 from elegans.studies.variable_creation import (
     and_curves as curves,
@@ -268,7 +268,7 @@ def test_parities_are_learned_abruptly_after_a_plateau():
     sweep = grid(settings.parity(6, batch_size=512, steps=2000, consecutive=3), {}, seeds=range(100, 105))
     with el.Store() as store:
         el.run(sweep, store)
-        runs = parity.analyse(stored(store, sweep))["table"].groupby("seed").first()
+        runs = parity.analyse(StoredResults(store, sweep))["table"].groupby("seed").first()
     solved = runs[runs["above_99"].notna()]
     assert len(solved) >= 4
     assert (solved["plateau"] >= 100).all() and (solved["fall"] <= parity.ABRUPT).all()

@@ -20,11 +20,12 @@ from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Tables, one_table
-from elegans.models import DeepMLP
+from elegans.experiments.results import Results, Tables
+from elegans.models import DeepMLP, DenseInit
 from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, quiet, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import repeated
 from elegans.studies.hidden_progress.tables import timed
 from elegans.sweeps import Sweep
@@ -32,7 +33,9 @@ from elegans.tasks import Online, SparseParity
 from elegans.tasks.base import corners
 from elegans.training import SGD, Trial
 
-KEYS = ("model.widths", "model.output_bias", "task.n", "task.k", "training.steps")
+KEYS = ("model.widths", "model.output_bias", "model.init.convention", "task.n", "task.k", "training.steps")
+SIGNALS = ((10,), (2, 1), (10, 10, 1))
+"""Hidden widths of the networks whose first gradients are enumerated for all k up to 8."""
 ENUMERATED = 10
 """The number of signs with which population gradients are enumerated."""
 BITS = 10
@@ -78,6 +81,34 @@ def paper(trials: int) -> Sweep:
     return repeated([*three, *two, *unbiased, *four, *longer], trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return three and four layers with more trials where k is large, two initial scales, and what should fail."""
+    sizes = (10, 20, 30)
+    three = [trial((2, 1), n, k, 20_000) for n in sizes for k in (3, 4)]
+    glorot = [one.replace("model.init", DenseInit(convention="glorot")) for one in three]
+    easy = [trial((2, 1), n, k, 20_000) for n in sizes for k in (1, 2)]
+    four = [trial((10, 10, 1), n, k, 50_000, every=250) for n in sizes for k in (4, 5, 6)]
+    longer = [trial((10, 10, 1), n, k, 500_000, every=500) for n, k in ((10, 7), (20, 7), (30, 7), (10, 8))]
+    shapes = (((100,), 3), ((100,), 4), ((100, 1), 5), ((100, 1), 6))
+    failing = [trial(widths, 10, k, 50_000, every=250) for widths, k in shapes]
+    two = [trial((10,), 10, k, 20_000) for k in (2, 3, 4)]
+    often = repeated([*three, *glorot], 4 * trials) + repeated([*four], 3 * trials)
+    return often + repeated([*failing, *two], 2 * trials) + repeated([*easy, *longer], trials)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table``, one row per cell, and at the larger scales ``signals``: by ``widths`` and ``k``.
+
+    Their ``signal`` is that of ``table``. ``errors`` has each trial's final error.
+    """
+    errors = results.trials[[*KEYS, "seed", "solved_at", "test_error"]]
+    found = {"table": summarise(results.trials), "errors": errors}
+    if results.scale in ("part", "paper"):
+        rows = [(str(widths), k, signal(widths, k)) for widths in SIGNALS for k in range(1, 9)]
+        found["signals"] = pd.DataFrame(rows, columns=["widths", "k", "signal"])
+    return found
+
+
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell: how often and how fast it was solved, the network in words, and the layer's signal.
 
@@ -88,8 +119,12 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     error = trials.groupby(list(KEYS), sort=False, dropna=False)["test_error"].median()
     rows = found[["model.widths", "model.output_bias", "task.k"]].itertuples(index=False)
     shapes = [(tuple(int(width) for width in widths), bool(bias), int(k)) for widths, bias, k in rows]
+    glorot = found["model.init.convention"] == "glorot"
     return found.assign(
-        network=[_words(widths, bias) for widths, bias, _ in shapes],
+        network=[
+            _words(widths, bias) + (", Glorot's scale" if other else "")
+            for (widths, bias, _), other in zip(shapes, glorot, strict=True)
+        ],
         test_error=error.to_numpy(float),
         signal=[signal(widths, k, output_bias=bias) for widths, bias, k in shapes],
     )
@@ -219,9 +254,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=10),
+        "part": Scale(part, trials=10, part="k from 3 to 8, with up to 40 trials per cell"),
         "paper": Scale(paper, trials=10),
     },
-    analyse=one_table(summarise),
+    analyse=analyse,
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )

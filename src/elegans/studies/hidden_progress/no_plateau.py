@@ -22,6 +22,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet, shades
 from elegans.probes import Probe, TestError
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.no_plateau_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -31,7 +32,7 @@ LEAVES, ENDS = 0.45, 0.05
 NETWORKS = {"z^k": ("v", 0.03), "relu": ("ii", 0.1)}
 """The thesis' id whose width is varied, and the learning rate."""
 TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
-CELL = ("network", "model.width", "training.batch_size")
+CELL = ("network", "model.width", "training.batch_size", "training.learning_rate")
 
 
 def networks(
@@ -56,6 +57,15 @@ def networks(
     return Sweep(tuple(chain.from_iterable(parts)))
 
 
+def lines(
+    kind: str, rate: float, widths: Sequence[int], batch_sizes: Sequence[int], trials: int, every: int = 10
+) -> Sweep:
+    """Return networks of one kind on the (50, 3)-parity at a learning rate, by width and batch size."""
+    stopping = StoppingRule(error=0.02, examples=4096, every=every)
+    base = configuration(NETWORKS[kind][0], 50, 3, learning_rate=rate).replace("training.stopping", stopping)
+    return grid(base, {"model.width": widths, "training.batch_size": batch_sizes}, seeds=trials)
+
+
 def smoke(trials: int) -> Sweep:
     """Return one width of each kind at n = 20."""
     return networks(20, (30,), (30,), (32,), trials)
@@ -72,6 +82,20 @@ def paper(trials: int) -> Sweep:
     return networks(50, (*widths, 10_000), widths, (1, 4, 16, 64, 256, 1024, 4096), trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return both kinds at the laptop's rates and batches up to 4096, z^3 networks at others too, single examples."""
+    widths, batches = (10, 100, 1000), (32, 128, 1024)
+    return (
+        lines("z^k", 0.03, widths, batches, trials)
+        + lines("z^k", 0.03, (100, 1000), (4096,), trials)
+        + lines("z^k", 0.01, (100, 1000), (1024,), trials)
+        + lines("z^k", 0.003, (100,), (1024,), trials)
+        + lines("z^k", 0.001, (1000,), (1,), trials, every=100)
+        + lines("relu", 0.1, widths, (32, 1024, 4096), trials)
+        + lines("relu", 0.1, widths, (1,), trials, every=100)
+    )
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the test error, measured whenever the stopping rule is checked."""
     return (TestError(every=one.stopping.every, examples=one.stopping.examples),)
@@ -82,7 +106,7 @@ def analyse(results: Results) -> Tables:
 
     ``plateau`` is the ratio of the two, ``halfway`` the error at half of the time to the end: NaN where there is none.
     """
-    names = ["task.n", "task.k", "model.width", "training.batch_size"]
+    names = ["task.n", "task.k", "model.width", "training.batch_size", "training.learning_rate"]
     trials = results.trials[names].assign(network=np.where(results.trials["model.activation"] == "relu", "relu", "z^k"))
     found = results.measures["test-error"].join(trials, on="trial")
     for name, level in (("leaves", LEAVES), ("ends", ENDS)):
@@ -101,6 +125,8 @@ def plot(tables: Tables) -> Figure:
     As figure B.13, with time in units of each trial's own.
     """
     table = tables["table"]
+    usual = table["network"].map({network: rate for network, (_, rate) in NETWORKS.items()})
+    table = table[table["training.learning_rate"] == usual]
     groups = [rows for _, rows in table.groupby(["network", "model.width"], sort=False)]
     figure, drawn = panels(1, len(groups), height=2.5, width=max(1.55 * len(groups) + 0.4, 5.2), sharey=True)
     sizes = sorted(table["training.batch_size"].unique())
@@ -132,14 +158,15 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each cell's median plateau share, halfway error and end, with order-statistic intervals."""
     found = {}
-    for (network, width, batch_size), rows in tables["table"].groupby(list(CELL), sort=False):
+    for (network, width, batch_size, rate), rows in tables["table"].groupby(list(CELL), sort=False):
         last = rows.groupby("seed").last()
         stated: dict[str, Any] = {"trials": len(last), "ended": int(last["ends"].notna().sum())}
         for name in ("plateau", "halfway", "ends"):
             values = last[name].to_numpy(float)
             stated[name] = finite(median(values), 4)
             stated[f"{name}_interval"] = [finite(end, 4) for end in median_interval(values)]
-        found[f"{network}, width {width}, batches of {batch_size}"] = stated
+        chosen = "" if rate == NETWORKS[str(network)][1] else f", rate {rate:g}"
+        found[f"{network}, width {width}, batches of {batch_size}{chosen}"] = stated
     return found
 
 
@@ -150,10 +177,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=6),
+        "part": Scale(part, trials=25, part="widths up to 1000 and batches of 1, 32, 128, 1024 and 4096"),
         "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
