@@ -8,7 +8,12 @@ from elegans.experiments.claims import judge
 from elegans.experiments.registry import find
 from elegans.experiments.results import Results
 from elegans.groups import Group
-from elegans.studies.feature_margins import certificate_checks, certificates_cyclic, certificates_parity
+from elegans.studies.feature_margins import (
+    certificate_checks,
+    certificates_cyclic,
+    certificates_parity,
+    penalty_path,
+)
 from elegans.studies.feature_margins.theory.game import margin_game
 from elegans.studies.feature_margins.theory.harmonics import group_construction
 from elegans.studies.feature_margins.theory.penalty import group_penalised_optimum
@@ -277,3 +282,22 @@ def test_a_network_may_have_more_than_the_minimiser_of_its_penalised_loss_at_a_h
     assert normalised_margin(network, group.table) == pytest.approx(margin_game(group).value)
     assert best.ratio < 0.981
     assert loss / best.loss - 1 == pytest.approx(0.0031, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("slope", "trained", "seeds", "expected"),
+    [(-1, 0.999, 8, "holds"), (-1, 0.9, 8, "holds in part"), (-0.5, 0.999, 8, "fails"), (-1, 0.999, 7, "undecided")],
+)
+def test_minimisers_tend_to_the_largest_margin_like_one_over_the_logarithm(slope, trained, seeds, expected):
+    penalties = 10.0 ** -np.arange(3, 25)
+    ratios = 1 - 0.2 * np.log(1 / penalties) ** slope
+    rows = [
+        {"task": task, "r": r, "penalty": penalty, "ratio": 1.0 if task in penalty_path.OTHERS else ratio}
+        for task in ("S3", "S4", "S5", *penalty_path.OTHERS)
+        for r in (1, 2, 3)
+        for penalty, ratio in zip(penalties, ratios, strict=True)
+    ]
+    cells = [(r, penalty) for r in (1, 2, 3) for penalty in penalty_path.TRAINED]
+    ends = [{"r": r, "penalty": at, "seed": seed, "ratio": trained} for r, at in cells for seed in range(seeds)]
+    tables = {"minimisers": pd.DataFrame(rows), "trained": pd.DataFrame(ends).assign(optimum=1.0)}
+    assert verdict("penalty-path", "theorem-7.1-small-penalty", tables) == expected

@@ -118,8 +118,9 @@ def start_of(one: Trial) -> str:
     """Return the distribution of a network's initial weights in a few words."""
     assert isinstance(one.model, MLP)
     init = one.model.init
-    given = isinstance(init, GaussianInit) and init.std is not None
-    return f"{init.label()} {init.std:g}" if given else str(init.label())
+    if isinstance(init, GaussianInit) and init.std is not None:
+        return f"{init.label()} {init.std:g}"
+    return str(init.label())
 
 
 PRINTED: dict[str, Trial] = {
