@@ -6,11 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import elegans as el
 from elegans import theory
 from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Lacking
 from elegans.experiments.results import Results
-from elegans.studies.xor_two_phases import xor_heavy, xor_lemmas, xor_phases
+from elegans.studies.xor_two_phases import (
+    xor_few_neurons,
+    xor_heavy,
+    xor_lemmas,
+    xor_phases,
+    xor_samples,
+    xor_times,
+    xor_variants,
+)
+from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.reference import heavy_network, on_sphere, signs, steps
 
 PHASES = {claim.id: claim for claim in xor_phases.CLAIMS}
@@ -124,3 +134,132 @@ def test_claims_on_phases_ask_for_their_dimensions_and_for_enough_runs():
             claim.decide(phases(trials=9))
         with pytest.raises(Lacking, match="runs at d"):
             claim.decide({"table": run_table(n=16)})
+
+
+def decision(module, name, tables):
+    return next(claim for claim in module.CLAIMS if claim.id == f"xor/{name}").decide(tables)
+
+
+def times(*, trials=29, shift=0.0, power=0.0, loss=0.05, slow=0.0):
+    """Runs whose times are 1.25 log d, plus ``slow`` per log d in the second phase, seeds spread by 2%."""
+    rows = []
+    for n in (32, 64, 128, 256, 512):
+        for rate in (0.1, 0.05, 0.025):
+            for seed in range(trials):
+                found = 1.25 * np.log(n) * (1 + 0.02 * np.sin(seed + n)) * (1 + shift * (rate < 0.1))
+                fit = 1.5 * found + 3 + slow * np.log(n)
+                times_of = {
+                    "found": found,
+                    "dominates": 1.5 * found,
+                    "fit": fit,
+                    "accurate": found,
+                    "learned": 2 * found,
+                }
+                times_of = {key: value * n**power for key, value in times_of.items()}
+                losses = {"loss_8": loss + 0.01 * np.sin(seed), "loss_16": 0.05}
+                rows.append({"task.n": n, "rate": rate, "seed": seed, "examples": 10 * n / rate, **times_of, **losses})
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("loss-vanishes", {}, "holds"),
+        ("loss-vanishes", {"loss": 0.3}, "holds in part"),
+        ("time-grows-as-log", {}, "holds"),
+        ("time-grows-as-log", {"shift": 0.3}, "holds in part"),
+        ("time-grows-as-log", {"slow": 3.0}, "holds in part"),
+        ("near-linear-samples", {}, "holds"),
+        ("near-linear-samples", {"power": 1.0}, "fails"),
+        ("loss-vanishes", {"trials": 9}, None),
+        ("time-grows-as-log", {"trials": 9}, None),
+        ("near-linear-samples", {"trials": 9}, None),
+    ],
+)
+def test_claims_on_times_are_decided_by_their_growth(name, changes, expected):
+    if expected is None:
+        with pytest.raises(Lacking, match="10 runs each at d = 32 to 512"):
+            decision(xor_times, name, times(**changes))
+    else:
+        assert decision(xor_times, name, times(**changes)).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("late", "frozen", "mass", "expected"),
+    [
+        (150.0, 900.0, 0.99, "holds"),
+        (900.0, 100.0, 0.2, "fails"),
+        (900.0, 900.5, 0.99, "holds in part"),
+        (150.0, np.nan, 0.99, "holds"),
+    ],
+)
+def test_few_neurons_suffice_where_they_are_fast_and_heavy(late, frozen, mass, expected):
+    rows = [
+        {"task.n": 64, "model.width": 1024, "seed": seed, "frozen": kept, "share": share, "heavy_mass": mass,
+         "learned_at": (frozen if kept else late) if share < 1 else 100.0}
+        for seed in range(10) for kept in (False, True) for share in (1.0, 0.1)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    assert decision(xor_few_neurons, "few-neurons-suffice", {"table": table}).verdict == expected
+    with pytest.raises(Lacking):
+        decision(xor_few_neurons, "few-neurons-suffice", {"table": table[table["seed"] < 9]})
+
+
+@pytest.mark.parametrize(
+    ("exponents", "expected"), [((1.9, 1.95), "holds"), ((1.2, 1.3), "fails"), ((1.9, 1.3), "holds in part")]
+)
+def test_kernels_need_the_square_where_their_exponents_are_near_two(exponents, expected):
+    learners = dict(zip([*xor_samples.KERNELS, *xor_samples.BATCHES], (*exponents, 1.2, 1.2), strict=True))
+    rows = [
+        {"learner": name, "task.n": n, "samples": n**power * (1 if power > 1.2 else 20), "trials": 10,
+         "exponent": power, "exponent_low": power - 0.04, "exponent_high": power + 0.04}
+        for name, power in learners.items() for n in (16, 32, 64, 120)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    verdict = decision(xor_samples, "kernels-need-quadratic", {"table": table})
+    assert verdict.verdict == expected
+    assert verdict.numbers["kernels_take_fewer_up_to"] in (16, 32, 64, 120)
+    with pytest.raises(Lacking):
+        decision(xor_samples, "kernels-need-quadratic", {"table": table[table["task.n"] < 120]})
+
+
+@pytest.mark.parametrize(
+    ("ratio", "off", "expected"), [(1, 1e-15, "holds"), (1.5, 1e-3, "fails"), (1, 1, "holds in part")]
+)
+def test_rotation_invariance_is_decided_by_turned_runs_and_by_steps(ratio, off, expected):
+    steps_of = 50 + np.arange(40) % 5
+    marks = pd.concat(
+        pd.DataFrame({"variant": name, "task.n": 32, "accurate": factor * steps_of})
+        for name, factor in ((xor_variants.STANDARD, 1), (xor_variants.RANDOM, ratio))
+    )
+    tables = {"marks": marks, "turned": pd.DataFrame({"off": [off]})}
+    assert decision(xor_variants, "rotation-invariance", tables).verdict == expected
+    with pytest.raises(Lacking):
+        decision(xor_variants, "rotation-invariance", tables | {"marks": marks.iloc[::2]})
+
+
+@pytest.mark.parametrize(
+    ("slope", "lost", "expected"), [(20, 0, "holds"), (-20, 0, "holds in part"), (20, 10, "fails")]
+)
+def test_gaussian_inputs_are_decided_by_the_first_phase(slope, lost, expected):
+    rows = [
+        {"variant": xor_variants.GAUSSIAN, "task.n": n, "error": 0.01, "loss": 0.2,
+         "found": np.nan if seed < lost else 200 + slope * np.log(n) + seed % 3}
+        for n in (32, 64, 128) for seed in range(10)
+    ]  # fmt: skip
+    assert decision(xor_variants, "gaussian-inputs", {"marks": pd.DataFrame(rows)}).verdict == expected
+    with pytest.raises(Lacking):
+        decision(xor_variants, "gaussian-inputs", {"marks": pd.DataFrame(rows[:25])})
+
+
+def test_a_dimmed_network_begins_without_signal_but_for_a_share_of_its_neurons():
+    model = el.MLP(width=20, init=DimmedSphereInit(0.3, share=0.25), hidden_bias=False, output_bias=False)
+    task = el.XOR(n=6)
+    made, whole = (
+        one.initialise(el.random.stream(0, "init"), task) for one in (model, model.replace("init.share", 1.0))
+    )
+    assert np.array_equal(made["output"]["weight"], whole["output"]["weight"])
+    dimmed, full = (theory.xor_sizes(one["hidden"]["weight"], one["output"]["weight"]) for one in (made, whole))
+    assert dimmed.signal[:5] == pytest.approx(full.signal[:5])
+    assert dimmed.signal[5:] == pytest.approx(0, abs=1e-7)
+    assert dimmed.opposite == pytest.approx(full.opposite) and dimmed.rest == pytest.approx(full.rest)

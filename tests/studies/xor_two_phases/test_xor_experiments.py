@@ -151,9 +151,9 @@ def test_networks_need_nearly_linearly_many_examples_and_kernels_the_square():
 
 @pytest.mark.slow
 def test_in_128_dimensions_the_network_is_right_where_the_kernel_is_not():
-    """8000 fresh examples for the network, errors of 0.8% to 2.1% as measured with seeds 100 to 102; 6400 examples for
-    the tangent kernel, 9.3% to 10.0%. The thresholds lie between."""
+    """8000 fresh examples for the network, 6400 for the tangent kernel. Measured with seeds 100 to 129: a median error
+    of 0.7%, 22 of 30 below 2%, so that the median of 15 exceeds 2% once in 80 times; the kernel's is 9.3% to 10.0%."""
     network = trial(el.XOR(n=128), width=128, batch_size=64, steps=125, every=125)
     kernel = el.Trial(task=el.XOR(n=128), regime=el.Sample(6400), model=el.KernelRidge())
-    assert el.train(network).test_error < 0.05
+    assert np.median([el.train(network.with_seed(seed)).test_error for seed in range(15)]) < 0.02
     assert el.train(kernel).test_error > 0.06
