@@ -12,6 +12,7 @@ from elegans.studies.pareto_frontiers import (
     frontier_zoom_claims as zoom,
     lottery_tickets_claims as lottery,
     sparsity_sweep as sparsity,
+    success_frontier_claims as grids,
     training_curves_claims as curves,
     weight_decay_sweep as decaying,
 )
@@ -354,3 +355,69 @@ def test_a_shift_whose_interval_has_a_factor_of_two_is_undecided():
     for lacking in ({}, decays((1000,) * 4, trials=29), decays((1000,) * 4, steps=20_000)):
         with pytest.raises(Lacking):
             decaying.moves(lacking)
+
+
+def grid_of(rates, trials=50, widths=(300, 1000, 3000), tasks=((50, 3),), inits=("dense",)):
+    """Return columns of cells with given rates over widths, online last."""
+    rows = [
+        made_cell(init, width, None if column == len(rates) - 1 else 1000 * (column + 1), some(rate, trials), n=n, k=k)
+        for n, k in tasks
+        for init in inits
+        for column, shares in enumerate(rates)
+        for width, rate in zip(widths, shares, strict=True)
+    ]
+    found = pd.DataFrame(rows)
+    return {"table": found.assign(rate=found["solved"] / found["trials"])}
+
+
+def test_width_never_lowers_success_unless_a_fall_is_significant():
+    rising = [(0.2, 0.5, 1.0), (1.0, 0.98, 1.0)]
+    found = grids.never_lower(grid_of(rising))
+    assert found.verdict == "holds in part" and "(50, 3) up to width 3000" in found.needs
+    every = grid_of([(0.2, 0.5, 1.0)] * 2, widths=(300, 3000, 100_000), tasks=grids.TASKS, inits=grids.INITS)
+    assert grids.never_lower(every).verdict == "holds"
+    assert grids.never_lower(grid_of([(0.2, 0.5, 1.0), (1.0, 0.6, 1.0)])).verdict == "fails"
+    slight = [(1.0, 0.94, 1.0)] * 8
+    assert grids.never_lower(grid_of(slight)).verdict == "undecided"
+
+
+def test_columns_go_from_none_to_all_if_one_does():
+    assert grids.none_to_all(grid_of([(0.0, 0.5, 1.0), (1.0, 1.0, 1.0)])).verdict == "holds"
+    lower = [(0.1, 0.5, 1.0), (1.0, 1.0, 1.0)]
+    assert grids.none_to_all(grid_of(lower)).verdict == "undecided"
+    every = grid_of(lower, widths=(300, 3000, 100_000), tasks=((50, 3), (100, 3)))
+    assert grids.none_to_all(every).verdict == "fails"
+
+
+@pytest.mark.parametrize(
+    ("dense", "sparse", "expected"),
+    [
+        ((0, 0, 0), (1, 1, 1), "holds"),
+        ((1, 0, 0), (1, 1, 1), "holds"),
+        ((1, 1, 1), (1, 1, 1), "fails"),
+        ((0, 0, 0), (0.1, 0.1, 0.1), "undecided"),
+    ],
+)
+def test_sparse_networks_open_large_n_if_dense_ones_solve_nothing_there(dense, sparse, expected):
+    widths = (1000, 3000, 10_000)
+    tables = [
+        grid_of([(rate,) * 3] * 4, widths=widths, tasks=((n, 3),), inits=(init,))["table"]
+        for init, rates in (("dense", dense), ("sparse:2", sparse))
+        for n, rate in zip((200, 250, 300), rates, strict=True)
+    ]
+    assert grids.opens_large_n({"table": pd.concat(tables)}).verdict == expected
+
+
+def test_the_published_grid_has_about_200000_trainings():
+    found = grids.size_of_study({})
+    assert (found.verdict, found.numbers["trainings"]) == ("holds", 194_400)
+
+
+@pytest.mark.parametrize("rule", [grids.never_lower, grids.none_to_all, grids.opens_large_n])
+def test_a_grid_of_few_trials_or_narrow_networks_decides_nothing(rule):
+    rates = [(0.0, 0.5, 1.0)]
+    for made in ({}, grid_of(rates, trials=49), grid_of(rates, widths=(10, 300, 1000))):
+        with pytest.raises(Lacking):
+            rule(made)
+    with pytest.raises(Lacking):
+        grids.opens_large_n(grid_of(rates))

@@ -1,12 +1,16 @@
 """More data or a larger network? The success rate over sample size and width, by initialisation (figures 1, 4)."""
 
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from elegans.analysis import cells
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Tables, one_table
 from elegans.plots import figure_of, success_frontier
+from elegans.studies.pareto_frontiers.rules import STEPS
 from elegans.studies.pareto_frontiers.settings import SIZES, WIDTHS, panels, trial
+from elegans.studies.pareto_frontiers.success_frontier_claims import CLAIMS, TASKS, falls
 from elegans.sweeps import Sweep
 
 
@@ -21,13 +25,17 @@ def laptop(trials: int) -> Sweep:
     return panels(trial(n=50, k=3, steps=20_000), sizes, WIDTHS[:5], trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return the two (50, 3) panels up to width 3000."""
+    return panels(trial(50, 3, steps=STEPS, every=250), SIZES, WIDTHS[:6], trials)
+
+
 def paper(trials: int) -> Sweep:
     """Return all of figure 4: 24 panels, those of (50, 3) first, and widths up to 3000 before wider ones."""
     parts = [
-        panels(trial(n, k, steps=100_000, every=250), SIZES, widths, trials)
+        panels(trial(n, k, steps=STEPS, every=250), SIZES, widths, trials)
         for widths in (WIDTHS[:6], WIDTHS[6:])
-        for n in range(50, 301, 50)
-        for k in (3, 4)
+        for n, k in TASKS
     ]
     return sum(parts, Sweep(()))
 
@@ -37,6 +45,24 @@ def plot(tables: Tables) -> Figure:
     return figure_of(success_frontier(tables["table"]))
 
 
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return the least certain of the rises with width: the strongest falls, tested over all pairs together.
+
+    ``p_adjusted`` is Fisher's one-sided p-value of a fall after Holm's adjustment over all pairs of widths.
+    """
+    pairs = falls(tables["table"])
+    strongest = pairs.head(3).drop(columns=["falls"])
+    return {
+        "pairs_of_widths": len(pairs),
+        "falls": int(pairs["falls"].sum()),
+        "strongest": [{key: _plain(value) for key, value in row.items()} for row in strongest.to_dict("records")],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return float(f"{value:.2g}") if isinstance(value, float) else value
+
+
 EXPERIMENT = Experiment(
     name="success-frontier",
     shows="More data or a larger network: wide networks need fewer examples, sparsely initialised ones fewer still",
@@ -44,11 +70,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=8),
         "laptop": Scale(laptop, trials=20),
-        "paper": Scale(
-            paper,
-            trials=50,
-        ),
+        "part": Scale(part, trials=50, part="both panels of (50, 3), up to width 3000"),
+        "paper": Scale(paper, trials=50),
     },
     analyse=one_table(cells),
     plot=plot,
+    findings=findings,
+    claims=CLAIMS,
 )

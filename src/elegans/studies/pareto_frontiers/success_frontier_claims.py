@@ -1,0 +1,183 @@
+"""What figure 4 and appendix C.1 state of the whole grid of widths and sample sizes."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis import monotonicity
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.rules import LEVEL, decided, share_limits, table, together
+from elegans.studies.pareto_frontiers.rules import RESAMPLES
+from elegans.studies.pareto_frontiers.settings import INITS, SIZES, WIDTHS
+
+TASKS = tuple((n, k) for n in range(50, 301, 50) for k in (3, 4))
+TRIALS = 50
+COLUMN = ["task.n", "task.k", "model.init", "regime"]
+DECISIVE = 3000
+"""Networks of at least this width are trained with the published number of steps only."""
+SETTING = "the protocol of appendix C.1; silent: the loss (hinge here), the value of the non-zeros (1)"
+WHOLE = "columns of the published panels with widths to 3000 and 50 trials per cell (the scale part)"
+
+
+def published(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the cells of columns that have widths to 3000 and the published number of trials."""
+    cells = table(tables, "table", WHOLE)
+    cells = cells[cells["trials"] >= TRIALS]
+    widest = cells.groupby(COLUMN)["model.width"].transform("max")
+    found: pd.DataFrame = cells[widest >= DECISIVE]
+    if found.empty:
+        raise Lacking(WHOLE)
+    return found
+
+
+def falls(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return Fisher's tests of every pair of widths in a column, Holm over all, as ``analysis.monotonicity``."""
+    return monotonicity(cells[[*COLUMN, "model.width", "trials", "solved"]])
+
+
+def never_lower(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether success falls anywhere with width, pair by pair and in sum."""
+    cells = published(tables)
+    pairs = falls(cells)
+    worst = pairs.iloc[0]
+    observed, chance = excess(cells)
+    panels = cells[["task.n", "task.k", "model.init"]].drop_duplicates()
+    where = f"{worst['model.init']}, {worst['regime']}, widths {worst['smaller']} and {worst['larger']}"
+    because = (
+        f"of {len(pairs)} pairs of widths in {len(panels)} panels {int(pairs['falls'].sum())} fall significantly "
+        f"(least adjusted p = {worst['p_adjusted']:.2g}: {where}, {worst['solved_smaller']} and "
+        f"{worst['solved_larger']} of {worst['trials_larger']}); falls between neighbours sum to {observed:.2f} (as much "
+        f"by chance: {chance:.2g})"
+    )
+    numbers = {"pairs": len(pairs), "falls": int(pairs["falls"].sum()), "sum_of_falls": observed, "p_of_sum": chance}
+    if pairs["falls"].any():
+        return Verdict(FAILS, because, numbers, LEVEL)
+    if chance < LEVEL / 2:
+        return Verdict(
+            UNDECIDED, because, numbers, LEVEL, "more trials: single falls are not significant, their sum is"
+        )
+    if len(panels) == len(TASKS) * len(INITS) and cells["model.width"].max() == WIDTHS[-1]:
+        return Verdict(HOLDS, because, numbers, LEVEL)
+    tasks = ", ".join(f"({n}, {k})" for n, k in cells[["task.n", "task.k"]].drop_duplicates().to_numpy())
+    needs = f"no fall at {tasks} up to width {cells['model.width'].max()}; other panels and widths were not tried"
+    return Verdict(IN_PART, because, numbers, LEVEL, needs)
+
+
+def excess(cells: pd.DataFrame) -> tuple[float, float]:
+    """Return the sum of falls between neighbouring widths, and its p-value where rates never fall.
+
+    The latter by simulation from the rates that fit best among those that never fall (isotonic regression).
+    """
+    from scipy.optimize import isotonic_regression
+
+    generator = np.random.default_rng(0)
+    observed, drawn = 0.0, np.zeros(RESAMPLES)
+    for _, column in cells.groupby(COLUMN):
+        ordered = column.sort_values("model.width")
+        rates, trials = ordered["rate"].to_numpy(float), ordered["trials"].to_numpy(int)
+        fitted = np.clip(isotonic_regression(rates, weights=trials).x, 0, 1)
+        observed += _fallen(rates)
+        drawn += _fallen(generator.binomial(trials, fitted, (RESAMPLES, len(trials))) / trials)
+    return observed, float((drawn >= observed - 1e-9).mean())
+
+
+def _fallen(rates: np.ndarray) -> Any:
+    return np.maximum(-np.diff(rates, axis=-1), 0).sum(axis=-1)
+
+
+def none_to_all(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether in some column no trial of one width is solved and every trial of another is."""
+    cells = published(tables)
+    rates = cells.groupby(COLUMN)["rate"].agg(["min", "max"])
+    spans = rates["max"] - rates["min"]
+    name, span = spans.idxmax(), rates.loc[spans.idxmax()]
+    because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at ({', '.join(map(str, name))})"
+    numbers = {"columns": len(rates), "widest": [span["min"], span["max"]]}
+    tried = {(50, 3), (100, 3)} <= set(zip(cells["task.n"], cells["task.k"], strict=True))
+    complete = tried and cells["model.width"].max() == WIDTHS[-1]
+    needs = "wider networks, and the panels of (100, 3)"
+    return decided(span["min"] == 0 and span["max"] == 1, complete, because, numbers, LEVEL, needs)
+
+
+def opens_large_n(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether at some n no dense network learns where sparse ones do."""
+    cells = published(tables)
+    parts = {}
+    for n in (200, 250, 300):
+        needs = f"cells of ({n}, 3) at widths 1000 to 10000 from 3000 examples on (a part of the scale paper)"
+        rows = cells[(cells["task.n"] == n) & (cells["task.k"] == 3) & cells["model.width"].isin([1000, 3000, 10_000])]
+        rows = rows[~(rows["regime.size"] < 3000)]
+        best = [rows[rows["model.init"] == init].nlargest(1, "rate") for init in INITS]
+        if any(one.empty for one in best) or rows["model.width"].nunique() < 3:
+            raise Lacking(needs)
+        dense, sparse = ((int(one["solved"].iloc[0]), int(one["trials"].iloc[0])) for one in best)
+        low, high = share_limits(*sparse)[0], share_limits(*dense)[1]
+        because = f"best cells solve {dense[0]} (dense) and {sparse[0]} (sparse) of {dense[1]}"
+        numbers = {"dense_below": high, "sparse_above": low}
+        parts[f"n = {n}"] = decided(high < 0.1 and low > 0.5, high >= 0.5, because, numbers, LEVEL, "more trials")
+    found = together(parts, LEVEL)
+    return Verdict(HOLDS, found.because, found.numbers, LEVEL) if found.verdict == IN_PART else found
+
+
+def size_of_study(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Count the trainings of the published grid."""
+    runs = len(TASKS) * len(INITS) * len(WIDTHS) * (len(SIZES) + 1) * TRIALS
+    because = f"{len(TASKS) * len(INITS)} panels of {len(WIDTHS)} widths and {len(SIZES) + 1} columns: {runs} trainings"
+    close = math.isclose(runs, 200_000, rel_tol=0.05)
+    return decided(close, not close, because, {"trainings": runs, "claimed": 200_000}, 0.0, "")
+
+
+CLAIMS = (
+    Claim(
+        id="pareto/width-never-lowers-success",
+        statement=(
+            "In every setting of the sweep success rates only rise with width; what exceptions there are lie within "
+            "the standard errors of 50 trials."
+        ),
+        source="section 4.1 (2), figure 4 (2), appendix C.1 (2)",
+        setting=SETTING + "; 24 panels, widths 10 to 100000",
+        rule=(
+            "50 trials per cell: one-sided Fisher tests of a fall for every two widths of a column, Holm over all "
+            "pairs of all panels that were run (5%); and the sum of falls between neighbouring widths against "
+            "simulations in which rates never fall (2.5%). Fails if a single fall is significant; undecided if only "
+            "the sum is; holds if neither is and all panels were run, in part if some were."
+        ),
+        decide=never_lower,
+    ),
+    Claim(
+        id="pareto/columns-from-none-to-all",
+        statement="At some sample sizes success goes from 0% to 100% by width alone.",
+        source="appendix C.1 (2)",
+        setting=SETTING + "; which columns",
+        rule=(
+            "Holds if in some column 0 of 50 trials are solved at one width and 50 of 50 at another; fails if all "
+            "columns of (50, 3) and (100, 3) up to width 100000 are tried without one; else undecided."
+        ),
+        decide=none_to_all,
+    ),
+    Claim(
+        id="pareto/sparse-opens-large-n",
+        statement=(
+            "For inputs so many that the default initialisation no longer works, sparse initialisation still does."
+        ),
+        source="figure 4 (3)",
+        setting=SETTING + "; from which n, at which widths and samples",
+        rule=(
+            "k = 3, n = 200, 250, 300, widths 1000 to 10000, at least 3000 examples: holds if for some n the best "
+            "dense cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%; fails if for "
+            "every n the dense upper limit is at least 50%."
+        ),
+        decide=opens_large_n,
+    ),
+    Claim(
+        id="pareto/size-of-the-study",
+        statement="The sweep has some 200000 training runs on parities.",
+        source="section 4.1",
+        setting="the grid of appendix C.1",
+        rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",
+        decide=size_of_study,
+    ),
+)
