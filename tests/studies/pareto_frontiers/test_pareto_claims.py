@@ -8,7 +8,9 @@ import pytest
 
 from elegans.experiments.claims import Lacking
 from elegans.studies.pareto_frontiers import (
+    decay_prunes as pruning,
     double_descent_claims as descent,
+    few_examples as few,
     frontier_zoom_claims as zoom,
     lottery_tickets_claims as lottery,
     sparsity_sweep as sparsity,
@@ -421,3 +423,69 @@ def test_a_grid_of_few_trials_or_narrow_networks_decides_nothing(rule):
             rule(made)
     with pytest.raises(Lacking):
         grids.opens_large_n(grid_of(rates))
+
+
+def examples(edges=((0.2, 0.8),) * 3, shares=(1.0, 1.0, 1.0), large=(1.0, 1.0), trials=50):
+    """Return the cells at the edges (dense and sparse), and those of sparse networks on few examples."""
+    cells = [
+        (*edge, init, share)
+        for edge, both in zip(few.EDGES, edges, strict=True)
+        for init, share in zip(zoom.INITS, both, strict=True)
+    ]
+    cells += [(*one, "sparse:2", share) for one, share in zip((*few.FEW, *few.LARGE), (*shares, *large), strict=True)]
+    rows = [made_cell(init, 1000, size, some(share, trials), n=n, k=k) for n, k, size, init, share in cells]
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "made", "expected"),
+    [
+        (few.few_suffice, examples(), "holds"),
+        (few.few_suffice, examples(shares=(1.0, 0.84, 1.0)), "undecided"),
+        (few.sparse_saves_data, examples(), "holds"),
+        (few.sparse_saves_data, examples(edges=((0.2, 0.8), (0.2, 0.8), (0.2, 0.24))), "undecided"),
+        (few.sparse_saves_data, examples(edges=((0.2, 0.8), (0.2, 0.8), (0.8, 0.2))), "fails"),
+        (few.larger_k, examples(), "holds"),
+        (few.larger_k, examples(large=(1.0, 0.0)), "undecided"),
+    ],
+)
+def test_few_examples_suffice_sooner_for_sparse_networks(rule, made, expected):
+    assert rule(made).verdict == expected
+
+
+@pytest.mark.parametrize("rule", [few.few_suffice, few.sparse_saves_data, few.larger_k])
+def test_cells_of_few_trials_decide_nothing(rule):
+    for made in ({}, examples(trials=39)):
+        with pytest.raises(Lacking):
+            rule(made)
+
+
+def pruned(without, with_decay, first=0.06, networks=20):
+    """Return networks that are solved at step 1000, with the share on the support at the start and at the end."""
+    cell = {"task.n": 50, "model.width": 1000, "regime.size": 1000, "solved_at": 1000}
+    rows = [
+        cell | {"training.weight_decay": decay, "seed": seed, "step": step, "share": share * (1 - 0.001 * seed)}
+        for decay, last in zip(pruning.DECAYS, (without, with_decay), strict=True)
+        for seed in range(networks)
+        for step, share in ((0, first), (1000 + pruning.LATER, last))
+    ]
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (pruned(0.5, 0.99), "holds"),
+        (pruned(0.99, 0.99), "holds in part"),
+        (pruned(0.99, 0.5, first=0.3), "fails"),
+        (pruned(0.5, 0.909), "undecided"),
+    ],
+)
+def test_weight_decay_prunes_if_the_support_has_nearly_all_weight_with_it_alone(made, expected):
+    assert pruning.prunes(made).verdict == expected
+
+
+def test_few_pruned_networks_decide_nothing():
+    for made in ({}, pruned(0.5, 0.99, networks=11)):
+        with pytest.raises(Lacking):
+            pruning.prunes(made)

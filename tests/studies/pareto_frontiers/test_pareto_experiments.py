@@ -16,6 +16,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
 from elegans.studies.pareto_frontiers.frontier_zoom import spaced
 from elegans.studies.pareto_frontiers.lottery_tickets import RETRAINED
+from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.training.engines import ENGINES
 
@@ -26,6 +27,9 @@ PARETO = (
     "sparsity-sweep",
     "weight-decay-sweep",
     "lottery-tickets",
+    "few-examples",
+    "decay-prunes",
+    "success-frontier",
 )
 needs_fused = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="slow without the fused engine")
 
@@ -93,6 +97,18 @@ def test_tickets_share_their_networks_support_and_begin_with_its_neurons(results
         parent = wide[ticket.model.init.seed]
         assert set(ticket.task.support) == set(parent.task.draw(parent.key("task")))
         assert ticket.seed >= 1_000_000
+
+
+@pytest.mark.parametrize("init", ["dense", "sparse:2"])
+def test_the_share_on_the_support_is_that_of_squared_weights_times_squared_output_weights(init):
+    one = trial(20, 3, 100).replace("model.width", 30).replace("model.init", init).with_seed(4)
+    layers = one.model.initialise(one.key("init"), one.task)
+    weight, outer = (np.asarray(layers[name]["weight"], float) for name in ("hidden", "output"))
+    mass = (outer[:, None] * weight) ** 2
+    expected = mass[:, one.task.draw(one.key("task"))].sum() / mass.sum()
+    assert el.train(one, probes=[SupportShare(every=100)]).measures["support-share"]["share"][0] == pytest.approx(
+        expected
+    )
 
 
 def rates(n, k, steps, cells, seeds):

@@ -1,4 +1,4 @@
-"""Which hidden neurons are the strongest."""
+"""Which hidden neurons are the strongest, and how much of their weight lies on the support."""
 
 from typing import Annotated
 
@@ -8,6 +8,7 @@ from pydantic import Field
 from elegans.models import MLP, Model
 from elegans.probes.base import Probe, Snapshot
 from elegans.tasks import Task
+from elegans.tasks.parity import Supported
 
 
 class StrongestNeurons(Probe):
@@ -42,3 +43,21 @@ class StrongestNeurons(Probe):
             for name, values in norms.items()
             for rank, place in enumerate(np.argsort(-values, kind="stable")[: self.count], start=1)
         }
+
+
+class SupportShare(Probe):
+    """The share of the squared hidden weights, each neuron's times its squared output weight, that is on the support.
+
+    Source: Pareto frontiers, remarks after Theorem 21 (which leave open how pruning is measured).
+    """
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse models without output weights, and tasks without a support."""
+        if not isinstance(model, MLP) or not model.readout or not isinstance(task, Supported):
+            raise ValueError(f"support-share must look at an mlp with a second layer on a parity: {model.kind}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``share``, from 0 to 1."""
+        hidden, output = snapshot.parameters["hidden"], snapshot.parameters["output"]
+        mass = np.square(output["weight"], dtype=float) @ np.square(hidden["weight"], dtype=float)
+        return {"share": float(mass[snapshot.support].sum() / mass.sum())}

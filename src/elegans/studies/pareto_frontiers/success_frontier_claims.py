@@ -49,8 +49,8 @@ def never_lower(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     because = (
         f"of {len(pairs)} pairs of widths in {len(panels)} panels {int(pairs['falls'].sum())} fall significantly "
         f"(least adjusted p = {worst['p_adjusted']:.2g}: {where}, {worst['solved_smaller']} and "
-        f"{worst['solved_larger']} of {worst['trials_larger']}); falls between neighbours sum to {observed:.2f} (as much "
-        f"by chance: {chance:.2g})"
+        f"{worst['solved_larger']} of {worst['trials_larger']}); falls between neighbours sum to {observed:.2f} "
+        f"(as much by chance: {chance:.2g})"
     )
     numbers = {"pairs": len(pairs), "falls": int(pairs["falls"].sum()), "sum_of_falls": observed, "p_of_sum": chance}
     if pairs["falls"].any():
@@ -91,15 +91,15 @@ def _fallen(rates: np.ndarray) -> Any:
 def none_to_all(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether in some column no trial of one width is solved and every trial of another is."""
     cells = published(tables)
-    rates = cells.groupby(COLUMN)["rate"].agg(["min", "max"])
-    spans = rates["max"] - rates["min"]
-    name, span = spans.idxmax(), rates.loc[spans.idxmax()]
-    because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at ({', '.join(map(str, name))})"
+    rates = cells.groupby(COLUMN)["rate"].agg(["min", "max"]).reset_index()
+    span = rates.loc[int((rates["max"] - rates["min"]).argmax())]
+    at = f"({span['task.n']}, {span['task.k']}), {span['model.init']}, {span['regime']}"
+    because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at {at}"
     numbers = {"columns": len(rates), "widest": [span["min"], span["max"]]}
     tried = {(50, 3), (100, 3)} <= set(zip(cells["task.n"], cells["task.k"], strict=True))
     complete = tried and cells["model.width"].max() == WIDTHS[-1]
     needs = "wider networks, and the panels of (100, 3)"
-    return decided(span["min"] == 0 and span["max"] == 1, complete, because, numbers, LEVEL, needs)
+    return decided(bool(span["min"] == 0 and span["max"] == 1), bool(complete), because, numbers, LEVEL, needs)
 
 
 def opens_large_n(tables: Mapping[str, pd.DataFrame]) -> Verdict:

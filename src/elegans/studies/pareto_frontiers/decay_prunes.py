@@ -1,0 +1,150 @@
+"""Weight decay prunes irrelevant inputs: how much of the first layer's weight lies on the support, with and without.
+
+Wide sparse networks on a sample that they barely generalise from: every neuron begins with two large weights, most of
+them on irrelevant inputs. The paper believes that weight decay removes these and keeps the good subnetwork.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import median_interval
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import LEVEL, by_interval, decided, table, together
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, percent, quiet, short
+from elegans.probes import Probe
+from elegans.studies.pareto_frontiers.probes import SupportShare
+from elegans.studies.pareto_frontiers.settings import trial
+from elegans.sweeps import Sweep, grid
+from elegans.training import Trial
+
+DECAYS = (0.0, 0.01)
+LATER = 10_000
+"""Steps after the solution at which the share is judged; ours."""
+FEWEST = 12
+
+
+def networks(n: int, size: int, width: int, steps: int, every: int, trials: int) -> Sweep:
+    """Return sparse networks that train on after they are solved, with and without weight decay."""
+    base = trial(n, 3, steps, every).replace("model.width", width).replace("regime", f"sample:{size}")
+    return grid(base.replace("training.stopping.stop", False), {"training.weight_decay": DECAYS}, seeds=trials)
+
+
+def smoke(trials: int) -> Sweep:
+    """Return (30, 3), width 300."""
+    return networks(30, 1000, 300, 3000, 200, trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return (50, 3), width 1000, 1000 examples."""
+    return networks(50, 1000, 1000, 40_000, 500, trials)
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the share of weight on the support, measured whenever success is checked."""
+    assert one.training is not None
+    return (SupportShare(every=one.training.stopping.every),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return one row per network and measured step: the ``share`` on the support, and when the network was solved."""
+    names = ["task.n", "model.init", "model.width", "regime.size", "training.weight_decay", "solved_at"]
+    found = results.measures["support-share"].join(results.trials[names], on="trial")
+    return {"table": found[["seed", "step", "share", *names]].reset_index(drop=True)}
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw medians over networks with their 10th to 90th percentiles, one colour for each weight decay."""
+    figure, ((ax,),) = panels(1, 1, height=3.0, width=5.0)
+    for (decay, rows), colour in zip(tables["table"].groupby("training.weight_decay"), COLOURS, strict=False):
+        low, middle, high = (rows.groupby("step")["share"].quantile(share) for share in (0.1, 0.5, 0.9))
+        ax.fill_between(middle.index, low, high, color=colour, alpha=0.15, linewidth=0)
+        ax.plot(middle.index, middle, color=colour, linewidth=1.4, label=f"weight decay {decay:g}")
+    ax.set(ylim=(-0.03, 1.03))
+    ax.set_xlabel("steps", fontsize=MEDIUM)
+    ax.set_ylabel("share of weight on the support", fontsize=MEDIUM)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    percent(ax)
+    quiet(ax)
+    figure.legend(*ax.get_legend_handles_labels(), fontsize=SMALL, frameon=False, loc="outside upper center", ncols=2)
+    return figure
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each weight decay, how many networks solve, and the median share first and last."""
+    return {
+        f"weight decay {decay:g}": {
+            "networks": int(rows["seed"].nunique()),
+            "solved": int(rows.groupby("seed")["solved_at"].first().notna().sum()),
+            "share_first": round(float(rows.groupby("seed")["share"].first().median()), 4),
+            "share_last": round(float(rows.groupby("seed")["share"].last().median()), 4),
+        }
+        for decay, rows in tables["table"].groupby("training.weight_decay")
+    }
+
+
+def prunes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether with weight decay nearly all weight comes to lie on the support, and without it does not."""
+    needs = f"{FEWEST} networks of (50, 3) per weight decay, {LATER} steps after they are solved (the scale paper)"
+    rows = table(tables, "table", needs, task__n=50, model__width=1000, regime__size=1000)
+    later = rows[rows["step"] == rows["solved_at"] + LATER].set_index("seed")
+    shares = [later.loc[later["training.weight_decay"] == decay, "share"].to_numpy(float) for decay in DECAYS]
+    if min(map(len, shares)) < FEWEST:
+        raise Lacking(needs)
+    first = rows.loc[rows["step"] == 0, "share"]
+    largest = f"the largest share at the start is {first.max():.2g}; claimed: below 0.2"
+    what = f"the median share {LATER} steps after the solution, weight decay"
+    without, with_decay = (float(np.median(share)) for share in shares)
+    interval = median_interval(shares[1])
+    return together(
+        {
+            "spread at the start": decided(
+                first.max() < 0.2, first.median() >= 0.2, largest, {"largest": first.max()}, 0.0, "wider networks"
+            ),
+            "pruned with it": by_interval(f"{what} 0.01,", with_decay, interval, above=0.9),
+            "kept without it": by_interval(f"{what} 0,", without, median_interval(shares[0]), below=0.9),
+        },
+        LEVEL,
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="pareto/decay-prunes-irrelevant-coordinates",
+        statement=(
+            "In the sparse experiments weight decay removes the large irrelevant coordinates without removing the good "
+            "subnetwork."
+        ),
+        source="remarks after theorem 21, section 4.2",
+        setting=(
+            "a belief drawn from the experiments; silent: how it was measured; ours: (50, 3), width 1000, two-sparse, "
+            "1000 examples, weight decay 0.01 and 0"
+        ),
+        rule=(
+            "20 networks per weight decay, those that solve (at least 12): the share of squared hidden weights, "
+            "weighted by squared output weights, on the support, 10000 steps after the solution. Holds if its median "
+            "exceeds 0.9 with weight decay and lies below 0.9 without (order-statistic intervals, 5%), and every share "
+            "at the start is below 0.2; in part if only some of this is so. Thresholds are ours."
+        ),
+        decide=prunes,
+    ),
+)
+EXPERIMENT = Experiment(
+    name="decay-prunes",
+    shows="With weight decay the weights of wide sparse networks come to lie on the support; without it most do not",
+    source="section 4.2 and the remarks after theorem 21",
+    scales={
+        "smoke": Scale(smoke, trials=3),
+        "paper": Scale(paper, trials=20),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=CLAIMS,
+)
