@@ -40,6 +40,11 @@ def smoke(trials: int) -> Sweep:
     return networks(30, 1000, 300, 3000, 200, trials)
 
 
+def laptop(trials: int) -> Sweep:
+    """Return (50, 3), width 300, for half as long."""
+    return networks(50, 1000, 300, 20_000, 500, trials)
+
+
 def paper(trials: int) -> Sweep:
     """Return (50, 3), width 1000, 1000 examples."""
     return networks(50, 1000, 1000, 40_000, 500, trials)
@@ -140,6 +145,7 @@ EXPERIMENT = Experiment(
     source="section 4.2 and the remarks after theorem 21",
     scales={
         "smoke": Scale(smoke, trials=3),
+        "laptop": Scale(laptop, trials=10),
         "paper": Scale(paper, trials=20),
     },
     analyse=analyse,

@@ -50,6 +50,12 @@ def smoke(trials: int) -> Sweep:
     return cells(((20, 3, 300),), ((12, 5, 1000),), 300, 2000, trials)
 
 
+def laptop(trials: int) -> Sweep:
+    """Return the cells of up to 50 inputs, with a fifth of the paper's steps."""
+    small = [tuple(one for one in group if one[0] <= 50) for group in (EDGES, (*FEW, *LARGE))]
+    return cells(small[0], small[1], WIDTH, STEPS // 5, trials)
+
+
 def paper(trials: int) -> Sweep:
     """Return all cells, with the paper's steps."""
     return cells(EDGES, (*FEW, *LARGE), WIDTH, STEPS, trials)
@@ -188,6 +194,7 @@ EXPERIMENT = Experiment(
     source="section 4.1 and appendix C.1",
     scales={
         "smoke": Scale(smoke, trials=4),
+        "laptop": Scale(laptop, trials=10),
         "paper": Scale(paper, trials=50, part="one or two sample sizes of five tasks, width 1000"),
     },
     analyse=one_table(timed_cells),
