@@ -1,0 +1,56 @@
+"""The rules that decide the statements of theory, and the checks that they are decided by."""
+
+import pandas as pd
+import pytest
+
+from elegans.experiments.checks import check, checks
+from elegans.experiments.claims import Lacking
+from elegans.experiments.results import Results
+from elegans.studies.pareto_frontiers import selection_lemmas
+
+THEORY = {claim.id: claim for claim in selection_lemmas.CLAIMS}
+MISPRINTS = {
+    "the Fourier weight as a share of 2 rho, as printed",
+    "smallest loss of a readout of the ideal features, as printed",
+    "Claim 1: loss as a share of B ||psi||, as printed",
+    "missing probability with r' as printed",
+    "relative deviation of the ratio, as printed",
+    "weights after the step, in units of epsilon^2/2k, as printed",
+    "deviation of the exponent of the precision, as printed",
+    "chance of a bias beside 1/(k + 1), as printed",
+}
+
+
+@pytest.mark.parametrize("name", THEORY)
+def test_a_misprint_leaves_a_lemma_in_part_and_any_other_violation_fails_it(name):
+    good, misprint, bad = (
+        check(name, label, worst, 1) for label, worst in (("first", 0.5), ("second, as printed", 2), ("third", 2))
+    )
+    other = check("pareto/another", "fourth", 2, 1)
+    for rows, expected in (([good, other], "holds"), ([good, misprint], "holds in part"), ([good, bad], "fails")):
+        assert THEORY[name].decide(checks(rows)).verdict == expected
+    with pytest.raises(Lacking):
+        THEORY[name].decide(checks([other]))
+
+
+def test_every_lemma_has_checks_and_only_misprints_are_violated():
+    """At smoke the sign of C, negative for k = 4, is not met: there are bad neurons of k = 2 alone."""
+    rows = selection_lemmas.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
+    assert set(rows["claim"]) == set(THEORY)
+    assert set(rows.loc[~rows["satisfied"], "check"]) == MISPRINTS
+
+
+def test_the_printed_sign_of_c_fails_for_four_coordinates():
+    rows = pd.DataFrame(selection_lemmas.bad_neurons(((15, 4, 9),))).set_index("check")
+    assert not rows.loc["l1 norm beyond C, as printed", "satisfied"]
+    assert rows.loc["l1 norm beyond |C|", "satisfied"]
+
+
+def test_good_neurons_of_another_support_are_told_apart(monkeypatch):
+    """Closed forms for the wrong neuron are found by enumeration: the comparison can fail."""
+    wrong = selection_lemmas.over_sparse_gradient
+    monkeypatch.setattr(
+        selection_lemmas, "over_sparse_gradient", lambda n, support, ones: wrong(n, support, range(1, 10))
+    )
+    (row,) = selection_lemmas.gradients_of_good_neurons(((12, 2, 9),))
+    assert not row["satisfied"]
