@@ -223,7 +223,7 @@ def _features(n: int, k: int, s: int, delta: float, generator: np.random.Generat
     exact = (rate * np.array(means, float)).astype(np.float32)
     norm, distance, output = np.zeros(2**n), np.zeros(2**n), np.zeros(2**n)
     readout = np.array(over_sparse_readout(k), float)
-    good = np.asarray(rows[:, :k] == 1).all(axis=1)
+    good = np.asarray((rows[:, :k] == 1).all(axis=1))
     fires = False
     direction = 1 if over_sparse_relevant(k, s) > 0 else -1
     for place, bias in enumerate(biases):
