@@ -6,6 +6,7 @@ import pytest
 
 from elegans.experiments.claims import Lacking
 from elegans.studies.hidden_progress import (
+    convergence_scaling_claims as scaling,
     grokking_claims as grokking,
     hidden_progress_claims as weights,
     layer_by_layer_claims as layers,
@@ -409,3 +410,44 @@ def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=Fal
 )
 def test_deep_networks_are_judged_cell_by_cell(decide, given, expected):
     assert verdict(decide, deep(**given)) == expected
+
+
+def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=1.0, exponential=False):
+    """Return times of every network: powers of n that may bend, with more scatter in small batches."""
+    tables = []
+    for name in scaling.NETWORKS:
+        for k in scaling.DEGREES:
+            for n in (10, 12, 15, 18, 22, 26, 30, 40, 56, 80, 112):
+                x = np.log(n / 10)
+                height = (
+                    steeper * k * x + bend * x**2 + elbow * max(0.0, np.log(n / 40)) + (0.1 * n if exponential else 0)
+                )
+                for batch in (4, 8, 32, 128, 512) if n == 30 and k == 3 else (32,):
+                    wide = 0.05 * (quick if name == "xv" else 1) * (1 + scatter * (batch < 32))
+                    shift = 0.2 * larger * (batch > 32) - (np.sign(1 - quick) if name == "xv" else 0)
+                    columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch}
+                    steps = 100 * np.exp(height + shift + wide * NOISE.normal(size=60))
+                    tables.append(pd.DataFrame({**columns, "solved_at": steps}))
+    return {"times": pd.concat(tables)}
+
+
+@pytest.mark.parametrize(
+    ("decide", "given", "expected"),
+    [
+        (scaling.power_law, {}, "holds"),
+        (scaling.power_law, {"bend": 1.0}, "fails"),
+        (scaling.grows_with_k, {}, "holds"),
+        (scaling.grows_with_k, {"steeper": -0.3}, "fails"),
+        (scaling.grows_with_k, {"exponential": True}, "fails"),
+        (scaling.has_elbow, {"elbow": 1.0}, "holds"),
+        (scaling.has_elbow, {"elbow": -1.0}, "fails"),
+        (scaling.has_elbow, {}, "undecided"),
+        (scaling.compromise, {}, "holds"),
+        (scaling.compromise, {"scatter": 0.0}, "holds in part"),
+        (scaling.compromise, {"larger": -1.0}, "fails"),
+        (scaling.stable, {}, "holds"),
+        (scaling.stable, {"quick": 10.0}, "fails"),
+    ],
+)
+def test_times_grow_as_powers_or_bend(decide, given, expected):
+    assert verdict(decide, power_laws(**given)) == expected

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite, local_exponents
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Tables, one_table
+from elegans.experiments.results import Results, Tables
+from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import fits, identified, timed
@@ -37,14 +38,21 @@ SIZES = (10, 14, 20, 28, 40, 56, 80)
 """Numbers of signs, evenly spaced on a logarithmic axis."""
 KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")
+NARROW, WIDE = ("i", "ii", "iv", "v", "viii", "xiv", "xv"), ("iii", "vi")
+BATCH = 32
 
 
 def lines(
-    identifiers: Sequence[str], sizes: Sequence[int], degrees: Sequence[int], trials: int, steps: int = 100_000
+    identifiers: Sequence[str],
+    sizes: Sequence[int],
+    degrees: Sequence[int],
+    trials: int,
+    steps: int = 100_000,
+    every: int = 10,
 ) -> Sweep:
     """Return every configuration at every n and k, small n first: a run cut short has the beginning of lines."""
     cells = [
-        configuration(name, n, k, learning_rate=RATES[name], steps=steps)
+        configuration(name, n, k, learning_rate=RATES[name], steps=steps).replace("training.stopping.every", every)
         for n in sorted(sizes)
         for k in degrees
         for name in identifiers
@@ -65,6 +73,33 @@ def laptop(trials: int) -> Sweep:
 def paper(trials: int) -> Sweep:
     """Return every n from 10 to 40 and every k from 2 to 8."""
     return lines(tuple(RATES), range(10, 41), range(2, 9), trials)
+
+
+def part(trials: int) -> Sweep:
+    """Return small n densely, k from 2 to 5 more coarsely, n up to 112 at k = 2 and 3, and other batch sizes."""
+    few, fewer = max(1, trials // 4), max(1, trials // 8)
+    narrow = tuple(name for name in NARROW if name != "v")
+    batches = [
+        configuration(name, 30, 3, learning_rate=RATES[name], batch_size=batch)
+        for name in NARROW
+        for batch in (4, 8, 128, 512)
+    ]
+    return (
+        lines(NARROW, (10, 12, 15, 18, 22, 26, 30), (3, 4), trials)
+        + lines(WIDE, (10, 12, 15, 18, 22, 26, 30), (3, 4), fewer)
+        + lines(NARROW, (10, 15, 22, 30, 40), (2,), few, every=2)
+        + lines(narrow, (10, 15, 22, 30), (5,), fewer)
+        + lines(("ii", "v"), (56, 80, 112), (2,), few, every=2)
+        + lines(("ii", "v", "i", "xiv", "xv"), (40, 56, 80, 112), (3,), few)
+        + repeated(batches, few)
+    )
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table``, one row per configuration, k and n with batches of 32, and ``times``, one row per trial."""
+    trials = identified(results.trials)
+    times = trials[["configuration", "task.k", "task.n", "training.batch_size", "seed", "solved_at"]]
+    return {"table": summarise(trials[trials["training.batch_size"] == BATCH]), "times": times}
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -116,9 +151,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=5),
         "laptop": Scale(laptop, trials=50),
+        "part": Scale(part, trials=400, part="k from 2 to 5, 50 to 400 trials per point, without the transformer"),
         "paper": Scale(paper, trials=1000),
     },
-    analyse=one_table(summarise),
+    analyse=analyse,
     plot=plot,
     findings=findings,
+    claims=CLAIMS,
 )
