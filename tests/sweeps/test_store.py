@@ -367,6 +367,11 @@ def test_a_store_that_cannot_be_written_is_refused_before_anything_starts(tmp_pa
     assert engine.batches == []
 
 
+def test_a_commit_waits_until_it_is_on_the_disk(tmp_path):
+    with Store(tmp_path / "runs.db") as store, store.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+
 def test_a_full_disk_ends_the_run_and_keeps_what_was_committed(tmp_path, toy):
     toy()
     path = tmp_path / "runs.db"

@@ -77,7 +77,7 @@ def _show(name: str) -> None:
     say(claim.id)
     for title, text in (
         ("states", claim.statement),
-        ("source", f"{_work(entry)} {claim.source}"),
+        ("source", f"{_work(entry).rstrip('.')}, {claim.source}"),
         ("setting", claim.setting),
         ("rule", claim.rule),
         ("revised", claim.revised),
