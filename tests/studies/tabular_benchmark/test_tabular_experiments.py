@@ -7,6 +7,7 @@ import pytest
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
 from elegans.studies.tabular_benchmark import tabular_frontier, tabular_table
 from elegans.studies.tabular_benchmark.comparisons import selected
+from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, settings_of, summaries
 from elegans.studies.tabular_benchmark.published import PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import (
     FRACTIONS,
@@ -18,7 +19,6 @@ from elegans.studies.tabular_benchmark.settings import (
     sweep,
     weights,
 )
-from elegans.studies.tabular_benchmark.tabular_frontier import CONTRASTS, claims, differences, settings_of
 from elegans.studies.tabular_benchmark.tabular_table import _part
 from elegans.tabular import datasets
 from elegans.tabular.learners import Forest
@@ -53,6 +53,19 @@ def test_the_published_table_is_what_the_paper_says_of_it():
     assert np.round(means, 2).tolist() == [20.09, 23.24, 28.18]
     means = [np.mean([row.forest[f] for row in PUBLISHED.values()]) for f in (1, 0.1, 0.01)]
     assert np.round(means, 2).tolist() == [20.5, 22.49, 26.3]
+    of_benchmark = [(row.benchmark_network, row.benchmark_forest, row.benchmark_best) for row in PUBLISHED.values()]
+    assert np.round(np.mean(of_benchmark, axis=0), 2).tolist() == [22.49, 20.22, 19.61]
+
+
+def test_published_errors_rise_as_samples_shrink_but_for_the_forests_of_one_task():
+    falling = [
+        (number, learner)
+        for number, row in PUBLISHED.items()
+        for learner, errors in (("network", row.network), ("forest", row.forest))
+        if not errors[1] <= errors[0.1] <= errors[0.01]
+    ]
+    assert falling == [(3, "forest")]
+    assert (PUBLISHED[3].forest[1], PUBLISHED[3].forest[0.1]) == (19.1, 18.9)
 
 
 def test_errors_are_published_of_tasks_and_of_their_parts():
@@ -140,7 +153,7 @@ def test_verdicts_follow_the_interval():
 
 
 def test_claims_count_settings_and_sum_up_tables():
-    found = claims(by_hand())
+    found = summaries(by_hand())
     wide = found["2T: wider is better"]["sgd"]
     assert (wide["settings"], wide["better"], wide["worse"]) == (2, 2, 0)
     assert wide["by table"]["own"]["difference"] == pytest.approx(-2, abs=0.5)
