@@ -14,7 +14,13 @@ from elegans.experiments.results import Results
 from elegans.models import SeededInit
 from elegans.studies.hidden_progress.convergence_scaling import findings as scaling_findings, summarise as scaling
 from elegans.studies.hidden_progress.not_random_search import analyse as luck, findings as luck_findings
-from elegans.studies.hidden_progress.robust_space import LAPTOP, PAPER, findings as robust_findings, summarise as robust
+from elegans.studies.hidden_progress.robust_space import (
+    LAPTOP,
+    PAPER,
+    findings as robust_findings,
+    further,
+    summarise as robust,
+)
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.studies.hidden_progress.training_curves_zoo import FIGURES
@@ -130,6 +136,25 @@ def test_a_cell_holds_where_one_learning_rate_solves_a_fifth():
     stated = robust_findings({"table": found})
     assert (stated["cells"], stated["hold"]) == (2, 1)
     assert stated["failing"] == ["(xv) n=20 k=2 B=32 dense hinge: 0 of 5"]
+
+
+def test_a_cell_that_does_not_hold_has_other_learning_rates_and_then_fresh_trials():
+    one = configuration("xv", 10, 2, learning_rate=0.1)
+    tried = [(one.replace("training.learning_rate", rate), [math.nan] * 5) for rate in (0.1, 0.01, 0.001)]
+    (more,) = further(results(*tried).sweep, results(*tried), 5).parts
+    assert more[0].training.learning_rate == 1.0 and list(more[1]) == [0, 1, 2, 3, 4]
+    tried.append((more[0], [math.nan] * 5))
+    (fresh,) = further(results(*tried).sweep, results(*tried), 5).parts
+    assert list(fresh[1]) == list(range(5, 25))
+    solved = [*tried[:-1], (more[0], [100.0, *[math.nan] * 4])]
+    assert not further(results(*solved).sweep, results(*solved), 5).parts
+
+
+def test_the_barely_sufficient_networks_are_an_option():
+    starred = EXPERIMENTS["robust-space"].having({"networks": "starred"})
+    assert {one.model.width for one in starred.scale("smoke").sweep(1)} == {2}
+    with pytest.raises(ExperimentError, match="networks='both'"):
+        EXPERIMENTS["robust-space"].having({"networks": "both"})
 
 
 def test_the_coarse_exponent_is_that_of_the_best_rates():

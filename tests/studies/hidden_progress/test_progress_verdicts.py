@@ -14,6 +14,7 @@ from elegans.studies.hidden_progress import (
     noisy_parity_claims as noise,
     not_random_search_claims as luck,
     progress_prediction as prediction,
+    robust_space_claims as robust,
     rules,
     training_curves_zoo_claims as zoo,
     width_claims as widths,
@@ -451,3 +452,91 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
 )
 def test_times_grow_as_powers_or_bend(decide, given, expected):
     assert verdict(decide, power_laws(**given)) == expected
+
+
+def space(cells, steps=100_000):
+    """Return times of cells: (network, k, n, B, loss, rate, solved of trials, time)."""
+    tables = []
+    for name, k, n, batch, loss, rate, solved, trials, time in cells:
+        columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch, "model.init": "dense"}
+        columns |= {"training.loss": loss, "training.learning_rate": rate, "training.steps": steps}
+        at = time * NOISE.uniform(0.95, 1.05, trials)
+        at[solved:] = np.nan
+        tables.append(pd.DataFrame({**columns, "seed": range(trials), "solved_at": at}))
+    return {"times": pd.concat(tables)}
+
+
+def grid(bad=0, solved=0, count=300, trials=125):
+    """Return many cells, some of which no learning rate suffices for."""
+    cells = [("i", 2, 10 + place, 1, "hinge", 0.1, 25, 25, 100.0) for place in range(count - bad)]
+    cells += [("vi", 2, 10 + place, 1, "square", 0.1, solved, trials, 100.0) for place in range(bad)]
+    return space(cells)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"bad": 5}, "holds in part"),
+        ({"bad": 30}, "fails"),
+        ({"bad": 5, "trials": 25}, "undecided"),
+        ({"count": 100}, "undecided"),
+    ],
+)
+def test_cells_are_refuted_by_fresh_trials(given, expected):
+    assert verdict(robust.all_cells, grid(**given)) == expected
+
+
+def sizes(power=0.5, never=0):
+    cells = []
+    for place, name in enumerate(robust.NETWORKS):
+        for k in (2, 3, 4):
+            for n in (10, 20, 30):
+                solved = 0 if place < never and n == 30 else 25
+                cells.append((name, k, n, 1, "hinge", 0.1, solved, 25, 100 * (n - 9.0) ** (power * k)))
+    return space(cells)
+
+
+def test_coarse_exponents_are_below_k_or_not():
+    found = [verdict(robust.small_exponents, sizes(*given)) for given in ((0.5,), (1.2,))]
+    assert found == ["holds", "fails"]
+    assert verdict(robust.small_exponents, sizes(0.5, never=1)) == "undecided"
+
+
+def many(solved, bad=0):
+    cells = [(name, k, 30, 256, "hinge", 0.1, solved, 25, 100.0) for name in robust.NETWORKS for k in (2, 3, 4)]
+    return space([(*one[:6], 10 if place < bad else one[6], *one[7:]) for place, one in enumerate(cells)])
+
+
+def test_large_batches_are_robust_in_all_or_some_cells():
+    assert verdict(robust.large_batches, many(25)) == "holds"
+    assert verdict(robust.large_batches, many(25, bad=3)) == "holds in part"
+    assert verdict(robust.large_batches, many(10)) == "fails"
+
+
+def losses(slower=0):
+    rows = [
+        (name, 3, 20, 32, loss, 0.1, 50, 50, 100.0 * (10 if place < slower and loss == "square" else 1))
+        for place, name in enumerate(robust.NETWORKS)
+        for loss in ("hinge", "square", "logistic")
+    ]
+    return space(rows)
+
+
+def test_losses_are_compared_in_pairs():
+    found = [verdict(robust.same_losses, losses(count)) for count in (0, 2, 8)]
+    assert found == ["holds", "holds in part", "fails"]
+    assert verdict(robust.same_losses, many(25)) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "expected"), [(25, 0, "holds"), (25, 25, "holds in part"), (0, 25, "fails")]
+)
+def test_barely_sufficient_networks_need_large_batches(large, small, expected):
+    cells = [
+        (name, 2, n, batch, "hinge", 0.1, small if batch < 16 else large, 125, 100.0)
+        for name in ("*i", "*ii")
+        for n in (10, 30)
+        for batch in (1, 16)
+    ]
+    assert verdict(robust.large_batches_needed, space(cells)) == expected

@@ -9,7 +9,7 @@ three batch sizes; and 20000 steps in the place of 100000.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -21,19 +21,26 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Tables, one_table
+from elegans.errors import ExperimentError
+from elegans.experiments.base import Experiment, Option, Scale
+from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, RATES, SMALL, ink, panels, quiet, short
+from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.sweeps import Sweep
+from elegans.training import Trial
 from elegans.training.losses import Loss
 
 ROBUST = tuple(CONFIGURATIONS)[:15]
 """The configurations (i) to (xv), for which the thesis claims the criterion at every batch size."""
 LOSSES = ("hinge", "square", "logistic")
 INITS = ("dense", "gaussian", "bernoulli")
+STARRED = ("*i", "*ii")
+"""The barely sufficient networks, for which it claims it from batches of 16 on."""
 GRID_RATES = (1.0, 0.1, 0.01, 0.001)
+ORDER = (0.1, 0.01, 0.001, 1.0)
+"""The order in which learning rates are tried where one that suffices is enough."""
 LEAST = 0.2
 """The share of trials that have to be solved in a cell that holds."""
 FIRST = 9
@@ -41,6 +48,12 @@ FIRST = 9
 CELL = ("configuration", "network", "task.k", "task.n", "training.batch_size", "model.init", "training.loss")
 """What makes a cell of the criterion: everything but learning rate and seed."""
 COLUMN = ["task.k", "training.batch_size"]
+BUNDLE = 200
+"""How many cells are summarised at once: their trials' rows are held together."""
+LISTED = 100_000
+"""The most trials whose times are listed one by one."""
+DRAWN = 299
+"""Cells drawn at random: if all of them hold, 99% of all do, at the 95% level."""
 
 
 @dataclass(frozen=True)
@@ -95,16 +108,99 @@ SMOKE = Space(
 )
 LAPTOP = Space(LAPTOP_RATES, (10, 20), (2, 3), (1, 16, 256), steps=20_000)
 PAPER = Space(dict.fromkeys(ROBUST, GRID_RATES), (10, 20, 30), (2, 3, 4), tuple(2**power for power in range(11)))
+SUITED = {name: rates[:1] for name, rates in LAPTOP_RATES.items()}
+"""The learning rate that is tried first."""
+LINES = Space(SUITED, (10, 20, 30), (2, 3, 4), (1, 32), ("dense",), ("hinge",))
+LARGE = Space(LAPTOP_RATES, (30,), (2, 3, 4), (256,), ("dense",), ("hinge",))
+OTHER_LOSSES = Space(LAPTOP_RATES, (20,), (3,), (32,), ("dense",))
+STARS = dict.fromkeys(STARRED, (0.1,))
+STARRED_SMOKE = Space(STARS, (10,), (2,), (1, 16), ("dense",), ("hinge",), 3000)
+STARRED_PART = Space(STARS, (10, 30), (2, 3), (1, 4, 8, 16, 256), losses=("hinge",))
+STARRED_PAPER = Space(dict.fromkeys(STARRED, GRID_RATES), PAPER.sizes, PAPER.degrees, PAPER.batches)
+
+
+def part(trials: int) -> Sweep:
+    """Return a random draw of the published cells, lines over n, large batches and other losses.
+
+    Each cell has first the learning rate that suits its network; ``further`` tries others where that does not suffice.
+    """
+    whole = replace(PAPER, rates=SUITED, batches=PAPER.batches[:7]).sweep(trials)
+    drawn = np.random.default_rng(0).choice(len(whole.parts), DRAWN, replace=False)
+    shown = Sweep(tuple(whole.parts[place] for place in np.sort(drawn)))
+    return shown + LINES.sweep(trials) + LARGE.sweep(trials) + OTHER_LOSSES.sweep(2 * trials)
+
+
+def further(sweep: Sweep, results: Results, count: int) -> Sweep:
+    """Return the next learning rate of each cell that none so far suffices for, or four times as many fresh trials.
+
+    These are at the cell's best learning rate, once all four have been tried.
+    """
+    seeds = {template.cell: own for template, own in sweep.parts}
+    tried: dict[str, dict[float, tuple[int, int, Trial]]] = {}
+    for template, rows in results.by_cell("solved_at"):
+        rate = float(template.columns()["training.learning_rate"])
+        solved = int(rows["solved_at"].notna().sum())
+        tried.setdefault(template.replace("training.learning_rate", 1.0).cell, {})[rate] = solved, len(rows), template
+    parts: list[tuple[Trial, Sequence[int]]] = []
+    for rates in tried.values():
+        if any(solved >= LEAST * trials for solved, trials, _ in rates.values()):
+            continue
+        untried = [rate for rate in ORDER if rate not in rates]
+        _, _, best = max(rates.values(), key=lambda own: own[0])
+        if untried:
+            parts.append((best.replace("training.learning_rate", untried[0]), seeds[best.cell]))
+        elif all(trials <= count for _, trials, _ in rates.values()):
+            last = max(seeds[best.cell])
+            parts.append((best, range(last + 1, last + 1 + 4 * count)))
+    return Sweep(tuple(parts))
+
+
+def starred(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment of the barely sufficient networks, or of the others."""
+    if value not in ("robust", "starred"):
+        raise ExperimentError(f"networks must be robust or starred: networks={value!r}")
+    if value == "robust":
+        return experiment
+    scales = {
+        "smoke": Scale(STARRED_SMOKE.sweep, trials=2, rounds=0),
+        "laptop": Scale(replace(STARRED_PART, sizes=(10,)).sweep, trials=5, rounds=3),
+        "part": Scale(STARRED_PART.sweep, trials=25, rounds=4, part="n = 10 and 30, k = 2 and 3, five batch sizes"),
+        "paper": Scale(STARRED_PAPER.sweep, trials=25),
+    }
+    return replace(experiment, scales=scales)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table``, one row per cell and learning rate, and ``times``, one row per trial where these are few."""
+    rows, bundle = [], []
+    listed = [pd.DataFrame(columns=[*CELL, "training.learning_rate", "training.steps", "seed", "solved_at"])]
+    for template, own in results.by_cell("state", "solved_at"):
+        columns = {**identified(pd.DataFrame([template.columns()])).iloc[0]}
+        names = (*CELL, "training.learning_rate")
+        bundle.append(own.assign(**{name: columns[name] for name in names}))
+        if len(results.sweep) <= LISTED:
+            listed.append(bundle[-1].assign(**{"training.steps": columns["training.steps"]}).drop(columns="state"))
+        if len(bundle) == BUNDLE:
+            rows.append(timed(pd.concat(bundle), names))
+            bundle = []
+    if bundle:
+        rows.append(timed(pd.concat(bundle), names))
+    times = pd.concat(listed[1:] or listed, ignore_index=True)
+    return {"table": _judged(pd.concat(rows, ignore_index=True)), "times": times}
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell and learning rate: rates and times; which is ``best``; whether the cell ``holds``.
+    """Return one row per cell and learning rate, of a table of trials."""
+    return _judged(timed(identified(trials), (*CELL, "training.learning_rate")))
+
+
+def _judged(found: pd.DataFrame) -> pd.DataFrame:
+    """Return rates and times with which is ``best`` of a cell's learning rates, and whether the cell ``holds``.
 
     The best learning rate of a cell is that with which most trials are solved, and of those the fastest by the 10th
     percentile. ``alpha`` is the coarse exponent over the n of the cell's line, at the best learning rate of each n (NaN
     where fewer than a tenth of the trials are solved at some n).
     """
-    found = timed(identified(trials), (*CELL, "training.learning_rate"))
     order = found.assign(tenth=found["tenth"].fillna(np.inf)).sort_values(["rate", "tenth"], ascending=[False, True])
     best = order.groupby(list(CELL), sort=False).head(1).index
     found = found.assign(best=found.index.isin(best))
@@ -231,11 +327,20 @@ EXPERIMENT = Experiment(
     shows="Nearly every network, loss, batch size and initialisation learns sparse parities by SGD",
     source="section 5.3.1 and figures B.3 to B.5",
     scales={
-        "smoke": Scale(SMOKE.sweep, trials=2),
-        "laptop": Scale(LAPTOP.sweep, trials=5),
+        "smoke": Scale(SMOKE.sweep, trials=2, rounds=0),
+        "laptop": Scale(LAPTOP.sweep, trials=5, rounds=0),
+        "part": Scale(
+            part, trials=25, rounds=4, part="299 random cells of batches up to 64, lines, large batches, losses"
+        ),
         "paper": Scale(PAPER.sweep, trials=25),
     },
-    analyse=one_table(summarise),
+    analyse=analyse,
     plot=plot,
     findings=findings,
+    partial=True,
+    further=further,
+    claims=CLAIMS,
+    options={
+        "networks": Option("robust (i to xv), or starred, the barely sufficient networks (*i) and (*ii)", starred)
+    },
 )
