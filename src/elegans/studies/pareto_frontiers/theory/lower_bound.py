@@ -125,6 +125,45 @@ def noise_forcing_demo(
     return NoiseForcing(network.parameters, resource, **seen, forced=seen["noise"] <= tau)
 
 
+def target_free_noise(
+    n: int, k: int, *, width: int, steps: int, seed: int = 0, learning_rate: float = 0.1
+) -> Float[np.ndarray, " parities"]:
+    """Return what noise it takes to hide each k-parity from the network of ``noise_forcing_demo``.
+
+    Descent walks the path without a target; the noise that keeps it there when the labels are a parity's is the
+    parity's correlation with each entry of the gradient.
+
+    Formula: max over steps and entries i of |E[chi_S d_i h]|, for all |S| = k.
+    Source: Pareto frontiers, proof of Proposition 3.
+
+    Args:
+        n: the number of inputs, at most 16.
+        k: the size of the parities.
+        width: the number of hidden units.
+        steps: the number T of steps.
+        seed: the seed of the initialisation.
+        learning_rate: the step size eta.
+
+    Returns:
+        One value per parity, in the order of their positions in a table of all sets (``set_index``).
+    """
+    require_parity(n, k, "Proposition 3")
+    require(n <= LARGEST_INPUT, f"n must be at most {LARGEST_INPUT} for population gradients", n=n)
+    require_positive("Proposition 3", width=width, steps=steps)
+    network = _Network(n, width, seed)
+    x = sign_table(n).astype(np.float64)
+    theta = network.start
+    chosen = np.flatnonzero(np.bitwise_count(np.arange(2**n)) == k)
+    # the parity of S times x_j is that of S with j added or removed
+    places = np.stack([chosen, *(chosen ^ (1 << j) for j in range(n))])
+    largest = np.zeros(len(chosen))
+    for _ in range(steps):
+        sums = walsh_hadamard((network.hidden(theta, x) > 0).T)
+        largest = np.maximum(largest, np.abs(sums[:, places]).max(axis=(0, 1)) / 2**n)
+        theta = theta - learning_rate * network.gradient(theta, x, network.output(theta, x))
+    return largest
+
+
 def _note(seen: dict[str, float], name: str, values: np.ndarray) -> None:
     seen[name] = max(seen[name], float(np.abs(values).max()))
 
@@ -146,16 +185,17 @@ class _Network:
         self.start = np.append(drawn.astype(np.float64).ravel(), 0.0)
         self.signs = random.rademacher(key.fold(1), np.zeros(1, np.uint32), width)[0].astype(np.float64)
 
-    def _hidden(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def hidden(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the hidden units' inputs, shape (count, width)."""
         rows = theta[:-1].reshape(self.shape[0], self.shape[1] + 1)
         return np.asarray(x @ rows[:, :-1].T + rows[:, -1])
 
     def output(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the outputs, shape (count,)."""
-        return np.asarray(np.maximum(self._hidden(theta, x), 0) @ self.signs + theta[-1])
+        return np.asarray(np.maximum(self.hidden(theta, x), 0) @ self.signs + theta[-1])
 
     def gradient(self, theta: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the mean over examples of weight times the output's gradient, shape (parameters,)."""
-        active = (self._hidden(theta, x) > 0) * weight[:, None] * self.signs
+        active = (self.hidden(theta, x) > 0) * weight[:, None] * self.signs
         rows = np.column_stack([active.T @ x, active.sum(axis=0)]) / len(x)
         return np.append(rows.ravel(), weight.mean())
