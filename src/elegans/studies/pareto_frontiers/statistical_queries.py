@@ -202,7 +202,7 @@ def marginals(largest: int, draws: int) -> Rows:
 
 
 def kernels(cells: dict[int, Sequence[int]], draws: int, given: tuple[int, int, int], repetitions: int) -> Rows:
-    """Yield the checks of kernel regression: the exponent in n of the sample with squared error 1/2, and errors at one."""
+    """Yield the checks of kernel regression: the exponent of the sample with squared error 1/2, and errors at one."""
     for k, sizes in cells.items():
         samples = np.log([[kernel_sample(n, k, draw) for n in sizes] for draw in range(draws)])
         slopes = [float(np.polyfit(np.log(sizes), one, 1)[0]) for one in samples]

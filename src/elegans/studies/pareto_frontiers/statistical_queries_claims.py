@@ -12,10 +12,10 @@ CLAIMS = (
         "T steps of descent with probability at least 1 - delta over the initialisation.",
         source="Proposition 3, appendix B.1",
         setting="r counts parameters; derivatives at most 1. Markov's inequality in the proof gives 1/4 for 1/2",
-        rule="At (12, 6), 1 and 3 steps, and (14, 7), widths 1 and 4, the smallest tau that the bound allows for delta = "
-        "0.5 and 0.9, with both constants: the parity that is best at 200 initialisations, on 200 others; exact gradients, and "
-        f"batches at delta = 0.9 in 200 runs. {SHARES} As a control, the noise exceeds half of "
-        "what it takes at the median.",
+        rule="At (12, 6), 1 and 3 steps, and (14, 7), widths 1 and 4, the smallest tau that the bound allows for "
+        "delta = 0.5 and 0.9, with both constants: the parity that is best at 200 starts, on 200 others; exact "
+        f"gradients, and batches at delta = 0.9 in 200 runs. {SHARES} As a control, the noise exceeds half of what it "
+        "takes at the median.",
         decide=theorem("pareto/proposition-3-lower-bound", "the constant 1/4"),
     ),
     Claim(
