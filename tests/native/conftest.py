@@ -29,7 +29,11 @@ def native_module():
     return load()
 
 
-@pytest.fixture(params=load().instruction_sets())
+SETS = load().instruction_sets()
+"""From the simplest to the one that is used; those between them are left to the slow tests."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SETS[1:-1])) for name in SETS])
 def native(request, native_module):
     """The extension, once with each instruction set that this machine has."""
     before = native_module.instruction_set()
