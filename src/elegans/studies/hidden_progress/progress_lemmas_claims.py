@@ -1,0 +1,91 @@
+"""The claims on majorities, a sign network's first step and readout, fixed features and label noise."""
+
+from elegans.experiments.claims import Claim
+from elegans.experiments.rules import theorem
+
+CLAIMS = (
+    Claim(
+        id="progress/lemma-b1",
+        statement="The majority's coefficients have a closed form, vanish at even degrees, and the squared weight of "
+        "degree k is of order k^(-2/3) for n >= 2k^2.",
+        source="Lemma B.1",
+        setting="n >= 2k^2, n odd",
+        rule="Exact: closed form against enumeration, n = 3 to 15, to 1e-12. Then C(n, k) xi_k^2 at n = 2k^2 + 1, "
+        "k = 1 to 301, times the power: the slope of its logarithm in log k is within 0.1 (ours) of 0, for the "
+        "printed power 2/3 and for 3/2. Equation B.5's bound on the ratio of squares at n = 2(k + 1)^2 + 1.",
+        decide=theorem("progress/lemma-b1", "the closed form, and the order k^(-3/2)"),
+    ),
+    Claim(
+        id="progress/lemma-b2",
+        statement="The majority has a Fourier gap of at least 0.03 (n - 1)^(-(k - 1)/2) at every set of k, of that "
+        "order exactly.",
+        source="Lemma B.2; section 5.4.1",
+        setting="n >= 4k; k is not restricted in the statement, the proof needs n odd and k even",
+        rule="Exact for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k at (13, 3) by "
+        "enumeration. Order at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (ours), n = 1601 to 6401.",
+        decide=theorem("progress/lemma-b2", "even k"),
+    ),
+    Claim(
+        id="progress/lemma-b3",
+        statement="At the sign initialisation a neuron's population gradient is xi_(k-1)/2 in size on the support, "
+        "xi_(k+1)/2 elsewhere, with the printed signs, and 0 for the bias.",
+        source="Lemma B.3, equation B.4",
+        setting="k even, n >= 2(k + 1)^2, |b| < 1",
+        rule="Enumeration of all inputs at n = 9, 15, 17, k = 2, 4, 20 random sign vectors each, to 1e-12. Most sizes "
+        "lie below the n that is asked for, which is not needed.",
+        decide=theorem("progress/lemma-b3"),
+    ),
+    Claim(
+        id="progress/lemma-b4-b5-first-step",
+        statement="A step on gradients within tau leaves 1/(2k) on the support of good neurons and at most "
+        "(|xi_(k+1)| + 2 tau)/(2k |xi_(k-1)|) elsewhere; with r >= k 2^k log(k/delta) all neurons that the readout "
+        "needs exist with probability 1 - delta.",
+        source="Lemmas B.4 and B.5, claims 1 to 4",
+        setting="rate 1/(k |xi_(k-1)|), weight decay 1, tau and B as printed; c1 and c2 are not given",
+        rule="1000 perturbations within tau at four (n, k), no violation. 299 initialisations at k = 4, 6, delta = 0.1 "
+        "at the printed and at the corrected width: the lower 99% limit of the share without all neurons is at most "
+        "delta. k = 2: the biases needed are in the list. 59 batches of (2/tau^2) ln(4nr/delta) at (31, 2): likewise.",
+        decide=theorem("progress/lemma-b4-b5-first-step", "the weights and the batch; the width with k + 1 biases"),
+    ),
+    Claim(
+        id="progress/claim-5-readout",
+        statement="k hidden neurons with the printed biases and output weights 8k(-1)^(i+1), 6k and -2k make exactly "
+        "twice the parity.",
+        source="claim 5 in the proof of Lemma B.4",
+        setting="k even",
+        rule="Exact at every value of the support's sum, k = 2 to 16: printed neurons and weights; the printed neurons "
+        "with the best weights; k + 1 neurons with corrected weights.",
+        decide=theorem("progress/claim-5-readout", "k + 1 neurons with corrected weights"),
+    ),
+    Claim(
+        id="progress/theorem-b6",
+        statement="For a convex objective and bounded stochastic gradients, SGD of step M/(rho sqrt(T)) has a mean "
+        "value within M rho/sqrt(T) of the best in the ball.",
+        source="Theorem B.6",
+        setting="start at 0, unbiased gradients bounded by rho",
+        rule="The hinge loss of the readout of 16 sign neurons after an exact step at (9, 2), values by enumeration: "
+        "the mean over 59 runs of the excess over the best readout found is at most the bound, T = 10^2 to 10^4.",
+        decide=theorem("progress/theorem-b6"),
+    ),
+    Claim(
+        id="progress/theorem-5.6",
+        statement="No fixed embedding of dimension D with readouts of norm R fits all parities: if D R^2 < epsilon^2 "
+        "C(n, k), some parity has a loss above 1 - epsilon, for the 0-1 and the hinge loss.",
+        source="Theorem 5.6",
+        setting="embeddings of norm at most 1",
+        rule="0-1 loss: one counterexample decides, a constant feature. Hinge loss: 20 random and tangent features at "
+        "(10, 3), R = 4: descent on the readout finds no loss of the best-hidden parity below the printed bound, nor "
+        "below 1 - R/sqrt(C(n, k)).",
+        decide=theorem("progress/theorem-5.6", "the hinge loss"),
+    ),
+    Claim(
+        id="progress/noise-scales-gap",
+        statement="Labels flipped with probability 1/2 - epsilon multiply every correlation, and with it the gap, by "
+        "epsilon.",
+        source="B.3.6, theory; caption of figure B.12",
+        setting="the caption has epsilon = 1 - 2p, and calls 49% epsilon = 0.01",
+        rule="Exact: the factor at p = 0.1 to 0.49 against epsilon = 1/2 - p. The factor 1 - 2p against 10^6 sampled "
+        "labels each, within 4 standard errors.",
+        decide=theorem("progress/noise-scales-gap", "epsilon = 1 - 2p"),
+    ),
+)
