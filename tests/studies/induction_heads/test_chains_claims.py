@@ -103,3 +103,263 @@ def test_logits_at_the_last_position_are_the_minimal_model_s():
     tokens = generator.integers(3, size=(5, 9))
     weights = theory.MinimalWeights(generator.normal(size=(3, 3)), generator.normal(size=9))
     assert last_logits(weights, tokens) == pytest.approx(theory.minimal_logits(weights, tokens)[:, -1])
+
+
+STEPS = np.arange(0, 4001, 40)
+MOVED = 2000
+
+
+def many(make, count=13, **columns):
+    """Runs of so many seeds; ``make`` is given the seed."""
+    return pd.concat([make(seed).assign(seed=seed, trial=seed, **columns) for seed in range(count)], ignore_index=True)
+
+
+def staged(seed=0, *, end=0.01, moved=MOVED, plateau=0.09, last="bigram"):
+    """A run with a plateau at unigrams (line 0.09) until its transition, then bigrams (line 0.008)."""
+    moved += 40 * (seed % 30) if moved else 0
+    early, late = STEPS < 200, (moved or 10**9) <= STEPS
+    loss = np.where(early, 0.2, np.where(late, end, plateau))
+    phase = np.where(early, "uniform", np.where(late, last, "unigram"))
+    run = pd.DataFrame({"step": STEPS, "loss": loss, "phase": phase, "transition": float(moved) if moved else np.nan})
+    far = {"uniform": early, "unigram": ~early & ~late, "bigram": late}
+    near = {"uniform": 0.2, "unigram": 0.02, "bigram": 0.02}
+    before = {"uniform": 0.9, "unigram": 0.5, "bigram": 0.6}
+    for name, at in far.items():
+        distance = np.where(at, near[name], np.where(early, before[name], 0.2))
+        run = run.assign(**{f"distance.{name}": distance, f"reverse.{name}": distance})
+    return run.assign(**{"line.uniform": 0.21, "line.unigram": 0.09, "line.bigram": 0.008})
+
+
+def cells(*runs):
+    """The table of curves with both numbers of symbols."""
+    return {"curves": pd.concat([run.assign(cell=f"k = {k}", k=k) for run in runs for k in (2, 3)], ignore_index=True)}
+
+
+def still(seed):
+    """A run that never leaves unigrams."""
+    return staged(seed, moved=0)
+
+
+PHASES = [
+    ("induction/phases-uniform-unigram-bigram", 20, staged, HOLDS),
+    ("induction/phases-uniform-unigram-bigram", 20, still, FAILS),
+    ("induction/phases-uniform-unigram-bigram", 19, staged, UNDECIDED),
+    ("induction/staged-loss-curve", 20, staged, HOLDS),
+    ("induction/staged-loss-curve", 20, lambda seed: staged(seed, plateau=0.15), IN_PART),
+    ("induction/staged-loss-curve", 20, still, FAILS),
+    ("induction/final-loss-near-bayes", 20, staged, HOLDS),
+    ("induction/final-loss-near-bayes", 20, lambda seed: staged(seed, end=0.04), IN_PART),
+    ("induction/final-loss-near-bayes", 20, still, FAILS),
+    ("induction/distances-cross-at-second-drop", 20, staged, HOLDS),
+    ("induction/distances-cross-at-second-drop", 20, still, FAILS),
+    ("induction/seeds-same-shape-other-times", 30, staged, HOLDS),
+    ("induction/seeds-same-shape-other-times", 30, lambda seed: staged(7), IN_PART),
+    ("induction/seeds-same-shape-other-times", 20, staged, UNDECIDED),
+]
+
+
+@pytest.mark.parametrize(("claim", "count", "make", "expected"), PHASES)
+def test_claims_of_phases(claim, count, make, expected):
+    assert verdict(claim, cells(many(make, count))) == expected
+
+
+def profiled(seed=0, *, odd=True, begins=0.7, correlation=1.0):
+    """A run whose first layer favours odd distances from a share of the time to the transition on."""
+    run = staged(seed)
+    bias = np.where(run["step"] >= begins * run["transition"], 0.1, 0.0)
+    return run.assign(odd=odd, parity_bias=bias, correlation=correlation)
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "expected"),
+    [
+        ("induction/odd-look-backs-before-the-drop", {}, HOLDS),
+        ("induction/odd-look-backs-before-the-drop", {"begins": 0.2}, IN_PART),
+        ("induction/odd-look-backs-before-the-drop", {"begins": 0.2, "odd": False}, FAILS),
+        ("induction/encoding-alike-across-symbols", {}, HOLDS),
+        ("induction/encoding-alike-across-symbols", {"correlation": 0.0}, FAILS),
+    ],
+)
+def test_claims_of_positional_profiles(claim, changes, expected):
+    assert verdict(claim, cells(many(lambda seed: profiled(seed, **changes), 20))) == expected
+    assert verdict(claim, cells(many(profiled, 12))) == UNDECIDED
+
+
+def minimal(seed=0, *, late=0.06, off=0.01, second=1000, v_4=0.5):
+    """A run of the minimal model; the loss ends at ``late``, with the best factor near counts."""
+    run = staged(seed, end=late, last="bigram")
+    places = {f"v_{place}": value for place, value in enumerate((0.1, 1, 0.1, v_4, 0.1, 0.3, 0.1, 0.2, 0.1, 0.1), 1)}
+    steps = run["step"]
+    parts = {"early_pair": np.where(steps >= 40, 0.02, 0.2), "early_position": np.where(steps >= second, 0.02, 0.2)}
+    return run.assign(own=0.02, limit=0.019, diagonal_least=0.1, off_largest=off, **places, **parts)
+
+
+def of_minimal(make, count=13):
+    runs = many(make, count)
+    names = [f"k = {k}{start}" for k in (2, 3) for start in ("", ", constant start")]
+    return {"curves": pd.concat([runs.assign(cell=name) for name in names], ignore_index=True)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "expected"),
+    [
+        ("induction/minimal-reaches-bigrams", {"late": 0.01}, HOLDS),
+        ("induction/minimal-reaches-bigrams", {}, IN_PART),
+        ("induction/minimal-parameters-as-in-figure", {"late": 0.03}, HOLDS),
+        ("induction/minimal-parameters-as-in-figure", {"late": 0.03, "off": 0.05}, IN_PART),
+        ("induction/minimal-parameters-as-in-figure", {"late": 0.03, "off": 0.05, "v_4": 0.0}, FAILS),
+        ("induction/second-layer-first-minimal", {}, HOLDS),
+        ("induction/second-layer-first-minimal", {"second": 80}, IN_PART),
+        ("induction/second-layer-first-minimal", {"second": 0}, FAILS),
+    ],
+)
+def test_claims_of_the_minimal_model(claim, changes, expected):
+    assert verdict(claim, of_minimal(lambda seed: minimal(seed, **changes))) == expected
+    assert verdict(claim, of_minimal(minimal, 12)) == UNDECIDED
+
+
+def elsewhere(plateau, independent, closest=True):
+    """Runs of one model on three distributions; at its plateau with a given loss, and one on independent tokens."""
+
+    def make(seed):
+        own = staged(seed, plateau=plateau)
+        if not closest:
+            own = own.assign(phase=np.where(own["phase"] == "unigram", "uniform", own["phase"]))
+            own["distance.unigram"] = own["distance.unigram"].clip(lower=0.2)
+        share = np.where(own["step"] >= own["transition"], 0.1, 1.0)
+        others = {"independent tokens": 0.21 * independent, "doubly stochastic": 0.21 * share}
+        parts = [own.assign(prior="random rows"), *(own.assign(prior=name, loss=at) for name, at in others.items())]
+        return pd.concat(parts, ignore_index=True)
+
+    return many(make)
+
+
+def test_claims_of_other_distributions():
+    good, bad = elsewhere(0.09, 0.1), elsewhere(0.15, 0.9, closest=False)
+
+    def tables(transformer, model):
+        parts = [("transformer", transformer), ("minimal model", model)]
+        return {"curves": pd.concat([runs.assign(cell=f"{name}, k = {k}") for name, runs in parts for k in (2, 3)])}
+
+    laws, time = "induction/other-laws-at-the-plateau", "induction/minimal-little-time-at-unigrams"
+    expected = [(good, good, HOLDS, FAILS), (good, bad, IN_PART, HOLDS), (bad, bad, FAILS, FAILS)]
+    for transformer, model, of_laws, of_time in expected:
+        assert verdict(laws, tables(transformer, model)) == of_laws
+        assert verdict(time, tables(transformer, model)) == of_time
+
+
+def test_claims_of_one_layer():
+    kinds = ("one layer", "one layer, absolute", "one layer and MLP", "one layer and MLP, absolute")
+
+    def tables(least, longer=8, two=staged):
+        runs = [many(two).assign(network="two layers", steepest=0.5)]
+        for number, kind in enumerate(kinds):
+            run = many(lambda seed: still(seed).assign(loss=0.09), 6)
+            run["loss"] *= np.where((number == 0) & (run["seed"] == 0), least, 1)
+            runs.append(run.assign(network=kind, step=longer * run["step"], steepest=0.1))
+        return {"curves": pd.concat([run.assign(k=k) for run in runs for k in (2, 3)])}
+
+    claim = "induction/one-layer-never-transitions"
+    assert verdict(claim, tables(0.9)) == HOLDS
+    assert verdict(claim, tables(0.5)) == verdict(claim, tables(0.9, longer=4)) == UNDECIDED
+    assert verdict(claim, tables(0.9, two=still)) == UNDECIDED
+
+
+def delayed(alone, flat, mixed=None, halved=None, falling=False):
+    """Runs of the arms that cross the level after so many steps, on a plateau or falling steadily until then."""
+
+    def make(crossed):
+        def run(seed):
+            at = crossed + 40 * seed
+            level = 0.31 * np.exp(-STEPS / max(at, 1)) if falling else 0.31
+            return pd.DataFrame(
+                {"step": STEPS, "doubly": 64 * STEPS, "loss": np.where(at <= STEPS, 0.1, level)}
+            ).assign(crossed_at=float(at) if at <= STEPS[-1] else np.nan)
+
+        return many(run)
+
+    arms = {"64 doubly stochastic": alone, "flat rows": flat}
+    arms |= {"64 + 64 unigram": mixed or flat, "32 + 32 unigram": halved or flat}
+    return {"curves": pd.concat([make(at).assign(arm=arm, k=4) for arm, at in arms.items()])}
+
+
+@pytest.mark.parametrize(
+    ("claim", "tables", "expected"),
+    [
+        ("induction/unigram-free-chains-learn-faster", delayed(400, 1600), HOLDS),
+        ("induction/unigram-free-chains-learn-faster", delayed(400, 600), IN_PART),
+        ("induction/unigram-free-chains-learn-faster", delayed(800, 400), FAILS),
+        ("induction/free-unigram-samples-slow-learning", delayed(400, 1600), HOLDS),
+        ("induction/free-unigram-samples-slow-learning", delayed(400, 8000), HOLDS),
+        ("induction/free-unigram-samples-slow-learning", delayed(400, 1600, halved=400), IN_PART),
+        ("induction/free-unigram-samples-slow-learning", delayed(800, 400), FAILS),
+        ("induction/no-long-plateau-without-unigrams", delayed(400, 1600, falling=True), HOLDS),
+        ("induction/no-long-plateau-without-unigrams", delayed(400, 1600), IN_PART),
+        ("induction/no-long-plateau-without-unigrams", delayed(800, 400), FAILS),
+    ],
+)
+def test_claims_of_delays(claim, tables, expected):
+    assert verdict(claim, tables) == expected
+    few = {"curves": tables["curves"].query("seed < 12")}
+    assert verdict(claim, few) == UNDECIDED
+
+
+def test_claims_of_more_symbols():
+    def unseen(seed):
+        run = staged(seed)
+        return run.assign(phase=np.where(run["phase"] == "unigram", "uniform", run["phase"]))
+
+    def falling(seed):
+        return still(seed).assign(loss=0.3 * 0.97 ** np.arange(len(STEPS)))
+
+    def tables(long, short):
+        parts = {200: many(long), 100: many(short)}
+        return {
+            "curves": pd.concat([runs.assign(k=k, length=length) for k in (4, 8) for length, runs in parts.items()])
+        }
+
+    claim = "induction/more-symbols"
+    assert verdict(claim, tables(staged, unseen)) == HOLDS
+    assert verdict(claim, tables(staged, staged)) == IN_PART
+    assert verdict(claim, tables(falling, falling)) in (FAILS, UNDECIDED)
+    assert verdict(claim, {"curves": many(staged, k=4, length=200)}) == UNDECIDED
+
+
+def grams(seed=0, *, learns=True):
+    """A run through four stages, or three."""
+    part = np.searchsorted((200, 400, 800 if learns else 10**6), STEPS, side="right")
+    loss = np.array((0.22, 0.14, 0.085, 0.018))[part]
+    phase = np.array(("uniform", "unigram", "bigram", "trigram"))[part]
+    run = pd.DataFrame({"step": STEPS, "loss": loss, "phase": phase})
+    lines = {"uniform": 0.22, "unigram": 0.14, "bigram": 0.085, "trigram": 0.017}
+    return run.assign(**{f"line.{name}": line for name, line in lines.items()})
+
+
+def three(shares, length=200, single=0, singles=29):
+    """Networks with three heads, of which the first few learn trigrams, and single heads."""
+    heads = many(lambda seed: grams(seed, learns=seed < shares), series="3 and 3 heads, width 48")
+    one = many(lambda seed: grams(seed, learns=seed < single), singles, series="1 and 1 heads, width 16")
+    one["trial"] += 100
+    return {"curves": pd.concat([heads, one]).assign(length=length, learning_rate=1e-3)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "tables", "expected"),
+    [
+        ("induction/three-gram-stages", three(13), HOLDS),
+        ("induction/three-gram-stages", three(3), FAILS),
+        ("induction/three-gram-stages", three(0), UNDECIDED),
+        ("induction/three-gram-stages", three(13, length=100), IN_PART),
+        ("induction/three-gram-stages", three(3, length=100), UNDECIDED),
+        ("induction/three-grams-near-bayes", three(13), HOLDS),
+        ("induction/three-grams-near-bayes", three(2), FAILS),
+        ("induction/three-grams-near-bayes", three(0), UNDECIDED),
+        ("induction/single-head-three-grams-stop-at-bigrams", three(13), HOLDS),
+        ("induction/single-head-three-grams-stop-at-bigrams", three(13, single=4), FAILS),
+        ("induction/single-head-three-grams-stop-at-bigrams", three(13, single=1), UNDECIDED),
+        ("induction/single-head-three-grams-stop-at-bigrams", three(13, singles=13), UNDECIDED),
+        ("induction/single-head-three-grams-stop-at-bigrams", three(13, length=100, single=4), UNDECIDED),
+    ],
+)
+def test_claims_of_three_grams(claim, tables, expected):
+    assert verdict(claim, tables) == expected

@@ -23,6 +23,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades
 from elegans.probes import ParameterTrajectory, Probe
+from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
 from elegans.studies.induction_heads.plots import (
     STRATEGY_COLOURS,
@@ -37,6 +38,7 @@ from elegans.studies.induction_heads.plots import (
 )
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import minimal, sweep_of
+from elegans.studies.induction_heads.steps import CONSTANT
 from elegans.studies.induction_heads.tables import curves, lines_of, measured, transition
 from elegans.studies.induction_heads.theory.construction import best_linear_logits
 from elegans.studies.induction_heads.theory.strategies import ngram_counts
@@ -72,8 +74,9 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return the same for twice as long."""
-    return sweep_of(trials, *(minimal(k, steps=4000) for k in (2, 3)))
+    """Return the same for twice as long, and from the start of the theory too: W = c 1 1^T, v = c 1."""
+    starts: tuple[dict[str, float], ...] = ({}, {"pair": CONSTANT, "position": CONSTANT})
+    return sweep_of(trials, *(minimal(k, steps=4000, **start) for start in starts for k in (2, 3)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -117,15 +120,18 @@ def held_out(one: Trial) -> MinimalHeldOut:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: losses and distances, both parameters, and transplants.
 
-    Beside the columns of ``tables.curves``: ``diagonal`` and ``off_diagonal``, the means of W's entries, and
-    ``off_largest``, the largest absolute one off the diagonal; ``v_1``, …; ``parity_bias`` of v; ``own``,
+    Beside the columns of ``tables.curves``, whose ``cell`` names a start other than W = 0: ``diagonal`` and
+    ``off_diagonal``, the means of W's entries, ``diagonal_least``, the least one on the diagonal, and ``off_largest``,
+    the largest absolute one off it; ``v_1``, …; ``parity_bias`` of v; ``own``,
     ``early_pair`` and ``early_position``, the losses of the model, of its W with the final v and of its v with the
     final W, with the ``factor`` that suits each best, which is that of the model; NaN where W is 0. ``limit``, the same
     in all rows of a trial, is the loss of the best multiple of the counts of pairs.
     """
     taken = measured(results, "parameter-trajectory").groupby("trial")
     parts = [_parameters_of(rows, held_out(results.trial(int(rows["trial"].iloc[0])))) for _, rows in taken]
-    return {"curves": curves(results).merge(pd.concat(parts), on=["trial", "step"])}
+    found = curves(results).merge(pd.concat(parts), on=["trial", "step"])
+    constant = found["trial"].map(results.trials["model.pair"]) != 0
+    return {"curves": found.assign(cell=found["cell"] + np.where(constant, ", constant start", ""))}
 
 
 def _parameters_of(taken: pd.DataFrame, test: MinimalHeldOut) -> pd.DataFrame:
@@ -143,6 +149,7 @@ def _parameters_of(taken: pd.DataFrame, test: MinimalHeldOut) -> pd.DataFrame:
     }
     return taken[["trial", "step"]].assign(
         diagonal=pair[:, inside].mean(axis=1),
+        diagonal_least=pair[:, inside].min(axis=1),
         off_diagonal=pair[:, ~inside].mean(axis=1),
         off_largest=np.abs(pair[:, ~inside]).max(axis=1),
         **{f"v_{place + 1}": position[:, place] for place in range(COORDINATES)},
@@ -164,15 +171,15 @@ def _best(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) -> tuple
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw six panels per number of symbols; faint curves are trials, strong ones medians.
+    """Draw six panels per cell; faint curves are trials, strong ones medians.
 
     Above: losses, with the limit of counts; distances to strategies; losses of transplants, each with the factor that
     suits it best. Below: entries of W; v at some steps; coordinates of v over training. Source: thesis, figures 8.3
     (bottom), 8.4b and E.7 (bottom).
     """
-    groups = list(tables["curves"].groupby("k", sort=False))
+    groups = list(tables["curves"].groupby("cell", sort=False))
     figure, drawn = panels(2 * len(groups), 3)
-    for six, (k, rows) in zip(drawn.reshape(len(groups), 6), groups, strict=True):
+    for six, (cell, rows) in zip(drawn.reshape(len(groups), 6), groups, strict=True):
         chain_losses(six[0], rows)
         level(six[0], per_trial(rows, "limit"), LIMIT, "best counts", above="bottom")
         chain_distances(six[1], rows, legend=False)
@@ -183,7 +190,7 @@ def plot(tables: Tables) -> Figure:
         _coordinates(six[5], rows)
         names = ("loss", "distance to strategies", "transplants", "W", "v by place", "v over training")
         for ax, name in zip(six, names, strict=True):
-            title(ax, f"k = {k}: {name}")
+            title(ax, f"{cell}: {name}")
     return figure
 
 
@@ -235,15 +242,15 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, by the number of symbols, how close the model gets to unigrams and to pairs, and its parameters.
+    """Return, by cell, how close the model gets to unigrams and to pairs, and its parameters.
 
     ``unigram_closest`` says for how many steps single tokens are the closest strategy, and ``then`` how far from them
     the model is: its loss over the strategy's, and its distance. ``near_unigram`` counts the steps at which the loss is
     within 10% of the strategy's. ``pair_first`` and ``position_first`` are when the transplants pass the middle of the
     unigram strategy's loss and the limit of counts.
     """
-    groups = tables["curves"].groupby("k", sort=False)
-    return {f"k = {k}": _stated([run for _, run in rows.groupby("seed")]) for k, rows in groups}
+    groups = tables["curves"].groupby("cell", sort=False)
+    return {str(cell): _stated([run for _, run in rows.groupby("seed")]) for cell, rows in groups}
 
 
 def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
@@ -307,10 +314,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=20),
+        "paper": Scale(paper, trials=13),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

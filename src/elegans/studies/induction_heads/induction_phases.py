@@ -17,6 +17,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import MEDIUM, SMALL, panels, quiet, shades, short
 from elegans.probes import Probe
+from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
 from elegans.studies.induction_heads.plots import chain_distances, chain_losses, title, trials_of
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import (
@@ -67,6 +68,11 @@ def paper(trials: int) -> Sweep:
     """Return both at the thesis' learning rate, and two symbols in the plain form, as equations 8.4 and 8.5 are."""
     plain = transformer(2, steps=100_000, learning_rate=THESIS_RATE, form="plain")
     return sweep_of(trials, *thesis_networks(), plain)
+
+
+def part(trials: int) -> Sweep:
+    """Return the published sizes at the learning rate that fits the printed axis, until losses have settled."""
+    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -228,12 +234,14 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(part, trials=30, part="learning rate 1e-3"),
+        "paper": Scale(paper, trials=30),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
     partial=True,
 )
 """Figures 8.1, 8.3 (above), E.3 and E.7."""

@@ -37,18 +37,18 @@ CLAIMS = (
         "over flat rows.",
         source="E.37, E.38, E.40, E.42 and E.43",
         setting="k = 2; as printed: E.37 lacks a factor, E.38 and E.43 have a wrong sign",
-        rule="Printed values against the tensor's, three chains of 50 tokens and the limit of long "
-        "sequences, extrapolated from t = 3200 and 6400; equal to 1e-6, and 2e-3 in the limit" + EXACT,
+        rule="Printed values against the tensor's, three chains of 50 tokens and the limit of long sequences, "
+        "extrapolated from t = 3200 and 6400; equal to 1e-6, and 2e-3 in the limit" + EXACT,
         decide=partial(exactly, claim="induction/second-step-equations", part="E.40 and E.42"),
     ),
     Claim(
         id="induction/two-step-curriculum",
         statement="With a curriculum (flat rows, then a = b within epsilon of 1/2) and weight decay 1 in the second "
-        "step, two steps lead to the bigram solution: W is diagonal, v_2 the largest coordinate, and the predictor "
-        "is O(epsilon^4) times bigram counts plus O(epsilon^6).",
+        "step, two steps lead to the bigram solution: W is diagonal, v_2 the largest coordinate, and the predictor is "
+        "O(epsilon^4) times bigram counts plus O(epsilon^6).",
         source="Propositions 8.5 and E.3, E.50 to E.60",
-        setting="k = 2, margin loss; silent: constants of the rates (100/t^2 and 10/t here), the start of W (0 "
-        "here), whether v is forgotten (both readings are evaluated)",
+        setting="k = 2, margin loss; silent: constants of the rates (100/t^2 and 10/t here), the start of W (0 here), "
+        "whether v is forgotten (both readings are evaluated)",
         rule="Exact weights for t = 100 to 6400, epsilon = 0.01 to 0.4: off-diagonal entries 0, v_2 largest; "
         "powers of epsilon between 0.05 and 0.1 at the largest t, 4 and 6 up to 0.1, of the sum and of the "
         "largest of the other coordinates; as a predictor on 10,000 sequences at t = 100, 85% of the gap "
@@ -68,9 +68,9 @@ CLAIMS = (
         source="section 8.3.2, E.40, end of the proof of Lemma E.1, figure E.2",
         setting="k = 2, gradient at W = I, t = 100 in the figure; silent: whether a chain or the average is meant, "
         "and the range of j",
-        rule="(a) even coordinates up to 10 exceed both neighbours at t = 100 and in the limit; (b) ratios "
-        "of successive even terms up to j = 20 within 5% of each other, of three chains and averaged; (c) "
-        "signs and order for j = 2 to 51" + EXACT,
+        rule="(a) even coordinates up to 10 exceed both neighbours at t = 100 and in the limit; (b) ratios of "
+        "successive even terms up to j = 20 within 5% of each other, of three chains and averaged; (c) signs "
+        "and order for j = 2 to 51" + EXACT,
         decide=partial(
             exactly,
             claim="induction/even-odd-from-eigenvalue-moments",

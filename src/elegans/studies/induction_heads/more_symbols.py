@@ -13,6 +13,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases import ORDER
+from elegans.studies.induction_heads.more_symbols_claims import CLAIMS
 from elegans.studies.induction_heads.plots import chain_stages
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import sweep_of, transformer
@@ -36,6 +37,8 @@ from elegans.training import Trial
 
 MEASUREMENTS = 75
 """How often a network is measured."""
+LENGTH = 200
+"""The published number of tokens, which series do not name."""
 EXAMPLES = 1000
 """How many held-out sequences it is evaluated on."""
 PLATEAU, LEARNED, NEAR = 0.15, 0.6, 1.3
@@ -57,6 +60,11 @@ def paper(trials: int) -> Sweep:
     return sweep_of(trials, *(transformer(k, 200, steps=4500) for k in (4, 5, 8, 12, 16)))
 
 
+def part(trials: int) -> Sweep:
+    """Return four and eight symbols with 200 and with 100 tokens, until losses settle."""
+    return sweep_of(trials, *(transformer(k, length, steps=1500) for k in (4, 8) for length in (200, 100)))
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses and distances."""
     return (ChainLosses(every=max(1, one.steps // MEASUREMENTS), examples=EXAMPLES),)
@@ -65,11 +73,14 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: see ``tables.curves``.
 
-    Besides: ``series`` ("k = 8"); ``linear``, what the best multiple of the construction's frequencies loses as logits
-    on the same sequences, and ``slope``, that multiple; and whether the trial is the ``typical`` one of its series.
+    Besides: ``length`` and ``series`` ("k = 8", "k = 8, 100 tokens"); ``linear``, what the best multiple of the
+    construction's frequencies loses as logits on the same sequences, and ``slope``, that multiple; and whether the
+    trial is the ``typical`` one of its series.
     """
     found = curves(results)
-    found = found.assign(series=found["cell"])
+    length = found["trial"].map(results.trials["task.length"])
+    series = found["cell"] + np.where(length == LENGTH, "", ", " + length.astype(str) + " tokens")
+    found = found.assign(series=series, length=length)
     linear = {trial: linear_logits(results.trial(trial)) for trial in found["trial"].unique()}
     for name in LinearLogits._fields:
         column = {"loss": "linear"}.get(name, name)
@@ -141,12 +152,14 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=3),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(part, trials=13, part="4 and 8 symbols"),
+        "paper": Scale(paper, trials=13),
     },
     analyse=analyse,
     plot=lambda tables: chain_stages(tables["curves"]),
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
     partial=True,
 )
 """Figure E.4."""

@@ -16,6 +16,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.models import AttentionOnly, Model
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
+from elegans.studies.induction_heads.one_layer_fails_claims import CLAIMS
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels, title
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import sweep_of, transformer
@@ -58,8 +59,12 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return all networks on 100 tokens, for 8 times the steps of the main run."""
-    return networks(3, 100, 64, 8000, trials)
+    """Return two layers on two and three symbols of 100 tokens, and half as many networks of one, 8 times as long."""
+    found = Sweep(())
+    for k, steps in ((2, 2000), (3, 1500)):
+        long = networks(k, 100, 64, 8 * steps, max(1, trials // 2))
+        found += sweep_of(trials, transformer(k, steps=steps)) + Sweep(long.parts[1:])
+    return found
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -155,10 +160,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=2),
-        "paper": Scale(paper, trials=10),
+        "paper": Scale(paper, trials=13),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

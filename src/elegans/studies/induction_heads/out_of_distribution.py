@@ -17,6 +17,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases import EARLY
+from elegans.studies.induction_heads.out_of_distribution_claims import CLAIMS, DOUBLY, OWN, UNIGRAM
 from elegans.studies.induction_heads.plots import along, curves_of_trials, title
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, minimal, sweep_of, thesis_networks, transformer
@@ -26,8 +27,6 @@ from elegans.tasks import DoublyStochastic, Unigram
 from elegans.training import Trial
 
 MEASUREMENTS = 50
-OWN, UNIGRAM, DOUBLY = "random rows", "independent tokens", "doubly stochastic"
-"""What the distributions are called: the one trained on, and the others."""
 OTHERS = {UNIGRAM: Unigram(), DOUBLY: DoublyStochastic()}
 LEVEL = 0.1
 """Within which share of a strategy's loss a network counts as at it."""
@@ -46,6 +45,12 @@ def laptop(trials: int) -> Sweep:
 def paper(trials: int) -> Sweep:
     """Return both models on two and three symbols, transformers at the thesis' learning rate."""
     return sweep_of(trials, *thesis_networks(), *(minimal(k, steps=4000) for k in (2, 3)))
+
+
+def part(trials: int) -> Sweep:
+    """Return the published sizes at the learning rate that fits the printed axis, long enough for losses to settle."""
+    transformers = (transformer(k, steps=steps) for k, steps in ((2, 2000), (3, 1500)))
+    return sweep_of(trials, *transformers, *(minimal(k, steps=4000) for k in (2, 3)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -160,12 +165,14 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=4),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(part, trials=13, part="learning rate 1e-3 of transformers"),
+        "paper": Scale(paper, trials=13),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
     partial=True,
 )
 """Figure E.6."""

@@ -19,6 +19,7 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.plots import along, title
+from elegans.studies.induction_heads.positional_profile_claims import CLAIMS
 from elegans.studies.induction_heads.settings import sweep_of, thesis_networks
 from elegans.studies.induction_heads.tables import measured, shares, spreads_by_series, stated_by_seed
 from elegans.sweeps import Sweep
@@ -212,12 +213,14 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(phases.smoke, trials=1),
         "laptop": Scale(phases.laptop, trials=10),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(phases.part, trials=20, part="learning rate 1e-3"),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=phases.probes,
+    claims=CLAIMS,
     partial=True,
 )
 """Figures 8.3 (middle) and E.7."""

@@ -1,7 +1,7 @@
 """Rules of decision of this study's claims: how many runs show something, pairs of runs, and gaps between losses."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,21 +127,20 @@ def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
     return Verdict(verdict.verdict, because, numbers, verdict.error_rate, verdict.needs)
 
 
-def ends_of(curves: pd.DataFrame, simpler: str = "unigram", best: str = "bigram") -> pd.DataFrame:
-    """Return for each trial what ``near_best`` asks for, by seed, and its last ``phase``."""
+def ends_of(runs: Sequence[pd.DataFrame], loss: str = "loss", simpler: str = "", best: str = "") -> pd.DataFrame:
+    """Return for each run what ``near_best`` asks for.
+
+    Args:
+        runs: in order of steps.
+        loss: the column of the loss.
+        simpler: the column of the simpler predictor's loss, by default of unigrams.
+        best: the column of the best one's, by default of bigrams.
+    """
     rows = []
-    for seed, run in curves.sort_values("step").groupby("seed"):
+    for run in runs:
         last, tenth = run.iloc[-1], run[run["step"] <= 0.9 * run["step"].max()].iloc[-1]
-        rows.append(
-            {
-                "seed": seed,
-                "loss": last["loss"],
-                "simpler": last[f"line.{simpler}"],
-                "best": last[f"line.{best}"],
-                "falling": 1 - last["loss"] / tenth["loss"],
-                "phase": last["phase"],
-            }
-        )
+        lines = {"simpler": last[simpler or "line.unigram"], "best": last[best or "line.bigram"]}
+        rows.append({"loss": last[loss], **lines, "falling": 1 - last[loss] / tenth[loss]})
     return pd.DataFrame(rows)
 
 
@@ -155,3 +154,12 @@ def first_at(run: pd.DataFrame, holds: Any) -> float:
     """Return the first step of a run at which something holds, infinite if it never does."""
     steps = run.loc[np.asarray(holds, bool), "step"]
     return float(steps.min()) if len(steps) else math.inf
+
+
+def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **where: Any) -> list[pd.DataFrame]:
+    """Return so many runs of one cell of ``curves``, by seed, each in order of steps."""
+    rows = table(tables, "curves", needs, **where)
+    found = [run.sort_values("step") for _, run in rows.groupby("seed")]
+    if len(found) < trials:
+        raise Lacking(needs)
+    return found[:trials]

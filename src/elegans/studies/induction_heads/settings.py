@@ -77,11 +77,17 @@ def thesis_networks() -> tuple[Trial, Trial]:
 
 
 def minimal(
-    k: int = 2, length: int = 100, *, batch_size: int = 64, steps: int = 2000, learning_rate: float = 2e-3
+    k: int = 2,
+    length: int = 100,
+    *,
+    batch_size: int = 64,
+    steps: int = 2000,
+    learning_rate: float = 2e-3,
+    **model: Any,
 ) -> Trial:
     """Return the minimal model and its training by plain SGD; arguments are those of ``transformer``."""
     training = SGD(
         learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", stopping=NEVER
     )
     task = MarkovChains(k=k, length=length)
-    return Trial(task=task, regime=Online(), model=MinimalAttention(), training=training)
+    return Trial(task=task, regime=Online(), model=MinimalAttention(**model), training=training)

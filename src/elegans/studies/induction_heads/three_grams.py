@@ -24,14 +24,17 @@ from elegans.studies.induction_heads.tables import (
     transition,
     typical,
 )
+from elegans.studies.induction_heads.three_grams_claims import CLAIMS
 from elegans.sweeps import Sweep
-from elegans.training import Trial
+from elegans.training import Adam, Trial
 
 MEASUREMENTS = 75
 """How often a network is measured."""
 STAGES = ["uniform", "unigram", "bigram", "trigram"]
 """As the thesis has them."""
 PAIRS = {"bigram_reached": ("unigram", "bigram"), "trigram_reached": ("bigram", "trigram")}
+LEARNING_RATE = 1e-3
+"""That of pairs, which series do not name."""
 LAST = 5
 """How many measurements at the end make the final loss: at this learning rate single ones scatter by a tenth."""
 STALLED = 0.8
@@ -39,7 +42,13 @@ STALLED = 0.8
 
 
 def trial(
-    heads: tuple[int, int], steps: int, *, width: int | None = None, length: int = 100, batch_size: int = 64
+    heads: tuple[int, int],
+    steps: int,
+    *,
+    width: int | None = None,
+    length: int = 100,
+    batch_size: int = 64,
+    learning_rate: float = 1e-3,
 ) -> Trial:
     """Return a network of two layers on three-grams of two symbols.
 
@@ -49,8 +58,10 @@ def trial(
         width: 16 times the larger number of heads by default.
         length: of a sequence.
         batch_size: in sequences.
+        learning_rate: of AdamW.
     """
     settings: dict[str, Any] = {"prior": "ngram:3", "batch_size": batch_size, "steps": steps}
+    settings["learning_rate"] = learning_rate
     return transformer(2, length, heads=heads, width=width or 16 * max(heads), **settings)
 
 
@@ -65,9 +76,16 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return the same on 200 tokens for longer, and single heads of the largest width too."""
+    """Return the same on 200 tokens for longer, at three learning rates, and single heads of the largest width too."""
+    three = (trial((3, 3), 6000, length=200, learning_rate=rate) for rate in (1e-3, 2e-3, 3e-2))
     wide = trial((1, 1), 6000, width=48, length=200)
-    return sweep_of(trials, *(trial(heads, 6000, length=200) for heads in ((3, 3), (2, 1), (1, 1))), wide)
+    return sweep_of(trials, *three, *(trial(heads, 6000, length=200) for heads in ((2, 1), (1, 1))), wide)
+
+
+def part(trials: int) -> Sweep:
+    """Return three heads in each layer and single ones on 100 tokens, for longer, at two learning rates."""
+    cells = [trial(heads, 4000, learning_rate=rate) for heads in ((3, 3), (1, 1)) for rate in (1e-3, 2e-3)]
+    return sweep_of(trials, *cells)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -79,17 +97,22 @@ def series_of(one: Trial) -> str:
     """Return what a trial's series is called: ``3 and 3 heads, width 48``."""
     assert isinstance(one.model, AttentionOnly)
     first, second = one.model.layer_heads
-    return f"{first} and {second} heads, width {one.model.width}"
+    assert isinstance(one.training, Adam)
+    rate = one.training.learning_rate
+    named = "" if rate == LEARNING_RATE else f", learning rate {rate:g}"
+    return f"{first} and {second} heads, width {one.model.width}{named}"
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``curves``: see ``tables.curves``; ``series``, and which trial is the ``typical`` one.
+    """Return the table ``curves``: see ``tables.curves``; and which trial of a series is the ``typical`` one.
 
-    That is, of the trials that reach trigrams, or of all where none does, the one with the median final loss.
+    That is, of the trials that reach trigrams, or of all where none does, the one with the median final loss. Besides:
+    ``series``, ``length`` and ``learning_rate``.
     """
     found = curves(results)
     names = {trial: series_of(results.trial(trial)) for trial in found["trial"].unique()}
-    found = found.assign(series=found["trial"].map(names))
+    length, rate = (found["trial"].map(results.trials[name]) for name in ("task.length", "training.learning_rate"))
+    found = found.assign(series=found["trial"].map(names), length=length, learning_rate=rate)
     return {"curves": found.assign(typical=typical(found, candidates(found)))}
 
 
@@ -167,12 +190,14 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=3),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(part, trials=13, part="100 tokens in place of 200, learning rates 1e-3 and 2e-3"),
+        "paper": Scale(paper, trials=15),
     },
     analyse=analyse,
     plot=lambda tables: chain_stages(tables["curves"]),
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
     partial=True,
 )
 """Figure 8.5."""

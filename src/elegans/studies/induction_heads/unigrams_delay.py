@@ -28,6 +28,7 @@ from elegans.studies.induction_heads.plots import along, curves_of_trials, strat
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import sweep_of, transformer
 from elegans.studies.induction_heads.tables import curves
+from elegans.studies.induction_heads.unigrams_delay_claims import CLAIMS
 from elegans.sweeps import Sweep
 from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture
 from elegans.training import Adam, Trial
@@ -72,6 +73,11 @@ def laptop(trials: int) -> Sweep:
 def paper(trials: int) -> Sweep:
     """Return all arms of four symbols, for more than three times as long."""
     return arms(4, 100, (0, 16, 32, 64, 128), trials, 3000, halved=True)
+
+
+def part(trials: int) -> Sweep:
+    """Return of four symbols doubly stochastic chains, both ways of adding as many others, and flat rows."""
+    return arms(4, 100, (0, 64), trials, 3000, halved=True)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -205,10 +211,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=3),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(part, trials=13, part="64 doubly stochastic sequences, 64 + 64, 32 + 32 and flat rows"),
+        "paper": Scale(paper, trials=13),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
