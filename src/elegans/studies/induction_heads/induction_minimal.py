@@ -75,7 +75,7 @@ def laptop(trials: int) -> Sweep:
 
 def paper(trials: int) -> Sweep:
     """Return the same for twice as long, and from the start of the theory too: W = c 1 1^T, v = c 1."""
-    starts: tuple[dict[str, float], ...] = ({}, {"pair": CONSTANT, "position": CONSTANT})
+    starts: tuple[dict[str, Any], ...] = ({}, {"pair": CONSTANT, "position": CONSTANT})
     return sweep_of(trials, *(minimal(k, steps=4000, **start) for start in starts for k in (2, 3)))
 
 
