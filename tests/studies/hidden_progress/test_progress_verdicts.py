@@ -17,6 +17,7 @@ from elegans.studies.hidden_progress import (
     robust_space_claims as robust,
     rules,
     training_curves_zoo_claims as zoo,
+    variations,
     width_claims as widths,
 )
 
@@ -540,3 +541,32 @@ def test_barely_sufficient_networks_need_large_batches(large, small, expected):
         for batch in (1, 16)
     ]
     assert verdict(robust.large_batches_needed, space(cells)) == expected
+
+
+def variants(solved=50, slow=1.0, trials=50):
+    """Return times of every variation at four learning rates; some scales are slower."""
+    tables = []
+    for network, variation in variations.ARMS["paper"]:
+        for rate in variations.RATES:
+            at = (slow if variation == "0.5" else 1) * 100 * NOISE.uniform(0.9, 1.1, trials)
+            at[solved:] = np.nan
+            columns = {"network": network, "variation": variation, "task.n": 20, "training.learning_rate": rate}
+            tables.append(pd.DataFrame({**columns, "solved_at": at}))
+    return {"times": pd.concat(tables)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "holds"), ({"solved": 0}, "fails"), ({"solved": 10}, "undecided"), ({"trials": 20}, "undecided")],
+)
+def test_variations_are_solved_or_not(given, expected):
+    assert verdict(variations.scale_tolerant, variants(**given)) == expected
+    assert verdict(variations.wider_train, variants(**given)) == expected
+    assert verdict(variations.scale_tolerant, variants(slow=8.0)) == "fails"
+
+
+def test_scaled_weights_are_those_of_the_default_times_the_factor():
+    arms = variations.ARMS["paper"]
+    (one, two) = (arms["(xv) PolyNet: a product of k linear forms", factor] for factor in ("1", "2"))
+    weights = [each.model.initialise(each.key("init"), each.task)["hidden"]["weight"] for each in (one, two)]
+    np.testing.assert_array_equal(weights[1], 2 * weights[0])

@@ -1,20 +1,36 @@
-"""Identifying a support from one gradient of one neuron: what a single large step can learn."""
+"""Initial weights of another size; and identifying a support from one gradient of one neuron."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float32, Float64
-from pydantic import SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
 from elegans import random
 from elegans.learners.base import Course, Learner, Lesson
 from elegans.models.activations import Activation, ReLU
 from elegans.models.base import Model
-from elegans.models.inits import ConstantInit, LayerInit
+from elegans.models.inits import AffineInit, ConstantInit, DenseInit, LayerInit
 from elegans.tasks import Regime, Sample, SparseParity, Task
 
 BLOCK = 2**16
 """Examples held at once."""
+
+
+class ScaledInit(AffineInit, kind="scaled"):
+    """The default initialisation, uniform on plus or minus 1/sqrt(fan-in), times a factor.
+
+    Source: thesis, appendix B.4.1 (the scale c).
+
+    Args:
+        factor: what every weight and bias is multiplied by.
+    """
+
+    shorthand = "factor"
+    factor: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
+        return DenseInit().entries(key, shape, fan_in, fan_out) * np.float32(self.factor)
 
 
 class GradientRecovery(Learner, Model):
