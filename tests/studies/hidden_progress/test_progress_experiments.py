@@ -64,6 +64,13 @@ def test_each_has_laptop_and_paper_scales_that_are_larger(name):
     assert 0 < sizes[0] < sizes[1] and sizes[0] < sizes[2]
 
 
+def test_configurations_are_offered_by_the_study():
+    from elegans.studies import hidden_progress
+
+    assert hidden_progress.configuration("xv", 30, 3) == configuration("xv", 30, 3)
+    assert hidden_progress.CONFIGURATIONS is CONFIGURATIONS
+
+
 def test_a_model_is_known_by_its_configuration():
     tables = [rows(configuration(name, 10, 3), [10.0]) for name in CONFIGURATIONS]
     found = identified(pd.concat(tables, ignore_index=True))

@@ -6,3 +6,7 @@ gaps of the population gradient amplify the relevant weights.
 Source: B. Barak, B. L. Edelman, S. Goel, S. Kakade, E. Malach and C. Zhang, "Hidden progress in deep learning: SGD
 learns parities near the computational limit" (NeurIPS 2022), https://arxiv.org/abs/2207.08799.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,1 @@
+from .settings import CONFIGURATIONS as CONFIGURATIONS, configuration as configuration
