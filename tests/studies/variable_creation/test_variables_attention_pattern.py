@@ -9,7 +9,7 @@ from elegans import theory
 from elegans.experiments import EXPERIMENTS
 from elegans.experiments.results import Results, StoredResults
 from elegans.studies.variable_creation import attention_pattern as pattern
-from elegans.studies.variable_creation.probes import ClassWeights, SelectionHeads
+from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
 from elegans.training.engines import ENGINES
 
 NATIVE = ENGINES["bits"].unavailable() is None
@@ -28,7 +28,8 @@ def untrained(one, place, steps):
         rows = [{"trial": place, "seed": one.seed, "step": step, **probe.measure(snapshot(step))} for step in steps]
         return pd.DataFrame(rows)
 
-    return {probe.kind: measured(probe) for probe in (SelectionHeads(examples=300), ClassWeights(examples=20))}
+    probes = (SelectionHeads(examples=300), ClassWeights(examples=20), IrrelevantBits(examples=500))
+    return {probe.kind: measured(probe) for probe in probes}
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,14 @@ def test_the_tables_have_the_measures_of_each_trial_and_single_weights_of_each_a
     own = heads[heads["arm"] == pattern.TRAINED].iloc[0]
     assert own["support_positive"] == pytest.approx(single[y > 0][:, [1, 5, 8]].sum(axis=1).mean())
     assert own["mean_other_negative"] == pytest.approx(np.delete(single[y < 0], [1, 5, 8, 12], axis=1).mean())
+
+
+def test_bits_off_the_support_change_nothing_of_the_construction_and_much_of_other_networks(tables):
+    last = tables["heads"].groupby("arm").last()
+    assert last.loc[pattern.BEGUN, "changed"] == 0
+    assert last.loc[pattern.BEGUN, "explained"] == pytest.approx(1, abs=1e-5)
+    assert last.loc[pattern.PLAIN, "explained"] < 0.9
+    assert (last["other_95"] >= last["mean_other"]).all()
 
 
 def test_the_construction_is_what_theory_says_and_the_trial_begun_there_is_at_it(tables):

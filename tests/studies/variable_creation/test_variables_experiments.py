@@ -76,9 +76,28 @@ def test_the_paper_scales_are_the_published_ones():
     assert sizes == set(range(50, 201, 10)) and bits == {*range(100, 801, 50), 900, 1000, 1100}
     assert find("and-samples").scales["paper"].rounds + 1 == 5
     assert all(isinstance(cell.regime, IdentifiableSample) for cell in sweep.cells)
-    restarts = [cell.restart for cell in find("and-curves").scales["paper"].sweep(40).cells]
-    assert restarts == 2 * list(range(5))
-    assert [cell.task.n for cell in find("parity-transformer").scales["paper"].sweep(10).cells] == [10, 15]
+    curves = find("and-curves").scales["paper"].sweep(40).cells
+    published = [(size, start) for size in (200, 50) for start in range(5)]
+    assert [(cell.regime.size, cell.restart) for cell in curves[:10]] == published
+    assert {cell.regime.size for cell in curves} == {50, 70, 100, 140, 200}
+    parities = find("parity-transformer").scales["paper"].sweep(10).cells
+    assert [(cell.task.n, cell.model.dropout) for cell in parities] == [(10, 0.1), (15, 0.1), (10, None), (15, None)]
+
+
+def test_further_starts_keep_the_seeds_of_a_run_that_begins_elsewhere():
+    first = samples.thresholds((20,), (20,), 100, trials=2).shifted(1000)
+    second = samples.further(first, results_of(first, lambda one: False), 2)
+    assert [tuple(seeds) for _, seeds in second.parts] == [(1000, 1001)]
+
+
+def test_options_choose_numbers_of_bits_and_another_function():
+    experiment = find("and-samples")
+    few = experiment.having({"bits": "100,300"}).scales["part"].sweep(1)
+    assert {cell.task.n for cell in few.cells} == {100, 300}
+    other = experiment.having({"function": "majority"}).scales["smoke"].sweep(1).cells[0].task
+    assert (other.function.label(), other.p) == ("majority", 0.5)
+    with pytest.raises(el.ExperimentError, match="bits must be numbers with commas between: bits='few'"):
+        experiment.having({"bits": "few"})
 
 
 # starts that follow from others

@@ -3,14 +3,19 @@
 Of each replicate, a support with a sample, the start with the highest held-out accuracy is shown.
 """
 
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import share, spread
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import LEVEL, by_interval, by_share, decided, higher, table, together
 from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.variable_creation.settings import conjunction
@@ -38,9 +43,14 @@ def laptop(trials: int) -> Sweep:
     return replicates(300, (200, 50), 3, 500, 20, trials)
 
 
-def paper(trials: int) -> Sweep:
+def part(trials: int) -> Sweep:
     """Return the published curves."""
     return replicates(300, (200, 50), 5, 1000, 10, trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return the published curves, and sizes between: at the threshold, at twice as many examples, and a third."""
+    return replicates(300, (200, 50, 70, 140, 100), 5, 1000, 10, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -49,40 +59,55 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per evaluation of the best start of each replicate.
+    """Return two tables; ``table`` has one row per evaluation of the best start of each replicate.
 
     Columns: ``n``, ``m``, ``seed``, ``start``, ``step``, ``held_out`` and ``training``, the accuracies, and, the same
     in all rows of a replicate, ``best``, the highest held-out accuracy, and ``loss``, the mean minibatch loss of the
-    last steps.
+    last steps. ``starts`` has one row per start: ``n``, ``m``, ``seed``, ``start``, ``steps``, ``best``, ``held_out``
+    and ``training`` at the end, ``most_training`` and ``least_loss``, the best of all checks.
     """
     names = {"task.n": "n", "regime.size": "m", "seed": "seed", "restart": "start"}
     ended = results.trials[results.trials["state"].isin(FINISHED)]
     runs = ended[list(names)].rename(columns=names).astype(int)
     held_out, training = (results.measures[f"{kind}-error"].set_index(["trial", "step"]) for kind in ("test", "train"))
-    runs["loss"] = results.measures["curve"].groupby("trial")["loss"].last()
+    losses = results.measures["curve"].groupby("trial")["loss"]
+    runs["loss"] = losses.last()
     runs["best"] = 1 - held_out.groupby("trial")["error"].min()
     best = runs.loc[runs.groupby(["n", "m", "seed"], sort=False)["best"].idxmax()]
     accuracies = pd.DataFrame({"held_out": 1 - held_out["error"], "training": 1 - training["error"]})
-    return {"table": best.join(accuracies.reset_index("step"), how="inner").reset_index(drop=True)}
+    at_end = accuracies.groupby("trial").last()
+    starts = (
+        runs.drop(columns="loss")
+        .join(at_end)
+        .assign(
+            steps=ended["training.steps"].astype(int),
+            most_training=1 - training.groupby("trial")["error"].min(),
+            least_loss=losses.min(),
+        )
+    )
+    return {
+        "table": best.join(accuracies.reset_index("step"), how="inner").reset_index(drop=True),
+        "starts": starts.reset_index(drop=True),
+    }
 
 
 def plot(tables: Tables) -> Figure:
     """Draw held-out and training accuracy against steps, one curve per replicate, one colour per sample size."""
-    table = tables["table"]
+    lines = tables["table"]
     figure, axes = panels(1, 2, height=2.6, width=7.2)
     titles = {"held_out": "accuracy on held-out examples", "training": "accuracy on the sample"}
     for ax, (name, title) in zip(axes[0], titles.items(), strict=True):
-        for (size, rows), colour in zip(table.groupby("m", sort=False), COLOURS, strict=False):
+        for (size, rows), colour in zip(lines.groupby("m", sort=False), COLOURS, strict=False):
             for _, run in rows.groupby("seed"):
                 ax.plot(run["step"], run[name], color=colour, linewidth=0.8, alpha=0.6)
             count = rows["seed"].nunique()
             ax.plot([], [], color=colour, label=f"m = {size}, {count} replicates")
         quiet(ax)
         ax.set_ylim(0.45, 1.02)
-        ax.set_xlim(0, table["step"].max())
+        ax.set_xlim(0, lines["step"].max())
         ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
         ax.set_xlabel("steps", fontsize=MEDIUM)
-        ax.set_title(f"{title}, T = {table['n'].iloc[0]}", loc="left", fontsize=MEDIUM)
+        ax.set_title(f"{title}, T = {lines['n'].iloc[0]}", loc="left", fontsize=MEDIUM)
     axes[0, 1].legend(fontsize=SMALL, frameon=False, loc="lower right")
     return figure
 
@@ -105,6 +130,178 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
+def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int) -> dict[int, pd.DataFrame]:
+    """Return the starts at each size at the published setting."""
+    needs = f"{least} replicates of 5 starts of 1000 steps each at T = 300, m = {', '.join(map(str, sizes))}"
+    rows = table(tables, "starts", needs, n=300, m=list(sizes), steps=1000)
+    found = {size: rows[rows["m"] == size] for size in sizes}
+    for own in found.values():
+        if own["seed"].nunique() < least or (own.groupby("seed").size() < 5).any():
+            raise Lacking(needs)
+    return found
+
+
+def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the shares of replicates whose best start exceeds 99%, and by training accuracy."""
+    cells = _starts(tables, (200, 50), 20)
+    best = {size: own.sort_values("best").groupby("seed").last() for size, own in cells.items()}
+    solved = {size: int((own["best"] > SOLVED).sum()) for size, own in best.items()}
+    counts = {size: len(own) for size, own in best.items()}
+    parts = {
+        "m = 200 generalises": by_share("replicates above 99%", solved[200], counts[200], above=0.8),
+        "m = 50 does not": by_share("replicates at most at 99%", counts[50] - solved[50], counts[50], above=0.5),
+    }
+    fitted = all((own["training"] == 1).all() for own in best.values())
+    verdict = together(parts)
+    p = higher((solved[200], counts[200]), (solved[50], counts[50]))
+    numbers = {**verdict.numbers, "all_fit_their_sample": fitted, "p": p}
+    because = f"{verdict.because}; all best starts {'have' if fitted else 'do not have'} 100% training accuracy"
+    if verdict.verdict == HOLDS and fitted:
+        return Verdict(HOLDS, because, numbers, verdict.error_rate)
+    if p <= LEVEL:
+        return Verdict(IN_PART, because, numbers, LEVEL, "the shares differ")
+    return Verdict(FAILS, because, numbers, LEVEL)
+
+
+def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the interquartile range of the final accuracies of networks that overfit."""
+    own = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
+    values = own.loc[own["best"] <= SOLVED, "held_out"].to_numpy(float)
+    if len(values) < 10:
+        raise Lacking("10 replicates at m = 50 that overfit")
+    generator = np.random.default_rng(0)
+    drawn = generator.choice(values, (4000, len(values)))
+    ranges = np.quantile(drawn, 0.75, axis=1) - np.quantile(drawn, 0.25, axis=1)
+    ends = np.quantile(ranges, [0.025, 0.975])
+    middle = float(np.quantile(values, 0.75) - np.quantile(values, 0.25))
+    return by_interval("the interquartile range of accuracies", middle, ends.tolist(), above=0.05)
+
+
+def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the share of starts that fit their sample, by accuracy and by loss."""
+    starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
+    good = (starts["most_training"] == 1) & (starts["least_loss"] < 1e-4)
+    hits, count = int(good.sum()), len(starts)
+    whole = by_share("starts with 100% training accuracy and a loss below 1e-4", hits, count, above=0.99)
+    numbers = {
+        **whole.numbers,
+        "accuracy": int((starts["most_training"] == 1).sum()),
+        "largest": starts["least_loss"].max(),
+    }
+    if hits == count:
+        return Verdict(whole.verdict, whole.because, numbers, LEVEL, whole.needs)
+    most = by_share("starts", hits, count, above=0.95)
+    because = f"{whole.because}; one failure refutes all runs"
+    if most.verdict == HOLDS:
+        return Verdict(IN_PART, because, numbers, LEVEL, f"holds for {hits} of {count}")
+    return Verdict(most.verdict, because, numbers, LEVEL, most.needs)
+
+
+def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the share of samples on which five starts disagree, at the threshold and at twice as many examples."""
+    cells = _starts(tables, (70, 140), 40)
+    mixed = {}
+    for size, own in cells.items():
+        solved = (own["best"] > SOLVED).groupby(own["seed"]).mean()
+        mixed[size] = (int(((solved > 0) & (solved < 1)).sum()), len(solved))
+    at = by_share("samples at m = 70 on which starts disagree", *mixed[70], above=0.3)
+    p = higher(mixed[70], mixed[140])
+    because = f"{at.because}; {mixed[140][0]} of {mixed[140][1]} at m = 140 (Fisher's p = {p:.2g})"
+    numbers = {**at.numbers, "at_140": mixed[140], "p": p}
+    if p <= LEVEL:
+        rest = "" if at.verdict == HOLDS else "more samples disagree near the threshold than above"
+        return Verdict(HOLDS if at.verdict == HOLDS else IN_PART, because, numbers, LEVEL, rest)
+    return Verdict(FAILS if at.verdict == FAILS else UNDECIDED, because, numbers, LEVEL, "more samples")
+
+
+def overfits_below(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the trend of the share of first starts that overfit, against the number of examples."""
+    cells = _starts(tables, (50, 70, 100, 140, 200), 40)
+    first = {size: own[own["start"] == 0] for size, own in cells.items()}
+    hits = {m: int(((own["most_training"] == 1) & (own["best"] <= SOLVED)).sum()) for m, own in first.items()}
+    counts = {size: len(own) for size, own in first.items()}
+    p = _trend(list(hits), list(hits.values()), list(counts.values()))
+    pairs = itertools.pairwise(hits)
+    reversed_at = [
+        small for small, large in pairs if higher((hits[large], counts[large]), (hits[small], counts[small])) <= LEVEL
+    ]
+    because = (
+        f"starts that overfit by m: {', '.join(f'{m}: {hits[m]} of {counts[m]}' for m in hits)}; p = {p:.2g} for a fall"
+    )
+    numbers = {"overfit": hits, "starts": counts, "p": p, "reversed_from": reversed_at}
+    return decided(p <= LEVEL and not reversed_at, p >= 0.5, because, numbers, LEVEL, "more starts")
+
+
+def _trend(sizes: Sequence[int], hits: Sequence[int], counts: Sequence[int]) -> float:
+    """Return the one-sided p of Cochran and Armitage that a share falls with size."""
+    from scipy.stats import norm
+
+    x, k, n = (np.asarray(values, float) for values in (sizes, hits, counts))
+    share = k.sum() / n.sum()
+    centred = x - (n * x).sum() / n.sum()
+    variance = share * (1 - share) * (n * centred**2).sum()
+    return float(norm.cdf((centred * k).sum() / np.sqrt(variance))) if variance > 0 else 1.0
+
+
+SETTING = "T = 300, best of 5 starts of 1000 steps, 40 replicates; 5 restarts are read as five starts in all"
+CLAIMS = (
+    Claim(
+        id="variables/generalises-above-overfits-below",
+        statement="At T = 300 training accuracy is 100% with 200 and with 50 examples, but only the former generalise.",
+        source="figure 4.3 (left) and caption, appendix A.3.2",
+        setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
+        rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 "
+        "(exact "
+        "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely "
+        "differ "
+        "(Fisher, 5%).",
+        decide=generalises,
+    ),
+    Claim(
+        id="variables/overfitted-accuracies-differ",
+        statement="Networks that overfit differ considerably in held-out accuracy.",
+        source="appendix A.3.2; figure 4.3 (left)",
+        setting=SETTING,
+        rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range "
+        "of their final "
+        "accuracies is at least 0.05 (ours; 95% bootstrap interval).",
+        decide=accuracies_differ,
+    ),
+    Claim(
+        id="variables/every-run-fits-its-sample",
+        statement="In all runs the training loss falls below 10^-4 and training accuracy is 100% within 1000 steps.",
+        source="appendix A.3.1, caption of figure 4.3",
+        setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
+        rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a "
+        "minibatch loss, with "
+        "dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% (exact "
+        "limits). "
+        "Other T are left out.",
+        decide=fits_sample,
+    ),
+    Claim(
+        id="variables/unstable-near-threshold",
+        statement="Training near the threshold is extremely unstable, so that several restarts are needed.",
+        source="section 4.6 (results), appendix A.3.1",
+        setting="best of 5, 40 replicates; no measure of instability is stated",
+        rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts "
+        "disagree exceeds "
+        "0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
+        decide=unstable,
+    ),
+    Claim(
+        id="variables/overfitting-grows-as-m-shrinks",
+        statement="The fewer the examples, the more probable it is that a network overfits.",
+        source="appendix A.3.2",
+        setting="T = 300, m = 200 and 50 are named",
+        rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and "
+        "held-out accuracy at "
+        "most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it rise "
+        "(Fisher, 5%).",
+        decide=overfits_below,
+    ),
+)
+
 EXPERIMENT = Experiment(
     name="and-curves",
     shows="With 200 examples of 300 bits transformers find the conjunction, with 50 they fit the sample alone",
@@ -112,11 +309,13 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=10),
+        "part": Scale(part, trials=20, part="20 of 40 replicates of the published curves"),
         "paper": Scale(paper, trials=40),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
     partial=True,
 )

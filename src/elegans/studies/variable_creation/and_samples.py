@@ -6,7 +6,7 @@ trials succeed. Beside it stand what any learner needs, log2 C(T, 3) examples in
 the support in as many of the samples that are drawn at first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -22,10 +22,12 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades, short
-from elegans.studies.variable_creation.settings import conjunction
+from elegans.studies.variable_creation.and_samples_claims import CLAIMS
+from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
 from elegans.sweeps import Sweep
-from elegans.tasks import IdentifiableSample, SparseBoolean
+from elegans.tasks import BooleanFunction, IdentifiableSample, SparseBoolean
+from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 rounded = partial(finite, digits=2)
@@ -65,29 +67,32 @@ def paper(trials: int) -> Sweep:
     return thresholds(PAPER_BITS, PAPER_SIZES, 1000, trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return six of the published numbers of bits, and 9 numbers of examples around each threshold."""
+    sizes = {100: 30, 200: 40, 300: 40, 400: 50, 800: 60, 1100: 60}
+    cells = [conjunction(n, size, steps=1000) for n, least in sizes.items() for size in range(least, least + 90, 10)]
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
+
+
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
     """Return one more start of every trial that none has solved so far."""
     ended = results.trials[results.trials["state"].isin(FINISHED)]
-    unsolved = {
-        key: len(starts)
-        for key, starts in ended.groupby(["task.n", "regime.size", "seed"])
-        if starts["solved_at"].isna().all()
-    }
+    starts = ended.groupby(["task.n", "regime.size", "seed"])["solved_at"].agg(["count", "size"]).reset_index()
+    unsolved = starts[starts["count"] == 0]
     parts: list[Any] = []
     for cell in (cell for cell in sweep.cells if cell.restart == 0):
-        due: dict[int, list[int]] = {}
-        for seed in range(count):
-            if starts := unsolved.get((cell.task.input_size, cell.columns()["regime.size"], seed)):
-                due.setdefault(starts, []).append(seed)
-        for starts, seeds in due.items():
-            parts.append((cell.replace("restart", starts), tuple(seeds)))
+        size = cell.columns()["regime.size"]
+        own = unsolved[(unsolved["task.n"] == cell.task.input_size) & (unsolved["regime.size"] == size)]
+        for made, rows in own.groupby("size"):
+            parts.append((cell.replace("restart", made), tuple(rows["seed"].astype(int).tolist())))
     return Sweep(tuple(parts))
 
 
 def analyse(results: Results, level: float = LEVEL) -> Tables:
     """Return four tables.
 
-    ``cells``, one row per number of bits ``n`` and of examples ``m``: of ``trials`` those ``solved`` by some start,
+    ``cells``, one row per number of bits ``n`` and of examples ``m``: the ``function``, the ``steps_given`` to each of
+    at most so many ``starts``, of ``trials`` those ``solved`` by some start,
     their ``rate`` with a Wilson interval, how many at the ``first`` start, how many have ``starts_left``, the median
     ``steps`` of the starts that solved, and how many samples were ``rejected`` on the average. ``thresholds``, one row
     per number of bits: the ``threshold`` with the 95% percentile interval of its bootstrap (infinity where the level is
@@ -98,7 +103,7 @@ def analyse(results: Results, level: float = LEVEL) -> Tables:
     ended = results.trials[results.trials["state"].isin(FINISHED)]
     most = int(ended["restart"].max()) + 1
     cells = pd.DataFrame([_cell(rows, most) for _, rows in ended.groupby(["task.n", "regime.size"])])
-    bits = sorted(set(cells["n"]))
+    bits, function = sorted(set(cells["n"])), str(cells["function"].iloc[0])
     drawn = {n: _draws(cells[cells["n"] == n], level) for n in bits}
     found = pd.DataFrame([_threshold(cells[cells["n"] == n], drawn[n], level) for n in bits]).assign(level=level)
     fitted = len(bits) >= 3 and np.isfinite(found["threshold"]).all()
@@ -106,7 +111,7 @@ def analyse(results: Results, level: float = LEVEL) -> Tables:
     return {
         "cells": cells,
         "thresholds": found,
-        "identified": pd.concat([_identified(n) for n in bits], ignore_index=True),
+        "identified": pd.concat([_identified(n, function) for n in bits], ignore_index=True),
         "fit": pd.DataFrame([fit] if fit else [], columns=list(FIT)),
     }
 
@@ -117,7 +122,7 @@ def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
     solved = starts["solved_at"].count() > 0
     count, hits = len(solved), int(solved.sum())
     low, high = wilson(hits, count)
-    task, regime = conjunction(n, size).task, IdentifiableSample(size=size)
+    task, regime = _task(n, str(rows["task.function"].iloc[0])), IdentifiableSample(size=size)
     return {
         "n": n,
         "m": size,
@@ -126,6 +131,9 @@ def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
         "rate": hits / count,
         "low": low,
         "high": high,
+        "function": str(rows["task.function"].iloc[0]),
+        "steps_given": int(rows["training.steps"].iloc[0]),
+        "starts": most,
         "first": int(rows.loc[rows["restart"] == 0, "solved_at"].notna().sum()),
         "starts_left": int((~solved & (starts.size() < most)).sum()),
         "steps": float(rows["solved_at"].astype(float).median()),
@@ -145,33 +153,32 @@ def _counts(cells: pd.DataFrame) -> tuple[list[int], list[int], list[int]]:
 
 
 def _threshold(cells: pd.DataFrame, drawn: np.ndarray, level: float) -> dict[str, Any]:
-    n = int(cells["n"].iloc[0])
+    n, function = int(cells["n"].iloc[0]), str(cells["function"].iloc[0])
     low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
     return {
         "n": n,
         "threshold": float(threshold(*_counts(cells), level)),
         "threshold_low": float(low),
         "threshold_high": float(high),
-        "information": _task(n).information,
-        "identified": float(np.quantile(_identifying(n), level, method="inverted_cdf")),
+        "information": _task(n, function).information,
+        "identified": float(np.quantile(_identifying(n, function), level, method="inverted_cdf")),
     }
 
 
-def _identified(n: int) -> pd.DataFrame:
+def _identified(n: int, function: str) -> pd.DataFrame:
     sizes = np.arange(5, LARGEST + 1)
-    rate = (_identifying(n)[:, None] <= sizes).mean(axis=0)
+    rate = (_identifying(n, function)[:, None] <= sizes).mean(axis=0)
     return pd.DataFrame({"n": n, "m": sizes, "rate": rate})
 
 
 @lru_cache(maxsize=64)
-def _identifying(n: int) -> np.ndarray:
-    return identifying_samples(_task(n), DRAWS, LARGEST, SEED)
+def _identifying(n: int, function: str) -> np.ndarray:
+    return identifying_samples(_task(n, function), DRAWS, LARGEST, SEED)
 
 
-def _task(n: int) -> SparseBoolean:
-    task = conjunction(n).task
-    assert isinstance(task, SparseBoolean)
-    return task
+def _task(n: int, function: str) -> SparseBoolean:
+    chosen = BooleanFunction.parse(function)
+    return SparseBoolean(n=n, k=K, function=chosen, p=chosen.balancing_bias(K))
 
 
 def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> dict[str, Any]:
@@ -308,16 +315,41 @@ def with_level(experiment: Experiment, value: Any) -> Experiment:
     return replace(experiment, analyse=partial(analyse, level=_share("level", value)))
 
 
+def with_bits(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment with some of its numbers of bits alone."""
+    try:
+        bits = {int(one) for one in str(value).split(",")}
+    except ValueError:
+        raise ExperimentError(f"bits must be numbers with commas between: bits={value!r}") from None
+    return _changed(experiment, lambda cell: cell if cell.task.input_size in bits else None)
+
+
+def with_function(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment with another function of three bits, which are uniform then if that balances it."""
+    function = BooleanFunction.parse(value)
+
+    def other(cell: Trial) -> Trial:
+        chosen = SparseBoolean(n=cell.task.input_size, k=K, function=function, p=function.balancing_bias(K))
+        return cell.replace("task", chosen)
+
+    return _changed(experiment, other)
+
+
+def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) -> Experiment:
+    """Return the experiment with its cells changed, or left out where nothing comes of them."""
+
+    def sweep(scale: Scale, trials: int) -> Sweep:
+        parts = [(change(cell), seeds) for cell, seeds in scale.sweep(trials).parts]
+        return Sweep(tuple((cell, seeds) for cell, seeds in parts if cell is not None))
+
+    scales = {name: replace(scale, sweep=partial(sweep, scale)) for name, scale in experiment.scales.items()}
+    return replace(experiment, scales=scales)
+
+
 def with_accuracy(experiment: Experiment, value: Any) -> Experiment:
     """Return the experiment with another accuracy on held-out examples that counts as success."""
     error = 1 - _share("accuracy", value)
-
-    def trained(scale: Scale, trials: int) -> Sweep:
-        parts = scale.sweep(trials).parts
-        return Sweep(tuple((cell.replace("training.stopping.error", error), seeds) for cell, seeds in parts))
-
-    scales = {name: replace(scale, sweep=partial(trained, scale)) for name, scale in experiment.scales.items()}
-    return replace(experiment, scales=scales)
+    return _changed(experiment, lambda cell: cell.replace("training.stopping.error", error))
 
 
 def _share(name: str, value: Any) -> float:
@@ -337,15 +369,19 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=20, rounds=2),
+        "part": Scale(part, trials=40, rounds=4, part="6 of 18 numbers of bits, 9 sizes around each threshold"),
         "paper": Scale(paper, trials=40, rounds=4),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     further=further,
+    claims=CLAIMS,
     partial=True,
     options={
         "level": Option("SHARE  the share of trials that must succeed at a threshold (0.8)", with_level),
+        "bits": Option("T,T  some of the scale's numbers of bits alone", with_bits),
+        "function": Option("FUNCTION  another function of three bits, as majority (and)", with_function),
         "accuracy": Option("SHARE  the accuracy on 10^4 held-out examples that is success (0.9901)", with_accuracy),
     },
 )

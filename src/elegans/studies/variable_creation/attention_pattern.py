@@ -7,6 +7,7 @@ the layer, without norms, residual path and dropout, is trained twice: from rand
 What a relevant position gets depends on its bit, on which the construction's weights do not; so this is measured too.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import significant, spread
 from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import LEVEL, by_share, table, together
 from elegans.plots.attention import attention_by_position
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
-from elegans.studies.variable_creation.probes import ClassWeights, SelectionHeads
+from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.measures import attention_share
 from elegans.sweeps import Sweep
@@ -87,9 +90,14 @@ def laptop(trials: int) -> Sweep:
     return arms(50, 300, (5, 20, 30), trials, steps=500)
 
 
+def part(trials: int) -> Sweep:
+    """Return the trained network alone."""
+    return Sweep(laptop(trials).parts[:1])
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the measures of heads along the way, and whole weights on 100 examples at the beginning and the end."""
-    return SelectionHeads(every=EVERY), ClassWeights(every=one.steps)
+    """Return measures of heads along the way, and at both ends weights of 100 examples and what other bits change."""
+    return SelectionHeads(every=EVERY), ClassWeights(every=one.steps), IrrelevantBits(every=one.steps)
 
 
 def analyse(results: Results) -> Tables:
@@ -97,19 +105,21 @@ def analyse(results: Results) -> Tables:
 
     ``heads``: ``arm``, ``seed``, ``step``, the measures of ``SelectionHeads`` of the one head and, with the beginning
     ``construction_``, the construction's; ``uniform``; and the same in all rows of a trial ``solved_at``,
-    ``test_error`` and, by label at the end, ``mean_other_negative``, ``mean_other_positive``, ``support_negative`` and
-    ``support_positive``. ``weights``: ``arm``, ``seed``, ``example``, ``place`` (the class token's is n), ``relevant``,
-    ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are where the arm trained from
-    there begins.
+    ``test_error`` and, at the end, ``other_95``, the 95% quantile of single weights outside of the support, ``changed``
+    and ``explained`` (see ``probes.IrrelevantBits``) and by label ``mean_other_negative``, ``mean_other_positive``,
+    ``support_negative`` and ``support_positive``. ``weights``: ``arm``, ``seed``, ``example``, ``place`` (the class
+    token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are
+    where the arm trained from there begins.
     """
     taken = results.measures["selection-heads"]
     single = results.measures["class-weights"].set_index("trial")["weights"].groupby(level="trial")
     first, last = single.first(), single.last()
+    influence = results.measures["irrelevant-bits"].groupby("trial")[["changed", "explained"]].last()
     rows: list[dict[str, Any]] = []
     weights: dict[str, pd.DataFrame] = {}
     for place, end in zip(last.index.tolist(), last, strict=True):
         one, arm = results.trial(place), _arm(results.trial(place))
-        rows.append({"arm": arm, **_by_label(one, end[:, 0])})
+        rows.append({"arm": arm, **_by_label(one, end[:, 0]), **dict(influence.loc[place])})
         if arm not in weights:
             weights[arm] = _weights(arm, one, end[:, 0])
             if arm == BEGUN:
@@ -137,7 +147,8 @@ def _by_label(one: Trial, weights: np.ndarray) -> dict[str, float]:
     """Return what the support and a position outside of it get at the end, on examples of either label."""
     _, y, support = _examples(one, len(weights))
     share = attention_share(weights, support.tolist())
-    found = {}
+    others = np.delete(weights, [*support.tolist(), weights.shape[1] - 1], axis=1)
+    found = {"other_95": float(np.quantile(others, 0.95))}
     for name, members in (("negative", y < 0), ("positive", y > 0)):
         for measure in ("support", "mean_other"):
             values = getattr(share, measure)[members]
@@ -284,6 +295,105 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
+def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return all rows of the trained networks at the published setting, and the last of each."""
+    needs = f"{least} networks at T = 50, m = 300, 500 steps"
+    rows = table(tables, "heads", needs, arm=TRAINED)
+    last = rows.sort_values("step").groupby("seed").last()
+    if len(last) < least or int(rows["step"].max()) != 500 or abs(float(rows["uniform"].iloc[0]) - 1 / 51) > 1e-6:
+        raise Lacking(needs)
+    return rows, last
+
+
+def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, and at their least."""
+    rows, last = _ends(tables, 20)
+    low = last["other_95"] <= last["uniform"]
+    ratio = (rows["uniform"] / rows["mean_other"]).groupby(rows["seed"])
+    below = {
+        "at the end": (last["uniform"] / last["mean_other"]).where(low, 0.0),
+        "at the end, on examples with a violated condition": last["uniform"] / last["mean_other_negative"],
+        "at the step where they are least": ratio.max(),
+    }
+    parts = {name: by_share("networks", int((values >= BELOW).sum()), len(last)) for name, values in below.items()}
+    shown = {
+        name: {f"{limit:g}": int((values >= limit).sum()) for limit in (2, 5, 20)} for name, values in below.items()
+    }
+    numbers = {**{name: one.numbers for name, one in parts.items()}, "networks_at_least_so_many_times_below": shown}
+    because = "; ".join(f"{name}: {one.because}" for name, one in parts.items())
+    verdicts = [one.verdict for one in parts.values()]
+    if verdicts[0] == HOLDS:
+        return Verdict(HOLDS, because, numbers, LEVEL)
+    if verdicts[0] == FAILS and HOLDS in verdicts:
+        holding = [name for name, one in parts.items() if one.verdict == HOLDS]
+        return Verdict(IN_PART, because, numbers, LEVEL, f"holds {' and '.join(holding)}")
+    failed = all(one == FAILS for one in verdicts)
+    return Verdict(FAILS if failed else UNDECIDED, because, numbers, LEVEL, "" if failed else "more networks")
+
+
+def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the difference of a relevant position's weight between its bits."""
+    _, last = _ends(tables, 10)
+    difference = (last["on_zeros"] - last["on_ones"]).abs()
+    verdict = by_share("networks with a difference of at least 0.1", int((difference >= 0.1).sum()), len(last))
+    numbers = {**verdict.numbers, "on_zeros": last["on_zeros"].median(), "on_ones": last["on_ones"].median()}
+    return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
+
+
+def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by predictions and outputs of the networks that succeed, as irrelevant bits are resampled."""
+    _, last = _ends(tables, 20)
+    own = last[last["solved_at"].notna()]
+    parts = {
+        "predictions": by_share(
+            "networks of which at most 0.1% change", int((own["changed"] <= 0.001).sum()), len(own)
+        ),
+        "outputs": by_share("networks with 95% of the variance", int((own["explained"] >= 0.95).sum()), len(own)),
+    }
+    verdict = together(parts)
+    numbers = {**verdict.numbers, "explained": own["explained"].tolist(), "changed": own["changed"].tolist()}
+    return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
+
+
+SETTING = "T = 50, m = 300, one head of 64 dimensions, 500 steps, 100% of 10^4 held-out examples"
+CLAIMS = (
+    Claim(
+        id="variables/attention-ignores-irrelevant-bits",
+        statement="In a trained network attention weights on irrelevant positions are about zero.",
+        source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
+        setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
+        rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times "
+        "below "
+        "uniform (2 and 20 are shown; ours) and 95% of single ones are below uniform; a majority must have it (exact "
+        "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where "
+        "they are "
+        "least.",
+        decide=ignores_others,
+    ),
+    Claim(
+        id="variables/attention-depends-on-the-input",
+        statement="The attention weights of the trained network depend on the input.",
+        source="caption of figure 4.3, appendix A.3.2",
+        setting=SETTING,
+        rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its "
+        "bits at step "
+        "500, in a majority (exact one-sided 95% limits).",
+        decide=depends_on_input,
+    ),
+    Claim(
+        id="variables/network-converges-to-sparse-solution",
+        statement="The trained network comes to depend on the relevant bits only.",
+        source="section 4.6 (results)",
+        setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
+        rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
+        "bits are "
+        "resampled, and the three bits explain at least 95% of the output's variance (thresholds ours); each in a "
+        "majority "
+        "(exact one-sided 95% limits).",
+        decide=sparse_solution,
+    ),
+)
+
 EXPERIMENT = Experiment(
     name="attention-pattern",
     shows="A trained head attends to the relevant positions, above all to those whose bit settles the label",
@@ -291,10 +401,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=10),
+        "part": Scale(part, trials=20, part="the trained network, 20 seeds"),
         "paper": Scale(laptop, trials=40),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

@@ -125,6 +125,45 @@ class ClassWeights(Probe):
         return {"weights": np.asarray(_attention(snapshot.model)(snapshot.parameters, x).weights)}
 
 
+class IrrelevantBits(Probe):
+    """How much a network's answers depend on the bits outside of the support.
+
+    Args:
+        examples: how many held-out examples.
+    """
+
+    examples: Count = 10_000
+
+    def check(self, task: Task, model: Model) -> None:
+        if not isinstance(task, SparseBoolean | SparseParity):
+            raise ValueError(f"{self.kind} needs a sparse function of signs: {task.kind}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``changed``, the predictions that change as all other bits are resampled, and ``explained``.
+
+        That is the share of the output's variance between the patterns of the support, NaN for a constant output.
+        """
+        support = snapshot.support
+        assert support is not None
+        x = snapshot.remember(f"irrelevant:{self.examples}", lambda: snapshot.examples("test", self.examples)[0])
+        moved = np.roll(x, 1, axis=0)  # other examples have independent bits
+        moved[:, support] = x[:, support]
+        run = _outputs(snapshot.model)
+        first, second = (np.asarray(run(snapshot.parameters, inputs), np.float64) for inputs in (x, moved))
+        pattern = (x[:, support] > 0) @ 2 ** np.arange(len(support))
+        counts = np.bincount(pattern)
+        means = np.bincount(pattern, first) / np.maximum(counts, 1)
+        total = float(first.var())
+        explained = float(means[pattern].var()) / total if total > 0 else math.nan
+        return {"changed": float((np.sign(first) != np.sign(second)).mean()), "explained": explained}
+
+
+@lru_cache(maxsize=16)
+def _outputs(model: Any) -> Any:
+    """Return a compiled program from parameters and inputs to outputs."""
+    return jit(model.apply)
+
+
 def _require_class_token(probe: Probe, task: Task, model: Model) -> None:
     if not isinstance(model, BooleanTransformer | ParityTransformer):
         raise ValueError(f"{probe.kind} needs a transformer with a class token: {model.kind}")

@@ -94,12 +94,13 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return three tables; the first has one row per variant and measured step, at the smallest dimension.
+    """Return three tables; the first, ``table``, has one row per variant and measured step, at the smallest dimension.
 
-    That is ``table``: medians over trials of ``error`` and ``share``, with their range, and ``solved_at`` and its interval, the same in all rows of a variant: the median first check at which at most 1% of
-    held-out examples are wrong, unsolved trials being infinite. ``marks`` has one row per trial of
-    the XOR, with the steps at which the signal is ``found`` and the error first at most 1% (``accurate``) and what is
-    left at the end; ``turned`` by how much runs in a rotated basis are off the rotated runs.
+    It has medians over trials of ``error`` and ``share``, with their range, and ``solved_at`` and its interval, the
+    same in all rows of a variant: the median first check at which at most 1% of held-out examples are wrong, unsolved
+    trials being infinite. ``marks`` has one row per trial of the XOR, with the steps at which the signal is ``found``
+    and the error first at most 1% (``accurate``) and what is left at the end; ``turned`` by how much runs in a rotated
+    basis are off the rotated runs.
     """
     trials = results.trials.assign(variant=[_variant(results.trial(place)) for place in results.trials.index.tolist()])
     kinds = ("test-error", "subspace-share")
