@@ -106,7 +106,7 @@ def test_findings_are_medians_of_last_and_best_and_the_figure_has_three_panels_p
 
 def test_digit_findings_and_curves_have_a_panel_for_each_length():
     rows = [
-        {"images": "digits", "k": k, "model": model, "seed": seed, "epoch": epoch, "seconds": 1.0}
+        {"images": "digits", "k": k, "model": model, "strips": "fresh", "seed": seed, "epoch": epoch, "seconds": 1.0}
         | {"train_accuracy": 0.6 + epoch / 10, "test_accuracy": 0.5 + epoch * (2 - epoch) / 10}
         for k in (1, 3)
         for model in digit_parity.MODELS

@@ -24,6 +24,7 @@ from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet, short
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
+from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.theory.parity import LARGEST_SHARE, biased_fourier_bound, biased_linear_bound
 from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, theorem_schedule
@@ -307,4 +308,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

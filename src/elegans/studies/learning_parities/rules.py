@@ -1,0 +1,27 @@
+"""Rules that claims of this study share: intervals of means over seeds."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from elegans.experiments.claims import Lacking, Verdict
+from elegans.experiments.rules import LEVEL, by_interval
+
+
+def mean_interval(values: Any, needs: str, least: int = 5, level: float = LEVEL) -> tuple[float, tuple[float, float]]:
+    """Return a mean over seeds and its t interval; ``Lacking`` with fewer seeds than the rule asks for."""
+    from scipy.stats import t
+
+    found = np.asarray(values, float)
+    if len(found) < least or not np.isfinite(found).all():
+        raise Lacking(needs)
+    mean = float(found.mean())
+    half = float(t.ppf(1 - level / 2, len(found) - 1)) * float(found.std(ddof=1)) / math.sqrt(len(found))
+    return mean, (mean - half, mean + half)
+
+
+def by_mean(what: str, values: Any, needs: str, *, least: int = 5, level: float = LEVEL, **claimed: float) -> Verdict:
+    """Decide where a mean over seeds lies, by its t interval; ``above`` and ``below`` are the thresholds."""
+    mean, interval = mean_interval(values, needs, least, level)
+    return by_interval(what, mean, interval, error_rate=level, needs="more seeds", **claimed)

@@ -1,0 +1,153 @@
+"""Rules of the claims on learning parities: each verdict that they can give, on made-up tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans.experiments.claims import judge
+from elegans.experiments.registry import find
+from elegans.experiments.results import Results
+from elegans.studies.learning_parities import biased_parity_claims as biased, digit_parity_claims as digits
+
+THEORY = {"first-step-lemmas": ["lemma-5", "lemma-6", "lemma-7", "lemma-8", "lemma-9-good-neurons", "lemma-14"]}
+
+
+def verdict(experiment, claim, tables):
+    """Return what the rule of one claim says of tables."""
+    (one,) = (each for each in find(experiment).claims if each.id == f"parities/{claim}")
+    return judge([one], tables)[one.id]["verdict"]
+
+
+def checked(claim, **worst):
+    """Return a table of checks of one claim by name, satisfied up to 1."""
+    rows = [{"check": name.replace("_", " "), "worst": value} for name, value in worst.items()]
+    table = pd.DataFrame(rows, columns=["check", "worst"]).assign(claim=f"parities/{claim}", cases=1, limit=1.0)
+    return {"checks": table.assign(error_rate=0.0, satisfied=table["worst"] <= 1)}
+
+
+@pytest.mark.parametrize(("experiment", "claim"), [(one, claim) for one, claims in THEORY.items() for claim in claims])
+@pytest.mark.parametrize(
+    ("worst", "expected"),
+    [
+        ({"sum": 0, "sum_as_printed": 0}, "holds"),
+        ({"sum": 0, "sum_as_printed": 2}, "holds in part"),
+        ({"sum": 2, "sum_as_printed": 0}, "fails"),
+        ({}, "undecided"),
+    ],
+)
+def test_a_lemma_fails_by_one_violation_and_holds_in_part_by_a_misprint(experiment, claim, worst, expected):
+    assert verdict(experiment, claim, checked(claim, **worst)) == expected
+
+
+@pytest.mark.parametrize(("printed", "expected"), [(0.0, "holds"), (0.5, "fails"), (0.05, "undecided")])
+def test_the_gradient_is_a_correlation_if_all_hinges_are_active_as_printed(printed, expected):
+    rows = [("share of inactive hinges, as printed", printed), ("share of inactive hinges, with mirrored copies", 0.0)]
+    table = pd.DataFrame(rows, columns=["check", "worst"]).assign(claim="parities/gradient-is-correlation")
+    assert verdict("first-step-lemmas", "gradient-is-correlation", {"checks": table}) == expected
+
+
+def computed(experiment):
+    """Return the checks of an experiment of theory at smoke scale, by name."""
+    return find(experiment).analyse(Results(pd.DataFrame(), scale="smoke"))["checks"].set_index("check")
+
+
+@pytest.mark.parametrize("experiment", THEORY)
+def test_at_smoke_scale_only_what_is_printed_is_violated(experiment):
+    table = computed(experiment)
+    assert table["satisfied"][~table.index.str.endswith("as printed")].all()
+    assert not table["satisfied"][table.index.str.endswith("as printed")].all()
+
+
+def accuracy(one=0.9, three=0.5, images="mnist", seeds=5, **networks):
+    """Return the table of ``digit-parity``: accuracies at epoch 20, of linear models and of the network."""
+    cells = [(1, "fresh", one), (3, "fresh", three), (3, "fixed", three)]
+    values = {1: networks.get("at_one", 0.91), 3: networks.get("at_three", 0.78)}
+    rows = [
+        {"k": k, "strips": strips, "model": model, "seed": seed, "test_accuracy": value + 0.001 * seed}
+        for k, strips, linear in cells
+        for model, value in [*((name, linear) for name in digits.LINEAR), (digits.NETWORK, values[k])]
+        for seed in range(seeds)
+    ]
+    return {"table": pd.DataFrame(rows).assign(epoch=20.0, images=images)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "tables", "expected"),
+    [
+        ("digit-three-gap", accuracy(), "holds"),
+        ("digit-three-gap", accuracy(three=0.68), "holds in part"),
+        ("digit-three-gap", accuracy(three=0.77), "fails"),
+        ("digit-three-gap", accuracy(images="digits"), "undecided"),
+        ("digit-three-gap", accuracy(seeds=4), "undecided"),
+        ("digit-three-network", accuracy(), "holds"),
+        ("digit-three-network", accuracy(at_three=0.9), "fails"),
+        ("digit-three-network", accuracy(at_three=0.799), "undecided"),
+        ("digit-three-linear", accuracy(), "holds"),
+        ("digit-three-linear", accuracy(three=0.7), "fails"),
+        ("digit-three-linear", accuracy(three=0.57), "undecided"),
+        ("digit-one-similar", accuracy(), "holds"),
+        ("digit-one-similar", accuracy(one=0.85), "fails"),
+        ("digit-one-similar", accuracy(one=0.95), "fails"),
+        ("digit-three-harder", accuracy(), "holds"),
+        ("digit-three-harder", accuracy(three=0.85), "holds in part"),
+        ("digit-three-harder", accuracy(at_three=0.9), "fails"),
+        ("digit-three-harder", accuracy(seeds=3), "undecided"),
+    ],
+)
+def test_strips_of_digits_are_decided_by_intervals_over_seeds(claim, tables, expected):
+    assert verdict("digit-parity", claim, tables) == expected
+
+
+def test_one_strip_regime_alone_holds_in_part():
+    tables = accuracy()
+    fixed = (tables["table"]["strips"] == "fixed") & (tables["table"]["model"] == digits.NETWORK)
+    tables["table"].loc[fixed, "test_accuracy"] -= 0.07
+    assert verdict("digit-parity", "digit-three-network", tables) == "holds in part"
+
+
+def runs(network=0.01, linear=0.5, uniform=1.0, error=0.0, seeds=10, last=10_000, printed=0.5):
+    """Return the table of ``biased-parity``: two checks per trial, at step 500 and the last."""
+    arms = [("learners", name, linear) for name in biased.LINEAR]
+    arms += [("learners", biased.NETWORK, network), ("learners", "network, plain descent", network)]
+    arms += [("learners", "network, Theorem 3's steps", printed), ("ablations", "mixture, first step", network)]
+    arms += [("ablations", "uniform inputs, their first step", uniform)]
+    rows = [
+        {"panel": panel, "arm": arm, "n": n, "k": k, "seed": seed, "step": step, "hinge": hinge + 1e-3 * seed}
+        for panel, arm, hinge in arms
+        for n, k in biased.SIZES
+        for seed in range(seeds)
+        for step in (500, last)
+    ]
+    table = pd.DataFrame(rows)
+    return {"table": table.assign(hinge_d1=table["hinge"], hinge_d2=table["hinge"], error_d1=error, error_d2=error)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "tables", "expected"),
+    [
+        ("network-beats-linear", runs(), "holds in part"),
+        ("network-beats-linear", runs(linear=0.1), "fails"),
+        ("network-beats-linear", runs(network=0.3), "undecided"),
+        ("network-beats-linear", runs(seeds=5), "undecided"),
+        ("network-learns", runs(), "undecided"),
+        ("network-learns", runs(error=0.9), "fails"),
+        ("uniform-is-hard", runs(), "holds"),
+        ("uniform-is-hard", runs(uniform=0.01), "fails"),
+        ("uniform-is-hard", runs(last=4000), "undecided"),
+        ("uniform-is-hard", runs(network=0.3), "undecided"),
+    ],
+)
+def test_biased_parities_are_decided_by_hinge_losses(claim, tables, expected):
+    assert verdict("biased-parity", claim, tables) == expected
+
+
+def test_a_mean_needs_its_seeds_and_finite_values():
+    from elegans.experiments.claims import Lacking
+    from elegans.studies.learning_parities.rules import mean_interval
+
+    mean, (low, high) = mean_interval([1.0, 2.0, 3.0, 4.0, 5.0], "more")
+    assert (mean, high - mean) == (3, pytest.approx(2.7764451 * np.sqrt(2.5 / 5)))
+    assert low == pytest.approx(6 - high)
+    for values in ([1.0] * 4, [1.0] * 4 + [np.nan]):
+        with pytest.raises(Lacking):
+            mean_interval(values, "more")
