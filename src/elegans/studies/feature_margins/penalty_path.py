@@ -37,9 +37,13 @@ from elegans.training import SGD, NormPenalty, Piecewise, Trial
 
 POWERS = (3, 2, 1)
 TRAINED = (1e-3, 1e-5, 1e-7)
-EXPONENTS = {"smoke": (4, 8, 16), "paper": (3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 22, 24)}
+EXPONENTS = {
+    "smoke": (4, 8, 16),
+    "laptop": (3, 5, 7, 10, 14, 18, 24),
+    "paper": (3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 22, 24),
+}
 """Minus the decimal logarithms of the penalties at which minimisers are computed."""
-GROUPS = {"smoke": ("S3",), "paper": ("S3", "S4", "S5")}
+GROUPS = {"smoke": ("S3",), "laptop": ("S3", "S4"), "paper": ("S3", "S4", "S5")}
 OTHERS = {"mod 7": (7, 3), "mod 71": (71, 3), "parity of 4": (4, 5)}
 """Tasks whose minimiser is a multiple of the network of the largest margin, with their network's degree."""
 FITTED = 1e-8
@@ -53,6 +57,11 @@ NEEDS = "minimisers on S_3 to S_5 and 8 networks on S_3 per penalty and power: e
 def small(trials: int) -> Sweep:
     """Return networks on S_3 at one penalty."""
     return _trained((1e-3,), (3,), trials)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return networks on S_3 at three penalties with the network's degree for power of the norm."""
+    return _trained(TRAINED, POWERS[:1], trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -225,7 +234,11 @@ EXPERIMENT = Experiment(
     name="penalty-path",
     shows="As the penalty falls, minimisers come near the largest margin like 1 / ln(1 / penalty)",
     source="theorem 7.1",
-    scales={"smoke": Scale(small, trials=2), "paper": Scale(paper, trials=8)},
+    scales={
+        "smoke": Scale(small, trials=2),
+        "laptop": Scale(laptop, trials=4),
+        "paper": Scale(paper, trials=8),
+    },
     analyse=analyse,
     plot=plot,
     probes=probes,
