@@ -8,6 +8,7 @@ import pytest
 
 from elegans.experiments.claims import Lacking
 from elegans.studies.pareto_frontiers import (
+    coarse_optimum as optimum,
     decay_prunes as pruning,
     double_descent_claims as descent,
     few_examples as few,
@@ -489,3 +490,34 @@ def test_few_pruned_networks_decide_nothing():
     for made in ({}, pruned(0.5, 0.99, networks=11)):
         with pytest.raises(Lacking):
             pruning.prunes(made)
+
+
+def neighbours(time, trials=10, n=200):
+    """Return the chosen setting, solved at about 1000 steps, and its neighbours at the times of a function."""
+    spread = np.linspace(0.95, 1.05, trials)
+    rows = []
+    for init, size, (name, value) in product(zoom.INITS, optimum.SIZES, [("", None), *optimum.NEIGHBOURS]):
+        changed = {name: value} if name else {}
+        times = spread * (time(name, value, size) if name else 1000)
+        own = optimum.CHOSEN | changed
+        rows.append(made_cell(init, 10_000, size, times, n=n) | own | {"setting": optimum._setting(own)})
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        (lambda name, value, size: 4000, "holds"),
+        (lambda name, value, size: 500 if value == 0.3 else 4000, "fails"),
+        (lambda name, value, size: 500 if value == 0.3 and size else 4000, "undecided"),
+        (lambda name, value, size: 500 if value == 96 else 4000, "undecided"),
+    ],
+)
+def test_hyperparameters_are_an_optimum_if_no_neighbour_is_faster(time, expected):
+    assert optimum.coarse_optimum(neighbours(time)).verdict == expected
+
+
+def test_neighbours_of_few_trials_or_at_another_n_decide_nothing():
+    for made in ({}, neighbours(lambda *_: 1000, trials=9), neighbours(lambda *_: 1000, n=50)):
+        with pytest.raises(Lacking):
+            optimum.coarse_optimum(made)

@@ -29,6 +29,7 @@ PARETO = (
     "lottery-tickets",
     "few-examples",
     "decay-prunes",
+    "coarse-optimum",
     "success-frontier",
 )
 needs_fused = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="slow without the fused engine")

@@ -238,13 +238,14 @@ def plot(tables: Tables) -> Figure:
     table = table[table["chosen"] != "end"]
     decays = list(table["decay"].unique())
     several = len(decays) > 1
-    figure, axes = panels(-(-len(decays) // 2), 2, height=5.2 if several else 3.3, sharex=several, sharey=several)
+    figure, axes = panels(-(-len(decays) // 2), 2, height=2.5 if several else 3.3, sharex=several, sharey=several)
     error = ("error", "error_10", "error_90")
     solved = ("solved", "low", "high")
     shown = [(decay, solved) for decay in decays] if several else [(decays[0], error), (decays[0], solved)]
     for ax, (decay, columns) in zip(axes.flat, shown, strict=False):
         _curves(ax, table[table["decay"] == decay], columns)
-        ax.set_ylabel("networks solved" if columns == solved else "error on new examples", fontsize=MEDIUM)
+        if ax in axes[:, 0] or not several:
+            ax.set_ylabel("networks solved" if columns == solved else "error on new examples", fontsize=MEDIUM)
         ax.set(xscale="log", ylim=(-0.03, 1.03) if columns == solved else (-0.02, 0.55))
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
         percent(ax)
