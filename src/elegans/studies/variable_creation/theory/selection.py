@@ -53,7 +53,7 @@ class Selection(NamedTuple):
 
     def scores(self, bits: Any) -> Float64[np.ndarray, "count heads places"]:
         """Return the class token's scores of every position and, last, of itself: (count, heads, T + 1)."""
-        asked = np.einsum("d,hdk,hek->he", self.codes.class_token, self.query, self.key)
+        asked = np.einsum("hek,hk->he", self.key, np.einsum("d,hdk->hk", self.codes.class_token, self.query))
         own = np.broadcast_to(self.codes.class_token @ asked.T, (len(bits), 1, len(asked)))
         return np.concatenate([self._read(bits, asked.T), own], axis=1).transpose(0, 2, 1)
 
