@@ -23,6 +23,7 @@ def table(k=3, inits=("dense",), widths=(10, 1000), sizes=(300.0, 1000.0, None))
         regime = {"regime": f"sample:{size:.0f}" if size else "online", "regime.size": size}
         model = {"model": "mlp", "model.init": init, "model.width": width}
         outcome = {"state": "solved" if solved else "unsolved", "solved_at": 200.0 if solved else math.nan}
+        outcome |= {"training.steps": 1000}
         rows.append({"task": "sparse-parity", "task.n": 50, "task.k": k, **regime, **model, **outcome})
     return pd.DataFrame(rows)
 
@@ -70,25 +71,29 @@ def test_error_curves_have_two_lines_a_network_and_a_panel_a_cell():
     assert len(curves) == 4
 
 
-def test_tickets_are_drawn_in_the_order_of_their_names():
+def drawn_tickets(decays):
+    """Return the figure of two arms, whose errors are 30% and of which a half, or none of those chosen late, solve."""
+    band = {"error": 0.3, "error_10": 0.2, "error_90": 0.4, "low": 0.4, "high": 0.6}
     rows = [
-        {
-            "arm": arm,
-            "step": step,
-            "error": 0.3,
-            "error_10": 0.2,
-            "error_90": 0.4,
-            "solved": 0.5,
-            "low": 0.4,
-            "high": 0.6,
-        }
-        for arm, step in itertools.product(("product", "wide"), (100, 200))
+        {"decay": decay, "chosen": chosen, "arm": arm, "step": step, "solved": 0.5 if chosen == "solved" else 0} | band
+        for decay, chosen, arm, step in itertools.product(decays, ("solved", "end"), ("product", "wide"), (100, 200))
     ]
-    left, right = lottery_tickets.plot({"table": pd.DataFrame(rows)}).axes
+    return lottery_tickets.plot({"table": pd.DataFrame(rows)})
+
+
+def test_tickets_are_drawn_in_the_order_of_their_names():
+    left, right = drawn_tickets((0.01,)).axes
     for ax, height in ((left, 0.3), (right, 0.5)):
         drawn = {line.get_label(): line for line in ax.lines if len(line.get_xdata())}
         assert list(drawn) == [lottery_tickets.ARMS[arm] for arm in ("wide", "product")]
         assert all((line.get_ydata() == height).all() for line in drawn.values())
+
+
+def test_tickets_of_several_weight_decays_have_a_panel_each():
+    axes = drawn_tickets((0.0, 0.001, 0.003, 0.01)).axes
+    decays = ("0", "0.001", "0.003", "0.01")
+    assert [ax.get_title(loc="left") for ax in axes] == [f"weight decay {decay}" for decay in decays]
+    assert all((line.get_ydata() == 0.5).all() for ax in axes for line in ax.lines if len(line.get_xdata()))
 
 
 def published():
@@ -141,6 +146,15 @@ def test_the_lines_of_theory_lie_where_their_formulas_say():
     # Theorem 5 at s = 0: width 1 and (n/k)^3 examples; Theorem 4 at s = 5: width 10^4 and 2500 x 1.25^3 examples
     for width, size in ((1, 12.5**3), (10**4, 2500 * 1.25**3)):
         assert tuple(np.round([0.5 + math.log10(size), 0.5 + math.log10(width)], 6)) in drawn
+
+
+def test_theorems_for_even_k_are_drawn_on_panels_of_even_k_alone():
+    """On a grid that holds all lines: five where k = 4, only the two bounds where k = 3, in one figure too."""
+    sizes, widths = [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0], (1, 10, 100, 1000, 10_000)
+    odd, even = (table(k=k, widths=widths, sizes=sizes) for k in (3, 4))
+    before = [len(ax.lines) for ax in success_frontier(pd.concat([odd, even])).flat]
+    axes = overlay_theory(success_frontier(pd.concat([odd, even])), pd.concat([odd, even]), steps=1)
+    assert [len(ax.lines) - old for ax, old in zip(axes.flat, before, strict=True)] == [2, 5]
 
 
 def test_the_legend_states_constants_and_what_theory_does_not_cover():
