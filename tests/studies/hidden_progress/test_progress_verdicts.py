@@ -460,7 +460,7 @@ def space(cells, steps=100_000):
     tables = []
     for name, k, n, batch, loss, rate, solved, trials, time in cells:
         columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch, "model.init": "dense"}
-        columns |= {"training.loss": loss, "training.learning_rate": rate, "training.steps": steps}
+        columns |= {"training.loss": loss, "training.learning_rate": rate, "training.steps": steps, "drawn": True}
         at = time * NOISE.uniform(0.95, 1.05, trials)
         at[solved:] = np.nan
         tables.append(pd.DataFrame({**columns, "seed": range(trials), "solved_at": at}))

@@ -10,6 +10,7 @@ three batch sizes; and 20000 steps in the place of 100000.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -124,10 +125,19 @@ def part(trials: int) -> Sweep:
 
     Each cell has first the learning rate that suits its network; ``further`` tries others where that does not suffice.
     """
-    whole = replace(PAPER, rates=SUITED, batches=PAPER.batches[:7]).sweep(trials)
-    drawn = np.random.default_rng(0).choice(len(whole.parts), DRAWN, replace=False)
-    shown = Sweep(tuple(whole.parts[place] for place in np.sort(drawn)))
-    return shown + LINES.sweep(trials) + LARGE.sweep(trials) + OTHER_LOSSES.sweep(2 * trials)
+    return repeated(_drawn(), trials) + LINES.sweep(trials) + LARGE.sweep(trials) + OTHER_LOSSES.sweep(2 * trials)
+
+
+@lru_cache
+def _drawn() -> tuple[Trial, ...]:
+    """Return the cells of the random draw, at the learning rates that are tried first."""
+    whole = replace(PAPER, rates=SUITED, batches=PAPER.batches[:7]).sweep(1).cells
+    return tuple(whole[place] for place in np.sort(np.random.default_rng(0).choice(len(whole), DRAWN, replace=False)))
+
+
+def _neutral(one: Trial) -> str:
+    """Return what identifies a cell of the criterion, whatever its learning rate."""
+    return one.replace("training.learning_rate", 1.0).cell
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
@@ -140,7 +150,7 @@ def further(sweep: Sweep, results: Results, count: int) -> Sweep:
     for template, rows in results.by_cell("solved_at"):
         rate = float(template.columns()["training.learning_rate"])
         solved = int(rows["solved_at"].notna().sum())
-        tried.setdefault(template.replace("training.learning_rate", 1.0).cell, {})[rate] = solved, len(rows), template
+        tried.setdefault(_neutral(template), {})[rate] = solved, len(rows), template
     parts: list[tuple[Trial, Sequence[int]]] = []
     for rates in tried.values():
         if any(solved >= LEAST * trials for solved, trials, _ in rates.values()):
@@ -171,15 +181,23 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per cell and learning rate, and ``times``, one row per trial where these are few."""
+    """Return ``table``, one row per cell and learning rate, and ``times``, one row per trial where these are few.
+
+    The latter says whether the cell was ``drawn`` at random, and not chosen to be one of a line.
+    """
     rows, bundle = [], []
-    listed = [pd.DataFrame(columns=[*CELL, "training.learning_rate", "training.steps", "seed", "solved_at"])]
+    drawn = {_neutral(one) for one in _drawn()} if results.scale == "part" else set()
+    listed = [pd.DataFrame(columns=[*CELL, "training.learning_rate", "training.steps", "drawn", "seed", "solved_at"])]
     for template, own in results.by_cell("state", "solved_at"):
         columns = {**identified(pd.DataFrame([template.columns()])).iloc[0]}
         names = (*CELL, "training.learning_rate")
         bundle.append(own.assign(**{name: columns[name] for name in names}))
         if len(results.sweep) <= LISTED:
-            listed.append(bundle[-1].assign(**{"training.steps": columns["training.steps"]}).drop(columns="state"))
+            listed.append(
+                bundle[-1]
+                .assign(**{"training.steps": columns["training.steps"], "drawn": _neutral(template) in drawn})
+                .drop(columns="state")
+            )
         if len(bundle) == BUNDLE:
             rows.append(timed(pd.concat(bundle), names))
             bundle = []
