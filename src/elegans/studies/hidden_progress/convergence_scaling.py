@@ -40,6 +40,8 @@ KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")
 NARROW, WIDE = ("i", "ii", "iv", "v", "viii", "xiv", "xv"), ("iii", "vi")
 BATCH = 32
+LISTED = 100_000
+"""The most trials whose times are listed one by one."""
 
 
 def lines(
@@ -96,22 +98,41 @@ def part(trials: int) -> Sweep:
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per configuration, k and n with batches of 32, and ``times``, one row per trial."""
-    trials = identified(results.trials)
-    times = trials[["configuration", "task.k", "task.n", "training.batch_size", "seed", "solved_at"]]
-    return {"table": summarise(trials[trials["training.batch_size"] == BATCH]), "times": times}
+    """Return ``table``, one row per configuration, k and n with batches of 32, and ``times``, one row per trial.
+
+    The latter is empty where there are more than 10^5 trials.
+    """
+    held: dict[tuple[str, int], list[tuple[dict[str, Any], pd.DataFrame]]] = {}
+    for template, rows in results.by_cell("state", "solved_at"):
+        columns = {**identified(pd.DataFrame([template.columns()])).iloc[0]}
+        line = held.setdefault((columns["configuration"], columns["task.k"]), [])
+        line.append(({name: columns[name] for name in (*KEYS, "training.batch_size")}, rows))
+    found, times = [], []
+    for line in held.values():
+        trials = pd.concat([rows.assign(**columns) for columns, rows in line], ignore_index=True)
+        found.append(_lines(trials[trials["training.batch_size"] == BATCH]))
+        times.append(trials[: LISTED if len(results.sweep) <= LISTED else 0].drop(columns=["state", "network"]))
+    return {"table": _ordered(pd.concat(found)), "times": pd.concat(times, ignore_index=True)}
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per configuration, k and n: times, local exponents, and the ``fits`` of its line."""
-    trials = identified(trials)
-    found = timed(trials, KEYS)
-    places = found["configuration"].map({name: place for place, name in enumerate(CONFIGURATIONS)})
-    found = found.assign(place=places).sort_values(["place", "task.k", "task.n"], ignore_index=True)
+    """Return one row per configuration, k and n, of a table of trials: as ``table``."""
+    return _ordered(_lines(identified(trials)))
+
+
+def _lines(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return times, local exponents, and the ``fits`` of each line."""
+    found = timed(trials, KEYS).sort_values([*LINE, "task.n"], ignore_index=True)
     rows = [line for _, line in found.groupby(list(LINE), sort=False)]
     local = [local_exponents(list(line["task.n"]), list(line["median_steps"])) for line in rows]
-    found = found.drop(columns="place").assign(local_exponent=np.concatenate(local))
+    found = found.assign(local_exponent=np.concatenate(local))
     return found.merge(fits(trials, LINE, "task.n"), on=list(LINE), how="left")
+
+
+def _ordered(found: pd.DataFrame) -> pd.DataFrame:
+    places = found["configuration"].map({name: place for place, name in enumerate(CONFIGURATIONS)})
+    ordered = found.assign(place=places).sort_values(["place", "task.k", "task.n"], ignore_index=True)
+    return ordered.drop(columns="place")
 
 
 def plot(tables: Tables) -> Figure:
