@@ -10,6 +10,8 @@ from elegans.experiments.checks import check
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, judge
 from elegans.studies.induction_heads import induction_strategies, rules
 from elegans.studies.induction_heads.curriculum import last_logits
+from elegans.studies.induction_heads.heads import head_measures
+from elegans.studies.induction_heads.settings import transformer
 
 CLAIMS = {one.id: one for entry in EXPERIMENTS.values() for one in entry.claims if one.id.startswith("induction/")}
 
@@ -238,15 +240,15 @@ def elsewhere(plateau, independent, closest=True):
 def test_claims_of_other_distributions():
     good, bad = elsewhere(0.09, 0.1), elsewhere(0.15, 0.9, closest=False)
 
-    def tables(transformer, model):
-        parts = [("transformer", transformer), ("minimal model", model)]
+    def tables(first, second):
+        parts = [("transformer", first), ("minimal model", second)]
         return {"curves": pd.concat([runs.assign(cell=f"{name}, k = {k}") for name, runs in parts for k in (2, 3)])}
 
     laws, time = "induction/other-laws-at-the-plateau", "induction/minimal-little-time-at-unigrams"
     expected = [(good, good, HOLDS, FAILS), (good, bad, IN_PART, HOLDS), (bad, bad, FAILS, FAILS)]
-    for transformer, model, of_laws, of_time in expected:
-        assert verdict(laws, tables(transformer, model)) == of_laws
-        assert verdict(time, tables(transformer, model)) == of_time
+    for first, second, of_laws, of_time in expected:
+        assert verdict(laws, tables(first, second)) == of_laws
+        assert verdict(time, tables(first, second)) == of_time
 
 
 def test_claims_of_one_layer():
@@ -365,3 +367,55 @@ def three(shares, length=200, single=0, singles=29):
 )
 def test_claims_of_three_grams(claim, tables, expected):
     assert verdict(claim, tables) == expected
+
+
+def attending(seed=0, *, formed=True, even=True, second=400, alone=0.05):
+    """A run of which the first layer is learned by step 2000 and the second at a given one; masses beside uniform."""
+    run = staged(seed)
+    steps = run["step"]
+    first = np.where(steps >= 2000, 0.8 if formed else 0.1, 0.05 if even else 0.2)
+    later = np.where(steps >= second, 0.9, 0.4)
+    run = run.assign(previous=first, induction=later, uniform_previous=0.05, uniform_induction=0.4, intact=run["loss"])
+    for layer, at in (("layer1", 2000), ("layer2", second)):
+        run = run.assign(**{f"{layer}_{kind}": np.where(steps >= at, 0.01, 0.09) for kind in ("alone", "with_ends")})
+    fallen = (steps >= 200) & (steps < second)
+    return run.assign(layer2_alone=np.where(fallen, alone, run["layer2_alone"]))
+
+
+HEADS = {"previous_largest": 0.95, "induction": 0.8, "uniform_induction": 0.4, "mixed_induction": 0.42}
+HEADS |= {"recent": 1.1, "earliest": 0.9, "copying": 0.1, "statistical": 0.01, "explained": 0.95}
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "heads", "expected"),
+    [
+        ("induction/attention-ends-as-induction-head", {}, {}, HOLDS),
+        ("induction/attention-ends-as-induction-head", {}, {"previous_largest": 0.5}, IN_PART),
+        ("induction/attention-ends-as-induction-head", {"formed": False, "even": False}, {}, FAILS),
+        ("induction/heads-are-statistical", {}, {}, HOLDS),
+        ("induction/heads-are-statistical", {}, {"recent": 3.0}, IN_PART),
+        ("induction/heads-are-statistical", {}, {"recent": 3.0, "copying": 0.01, "explained": 0.1}, FAILS),
+        ("induction/second-layer-first-transformer", {"alone": 0.045}, {}, HOLDS),
+        ("induction/second-layer-first-transformer", {"alone": 0.089}, {}, IN_PART),
+        ("induction/second-layer-first-transformer", {"alone": 0.089, "second": 3000}, {"mixed_induction": 0.8}, FAILS),
+    ],
+)
+def test_claims_of_attention(claim, changes, heads, expected):
+    runs = many(lambda seed: attending(seed, **changes), 20)
+    few = pd.DataFrame([{"cell": f"k = {k}", "seed": seed} for k in (2, 3) for seed in range(20)])
+    tables = cells(runs) | {"heads": few.assign(**(HEADS | heads))}
+    assert verdict(claim, tables) == expected
+    assert verdict(claim, {name: table.query("seed < 12") for name, table in tables.items()}) == UNDECIDED
+
+
+def test_the_construction_s_heads_are_statistical_and_a_sharper_copy_is_told_from_them():
+    length, k = 40, 2
+    weights = theory.attention_parameters(theory.bigram_construction(k, length, 1000.0, 2.5))
+    one = transformer(k, length, width=3 * k, form="plain")
+    found = head_measures(one, weights, weights)
+    assert found["previous_largest"] == 1
+    assert found["recent"] == pytest.approx(1) and found["earliest"] == pytest.approx(1)
+    assert found["induction"] == found["mixed_induction"] > 0.95
+    assert found["uniform_induction"] == pytest.approx(0.6, abs=0.1)
+    assert found["explained"] > 0.97
+    assert found["copying"] > 2 * found["statistical"]

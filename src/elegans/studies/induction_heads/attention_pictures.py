@@ -29,6 +29,8 @@ from elegans.plots.attention import attention_lines, attention_map
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
+from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
+from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.measures import chain_loss
 from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, title
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
@@ -86,6 +88,11 @@ def paper(trials: int) -> Sweep:
     return sweep_of(trials, *thesis_networks())
 
 
+def part(trials: int) -> Sweep:
+    """Return the published sizes at the learning rate that fits the printed axis, until losses have settled."""
+    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses, the attention's masses, the attention to one sequence, and all parameters."""
     assert isinstance(one.task, MarkovChains)
@@ -95,22 +102,34 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return the tables ``curves`` and ``maps``.
+    """Return the tables ``curves``, ``heads`` and ``maps``.
 
-    ``curves``: see ``attention_curves``; and the losses of ``TRANSPLANTS``, at every second measured step. ``maps``:
-    of typical trials, one row per measured step: ``series``, ``seed``, ``step``, ``tokens``, and ``layer1`` and
-    ``layer2``, lists of the first head's logits on and below the diagonal, row by row.
+    ``curves``: see ``attention_curves``; and the losses of ``TRANSPLANTS``, at every second measured step. ``heads``:
+    one row per trial: ``head_measures`` of its end. ``maps``: of typical trials, one row per measured step:
+    ``series``, ``seed``, ``step``, ``tokens``, and ``layer1`` and ``layer2``, lists of the first head's logits on and
+    below the diagonal, row by row.
     """
     trajectories = measured(results, "parameter-trajectory").groupby("trial")
     losses = [transplants(results.trial(int(rows["trial"].iloc[0])), rows) for _, rows in trajectories]
     curves = attention_curves(results).merge(pd.concat(losses), on=["trial", "step"], how="left")
+    heads = pd.DataFrame([_heads(results, curves, rows) for _, rows in trajectories])
     shown = curves.loc[curves["typical"], ["trial", "series", "seed", "step"]]
     maps = shown.merge(measured(results, "attention-maps").drop(columns="seed"), on=["trial", "step"])
     for layer in LAYERS:
         logits = [one[0][np.tril_indices(one.shape[-1])] for one in maps[f"{layer}.logits"]]
         maps[layer] = [np.round(one.astype(float), DIGITS).tolist() for one in logits]
     maps["tokens"] = [tokens.tolist() for tokens in maps["tokens"]]
-    return {"curves": curves, "maps": maps[["series", "seed", "step", "tokens", *LAYERS]]}
+    return {"curves": curves, "heads": heads, "maps": maps[["series", "seed", "step", "tokens", *LAYERS]]}
+
+
+def _heads(results: Results, curves: pd.DataFrame, taken: pd.DataFrame) -> dict[str, Any]:
+    """Return a row of the table ``heads``, from a trial's parameters at all measured steps."""
+    trial = int(taken["trial"].iloc[0])
+    run = curves[curves["trial"] == trial]
+    steps: list[Any] = taken.drop(columns=["trial", "seed", "step"]).to_dict("records")
+    early = int(np.flatnonzero(taken["step"].to_numpy() <= EARLY * _until(run))[-1])
+    found = head_measures(results.trial(trial), _nested(steps[-1]), _nested(steps[early]))
+    return {name: run[name].iloc[0] for name in ("cell", "series", "seed")} | found
 
 
 def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
@@ -363,12 +382,14 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10),
+        "part": Scale(part, trials=20, part="learning rate 1e-3"),
+        "paper": Scale(paper, trials=20),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
     extras={"attention.gif": animation, "attention.html": page},
 )
 """Figures 8.2 and E.5."""
