@@ -12,6 +12,7 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Lacking
 from elegans.experiments.results import Results
 from elegans.studies.xor_two_phases import (
+    xor_few_examples,
     xor_few_neurons,
     xor_heavy,
     xor_lemmas,
@@ -81,6 +82,7 @@ def run_table(n=64, arm="both layers", seed=0, theta=0.1, **changes):
         "task.n": n, "arm": arm, "seed": seed, "step": step, "found_at": 40.0, "dominates_at": 60.0, "fit_at": 80.0,
         "largest": 0.05, "dominance": np.where(step >= 60, 20.0, 1.0), "heaviness": 0.5, "noise": theta**2,
         "tenth": np.where(step >= 50, 0.8, 0.0), "weight_square": 0.3, "output_square": 0.25, "excess": 0.0,
+        "fit": 0.05 * np.arange(len(step)),
         "signal": signal, "predicted_signal": 1.02 * signal, "opposite": 0.01 * theta * np.exp(-RATE * time),
         "rest": rest, "moved": 0.1, "drift": 0.01, "heavy_signal": theta * np.exp(0.2 * time), "heavy_mass": 0.9,
         "margin_1": 1.0, "margin_2": 1.0, "margin_3": 1.0, "margin_4": np.linspace(2, 1.01, len(step)),
@@ -119,6 +121,9 @@ SLOW = 0.001 * np.exp(0.2 * np.linspace(0, 10, 21))
         ("neurons-independent", {}, "holds"),
         ("neurons-independent", {"moved": 0.5}, "holds in part"),
         ("neurons-independent", {"moved": 0.5, "drift": 0.5, "predicted_signal": 1.0}, "fails"),
+        ("margins-balance", {}, "holds"),
+        ("margins-balance", {"margin_4": np.linspace(2, 1.5, 21)}, "holds in part"),
+        ("margins-balance", {"margin_4": np.linspace(1.2, 2, 21)}, "fails"),
         ("both-layers-amplify", {}, "holds"),
         ("both-layers-amplify", {"margin_4": 1.0}, "undecided"),
         ("both-layers-amplify", {"heavy_signal": np.linspace(0.1, 2, 21)}, "holds in part"),
@@ -263,3 +268,19 @@ def test_a_dimmed_network_begins_without_signal_but_for_a_share_of_its_neurons()
     assert dimmed.signal[:5] == pytest.approx(full.signal[:5])
     assert dimmed.signal[5:] == pytest.approx(0, abs=1e-7)
     assert dimmed.opposite == pytest.approx(full.opposite) and dimmed.rest == pytest.approx(full.rest)
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(0.49, "holds"), (0.001, "fails"), (0.035, "undecided")])
+def test_few_examples_are_decided_by_the_errors_of_both_learners(mean, expected):
+    rows = [
+        {"learner": name, "task.n": n, "few": True, "seed": seed, "error": mean * (1 + 0.5 * np.sin(seed))}
+        for name in xor_few_examples.LEARNERS.values() for n in xor_few_examples.DIMENSIONS for seed in range(10)
+    ]  # fmt: skip
+    assert decision(xor_few_examples, "rotation-lower-bound", {"table": pd.DataFrame(rows)}).verdict == expected
+    with pytest.raises(Lacking):
+        decision(xor_few_examples, "rotation-lower-bound", {"table": pd.DataFrame(rows[:-6])})
+
+
+def test_a_search_over_pairs_finds_the_pair_from_a_few_times_log_d_examples():
+    assert np.mean([xor_few_examples.searched(64, 40, seed) for seed in range(20)]) == 0
+    assert np.mean([xor_few_examples.searched(64, 3, seed) for seed in range(20)]) > 0.3

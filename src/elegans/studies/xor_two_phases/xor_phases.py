@@ -25,7 +25,7 @@ from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
 from elegans.studies.xor_two_phases.theory.network import xor_sizes
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE, xor_surrogate_trajectory
-from elegans.studies.xor_two_phases.xor_phases_claims import BOTH, CLAIMS, FROZEN, FROZEN_SMALL, WEAK
+from elegans.studies.xor_two_phases.xor_phases_claims import ASKED, BOTH, CLAIMS, FROZEN, FROZEN_SMALL, WEAK
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
@@ -33,8 +33,6 @@ from elegans.training import SGD, LayerRates, Trial
 MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
 """What is marked: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
 HELD_OUT = ("largest", "tenth", "heavy_share", "heavy_mass", "heavy_signal")
-ASKED = 0.3
-"""The smallest margin from which on the balance of the four is evaluated."""
 CLUSTERS = (r"$\mu_1$", r"$-\mu_1$", r"$\mu_2$", r"$-\mu_2$")
 DASHED = (0, (4, 3))
 PLACES = range(1, 5)
