@@ -22,11 +22,12 @@ def smoke(tmp_path_factory):
 
 
 def test_a_run_writes_its_animation_and_its_page_beside_the_figure(smoke):
-    names = {"figure.png", "figure.pdf", "curves.csv", "maps.csv", "record.json", "attention.gif", "attention.html"}
+    names = {"figure.png", "figure.pdf", "curves.csv", "heads.csv", "maps.csv", "record.json"}
+    names |= {"attention.gif", "attention.html"}
     assert {path.name for path in smoke.files.values()} == names
     assert all(0 < path.stat().st_size < 2_000_000 for path in smoke.files.values())
     for name, table in smoke.tables.items():
-        assert len(pd.read_csv(smoke.files[name])) == len(table) == 5
+        assert len(pd.read_csv(smoke.files[name])) == len(table) == (1 if name == "heads" else 5)
 
 
 def test_the_page_shows_the_tables_maps(smoke):
