@@ -462,10 +462,17 @@ def test_cells_of_few_trials_decide_nothing(rule):
 
 
 def pruned(without, with_decay, first=0.06, networks=20):
-    """Return networks that are solved at step 1000, with the share on the support at the start and at the end."""
-    cell = {"task.n": 50, "model.width": 1000, "regime.size": 1000, "solved_at": 1000}
+    """Return networks, solved at step 1000 with weight decay alone, with the share at the start and at the end."""
+    cell = {"task.n": 50, "model.width": 1000, "regime.size": 1000}
     rows = [
-        cell | {"training.weight_decay": decay, "seed": seed, "step": step, "share": share * (1 - 0.001 * seed)}
+        cell
+        | {
+            "training.weight_decay": decay,
+            "solved_at": 1000 if decay else np.nan,
+            "seed": seed,
+            "step": step,
+            "share": share * (1 - 0.001 * seed),
+        }
         for decay, last in zip(pruning.DECAYS, (without, with_decay), strict=True)
         for seed in range(networks)
         for step, share in ((0, first), (1000 + pruning.LATER, last))

@@ -95,15 +95,20 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 def prunes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether with weight decay nearly all weight comes to lie on the support, and without it does not."""
-    needs = f"{FEWEST} networks of (50, 3) per weight decay, {LATER} steps after they are solved (the scale paper)"
+    needs = (
+        f"{FEWEST} networks of (50, 3) per weight decay, with it {LATER} steps after their solution (the scale paper)"
+    )
     rows = table(tables, "table", needs, task__n=50, model__width=1000, regime__size=1000)
-    later = rows[rows["step"] == rows["solved_at"] + LATER].set_index("seed")
-    shares = [later.loc[later["training.weight_decay"] == decay, "share"].to_numpy(float) for decay in DECAYS]
+    decayed = rows["training.weight_decay"] == DECAYS[1]
+    later = rows[decayed & (rows["step"] == rows["solved_at"] + LATER)]
+    last = rows[~decayed & (rows["step"] == rows["step"].max())]
+    shares = [last["share"].to_numpy(float), later["share"].to_numpy(float)]
     if min(map(len, shares)) < FEWEST:
         raise Lacking(needs)
     first = rows.loc[rows["step"] == 0, "share"]
     largest = f"the largest share at the start is {first.max():.2g}; claimed: below 0.2"
-    what = f"the median share {LATER} steps after the solution, weight decay"
+    what = f"the median share {LATER} steps after the solution, weight decay 0.01,"
+    kept = "the median share at the end, weight decay 0,"
     without, with_decay = (float(np.median(share)) for share in shares)
     interval = median_interval(shares[1])
     return together(
@@ -111,8 +116,8 @@ def prunes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             "spread at the start": decided(
                 first.max() < 0.2, first.median() >= 0.2, largest, {"largest": first.max()}, 0.0, "wider networks"
             ),
-            "pruned with it": by_interval(f"{what} 0.01,", with_decay, interval, above=0.9),
-            "kept without it": by_interval(f"{what} 0,", without, median_interval(shares[0]), below=0.9),
+            "pruned with it": by_interval(what, with_decay, interval, above=0.9),
+            "kept without it": by_interval(kept, without, median_interval(shares[0]), below=0.9),
         },
         LEVEL,
     )
@@ -131,17 +136,22 @@ CLAIMS = (
             "1000 examples, weight decay 0.01 and 0"
         ),
         rule=(
-            "20 networks per weight decay, those that solve (at least 12): the share of squared hidden weights, "
-            "weighted by squared output weights, on the support, 10000 steps after the solution. Holds if its median "
-            "exceeds 0.9 with weight decay and lies below 0.9 without (order-statistic intervals, 5%), and every share "
-            "at the start is below 0.2; in part if only some of this is so. Thresholds are ours."
+            "20 networks per weight decay: the share of squared hidden weights, weighted by squared output weights, on "
+            "the support; with weight decay of those that solve (at least 12), 10000 steps after the solution, without "
+            "it of all after 40000 steps. Holds if its median exceeds 0.9 with weight decay and lies below 0.9 without "
+            "(order-statistic intervals, 5%), and every share at the start is below 0.2; in part if only some of this "
+            "is so. Thresholds are ours."
         ),
         decide=prunes,
+        revised=(
+            "At first it asked for networks that solve without weight decay too; there are none, and what their "
+            "weights do does not hang on it."
+        ),
     ),
 )
 EXPERIMENT = Experiment(
     name="decay-prunes",
-    shows="With weight decay the weights of wide sparse networks come to lie on the support; without it most do not",
+    shows="With weight decay the weights of wide sparse networks come to lie on the support; without it they do not",
     source="section 4.2 and the remarks after theorem 21",
     scales={
         "smoke": Scale(smoke, trials=3),
