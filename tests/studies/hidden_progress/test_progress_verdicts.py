@@ -17,6 +17,7 @@ from elegans.studies.hidden_progress import (
     robust_space_claims as robust,
     rules,
     training_curves_zoo_claims as zoo,
+    transformer_training as transformers,
     variations,
     width_claims as widths,
 )
@@ -570,3 +571,21 @@ def test_scaled_weights_are_those_of_the_default_times_the_factor():
     (one, two) = (arms["(xv) PolyNet: a product of k linear forms", factor] for factor in ("1", "2"))
     weights = [each.model.initialise(each.key("init"), each.task)["hidden"]["weight"] for each in (one, two)]
     np.testing.assert_array_equal(weights[1], 2 * weights[0])
+
+
+def optimised(large=0, small=14, trials=14):
+    """Return solved trials of transformers by SGD at each parity."""
+    rows = [
+        {"task.n": n, "task.k": k, "training.learning_rate": rate, "solved": large if n == 30 else small}
+        for n, k in ((10, 2), (10, 3), (30, 3))
+        for rate in transformers.RATES
+    ]
+    return {"table": pd.DataFrame(rows).assign(**{"model.width": 1024, "training": "sgd", "trials": trials})}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "holds"), ({"large": 10}, "fails"), ({"small": 0}, "undecided"), ({"trials": 5}, "undecided")],
+)
+def test_sgd_solves_small_parities_at_best(given, expected):
+    assert verdict(transformers.sgd_fails, optimised(**given)) == expected
