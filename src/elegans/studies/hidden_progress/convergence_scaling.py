@@ -79,7 +79,7 @@ def paper(trials: int) -> Sweep:
 
 def part(trials: int) -> Sweep:
     """Return small n densely, k from 2 to 5 more coarsely, n up to 112 at k = 2 and 3, and other batch sizes."""
-    few, fewer = max(1, trials // 4), max(1, trials // 8)
+    few, fewer = max(1, trials // 4), max(1, trials // 5)
     narrow = tuple(name for name in NARROW if name != "v")
     batches = [
         configuration(name, 30, 3, learning_rate=RATES[name], batch_size=batch)
