@@ -4,12 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from elegans.boolean.fourier import sign_table
 from elegans.experiments.claims import judge
 from elegans.experiments.registry import find
 from elegans.experiments.results import Results
 from elegans.studies.learning_parities import biased_parity_claims as biased, digit_parity_claims as digits
 
-THEORY = {"first-step-lemmas": ["lemma-5", "lemma-6", "lemma-7", "lemma-8", "lemma-9-good-neurons", "lemma-14"]}
+THEORY = {
+    "first-step-lemmas": ["lemma-5", "lemma-6", "lemma-7", "lemma-8", "lemma-9-good-neurons", "lemma-14"],
+    "linear-bounds": ["linear-lower-bound", "corollary-rates"],
+    "readout-lemmas": ["lemma-10", "lemma-11"],
+    "descent-lemmas": ["theorem-13", "lemma-15", "lemma-16"],
+}
 
 
 def verdict(experiment, claim, tables):
@@ -53,9 +59,11 @@ def computed(experiment):
 
 @pytest.mark.parametrize("experiment", THEORY)
 def test_at_smoke_scale_only_what_is_printed_is_violated(experiment):
-    table = computed(experiment)
-    assert table["satisfied"][~table.index.str.endswith("as printed")].all()
-    assert not table["satisfied"][table.index.str.endswith("as printed")].all()
+    # two draws at two widths do not determine an exponent
+    table = computed(experiment).drop("exponent of the norm in q, less -1/2", errors="ignore")
+    printed = table.index.str.endswith("as printed")
+    assert table["satisfied"][~printed].all()
+    assert not printed.any() or not table["satisfied"][printed].all()
 
 
 def accuracy(one=0.9, three=0.5, images="mnist", seeds=5, **networks):
@@ -151,3 +159,35 @@ def test_a_mean_needs_its_seeds_and_finite_values():
     for values in ([1.0] * 4, [1.0] * 4 + [np.nan]):
         with pytest.raises(Lacking):
             mean_interval(values, "more")
+
+
+@pytest.mark.parametrize(
+    ("worst", "lemma", "other"),
+    [
+        ({"a": 0, "b": 0}, "holds", "undecided"),
+        ({"a": 0, "b": 2}, "holds in part", "fails"),
+        ({"a": 2, "b": 2}, "fails", "fails"),
+        ({}, "undecided", "undecided"),
+    ],
+)
+def test_parts_of_lemma_12_are_decided_one_by_one_and_the_separation_can_only_fail(worst, lemma, other):
+    assert verdict("readout-lemmas", "lemma-12", checked("lemma-12", **worst)) == lemma
+    assert verdict("readout-lemmas", "second-layer-suffices", checked("second-layer-suffices", **worst)) == lemma
+    assert verdict("linear-bounds", "exponential-separation", checked("exponential-separation", **worst)) == other
+
+
+@pytest.mark.parametrize(
+    ("k", "weights", "uniform", "aligned"),
+    [(3, (1, 1, -1), 0.75, 1.0), (3, (1, 1, 1), 0.25, 1.0), (5, (1,) * 5, 0.6875, 1.0)],
+)
+def test_linear_thresholds_have_high_accuracies_at_a_hinge_loss_of_about_one_half(k, weights, uniform, aligned):
+    """The accuracy trap: the losses of these predictors at a small scale are near 1 on D1, their accuracies high."""
+    signs, label = sign_table(k), sign_table(k).prod(axis=1)
+    values = signs @ np.array(weights)
+    right = np.sign(values) == label
+    ends = np.abs(signs.sum(axis=1)) == k
+    assert right.mean() == uniform
+    assert right[ends].mean() == aligned
+    assert (right.mean() + right[ends].mean()) / 2 == (uniform + aligned) / 2
+    best = min(np.maximum(1 - label * values * scale, 0).mean() for scale in np.linspace(0, 1, 101))
+    assert best > 0.7

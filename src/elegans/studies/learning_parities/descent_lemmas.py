@@ -1,0 +1,258 @@
+"""Theorem 13 and lemmas 15 and 16 computed: online gradient descent, and how far a network moves after the first step.
+
+Source: Daniely and Malach (2020), section 5.2.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.claims import Claim
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import theorem
+from elegans.studies.learning_parities.theory.step import biased_first_step
+from elegans.studies.learning_parities.theory.training import biased_drift, biased_loss_drift, online_descent_bound
+from elegans.studies.learning_parities.theory.window import CAP
+
+DESCENT, DRIFT, LOSS = "parities/theorem-13", "parities/lemma-15", "parities/lemma-16"
+SEQUENCES = {"smoke": 20, "paper": 1000}
+LONG = 30
+"""Steps of a random sequence of convex functions."""
+N, K, BATCH, POINTS = 101, 3, 256, 200
+RUNS = {"smoke": ((16,), 50), "paper": ((64, 512), 1000)}
+"""By scale: half widths, and steps."""
+TRENDS = {"smoke": ((16, 64), 2, 50), "paper": ((32, 128, 512), 5, 300)}
+"""By scale: half widths, seeds and steps of the trend of the drift."""
+SPEEDS = (1, 10, 100)
+"""Multiples of the printed step size."""
+
+
+def analyse(results: Results) -> Tables:
+    """Return the table ``checks``."""
+    scale = results.scale
+    return checks([*_online(SEQUENCES[scale]), *_drifts(*RUNS[scale]), *_trend(*TRENDS[scale])])
+
+
+@dataclass(frozen=True)
+class Convex:
+    """One convex function of a point: its value and a subgradient."""
+
+    value: Callable[[np.ndarray], float]
+    gradient: Callable[[np.ndarray], np.ndarray]
+
+
+def _function(kind: int, a: np.ndarray, c: float) -> Convex:
+    if kind == 0:
+        return Convex(lambda w: abs(float(a @ w) - c), lambda w: a * np.sign(a @ w - c))
+    if kind == 1:
+        return Convex(lambda w: float(((w - a) ** 2).sum()) / 4, lambda w: (w - a) / 2)
+    return Convex(lambda w: max(0.0, 1 - c * float(a @ w)), lambda w: -c * a * (c * (a @ w) < 1))
+
+
+def _online(count: int) -> Iterator[dict[str, Any]]:
+    """Yield Theorem 13's inequality for random sequences and for signs chosen against the point, as value - bound."""
+    generator, random, chosen = np.random.default_rng(0), list[float](), list[float]()
+    for trial in range(count):
+        size, rate = int(generator.integers(1, 21)), float(10 ** generator.uniform(-3, 1))
+        theta = generator.normal(size=size) * generator.choice((0.0, 1.0, 5.0))
+        start, adversarial = float(np.linalg.norm(theta)), trial % 4 == 3
+        functions, values, norms = [], [], []
+        for _ in range(LONG):
+            a, c = generator.normal(size=size) / math.sqrt(size), float(generator.normal())
+            if adversarial:  # a hinge that the present point has on its wrong side
+                one = _function(2, a, -float(np.sign(a @ theta)) or 1.0)
+            else:
+                one = _function(int(generator.integers(3)), a, c)
+            functions.append(one)
+            gradient = one.gradient(theta)
+            values.append(one.value(theta))
+            norms.append(float(np.linalg.norm(gradient)))
+            theta = theta - rate * gradient
+        for star in (generator.normal(size=size) * 2, _hindsight(functions, size)):
+            losses = [one.value(star) for one in functions]
+            bound = online_descent_bound(losses, float(np.linalg.norm(star)), norms, rate, start)
+            (chosen if adversarial else random).append((float(np.mean(values)) - bound) / max(1.0, bound))
+    yield check(DESCENT, "mean loss above the bound, random sequences", random, 1e-12)
+    yield check(DESCENT, "mean loss above the bound, hinges chosen against the point", chosen, 1e-12)
+
+
+def _hindsight(functions: list[Convex], size: int) -> Float[np.ndarray, " size"]:
+    """Return a point near the best one for all functions together, by subgradient steps."""
+    point, best, least = np.zeros(size), np.zeros(size), math.inf
+    for step in range(1, 101):
+        value = sum(one.value(point) for one in functions)
+        if value < least:
+            best, least = point, value
+        gradient = np.mean([one.gradient(point) for one in functions], axis=0)
+        point = point - gradient / math.sqrt(step)
+    return best
+
+
+@dataclass(frozen=True)
+class Network:
+    """The parameters of 2q mirrored neurons."""
+
+    weight: Float[np.ndarray, "neurons n"]
+    bias: Float[np.ndarray, " neurons"]
+    output: Float[np.ndarray, " neurons"]
+
+
+def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterator[Network]:
+    """Yield the network after the exact first step and after every later step on a fresh batch."""
+    generator = np.random.default_rng((q, seed))
+    initial, u = generator.integers(-1, 2, (q, N)), generator.uniform(-N / K, N / K, q)
+    first = biased_first_step(initial, 1 / (8 * K), u, range(K))
+    one = Network(
+        np.vstack([first.weight, -first.weight]),
+        np.concatenate([first.bias, 2 / (8 * K) - first.bias]),
+        np.concatenate([first.output, first.output]),
+    )
+    yield one
+    for _ in range(steps):
+        signs = generator.choice((-1.0, 1.0), (BATCH, N))
+        signs[: BATCH // 2, :K] = signs[: BATCH // 2, :1]
+        x, y = signs / math.sqrt(N), signs[:, :K].prod(axis=1)
+        v = x @ one.weight.T + one.bias
+        hidden = np.clip(v, 0, CAP)
+        slope = -y * (y * (hidden @ one.output) < 1) / BATCH
+        into = slope[:, None] * ((v > 0) & (v < CAP)) * one.output
+        one = Network(
+            one.weight - rate * (into.T @ x + 2 * decay * one.weight),
+            one.bias - rate * into.sum(axis=0),
+            one.output - rate * (slope @ hidden + 2 * decay * one.output),
+        )
+        yield one
+
+
+def _drifts(widths: tuple[int, ...], steps: int) -> Iterator[dict[str, Any]]:
+    """Yield the largest ratio of drift to bound over runs, and of the change of a fixed readout's loss."""
+    parts: dict[str, list[float]] = {name: [] for name in ("output", "weight", "bias")}
+    losses = []
+    for q in widths:
+        for speed in SPEEDS:
+            for decay in (0.0, K / N):
+                rate = min(0.5, speed * K**2 / (steps * math.sqrt(q)))
+                run = descent(q, steps, rate, decay, 0)
+                start = next(run)
+                readouts, x = _readouts(q, start), _points(q)
+                before = np.clip(x @ start.weight.T + start.bias, 0, CAP) @ readouts.T
+                for step, one in enumerate(run, 1):
+                    if step % max(1, steps // 50):
+                        continue
+                    bound = biased_drift(N, K, rate, step, decay)
+                    moved = np.linalg.norm(one.weight - start.weight, axis=1).max()
+                    parts["output"].append(float(np.abs(one.output).max() / bound.output))
+                    parts["weight"].append(float(moved / bound.weight))
+                    parts["bias"].append(float(np.abs(one.bias - start.bias).max() / bound.bias))
+                    after = np.clip(x @ one.weight.T + one.bias, 0, CAP) @ readouts.T
+                    losses += _loss_ratios(readouts, before, after, rate, step, decay)
+    names = {"output": "second-layer weights", "weight": "first-layer weights", "bias": "biases"}
+    for key, name in names.items():
+        yield check(DRIFT, f"drift of {name} over the bound", parts[key], 1)
+    yield check(LOSS, "change of any example's loss over the bound", losses, 1)
+
+
+def _readouts(q: int, start: Network) -> Float[np.ndarray, "three neurons"]:
+    """Return fixed readouts: one neuron, all with random signs, and a third of them with random weights."""
+    generator = np.random.default_rng(q)
+    single = np.zeros(2 * q)
+    single[int(np.linalg.norm(start.weight, axis=1).argmax())] = 1
+    part = generator.normal(size=2 * q) * (np.arange(2 * q) % 3 == 0)
+    return np.stack([single, generator.choice((-1.0, 1.0), 2 * q), part])
+
+
+def _points(q: int) -> Float[np.ndarray, "points n"]:
+    return np.random.default_rng(q + 1).choice((-1.0, 1.0), (POINTS, N)) / math.sqrt(N)
+
+
+def _loss_ratios(
+    readouts: np.ndarray, before: np.ndarray, after: np.ndarray, rate: float, step: int, decay: float
+) -> list[float]:
+    found = []
+    for place, readout in enumerate(readouts):
+        size, norm = int((readout != 0).sum()), float(np.linalg.norm(readout))
+        bound = biased_loss_drift(N, K, rate, step, readout_norm=norm, readout_size=size, decay=decay)
+        changes = [
+            np.abs(np.maximum(1 - y * after[:, place], 0) - np.maximum(1 - y * before[:, place], 0)).max()
+            for y in (-1, 1)
+        ]
+        found.append(float(max(changes)) / bound)
+    return found
+
+
+def _trend(widths: tuple[int, ...], seeds: int, steps: int) -> Iterator[dict[str, Any]]:
+    """Yield the slope, in the logarithm of q, of the drift at the printed steps relative to the first layer's norm."""
+    slopes = []
+    for seed in range(seeds):
+        drifts = []
+        for q in widths:
+            run = list(descent(q, steps, K**2 / (steps * math.sqrt(q)), 0.0, seed))
+            start = run[0].weight
+            drifts.append(np.linalg.norm(run[-1].weight - start) / np.linalg.norm(start))
+        slopes.append(float(np.polyfit(np.log(widths), np.log(drifts), 1)[0]))
+    yield check(DRIFT, "slope of the relative drift in ln q", slopes, 0, error_rate=0.5**seeds)
+
+
+CLAIMS = (
+    Claim(
+        id="parities/theorem-13",
+        statement=(
+            "Online gradient descent on convex functions: the mean loss exceeds that of any fixed point by at most "
+            "||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2."
+        ),
+        source="Theorem 13",
+        setting="any convex sequence, any start",
+        rule=(
+            "1000 sequences of absolute values, quadratics and hinges, a quarter of them hinges chosen against the "
+            "point, in 1 to 20 dimensions, eta from 1e-3 to 10, against random points and the best in hindsight. "
+            "Fails on any violation."
+        ),
+        decide=theorem(DESCENT),
+    ),
+    Claim(
+        id="parities/lemma-15",
+        statement=(
+            "After t steps second-layer weights are at most 6 eta t + k/sqrt(n), and first-layer weights and biases "
+            "stay within 6 eta^2 t^2 + eta t k/sqrt(n) of where the first step put them, plus a term with the weight "
+            "decay."
+        ),
+        source="Lemma 15, sketch in section 5",
+        setting="eta and lambda in [0, 1/2]; the printed bound of the weights is garbled, that of Lemma 16 is used",
+        rule=(
+            "Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, 1, 10 and 100 times the printed step "
+            "size, weight decay 0 and k/n: no ratio of drift to bound above 1, and the drift at the printed steps "
+            "relative to the first layer falls with q in 5 of 5 seeds (1/32 by chance). Fails on any violation."
+        ),
+        decide=theorem(DRIFT),
+    ),
+    Claim(
+        id="parities/lemma-16",
+        statement=(
+            "For any fixed second layer u*, moving the first layer from its first-step value changes any example's "
+            "loss by at most 2 ||u*||_2 sqrt(||u*||_0) times the drift bound."
+        ),
+        source="Lemma 16",
+        setting="as Lemma 15, any u*",
+        rule=(
+            "The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change exceeds the "
+            "bound once."
+        ),
+        decide=theorem(LOSS),
+    ),
+)
+
+EXPERIMENT = Experiment(
+    name="descent-lemmas",
+    shows="Theorem 13 and lemmas 15 and 16 computed: online descent, and how far a network moves after the first step",
+    source="Theorem 13, Lemmas 15 and 16",
+    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    analyse=analyse,
+    plot=plot_checks,
+    claims=CLAIMS,
+)

@@ -1,0 +1,221 @@
+"""Lemmas 10 to 12 computed: features of good neurons, and second layers that make the parity of them.
+
+Source: Daniely and Malach (2020), sections 5.1 and 5.2.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from elegans.boolean.learning import parity_of_sum
+from elegans.errors import TheoryError
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.claims import Claim
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import checked, theorem
+from elegans.studies.learning_parities.first_step_lemmas import good_slopes
+from elegans.studies.learning_parities.theory.readout import p_feature, p_feature_bound, smallest_separator
+from elegans.studies.learning_parities.theory.step import p_good_biased
+from elegans.studies.learning_parities.theory.window import CAP
+
+LEMMA_10, LEMMA_11, LEMMA_12 = "parities/lemma-10", "parities/lemma-11", "parities/lemma-12"
+SECOND = "parities/second-layer-suffices"
+N = 153_665
+WIDTHS = {"smoke": (2**9, 2**15), "paper": (2**8, 2**10, 2**12, 2**14, 2**16, 2**18)}
+DRAWS = {"smoke": 2, "paper": 10}
+SIZES = ((101, 3, 128), (101, 5, 128), (301, 7, 512))
+GRID = 20_001
+"""Output weights at which a feature is evaluated."""
+SLOPES = (0.25, 0.5, 1.0)
+EXPONENT, AROUND = -0.5, 0.05
+
+
+def analyse(results: Results) -> Tables:
+    """Return the table ``checks``."""
+    return checks([*_features(), *_neurons(), *_separators(results.scale), *_second(results.scale)])
+
+
+def _features() -> Iterator[dict[str, Any]]:
+    """Yield how far below Lemma 10's probability each reading of it is, relative to that."""
+    found: dict[str, list[float]] = {"printed": [], "clipped": [], "corrected": []}
+    for k, r, slope in [(size, r, one) for size in (7, 9, 11) for r in range(-size, size + 1, 2) for one in SLOPES]:
+        for epsilon in (0.01, 0.1, 1.0, float(k)):
+            bound = p_feature_bound(k, epsilon)
+            found["printed"].append(1 - p_feature(N, k, r, epsilon, slope=slope, form="printed") / bound)
+            found["corrected"].append(1 - p_feature(N, k, r, epsilon, slope=slope) / bound)
+            if epsilon >= 1:
+                found["clipped"].append(1 - _clipped(k, r, epsilon, slope) / bound)
+    yield check(LEMMA_10, "shortfall, u on +-n/k and a plain ReLU", found["corrected"], 1e-9)
+    yield check(LEMMA_10, "shortfall, u on +-n/k and ReLU6, as printed", found["clipped"], 1e-3)
+    yield check(LEMMA_10, "shortfall, u on +-r/k, as printed", found["printed"], 1e-9)
+
+
+def _clipped(k: int, r: int, epsilon: float, slope: float) -> float:
+    """Return the share of u on +-n/k whose scaled feature is within epsilon of a target that ends at 6."""
+    bias, z = 1 / (8 * k), np.linspace(-k, k, 101)
+    u = np.linspace(-1 / k, 1 / k, GRID)[:, None]  # in units of n
+    feature = abs(r) / bias * np.clip(slope * u * z + bias, 0, CAP)
+    target = np.clip(abs(r) - math.copysign(1, r) * z, 0, CAP)
+    return float((np.abs(feature - target).max(axis=1) <= epsilon).mean())
+
+
+def _neurons() -> Iterator[dict[str, Any]]:
+    """Yield Lemma 11's bound over the probability, a lower one: neurons with three zeros on A or more."""
+    k, generator, plain, printed = 7, np.random.default_rng(0), [], []
+    relevant = np.array(list(np.ndindex((3,) * k))) - 1
+    relevant = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
+    for n in (10_001, N, 10_000_001):
+        outside = generator.binomial(n - k, 2 / 3, 200)
+        slopes = np.maximum(good_slopes(n, np.repeat(relevant[:1], 200, axis=0), outside, 1 / (8 * k))[:, 0], 0.25)
+        for r in range(-k, k + 1, 2):
+            for epsilon in (0.1, 0.5, 1.0):
+                chance = len(relevant) / 3**k
+                bound = p_feature_bound(k, epsilon, drawn=True)
+                plain.append(bound / (chance * np.mean([p_feature(n, k, r, 2 * epsilon, slope=one) for one in slopes])))
+                if epsilon == 1:
+                    printed.append(bound - float(p_good_biased(k)) * _clipped(k, r, 2 * epsilon, float(slopes.mean())))
+    yield check(LEMMA_11, "bound over the probability, plain ReLU", plain, 1)
+    yield check(LEMMA_11, "bound less the probability, ReLU6, as printed", printed, 0)
+
+
+def good_features(n: int, k: int, q: int, generator: np.random.Generator) -> np.ndarray:
+    """Return the features of good neurons of 2q, and of their copies, at each sum of the signs on A.
+
+    Neurons with a single 0 on A are left out: their weights on A differ a little.
+    """
+    relevant = generator.integers(-1, 2, (q, k))
+    kept = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
+    outside = generator.binomial(n - k, 2 / 3, len(kept))
+    slopes = good_slopes(n, kept, outside, 1 / (8 * k))[:, 0] if len(kept) else np.empty(0)
+    u = slopes * generator.uniform(-1, 1, len(kept)) / k
+    sums = np.arange(-k, k + 1, 2)[:, None]
+    return np.asarray(np.clip(sums * np.concatenate([u, -u]) + 1 / (8 * k), 0, CAP))
+
+
+def _separators(scale: str) -> Iterator[dict[str, Any]]:
+    """Yield Lemma 12: feasibility, exponents and active features of the least second layer."""
+    norms: dict[tuple[int, int], list[float]] = {}
+    active, lacking = [], []
+    for k in (3, 5, 7, 9):
+        for q in WIDTHS[scale]:
+            generator = np.random.default_rng((k, q))
+            for _ in range(DRAWS[scale]):
+                features = good_features(N, k, q, generator)
+                norm, largest = _separated(k, features)
+                norms.setdefault((k, q), []).append(norm)
+                if math.isfinite(norm):
+                    active.append(largest)
+                elif q == WIDTHS[scale][-1]:
+                    lacking.append(k)
+    whole = {cell: float(np.median(values)) for cell, values in norms.items() if np.isfinite(values).all()}
+    slopes = []
+    for k in (3, 5, 7, 9):
+        own = [(math.log(q), math.log(norm)) for (size, q), norm in whole.items() if size == k]
+        if len(own) >= 2:
+            slopes.append(_slope(own))
+    yield check(LEMMA_12, "draws without a separator at the largest width", float(len(lacking)), 0)
+    yield check(LEMMA_12, "exponent of the norm in q, less -1/2", np.abs(np.array(slopes) - EXPONENT), AROUND)
+    sizes = [(math.log(k), math.log(norm)) for (k, q), norm in whole.items() if q == WIDTHS[scale][-1]]
+    yield check(LEMMA_12, "exponent of the norm in k", _slope(sizes), 5)
+    yield check(LEMMA_12, "largest feature with a weight", active, 1)
+
+
+def _slope(points: list[tuple[float, float]]) -> float:
+    across, along = np.array(points).T
+    return float(np.polyfit(across, along, 1)[0])
+
+
+def _separated(k: int, features: np.ndarray) -> tuple[float, float]:
+    """Return the norm of the least second layer and the largest feature that it uses; infinite where there is none."""
+    label = np.array([float(sign) for sign in parity_of_sum(k)])
+    if not features.size:
+        return math.inf, math.inf
+    try:
+        readout = smallest_separator(features, label)
+    except TheoryError:
+        return math.inf, math.inf
+    used = np.abs(readout) > 1e-9 * np.abs(readout).max()
+    margin = float((label * (features @ readout)).min())
+    return (
+        (float(np.linalg.norm(readout)), float(features[:, used].max())) if margin > 1 - 1e-6 else (math.inf, math.inf)
+    )
+
+
+def _second(scale: str) -> Iterator[dict[str, Any]]:
+    """Yield whether a second layer on good neurons alone has margin 1, and so hinge loss 0, on every input."""
+    lacking = []
+    for n, k, q in SIZES:
+        generator = np.random.default_rng((n, k))
+        norms = [_separated(k, good_features(n, k, q, generator))[0] for _ in range(5)]
+        lacking.append(sum(not math.isfinite(one) for one in norms))
+    yield check(SECOND, "draws of 5 without a second layer of hinge loss 0", lacking, 0)
+
+
+CLAIMS = (
+    Claim(
+        id="parities/lemma-10",
+        statement=(
+            "With b = 1/(8k) and alpha in [1/4, 1] a random u makes the scaled feature equal to sigma(|r| - sign(r) "
+            "z) up to epsilon with probability at least epsilon / (8 k^2)."
+        ),
+        source="Lemma 10",
+        setting="u uniform on +-r/k as printed, ReLU6 throughout; silent: that the initialisation draws u from +-n/k",
+        rule=(
+            "Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, of three readings: as "
+            "printed; u on +-n/k; that with a plain ReLU. In part if only the last holds. No sampling error."
+        ),
+        decide=theorem(LEMMA_10, part="u uniform on +-n/k, and a plain ReLU in the target"),
+    ),
+    Claim(
+        id="parities/lemma-11",
+        statement="With probability at least epsilon / (112 k^2.5) a neuron is within 2 epsilon of the feature psi_r.",
+        source="Lemma 11",
+        setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; silent: c; ReLU or ReLU6",
+        rule=(
+            "A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, all r, epsilon = 0.1, "
+            "0.5 and 1: exact given the number of weights outside A, of which 200 are drawn. In part if not with "
+            "ReLU6 in the target."
+        ),
+        decide=theorem(LEMMA_11, part="a plain ReLU in the target"),
+    ),
+    Claim(
+        id="parities/lemma-12",
+        statement=(
+            "After the first step some second layer has margin 1 on every input, with norm at most B k^5 / sqrt(q), "
+            "and active features of at most 1."
+        ),
+        source="Lemma 12, sketch in section 5",
+        setting="q >= C k^7 log((k+1)/delta); silent: C, B",
+        rule=(
+            "Least second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws: all separable "
+            "at the largest q, exponent of the norm in q within 0.05 of -1/2 and in k at most 5, active features at "
+            "most 1 (thresholds ours). In part if some."
+        ),
+        decide=checked(LEMMA_12),
+    ),
+    Claim(
+        id="parities/second-layer-suffices",
+        statement="Once the first step is taken, training the second layer alone would be enough for a good solution.",
+        source="section 5.2, after Theorem 13",
+        setting="as Theorem 3; silent: steps",
+        rule=(
+            "At (101, 3, 128), (101, 5, 128) and (301, 7, 512), 5 draws: a second layer on the good neurons alone has "
+            "margin 1 on every input, so that the convex problem has hinge loss 0. Holds if in all; fails if in none, "
+            "in part otherwise."
+        ),
+        decide=checked(SECOND),
+    ),
+)
+
+EXPERIMENT = Experiment(
+    name="readout-lemmas",
+    shows="Lemmas 10 to 12 computed: features of good neurons, and second layers that make the parity of them",
+    source="Lemmas 10 to 12",
+    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    analyse=analyse,
+    plot=plot_checks,
+    claims=CLAIMS,
+)
