@@ -23,6 +23,7 @@ from elegans.studies.induction_heads.theory.minimal import (
     MinimalWeights,
     chain_tensor,
     minimal_constant,
+    minimal_gradients,
     minimal_logits,
     minimal_step,
 )
@@ -72,6 +73,12 @@ CURRICULUM = "induction/two-step-curriculum"
 PATTERN = "induction/even-odd-from-eigenvalue-moments"
 SYMMETRIC = "induction/symmetric-chains-first-step"
 ORDER = "induction/order-of-learning-rates"
+ALIGNMENT = "induction/signal-tied-to-layer-alignment"
+DETOUR = "induction/unigram-detour-from-small-second-layer"
+SLOWER = (1.0, 0.3, 0.1, 0.03, 0.01)
+"""Learning rates of W over that of v."""
+SMALL_RATE, PATIENCE = 1e-4, 20_000
+"""Of v, so small that steps follow the flow; and after how many steps v_2 must lead."""
 
 
 def analyse(results: Results) -> Tables:
@@ -92,6 +99,8 @@ def analyse(results: Results) -> Tables:
         *pattern(lengths[0]),
         *symmetric(lengths),
         *learning_rates(rates),
+        *alignment(lengths[0]),
+        *detour(lengths[0]),
     ]
     return {**checks(rows), "rates": rates}
 
@@ -377,6 +386,40 @@ def learning_rates(rates: pd.DataFrame) -> Iterator[dict[str, Any]]:
     yield check(
         ORDER, "end of E.1: good predictors need the second to be ten times the first", (over > 0.1).astype(int), 0
     )
+
+
+def alignment(length: int) -> Iterator[dict[str, Any]]:
+    """Check how the lead of v_2's gradient over v_1's depends on how far W is from uniform towards the identity."""
+    ones, identity, shares = np.full((2, 2), 0.5), np.eye(2), np.linspace(0, 1, 5)
+    leads = []
+    for share in shares:
+        pair = (1 - share) * ones + share * identity
+        gradient = minimal_gradients(tensor(length), MinimalWeights(pair, np.ones(length))).position
+        leads.append(gradient[1] - gradient[0])
+    line = leads[0] + shares * (leads[-1] - leads[0])
+    name = "(a) v_2's lead over v_1 in the gradient is linear in W's diagonal"
+    yield check(ALIGNMENT, name, _away(leads, line), ROUNDING)
+    yield check(ALIGNMENT, "(a) it increases", -np.diff(leads), 0)
+    name = "(a) it is negative where W is uniform, positive where it is the identity"
+    yield check(ALIGNMENT, name, [leads[0], -leads[-1]], 0)
+
+
+def detour(length: int) -> Iterator[dict[str, Any]]:
+    """Check how long v_1 leads, and how far, from constant weights, where W learns more slowly than v."""
+    times, leaning = [], []
+    for slower in SLOWER:
+        pair, position = np.full((2, 2), CONSTANT), np.full(length, CONSTANT)
+        step = 0
+        while position[1] <= position[0] and step < PATIENCE:
+            descent = minimal_gradients(tensor(length), MinimalWeights(pair, position))
+            pair, position = pair + slower * SMALL_RATE * descent.pair, position + SMALL_RATE * descent.position
+            step += 1
+        times.append(step)
+        leaning.append(float(position[0] / position[length // 2]))
+    name = "(a) the time with v_1 above v_2 grows as W's learning rate falls"
+    yield check(DETOUR, name, np.divide(times[:-1], times[1:]), 0.999)
+    yield check(DETOUR, "(a) at 0.03 it is more than twice that at 1", 2 * times[0] / times[3], 1)
+    yield check(DETOUR, "(a) and v leans the more to v_1", np.divide(leaning[:-1], leaning[1:]), 0.999)
 
 
 EXPERIMENT = Experiment(

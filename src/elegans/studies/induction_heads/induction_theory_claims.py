@@ -1,11 +1,22 @@
 """The claims of ``induction-theory``."""
 
+from collections.abc import Mapping
 from functools import partial
 
-from elegans.experiments.claims import Claim
+import pandas as pd
+
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Verdict
 from elegans.studies.induction_heads.rules import exactly
 
 EXACT = "; exact: two independent computations agree to 1e-6; error rate 0"
+
+
+def first_part(tables: Mapping[str, pd.DataFrame], *, claim: str, needs: str) -> Verdict:
+    """Decide a statement by its exact part alone: holds in part if that holds, undecided or fails else."""
+    found = exactly(tables, claim=claim)
+    kind = {HOLDS: IN_PART, IN_PART: UNDECIDED, FAILS: FAILS}[found.verdict]
+    return Verdict(kind, found.because, found.numbers, found.error_rate, "" if kind == FAILS else needs)
+
 
 CLAIMS = (
     Claim(
@@ -102,5 +113,36 @@ CLAIMS = (
         "each reading holds if every predictor that closes 90% of the largest gap closed (ours) has the "
         "larger rate ten times the smaller; fails if neither reading holds" + EXACT,
         decide=partial(exactly, claim="induction/order-of-learning-rates", part="one of the two readings"),
+    ),
+    Claim(
+        id="induction/signal-tied-to-layer-alignment",
+        statement="The signal by which the first layer learns its place grows with how far the second layer is at its "
+        "final weights; the transition comes from this alignment.",
+        source="sections 8.1 (alignment of layers) and 8.3.2",
+        setting="theory: minimal model, k = 2; experiments: silent",
+        rule="(a) the population gradient's lead of v_2 over v_1, t = 100, is linear in the share of the "
+        "identity in W, increasing, negative at 0 and positive at 1; (b) and (c), trainings of both models "
+        "with a frozen second layer, are not run, so that it holds in part at most" + EXACT,
+        decide=partial(
+            first_part,
+            claim="induction/signal-tied-to-layer-alignment",
+            needs="(a), the minimal model's gradient; (b), (c): trainings of both models with a frozen second layer",
+        ),
+    ),
+    Claim(
+        id="induction/unigram-detour-from-small-second-layer",
+        statement="If the second layer's gradient is small, W stays near uniform and v leans to v_1, the unigram "
+        "solution: the unaligned W both slows v and biases it to the simpler solution.",
+        source="section 8.3.2 (passing by unigrams)",
+        setting="minimal model from W = c 1 1^T, v = c 1, c = 0.02, t = 100; silent: how small, which loss",
+        rule="Exact descent of the margin loss's population gradients with W's learning rate 1, 0.3, 0.1, "
+        "0.03 and 0.01 times v's (1e-4): the time until v_2 exceeds v_1, in steps of v, and how far v_1 then "
+        "is above v_t/2, increase as it falls, the former more than twice from 1 to 0.03 (ours); with the "
+        "cross-entropy and in the transformer it is not run, so that it holds in part at most" + EXACT,
+        decide=partial(
+            first_part,
+            claim="induction/unigram-detour-from-small-second-layer",
+            needs="the margin loss's population gradients; else trainings on the cross-entropy and of transformers",
+        ),
     ),
 )
