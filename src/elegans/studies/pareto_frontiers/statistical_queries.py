@@ -42,7 +42,7 @@ CONTROL = f"{BOUND}: where it says nothing"
 FORMS: dict[str, SQForm] = {"as printed": "printed", "corrected": "strict"}
 
 
-class Descent(NamedTuple):
+class HiddenPath(NamedTuple):
     """A network and its descent: n signs, parities of k, hidden units and steps."""
 
     n: int
@@ -56,7 +56,7 @@ class Descent(NamedTuple):
         return math.sqrt(resource / sq_threshold(self.n, self.k, form))
 
 
-def forcing(settings: Sequence[Descent], starts: int) -> Rows:
+def forcing(settings: Sequence[HiddenPath], starts: int) -> Rows:
     """Yield the checks of Proposition 3: noise of the smallest tolerance that it allows hides some parity.
 
     The adversary succeeds at a start where no entry of the noise exceeds the tolerance. The parity is chosen before the
@@ -79,7 +79,7 @@ def forcing(settings: Sequence[Descent], starts: int) -> Rows:
         yield check(CONTROL, f"P(noise above {low:.3g}), {label}", share_limits(failures, starts, LEVEL)[0], 0.5)
 
 
-def descent_under_noise(setting: Descent, sample: int, seeds: int) -> Rows:
+def descent_under_noise(setting: HiddenPath, sample: int, seeds: int) -> Rows:
     """Yield the checks that noise within the tolerance keeps the whole path, with exact gradients and on samples."""
     tolerance = setting.tolerance(0.9, "strict")
     for name, size in (("exact gradients", None), (f"batches of {sample}", sample)):
@@ -250,8 +250,8 @@ def kernel_sample(n: int, k: int, seed: int) -> float:
 
 PARTS: dict[str, tuple[Callable[[], Rows], ...]] = {
     "smoke": (
-        partial(forcing, (Descent(12, 6, 1, 3),), 20),
-        partial(descent_under_noise, Descent(12, 6, 1, 3), 3000, 3),
+        partial(forcing, (HiddenPath(12, 6, 1, 3),), 20),
+        partial(descent_under_noise, HiddenPath(12, 6, 1, 3), 3000, 3),
         partial(mean_correlations, 30, 8),
         partial(searches, ((10, 2),), 100),
         partial(queries, ((8, 3), (9, 4)), 0.25),
@@ -259,8 +259,12 @@ PARTS: dict[str, tuple[Callable[[], Rows], ...]] = {
         partial(kernels, {2: (8, 16)}, 1, (30, 3, 100), 1),
     ),
     "paper": (
-        partial(forcing, (Descent(12, 6, 1, 3), Descent(12, 6, 1, 1), Descent(14, 7, 1, 1), Descent(14, 7, 4, 1)), 200),
-        partial(descent_under_noise, Descent(12, 6, 1, 3), 3000, 200),
+        partial(
+            forcing,
+            (HiddenPath(12, 6, 1, 3), HiddenPath(12, 6, 1, 1), HiddenPath(14, 7, 1, 1), HiddenPath(14, 7, 4, 1)),
+            200,
+        ),
+        partial(descent_under_noise, HiddenPath(12, 6, 1, 3), 3000, 200),
         partial(mean_correlations, 1000, 12),
         partial(searches, ((20, 3), (30, 3), (50, 3)), 300),
         partial(queries, ((10, 5), (12, 4), (12, 6), (14, 4)), 0.1),

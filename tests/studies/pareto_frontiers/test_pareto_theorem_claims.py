@@ -1,0 +1,145 @@
+"""The rules that decide the claims on Theorems 4 and 5, on made-up tables, and the simulations behind them."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans import theory
+from elegans.experiments.claims import Lacking
+from elegans.studies.pareto_frontiers import feature_selection_theorems as theorems
+
+CLAIMS = {claim.id.partition("/")[2]: claim for claim in theorems.CLAIMS}
+LOSSES = pd.DataFrame({"k": [2, 2], "biases": ["printed", "corrected"], "loss": [0.7, 0.0]})
+CELL = {
+    "training": "over-sparse", "task.n": 20, "task.k": 2, "model.init.nonzeros": 9, "model.width": 400,
+    "regime.size": 3000, "training.truncate": True, "training.threshold": None, "training.readout": "ridge",
+    "chance": 1.0, "trials": 300, "low_loss": 300, "learned": 300, "correlated": 300,
+}  # fmt: skip
+
+
+def verdict(name, **tables):
+    return CLAIMS[name].decide(tables).verdict
+
+
+def cells(*changes):
+    return pd.DataFrame([{**CELL, **change} for change in changes])
+
+
+@pytest.mark.parametrize("failures, losses, expected", [(6, LOSSES, "holds in part"), (7, LOSSES, "fails")])
+def test_theorem_4_fails_as_printed_and_holds_in_part_with_six_failures_of_300(failures, losses, expected):
+    arms = [{"training.truncate": False}, {"training.readout": "last-iterate"}]
+    table = cells(*({**arm, "low_loss": 300 - failures} for arm in arms))
+    assert verdict("theorem-4-end-to-end", table=table, losses=losses) == expected
+    assert verdict("theorem-4-end-to-end", table=table, losses=losses.assign(loss=0.0)) == (
+        "holds" if failures == 6 else "holds in part"
+    )
+    with pytest.raises(Lacking):
+        verdict("theorem-4-end-to-end", table=table.assign(trials=299), losses=losses)
+
+
+def recovery(kind, cells, exponent, spread=0.02, seed=0):
+    generator = np.random.default_rng(seed)
+    rows = []
+    for n, k, s in cells:
+        for replicate in range(6):
+            size = (s if kind == "over" else n) ** float(exponent(k, s)) * math.exp(
+                spread * generator.standard_normal()
+            )
+            rows.append([kind, n, k, s, replicate, size * (1 if kind == "over" else math.log(n)), 1.0])
+    return pd.DataFrame(rows, columns=["kind", "n", "k", "s", "replicate", "sample", "width"])
+
+
+@pytest.mark.parametrize("shift, expected", [(0, "holds"), (0.2, "holds"), (0.6, "fails"), (-0.8, "fails")])
+def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
+    cells = [(80, 2, s) for s in (9, 17, 33, 65)] + [(40, 4, s) for s in (17, 25)]
+    assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery(
+        "over", cells, lambda k, s: k - 1 + shift
+    )) == expected  # fmt: skip
+    wide = recovery("over", cells, lambda k, s: k - 1, spread=2)
+    assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=wide) == "undecided"
+    with pytest.raises(Lacking):
+        verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", cells[:3], lambda k, s: 1))
+
+
+@pytest.mark.parametrize(
+    "with_truncation, without, expected",
+    [(0.1, 1.5, "holds"), (1, 2.8, "fails"), (0.1, 2.8, "holds in part"), (1, 1.5, "holds in part")],
+)
+def test_the_sample_in_n_is_decided_with_and_without_truncation(with_truncation, without, expected):
+    samples = [25 * 2**power for power in range(12)]
+    rows = [{"model.width": 44, "learned": 0}]
+    for truncate, exponent in ((True, with_truncation), (False, without)):
+        for n in (20, 40, 80):
+            middle = 100 * (n / 20) ** exponent
+            shares = [1 / (1 + (middle / sample) ** 4) for sample in samples]
+            rows += [
+                {"task.n": n, "model.width": 10 * n, "training.truncate": truncate, "regime.size": sample,
+                 "trials": 400, "learned": round(400 * share)}
+                for sample, share in zip(samples, shares, strict=True)
+            ]  # fmt: skip
+    assert verdict("theorem-4-n-squared-and-truncation", table=cells(*rows)) == expected
+    with pytest.raises(Lacking):
+        verdict("theorem-4-n-squared-and-truncation", table=cells(*(row for row in rows if row.get("task.n") != 80)))
+    with pytest.raises(Lacking):
+        verdict("theorem-4-n-squared-and-truncation", table=cells(*rows).assign(learned=0))
+
+
+@pytest.mark.parametrize("learned, expected", [((70, 91, 99, 100), "holds"), ((40, 91, 99, 100), "holds in part")])
+def test_luck_compares_successes_with_exact_probabilities(learned, expected):
+    chances = (0.717, 0.9, 0.99, 1.0)
+    rows = [
+        {"model.width": width, "trials": 100, "chance": chance, "learned": count}
+        for width, chance, count in zip((12, 22, 44, 88), chances, learned, strict=True)
+    ]
+    assert verdict("theorem-4-width-and-luck", table=cells(*rows), widths=theorems.widths()) == expected
+    grown = theorems.widths().eval("width = width * n ** 0.3")
+    assert verdict("theorem-4-width-and-luck", table=cells(*rows[:4]), widths=grown) != "holds"
+    with pytest.raises(Lacking):
+        verdict("theorem-4-width-and-luck", table=cells(*rows[:3]), widths=theorems.widths())
+
+
+@pytest.mark.parametrize("printed, failures, expected", [(100, 0, "holds"), (0, 3, "holds in part"), (0, 7, "fails")])
+def test_theorem_5_is_decided_for_each_threshold(printed, failures, expected):
+    under = {"training": "under-sparse", "training.threshold": "midpoint"}
+    rows = [
+        {**under, "task.n": 15, "correlated": 300 - failures},
+        {**under, "task.n": 31, "trials": 100, "correlated": 100 - failures},
+        {**under, "task.n": 15, "training.threshold": "printed", "trials": 100, "correlated": printed},
+    ]
+    assert verdict("theorem-5-one-step-subnetwork", table=cells(*rows)) == expected
+    with pytest.raises(Lacking):
+        verdict("theorem-5-one-step-subnetwork", table=cells(*rows[1:]))
+
+
+@pytest.mark.parametrize("shift, expected", [(0, "holds"), (0.5, "fails")])
+def test_the_exponents_of_under_sparse_neurons_and_their_frontier(shift, expected):
+    cells = [(n, k, s) for k, s in ((4, 2), (6, 4), (6, 2)) for n in (11, 15, 21, 63)]
+    found = recovery("under", cells, lambda k, s: k - s - 1 + shift * (s == 2 or k == 6))
+    assert verdict("theorem-5-sample-exponent", recovery=found) == expected
+    found = recovery("under", cells, lambda k, s: k - s - 1 + shift * (s == 2))
+    found["width"] = found["n"] ** found["s"].astype(float)
+    assert verdict("interpolated-frontiers", recovery=found) == expected
+    for name in ("theorem-5-sample-exponent", "interpolated-frontiers"):
+        with pytest.raises(Lacking):
+            verdict(name, recovery=found[found["n"] < 15])
+
+
+@pytest.mark.parametrize("kind, n, k, s", [("over", 20, 2, 9), ("under", 15, 4, 2)])
+def test_good_neurons_recover_from_samples_beyond_the_gap_and_not_from_few(kind, n, k, s):
+    """At 60 / gap^2 a correlation is off by half a gap for fewer than one seed in 10^6; few examples are a guess."""
+    gap = float(theory.over_sparse_gap(k, s) if kind == "over" else theory.under_sparse_gap(n, k, s))
+    generator = np.random.default_rng(0)
+    assert all(theorems.recovers(kind, n, k, s, round(60 / gap**2), generator) for _ in range(5))
+    assert sum(theorems.recovers(kind, n, k, s, 4, generator) for _ in range(40)) < 12
+    half = theorems.half_point(kind, n, k, s, 20, generator)
+    assert 1 < half * gap**2 < 60
+
+
+def test_sweeps_give_each_claim_its_trials():
+    cells = {(cell, len(seeds)) for cell, seeds in theorems.paper(100).parts}
+    assert (theorems.over(20, 9, 400, 3000, truncate=False), 300) in cells
+    assert (theorems.over(20, 9, theorems.lucky_width(20, 9), 3000), 100) in cells
+    assert (theorems.under(15, 4, 2), 300) in cells
+    assert (theorems.under(31, 4, 2), 100) in cells
