@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import elegans as el
 from elegans import theory
+from elegans.experiments import run_experiment
 from elegans.experiments.claims import Lacking
 from elegans.studies.pareto_frontiers import feature_selection_theorems as theorems
+from elegans.studies.pareto_frontiers.probes import GoodNeurons
 
 CLAIMS = {claim.id.partition("/")[2]: claim for claim in theorems.CLAIMS}
 LOSSES = pd.DataFrame({"k": [2, 2], "biases": ["printed", "corrected"], "loss": [0.7, 0.0]})
@@ -143,3 +146,27 @@ def test_sweeps_give_each_claim_its_trials():
     assert (theorems.over(20, 9, theorems.lucky_width(20, 9), 3000), 100) in cells
     assert (theorems.under(15, 4, 2), 300) in cells
     assert (theorems.under(31, 4, 2), 100) in cells
+
+
+def test_good_neurons_correlate_after_the_step_and_not_before():
+    """The step leaves a function of the support alone, from which least squares makes the parity."""
+    one = theorems.under(15, 4, 2).model_copy(update={"seed": 1})
+    outcome = el.train(one, probes=[GoodNeurons(every=2)])
+    before, after = outcome.measures["good-neurons"]["correlation"]
+    assert abs(before) < 0.4
+    assert after > 0.9
+
+
+def test_good_neurons_are_those_of_a_mirrored_initialisation():
+    one = theorems.under(15, 4, 2)
+    with pytest.raises(ValueError, match="good-neurons needs a mirrored initialisation on a parity: mlp"):
+        GoodNeurons(every=2).check(one.task, el.MLP(width=4))
+
+
+def test_smoke_has_every_table_with_counts_of_trials(tmp_path):
+    found = run_experiment("feature-selection-theorems", "smoke", out=tmp_path).tables
+    assert set(found) == {"table", "recovery", "widths", "losses", "dense"}
+    assert (found["table"][["low_loss", "learned", "correlated"]].max(axis=1) <= found["table"]["trials"]).all()
+    assert (found["dense"].sort_values("width").groupby(["n", "k"])["gap"].diff().dropna() >= 0).all()
+    truncated = found["table"].query("`model.width` == 88")
+    assert (truncated["learned"] == truncated["trials"]).all()

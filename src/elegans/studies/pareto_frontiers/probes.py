@@ -1,4 +1,4 @@
-"""Which hidden neurons are the strongest, and how much of their weight lies on the support."""
+"""Which hidden neurons are the strongest, how much of their weight lies on the support, and what good ones can do."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from elegans.models import MLP, Model
 from elegans.probes.base import Probe, Snapshot
 from elegans.tasks import Task
 from elegans.tasks.parity import Supported
+from elegans.training.layerwise.base import MirroredInit
 
 
 class StrongestNeurons(Probe):
@@ -61,3 +62,33 @@ class SupportShare(Probe):
         hidden, output = snapshot.parameters["hidden"], snapshot.parameters["output"]
         mass = np.square(output["weight"], dtype=float) @ np.square(hidden["weight"], dtype=float)
         return {"share": float(mass[snapshot.support].sum() / mass.sum())}
+
+
+class GoodNeurons(Probe):
+    """What the subnetwork of the initially good neurons can do: least squares of their features on held-out examples.
+
+    Source: Pareto frontiers, Theorem 5 (a subnetwork approximates the parity).
+
+    Args:
+        examples: on how many examples the readout is fitted, and on how many others the correlation is measured.
+    """
+
+    examples: Annotated[int, Field(ge=1)] = 2000
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse networks whose neurons are neither good nor bad."""
+        if not isinstance(task, Supported) or not isinstance(model, MLP) or not isinstance(model.init, MirroredInit):
+            raise ValueError(f"good-neurons needs a mirrored initialisation on a parity: {model.kind}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``correlation``, that of the fitted output with the label."""
+        assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
+        hidden = snapshot.parameters["hidden"]
+        good = snapshot.model.init.good(snapshot.initial["hidden"]["weight"], np.asarray(snapshot.support))
+        x, y = snapshot.examples("test", 2 * self.examples)
+        features = np.maximum(x.astype(np.float64) @ hidden["weight"][good].T + hidden["bias"][good], 0)
+        features = np.column_stack([np.ones(len(x)), features / max(float(features.max(initial=0)), 1e-300)])
+        half = self.examples
+        readout = np.linalg.lstsq(features[:half], y[:half].astype(np.float64), rcond=1e-9)[0]
+        output = features[half:] @ readout
+        return {"correlation": float((y[half:] * output).mean() / np.sqrt(np.square(output).mean()))}
