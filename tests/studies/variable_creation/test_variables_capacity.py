@@ -158,9 +158,9 @@ def test_capacity_scales_with_the_square_of_the_readout():
 
 
 def test_attention_moves_no_further_than_its_lemmas_say():
-    """300 random pairs of blocks with relu; a bound that fails once fails the test."""
+    """2000 random pairs of blocks with relu; a bound that fails once fails the test."""
     largest = 0.0
-    for number in range(300):
+    for number in range(2000):
         block, z = draw_block(number), tokens(number)
         size = (0.01, 0.1, 1.0)[number % 3]
         other, moved = nudged(block, number, size), theory.project_to_ball(z + size * normal(9000 + number, 6, 5))
@@ -173,7 +173,7 @@ def test_attention_moves_no_further_than_its_lemmas_say():
         largest = max(largest, theory.token_norm(here - there) / bound)
         w, v = normal(20_000 + number, 5), normal(30_000 + number, 5)
         assert abs(w @ here[-1] - v @ there[-1]) <= theory.readout_change_bound(w, v, here[-1], there[-1]) + 1e-12
-    assert 0.05 < largest <= 1
+    assert 0.13 < largest <= 1
 
 
 def test_the_projection_is_non_expansive():
@@ -231,3 +231,14 @@ def test_the_shattering_weights_are_what_they_are():
     assert theory.attention_shattering(2).weights == pytest.approx(0.99966, abs=5e-6)
     for T in (4, 16, 64):
         assert (theory.attention_shattering(T).weights > 0.9999997).all()
+
+
+def test_a_readout_of_norm_b_needs_the_heads_at_a_precision_b_times_finer():
+    """A readout moves at most B times as far as what it reads: 1000 random pairs."""
+    assert theory.readout_cover(lambda eps: 3 / eps**2, 0.5, 2.0) == 3 / 0.25**2
+    heads, w = normal(1, 200, 4), 2 * normal(2, 4) / np.linalg.norm(normal(2, 4))
+    centres = heads[:5]
+    distances = np.linalg.norm(heads[:, None] - centres, axis=2)
+    assert (np.abs((heads[:, None] - centres) @ w) <= 2 * distances + 1e-12).all()
+    with pytest.raises(el.TheoryError, match="readout must be positive"):
+        theory.readout_cover(lambda eps: 1 / eps, 0.1, 0)

@@ -163,25 +163,34 @@ def test_10_the_printed_target_falls():
     assert ones[0] == pytest.approx(-ones[1], abs=1e-15)
 
 
-def test_11_the_printed_recipe_fails_where_positions_are_not_orthogonal():
-    """gamma/4 = 0.167 for 50 positions of 1024 dimensions, five draws: exact worst cases over all inputs.
+def test_11_the_printed_recipe_warns_of_positions_that_are_not_orthogonal():
+    codes = theory.random_codes(50, 1027, 0)
+    with pytest.warns(UserWarning, match=r"must have them orthogonal: s=3, Delta=0.1?.*, error=0.*gamma/4=0.167"):
+        theory.selection_heads(codes, (3, 20, 41), gamma=2 / 3, form="printed")
 
-    With the denominator 1 - 2 s Delta that its own error bound needs it is worse: scores on the support differ.
+
+@pytest.mark.parametrize(("d", "least", "most"), [(1024, 5, 20), (4096, 0, 4)])
+def test_11_the_printed_recipe_fails_where_positions_are_not_orthogonal(d, least, most):
+    """gamma/4 = 0.167 for 50 positions, 20 draws: exact worst cases over all inputs.
+
+    With the denominator 1 - 2 s Delta that its own error bound needs it is worse: scores on the support differ. Of
+    seeds 0 to 39, 25 and 1 fail with 1024 and 4096 dimensions: of 20 others fewer than 5, or more than 4, do once in
+    10^4 times.
     """
     support, gamma = (3, 20, 41), 2 / 3
     printed, larger, dual = [], [], []
-    for seed in range(5):
-        codes = theory.random_codes(50, 1027, seed)
-        with pytest.warns(UserWarning, match=r"must have them orthogonal: s=3, Delta=0.1?.*, error=0.*gamma/4=0.167"):
-            heads = theory.selection_heads(codes, support, gamma=gamma, form="printed")
+    for seed in range(100, 120):
+        codes = theory.random_codes(50, d + 3, seed)
+        heads = quiet(codes, support, gamma=gamma, form="printed")
         delta = theory.code_coherence(codes.position)
         scale = (1 - 3 * delta) / (1 - 6 * delta)
         printed.append(theory.selection_error(heads, support))
         larger.append(theory.selection_error(heads._replace(query=scale * heads.query), support))
         dual.append(theory.selection_error(theory.selection_heads(codes, support, gamma=gamma), support))
-    assert sum(error > gamma / 4 for error in printed) == sum(error > gamma / 4 for error in larger) == 3
-    assert (np.array(larger) > 1.5 * np.array(printed)).all()
-    assert max(dual) < gamma / 20
+    assert least <= sum(error > gamma / 4 for error in printed) <= most
+    assert sum(error > gamma / 4 for error in larger) >= sum(error > gamma / 4 for error in printed)
+    assert np.median(np.array(larger) / np.array(printed)) > 1.1
+    assert max(dual) < gamma / 12
 
 
 def test_11_two_positions_are_never_unequal():

@@ -138,6 +138,21 @@ def head_cover(
     return float(minimize_scalar(size, bounds=(1e-6, 1 - 1e-6), method="bounded", options={"xatol": 1e-12}).fun)
 
 
+def readout_cover(head: LogCover, epsilon: float, readout: float) -> float:
+    """Return a bound on the log covering number of scalar read-outs w . f of heads f, for one fixed w.
+
+    Formula: log N_scalar(eps) <= log N_head(eps / B_w).
+    Source: thesis, section 4.4.1, after Theorem 4.6.
+
+    Args:
+        head: log N of the heads, in l2, by precision.
+        epsilon: the precision.
+        readout: B_w, a bound on ||w||.
+    """
+    require_positive("Theorem 4.6", epsilon=epsilon, readout=readout)
+    return head(epsilon / readout)
+
+
 def head_change(
     score_change: float,
     value_change: float,
