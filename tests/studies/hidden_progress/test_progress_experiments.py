@@ -36,6 +36,7 @@ PROGRESS = (
     "width",
     "grokking",
     "noisy-parity",
+    "variations",
 )
 needs_fused = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reason="slow without the fused engine")
 
