@@ -23,13 +23,17 @@ def recovered(n, k, batch, trials):
     return hits / trials
 
 
-@pytest.mark.parametrize(("n", "k", "quarter"), [(15, 2, 1369), (31, 2, 2929)])
-def test_a_quarter_of_the_sample_names_the_support_and_a_sixteenth_does_not(n, k, quarter):
-    """Hoeffding is loose by more than 4: 40 trials at a quarter, where failures are below 1 in 1000 each."""
+@pytest.mark.parametrize(("n", "k", "quarter", "sixteenth"), [(15, 2, 1369, 0.57), (31, 2, 2929, 0.39)])
+def test_a_quarter_of_the_sample_names_the_support_and_a_sixteenth_half_the_time(n, k, quarter, sixteenth):
+    """Hoeffding is loose by more than 4: 40 trials at a quarter, where failures are below 1 in 1000 each.
+
+    At a sixteenth 57 and 39 of 100 trials succeeded: about half, above half at (15, 2).
+    """
     sample = theory.recovery_sample(n, theory.majority_gap(n, k) / 2, 0.05)
     assert sample // 4 == quarter
     assert recovered(n, k, quarter, 40) >= 0.95
-    assert recovered(n, k, sample // 64, 40) <= 0.5
+    assert recovered(n, k, sample // 16, 100) == pytest.approx(sixteenth, abs=0.1)
+    assert recovered(n, k, sample // 64, 40) <= 0.25
 
 
 def test_the_sample_of_a_support_of_four_is_a_few_hundred_thousand():

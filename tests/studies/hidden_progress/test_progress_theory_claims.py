@@ -1,12 +1,21 @@
 """The statements of theory of the hidden-progress study: their rules on made-up tables, and their checks at smoke."""
 
+import math
+
 import pandas as pd
 import pytest
 
+from elegans.boolean.gaps import majority_gap
 from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Lacking
 from elegans.experiments.results import Results
-from elegans.studies.hidden_progress import disjoint_lemmas, progress_lemmas
+from elegans.studies.hidden_progress import (
+    disjoint_lemmas,
+    fourier_gaps,
+    one_step_recovery,
+    progress_lemmas,
+    theorem_5_8,
+)
 
 MODULES = (progress_lemmas, disjoint_lemmas)
 THEORY = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
@@ -30,3 +39,86 @@ def test_only_printed_forms_are_violated_at_smoke_scale(module):
     misprints = rows["check"].str.endswith("as printed")
     assert rows.loc[~misprints, "satisfied"].all()
     assert not rows.loc[misprints, "satisfied"].any()
+
+
+def word(decide, tables):
+    """Return the word of a rule's verdict; undecided where the tables lack something."""
+    try:
+        return decide(tables).verdict
+    except Lacking:
+        return "undecided"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "draws", "expected"), [(0.7, 1000, "holds"), (0.2, 1000, "fails"), (0.7, 900, "undecided")]
+)
+def test_random_gaps_are_decided_by_the_share_with_half_of_the_majoritys(ratio, draws, expected):
+    for claim in fourier_gaps.CLAIMS[:2]:
+        function, degrees = claim.decide.keywords["function"], claim.decide.keywords["degrees"]
+        cells = [(k, law) for k in degrees for law in ("dense", "gaussian:std=0.2")]
+        rows = pd.concat(
+            pd.DataFrame({"task.k": k, "weights": law, "relaxed": [ratio] * draws, "strict": -1.0, "majority": 1.0})
+            for k, law in cells
+        ).assign(function=function, **{"task.n": 15})
+        assert word(claim.decide, {"random": rows}) == expected
+        if expected == "holds":
+            other = rows.assign(relaxed=rows["relaxed"].where(rows["task.k"] == 2, 0.1))
+            assert word(claim.decide, {"random": other}) == "holds in part"
+
+
+@pytest.mark.parametrize(
+    ("gaps", "runs", "expected"),
+    [
+        ((0.5, 0.8), 59, "holds"),
+        ((0.5, 0.4), 59, "holds in part"),
+        ((-0.5, -0.6), 59, "fails"),
+        ((0.5, 0.8), 58, "undecided"),
+    ],
+)
+def test_a_gap_amplifies_where_it_grows_from_below_the_majoritys(gaps, runs, expected):
+    rows = pd.DataFrame(
+        [
+            {"seed": seed, "step": step, "relaxed": gap, "majority": 1.0, "solved_at": 500.0}
+            for seed in range(runs)
+            for step, gap in ((0, gaps[0]), (200, gaps[1]), (300, 9.0))
+        ]
+    ).assign(**{"task.n": 51, "task.k": 4})
+    assert word(fourier_gaps.CLAIMS[2].decide, {"training": rows}) == expected
+
+
+@pytest.mark.parametrize(
+    ("factor", "wrong", "trials", "expected"),
+    [(1, 0, 100, "holds"), (20, 0, 100, "holds in part"), (20, 1, 100, "fails"), (1, 0, 99, "undecided")],
+)
+def test_recovery_is_decided_by_errors_and_by_the_batch_of_half_the_trials(factor, wrong, trials, expected):
+    rows = []
+    for place, (n, k) in enumerate(one_step_recovery.PARITIES):
+        unit = math.log(n) / float(majority_gap(n, k) / 2) ** 2 * (factor if place else 1)
+        for share, rate in ((1, 0.05), (2, 0.45), (4, 0.95)):
+            band = {"rate": rate, "low": rate - 0.04, "high": rate + 0.04}
+            rows.append(
+                {"task.n": n, "task.k": k, "share": share, "regime.size": share * unit, "trials": trials, **band}
+            )
+    errors = [check("progress/prop-b7", name, wrong, 0) for name in ("errors", "chosen errors")]
+    tables = {"table": pd.DataFrame(rows), **checks(errors)}
+    assert word(one_step_recovery.CLAIMS[0].decide, tables) == expected
+
+
+def test_the_schedule_is_decided_by_errors_and_by_weights_within_their_bounds():
+    runs = pd.DataFrame(
+        [(k, block, seed, step) for k, block in theorem_5_8.JUDGED for seed in range(100) for step in (0, 500)],
+        columns=["k", "block", "seed", "step"],
+    )
+    right = {"error": 0.0, "irrelevant": 1.1, "irrelevant_bound": 1.5, "slack": 0.1, "relevant": 2.0}
+    rows = runs.assign(form="printed", whole=True, relevant_bound=1.0, **right)
+    learns, bounded = (claim.decide for claim in theorem_5_8.CLAIMS)
+    for changed, expected in (
+        ({}, ("holds", "holds")),
+        ({"error": 0.2}, ("fails", "holds")),
+        ({"irrelevant": 1.45}, ("holds", "holds in part")),
+        ({"irrelevant": 1.6, "relevant": 0.5}, ("holds", "fails")),
+        ({"whole": False}, ("undecided", "undecided")),
+    ):
+        tables = {"table": rows.assign(**changed)}
+        assert (word(learns, tables), word(bounded, tables)) == expected
+    assert word(bounded, {"table": rows[rows["seed"] < 19]}) == "undecided"

@@ -238,9 +238,9 @@ CLAIMS = (
         setting="correlation loss, positive product; all-ones start, or a normal one with probability 1 - 1/poly(n'); "
         "T is the first time with at most, or the last with at least, an error",
         rule="Slope of log(1 - T(0.49)/T(0)) against log n', k = 3, 4, 5, by both definitions of T: from ones, exact "
-        "but for ties at single instants, over 40 sizes from 50 to 1600, at most 1 - k/2 + 0.1; for the 90% quantile of "
-        "400 normal starts at n' = 25, 100, 400, 1600, with normal sums at the plateau's end, at most 1 - k/2 + 0.2, for "
-        "logarithms (tolerances ours).",
+        "but for ties at single instants, over 40 sizes from 50 to 1600, at most 1 - k/2 + 0.1; for the 90% quantile "
+        "of 400 normal starts at n' = 25, 100, 400, 1600, with normal sums at the plateau's end, at most 1 - k/2 + 0.2 "
+        "for logarithms (tolerances ours).",
         decide=checked("progress/theorem-5.7"),
     ),
 )

@@ -21,6 +21,7 @@ from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, Re
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
 from elegans.probes import FourierGap, Probe
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.fourier_gaps_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import middle
 from elegans.sweeps import Sweep
@@ -229,4 +230,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
