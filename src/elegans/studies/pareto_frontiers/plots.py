@@ -26,6 +26,8 @@ from elegans.plots.style import (
 from elegans.studies.pareto_frontiers.rules import listed
 from elegans.training.states import FINISHED
 
+LONG = 90
+"""Letters in the names of all curves above which these stand in three columns."""
 AXES = {
     "regime.size": ("sample size (examples)", "online"),
     "model.init.nonzeros": ("non-zero initial weights per neuron", "dense"),
@@ -91,7 +93,8 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
     )
     figure.supxlabel(note, fontsize=SMALL, color=GREY)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", fontsize=SMALL, frameon=False, ncols=len(labels))
+    columns = len(labels) if sum(map(len, labels)) < LONG else 3
+    figure.legend(handles, labels, loc="outside upper center", fontsize=SMALL, frameon=False, ncols=columns)
     return figure
 
 
