@@ -43,6 +43,8 @@ def test_every_run_shows_it(shown, expected):
         ([2.0] * 10 + [np.inf] * 3, HOLDS),
         ([1.2] * 13, IN_PART),
         ([2.0] * 10 + [0.5] * 3, UNDECIDED),
+        ([2.0] * 9 + [np.nan] * 4, UNDECIDED),
+        ([np.nan] * 13, UNDECIDED),
         ([2.0] * 8 + [0.5] * 5, UNDECIDED),
         ([2.0] * 3 + [0.5] * 10, FAILS),
     ],

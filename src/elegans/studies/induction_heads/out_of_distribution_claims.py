@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Verdict
@@ -76,6 +75,13 @@ def unigram_shares(run: pd.DataFrame) -> dict[str, float]:
     return {name: float(holds.mean()) for name, holds in measures.items()}
 
 
+def _ratio(one: float, other: float) -> float:
+    """Return a ratio of shares: infinite over 0, 1 of two that are 0, NaN where one is NaN."""
+    if other > 0:
+        return one / other
+    return math.inf if one > 0 else 1.0 if one == other else math.nan
+
+
 def little_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by each measure whether the transformer spends more than twice the share that the minimal model does."""
     parts = {}
@@ -86,7 +92,7 @@ def little_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         ]
         for name in both[0][0]:
             pairs = [(one[name], other[name]) for one, other in zip(*both, strict=True)]
-            ratios = [one / other if other > 0 else np.inf if one > 0 else np.nan for one, other in pairs]
+            ratios = [_ratio(one, other) for one, other in pairs]
             parts[f"{name}, k = {k}"] = by_ratios("the transformer's share over the minimal model's", ratios, above=2)
     return together(parts)
 

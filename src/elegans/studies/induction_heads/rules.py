@@ -76,12 +76,14 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
     """Decide whether a ratio of paired runs exceeds a threshold, by 13 pairs of equal seed.
 
     At least 10 ratios must exceed 1 (by chance 4.6%), and the 97.8% interval of the median, from the third to the
-    eleventh of the 13, the threshold; in part if it only exceeds 1. Infinite ratios are admitted.
+    eleventh of the 13, the threshold; in part if it only exceeds 1. Ratios may be infinite; they are
+    NaN where neither run got there, which counts as 1, and four of these leave the claim undecided.
     """
-    values = np.sort(np.nan_to_num(np.asarray(ratios, float), nan=1.0, posinf=np.inf))
+    values = np.asarray(ratios, float)
     if len(values) < 13:
         raise Lacking(f"13 pairs of: {what}")
-    values = np.sort(np.asarray(ratios, float)[:13])
+    neither = int(np.isnan(values[:13]).sum())
+    values = np.sort(np.where(np.isnan(values), 1.0, values)[:13])
     favour, low, middle, high = int((values > 1).sum()), float(values[2]), float(values[6]), float(values[10])
     because = f"{what}: a median ratio of {middle:.3g} ({low:.3g} to {high:.3g}), {favour} of 13 above 1"
     because += f"; claimed: more than {above:g}"
@@ -91,6 +93,8 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
         return Verdict(HOLDS, because, numbers, error)
     if favour >= FAVOURABLE and low > 1:
         return Verdict(IN_PART, because, numbers, error, "the sign, not the size")
+    if neither > 13 - FAVOURABLE:
+        return Verdict(UNDECIDED, because, numbers, error, "longer trainings: neither run of some pairs got there")
     if favour <= 13 - FAVOURABLE:
         return Verdict(FAILS, because, numbers, error)
     return Verdict(UNDECIDED, because, numbers, error, "more pairs")
