@@ -173,7 +173,8 @@ def test_uniform_inputs_teach_nothing_even_with_their_own_first_step():
 @pytest.mark.slow
 def test_three_digits_are_learned_by_the_network_alone_and_one_by_all():
     """Strips of the bundled digits, 20 epochs of 20000. At this seed: 75% at k = 3 for the network and 51 to 53% for
-    predictors, 93 to 96% at k = 1. Held-out accuracies of 10000 strips have standard errors below 0.005."""
+    predictors, 93 to 96% at k = 1, where random features lag by 3 points after 20 epochs of these small digits, so that
+    0.05 and not 0.03 is asked. Held-out accuracies of 10000 strips have standard errors below 0.005."""
 
     def accuracy(k, name):
         trial = digit_parity.trial(k, digit_parity.MODELS[name], "digits", 20_000, 20)
@@ -184,6 +185,6 @@ def test_three_digits_are_learned_by_the_network_alone_and_one_by_all():
     assert max(single.values()) - min(single.values()) < 0.05
     three = {name: accuracy(3, name) for name in digit_parity.MODELS}
     best_linear = max(value for name, value in three.items() if name != "network")
-    assert three["network"] - best_linear > 0.15
+    assert three["network"] - best_linear > 0.2
     for name in ("random ReLU features", "random Fourier features (RBF)"):
         assert three[name] == pytest.approx(0.5, abs=0.06)
