@@ -93,7 +93,7 @@ def descent_under_noise(setting: HiddenPath, sample: int, seeds: int) -> Rows:
 
 
 def mean_correlations(networks: int, largest: int) -> Rows:
-    """Yield the checks of Lemma 6: halfspaces' derivatives, trained networks' and random bounded functions."""
+    """Yield the checks of Lemma 6: derivatives of random halfspaces, random signs and noisy parities."""
     generator = np.random.default_rng(6)
     found: dict[str, list[float]] = {"halfspaces": [], "signs": [], "sparse functions": []}
     for number in range(networks):
