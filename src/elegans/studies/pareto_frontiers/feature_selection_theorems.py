@@ -293,7 +293,7 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel(x, fontsize=MEDIUM)
         ax.set_ylabel(y, fontsize=MEDIUM)
         quiet(ax)
-        ax.legend(fontsize=SMALL, frameon=False)
+        ax.legend(fontsize=SMALL, frameon=False, ncols=2 if ax is third else 1)
     for ax in (second, third):
         ax.set_yscale("log")
     for axis in (axis for ax in (first, second, third) for axis in (ax.xaxis, ax.yaxis)):
