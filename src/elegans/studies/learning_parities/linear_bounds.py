@@ -30,9 +30,9 @@ EXACT, ROUNDING = 1e-12, 1e-9
 SUPPORTS = {"smoke": 44, "paper": 1}
 """By scale: of 220 supports of 3 of 12 inputs every so-many-th is solved."""
 SAMPLED = {"smoke": (), "paper": ((48, 3), (80, 5))}
-SETS, POINTS, FEATURES = 20, 4000, 128
+SETS, POINTS, FEATURES = 20, 20_000, 128
 SAMPLING = 0.02
-"""By how much an optimum on a sample may be below a bound on the population's: four standard errors."""
+"""By how much an optimum on a sample, which it fits too well, may be below a bound on the population's."""
 STEPS = 200
 TERMS = 4
 """Terms of Theorem 3's bound: with constants 1 each is to be at most epsilon."""
