@@ -124,6 +124,7 @@ def test_progress_counts_the_trials_of_all_probes_and_of_further_rounds(tmp_path
         told = []
         run_experiment("parts", "smoke", out=tmp_path, watch=told.append)
         assert {progress.trials for progress in told} == {4, 6}
+        assert all(progress.trials == 4 for progress in told if progress.done < 4)
         assert all(one.done <= other.done and one.elapsed <= other.elapsed for one, other in pairwise(told))
         last = told[-1]
         assert (last.cells, last.cells_done, last.trials, last.done, last.this_run) == (3, 3, 6, 6, trained)

@@ -163,15 +163,17 @@ class _Whole:
     def __init__(self, watch: Callable[[Progress], None] | None, sweep: Sweep) -> None:
         self.watch, self.cells, self.trials = watch, len(sweep.cells), len(sweep)
         self.last: Progress | None = None
+        self.sums: Progress | None = None
 
     def following(self, summed: Sequence[str]) -> Callable[[Progress], None]:
         """Return a watcher of the next run, which adds to the named numbers what the runs before had."""
-        before = self.last
+        before = self.sums
 
         def tell(progress: Progress) -> None:
             if before is not None:
                 sums = {name: getattr(before, name) + getattr(progress, name) for name in summed}
                 progress = replace(progress, **sums)
+            self.sums = progress
             cells, trials = max(self.cells, progress.cells), max(self.trials, progress.trials)
             missing, pace = trials - progress.done, progress.per_second
             left = missing / pace if pace else None if missing else 0.0
