@@ -13,11 +13,16 @@ from elegans.studies.hidden_progress import (
     disjoint_lemmas,
     fourier_gaps,
     one_step_recovery,
+    parity_background,
     progress_lemmas,
     theorem_5_8,
 )
 
-MODULES = (progress_lemmas, disjoint_lemmas)
+MODULES = (progress_lemmas, disjoint_lemmas, parity_background)
+BEYOND = {
+    "accuracy of the sign of one of degree 1 above chance, k = 3",
+    "ReLU without an output bias, k = 2, 3: margin, negated",
+}
 THEORY = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
 
 
@@ -36,7 +41,7 @@ def test_a_statement_holds_in_part_where_only_its_printed_form_is_violated(name)
 def test_only_printed_forms_are_violated_at_smoke_scale(module):
     rows = module.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
     assert set(rows["claim"]) == {claim.id for claim in module.CLAIMS}
-    misprints = rows["check"].str.endswith("as printed")
+    misprints = rows["check"].str.endswith("as printed") | rows["check"].isin(BEYOND)
     assert rows.loc[~misprints, "satisfied"].all()
     assert not rows.loc[misprints, "satisfied"].any()
 
