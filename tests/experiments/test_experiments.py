@@ -1,6 +1,7 @@
 """Experiments run by name, write their files, and refuse what does not exist."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -124,11 +125,14 @@ def test_progress_counts_the_trials_of_all_probes_and_of_further_rounds(tmp_path
         told = []
         run_experiment("parts", "smoke", out=tmp_path, watch=told.append)
         assert {progress.trials for progress in told} == {4, 6}
-        assert all(progress.trials == 4 for progress in told if progress.done < 4)
         assert all(one.done <= other.done and one.elapsed <= other.elapsed for one, other in pairwise(told))
         last = told[-1]
         assert (last.cells, last.cells_done, last.trials, last.done, last.this_run) == (3, 3, 6, 6, trained)
         assert last.solved + last.unsolved + last.diverged == 6 and last.seconds_left == 0
+    alone = replace(experiment, further=None)
+    monkeypatch.setattr("elegans.experiments.run.find", lambda name: alone)
+    run_experiment("parts", "smoke", out=tmp_path / "alone", watch=told.append)
+    assert (told[-1].trials, told[-1].done) == (4, 4)
 
 
 def test_seeds_sets_the_trials_of_a_cell(smoke):
