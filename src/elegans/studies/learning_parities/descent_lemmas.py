@@ -95,7 +95,7 @@ def _hindsight(functions: list[Convex], size: int) -> Float[np.ndarray, " size"]
 
 
 @dataclass(frozen=True)
-class Network:
+class ReferenceNetwork:
     """The parameters of 2q mirrored neurons."""
 
     weight: Float[np.ndarray, "neurons n"]
@@ -103,12 +103,12 @@ class Network:
     output: Float[np.ndarray, " neurons"]
 
 
-def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterator[Network]:
+def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterator[ReferenceNetwork]:
     """Yield the network after the exact first step and after every later step on a fresh batch."""
     generator = np.random.default_rng((q, seed))
     initial, u = generator.integers(-1, 2, (q, N)), generator.uniform(-N / K, N / K, q)
     first = biased_first_step(initial, 1 / (8 * K), u, range(K))
-    one = Network(
+    one = ReferenceNetwork(
         np.vstack([first.weight, -first.weight]),
         np.concatenate([first.bias, 2 / (8 * K) - first.bias]),
         np.concatenate([first.output, first.output]),
@@ -122,7 +122,7 @@ def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterato
         hidden = np.clip(v, 0, CAP)
         slope = -y * (y * (hidden @ one.output) < 1) / BATCH
         into = slope[:, None] * ((v > 0) & (v < CAP)) * one.output
-        one = Network(
+        one = ReferenceNetwork(
             one.weight - rate * (into.T @ x + 2 * decay * one.weight),
             one.bias - rate * into.sum(axis=0),
             one.output - rate * (slope @ hidden + 2 * decay * one.output),
@@ -158,7 +158,7 @@ def _drifts(widths: tuple[int, ...], steps: int) -> Iterator[dict[str, Any]]:
     yield check(LOSS, "change of any example's loss over the bound", losses, 1)
 
 
-def _readouts(q: int, start: Network) -> Float[np.ndarray, "three neurons"]:
+def _readouts(q: int, start: ReferenceNetwork) -> Float[np.ndarray, "three neurons"]:
     """Return fixed readouts: one neuron, all with random signs, and a third of them with random weights."""
     generator = np.random.default_rng(q)
     single = np.zeros(2 * q)
