@@ -93,7 +93,7 @@ def test_a_command_that_needs_only_names_or_fields_of_a_task_imports_no_numpy(fo
     [
         ("elegans ru", ["run"]),
         ("elegans run digit-p", ["digit-parity"]),
-        ("elegans run success-frontier --scale ", ["smoke", "laptop", "paper"]),
+        ("elegans run success-frontier --scale ", ["smoke", "laptop", "part", "paper"]),
         ("elegans train --engine ", ["auto", *ENGINES]),
         ("elegans train --task sparse-p", ["sparse-parity"]),
         ("elegans theory information_b", ["information_bits"]),

@@ -260,7 +260,7 @@ def toy_sweep(seeds):
 
 def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
     path, report, together = tmp_path / "runs.db", PROCESSES.Queue(), PROCESSES.Barrier(2)
-    children = [process(run_toy, path, 50, 0.005, report, together) for _ in range(2)]
+    children = [process(run_toy, path, 50, 0.05, report, together) for _ in range(2)]
     assert [report.get() for _ in children] == ["complete"] * 2
     for child in children:
         child.join()

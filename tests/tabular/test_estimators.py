@@ -216,7 +216,7 @@ def test_a_warm_start_goes_on(estimator):
     parts.set_params(epochs=4).fit(X, y)
     np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
     assert parts.n_iter_ == 7
-    with pytest.raises(ValueError, match="hidden must be the same as in the training that goes on"):
+    with pytest.raises(ValueError, match="hidden must be the same as in the training that is continued"):
         parts.set_params(width=5).fit(X, y)
 
 

@@ -264,8 +264,8 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=8),
-        "paper": Scale(paper, trials=25),
         "part": Scale(part, trials=150, part="the theorem's own steps where blocks are small, as printed, many runs"),
+        "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,
