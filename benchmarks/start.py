@@ -21,6 +21,7 @@ QUICK = (
     "list",
     "theory",
     "theory information_bits n=50 k=3",
+    "claims",
     "status runs.db",
     "train --k 60 --n 50",
     "train --task sparse-party",
