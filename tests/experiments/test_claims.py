@@ -135,6 +135,12 @@ def test_the_parts_of_a_claim_are_combined(words, expected):
     assert (found.verdict, found.error_rate) == (expected, pytest.approx(0.01 * len(words)))
 
 
+def test_a_claim_that_holds_in_part_names_the_parts():
+    parts = {"a": verdict("holds"), "b": verdict("fails"), "c": verdict("holds in part")}
+    assert together(parts).needs == "holds for a; in part for c"
+    assert together({name: parts[name] for name in "bc"}).needs == "holds for no part; in part for c"
+
+
 def test_checks_of_theory_hold_fail_or_hold_in_part():
     rows = [check("a/x", "bound", [0.1, 0.2], 1), check("a/x", "identity", 1e-14, 1e-12), check("a/y", "bound", 2, 1)]
     tables = checks([*rows, check("a/z", "bound", 2, 1), check("a/z", "other", np.nan, 1), check("a/z", "third", 0, 0)])

@@ -16,7 +16,7 @@ from .intervals import (
     rank_correlation_interval as rank_correlation_interval,
     wilson as wilson,
 )
-from .monotone import monotonicity as monotonicity
+from .monotone import holm as holm, monotonicity as monotonicity
 from .prediction import predictions as predictions
 from .reporting import finite as finite, share as share, significant as significant, spread as spread
 from .scaling import (

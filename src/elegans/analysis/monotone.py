@@ -1,5 +1,6 @@
 """Whether success never falls as something grows: tests of every pair, with the error rate of all of them held."""
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -32,7 +33,6 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
     procedure" (1979).
     """
     from scipy.stats import hypergeom
-    from statsmodels.stats.multitest import multipletests
 
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1: alpha={alpha}")
@@ -44,9 +44,23 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         pairs[f"{what}_{which}"].to_numpy(int) for which in ("larger", "smaller") for what in ("solved", "trials")
     )
     pairs["p"] = np.minimum(hypergeom.cdf(solved, trials + more, solved + others, trials), 1) if len(pairs) else []
-    adjusted = multipletests(pairs["p"], alpha, method="holm") if len(pairs) else ([], [])
-    pairs["p_adjusted"], pairs["falls"] = adjusted[1], np.asarray(adjusted[0], bool)
+    pairs["p_adjusted"] = holm(pairs["p"])
+    pairs["falls"] = pairs["p_adjusted"] <= alpha
     return pairs.sort_values("p", kind="stable", ignore_index=True)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted so that the probability of any false rejection is held (Holm, 1979).
+
+    Args:
+        p_values: one per hypothesis; the tests may depend on each other.
+    """
+    values = np.asarray(p_values, float)
+    order = np.argsort(values, kind="stable")
+    raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(raised, 1)
+    return [float(one) for one in adjusted]
 
 
 def _pairs(table: pd.DataFrame, over: str) -> pd.DataFrame:

@@ -85,9 +85,15 @@ def _read(folder: Path) -> Iterator[Evidence]:
 
 
 def seconds() -> dict[tuple[str, str], float]:
-    """Return how long the run behind each piece of evidence took, by experiment and scale, options left out."""
+    """Return how long the run behind each piece of evidence took, by experiment and scale, options left out.
+
+    A run that was continued took at least the time of its trainings, divided by the cores.
+    """
     return {
-        (one.experiment, one.scale): float(one.content["record"]["seconds"])
+        (one.experiment, one.scale): max(
+            float(one.content["record"]["seconds"]),
+            float(one.content["record"]["training_seconds"]) / int(one.content["record"]["machine"]["cores"]),
+        )
         for one in collected()
         if not one.content["options"]
     }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from elegans.analysis import holm as holm
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
 
 LEVEL = 0.05
@@ -167,13 +168,6 @@ def faster(first: Any, second: Any, censored_at: float = math.inf) -> float:
     return float(logrank(samples[0], samples[1], alternative="greater").pvalue)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted so that the probability of any false rejection is held (Holm, 1979)."""
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(one) for one in multipletests(p_values, method="holm")[1]] if len(p_values) else []
-
-
 def by_checks(
     tables: Mapping[str, pd.DataFrame], *, claim: str, name: str = "checks", part: str = "the parts that are satisfied"
 ) -> Verdict:
@@ -234,7 +228,8 @@ def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> V
             return Verdict(kind, because, numbers, error)
     good = named[HOLDS] + named[IN_PART]
     if good and (named[FAILS] or not named[UNDECIDED]):
-        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(good)}")
+        partly = f"; in part for {', '.join(named[IN_PART])}" if named[IN_PART] else ""
+        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(named[HOLDS]) or 'no part'}{partly}")
     needs = "; ".join(f"{name}: {parts[name].needs}" for name in named[UNDECIDED])
     return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")
 

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -81,6 +81,7 @@ class Rows:
     class_names: tuple[str, str]
 
 
+@cache
 def benchmark_task(name: str) -> BenchmarkTask | None:
     """Return the benchmark's task that a table is, or is a part of, by its name; None for any other table."""
     bare = REDUCED.sub("", Path(name).stem if name.endswith(".npz") else name).lower()
