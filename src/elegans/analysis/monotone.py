@@ -44,7 +44,7 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         pairs[f"{what}_{which}"].to_numpy(int) for which in ("larger", "smaller") for what in ("solved", "trials")
     )
     pairs["p"] = np.minimum(hypergeom.cdf(solved, trials + more, solved + others, trials), 1) if len(pairs) else []
-    pairs["p_adjusted"] = holm(pairs["p"])
+    pairs["p_adjusted"] = holm(pairs["p"].tolist())
     pairs["falls"] = pairs["p_adjusted"] <= alpha
     return pairs.sort_values("p", kind="stable", ignore_index=True)
 
