@@ -59,7 +59,7 @@ def plot_checks(tables: Tables) -> Figure:
     ax.set(xscale="log", xlim=(5e-7, 2e6), ylim=(-0.8, len(table) - 0.2))
     labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
     ax.set_yticks(table.index, labels, fontsize=SMALL)
-    ax.set_xlabel("largest deviation, as a share of what is allowed (beyond the ends: at the ends)", fontsize=MEDIUM)
+    ax.set_xlabel("deviation / allowed, clipped at the ends", fontsize=MEDIUM)
     quiet(ax)
     figure.legend(fontsize=SMALL, frameon=False, loc="outside upper right", ncols=2)
     return figure
