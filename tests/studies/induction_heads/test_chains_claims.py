@@ -433,3 +433,69 @@ def test_the_construction_s_heads_are_statistical_and_a_sharper_copy_is_told_fro
     assert found["uniform_induction"] == pytest.approx(0.6, abs=0.1)
     assert found["explained"] > 0.97
     assert found["copying"] > 2 * found["statistical"]
+
+
+def measured(values, error=0.001, **named):
+    """One row per place from 1 on, or per entry of W, with a mean and its standard error."""
+    rows = pd.DataFrame({"measured": values, "error": error})
+    place = {"entry": ["11", "22", "12", "21"]} if len(values) == 4 else {"place": range(1, len(values) + 1)}
+    return rows.assign(**place, length=100, sequences=1_000_000, **named)
+
+
+ALTERNATING = [5.0, 6.0, 4.0, 5.0, 3.0, 4.0, 2.0, 3.0, 1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("pair", "position", "error", "expected"),
+    [
+        ([0.06, 0.06, 0.03, 0.03], [3.0, 2.0, 1.0], 1e-4, HOLDS),
+        ([0.10, 0.10, 0.03, 0.03], [3.0, 2.0, 1.0], 1e-4, IN_PART),
+        ([0.06, 0.06, 0.03, 0.03], [2.0, 2.0, 1.0], 1e-4, UNDECIDED),
+        ([0.021, 0.021, 0.03, 0.03], [1.0, 2.0, 3.0], 1e-4, FAILS),
+        ([0.06, 0.06, 0.03, 0.03], [3.0, 2.0, 1.0], 1.0, UNDECIDED),
+    ],
+)
+def test_the_first_step_on_sequences(pair, position, error, expected):
+    tables = {
+        "pair": measured(pair, error, step=1, prior="flat"),
+        "position": measured(position, error, step=1, prior="flat"),
+    }
+    assert verdict("induction/figure-e1-on-sequences", tables) == expected
+    few = {name: rows.assign(sequences=12_000) for name, rows in tables.items()}
+    assert verdict("induction/figure-e1-on-sequences", few) == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("position", "error", "expected"),
+    [
+        (ALTERNATING, 0.001, HOLDS),
+        ([7.0, *ALTERNATING[1:]], 0.001, IN_PART),
+        (ALTERNATING[::-1], 0.001, IN_PART),
+        ([-value for value in ALTERNATING], 0.001, FAILS),
+        (ALTERNATING, 1.0, UNDECIDED),
+    ],
+)
+def test_even_places_are_favoured_on_sequences(position, error, expected):
+    rows = measured(position, error, step=1, prior="flat")
+    assert verdict("induction/figure-e2-on-sequences", {"diagonal": rows}) == expected
+
+
+@pytest.mark.parametrize(
+    ("pair", "position", "loss", "expected"),
+    [
+        ([1.0, 1.0, 0.0, 0.0], [1.0, 2.0, 1.0], 0.04, HOLDS),
+        ([1.0, 1.0, 0.0, 0.0], [1.0, 2.0, 1.0], 0.06, IN_PART),
+        ([1.0, 1.0, 0.0, 0.0], [1.0, 2.0, 1.0], 0.09, IN_PART),
+        ([1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0], 0.04, UNDECIDED),
+        ([0.0, 0.0, 1.0, 1.0], [1.0, 2.0, 3.0], 0.09, IN_PART),
+        ([0.0, 0.0, 1.0, 1.0], [2.0, 1.0, 2.0], 0.09, FAILS),
+    ],
+)
+def test_a_curriculum_on_sequences(pair, position, loss, expected):
+    worth = {"loss": [loss], "line.unigram": [0.1], "line.bigram": [0.035], "source": ["measured"]}
+    tables = {
+        "pair": measured(pair, step=2),
+        "position": measured(position, step=2),
+        "predictors": pd.DataFrame(worth).assign(length=100, sequences=1_000_000),
+    }
+    assert verdict("induction/curriculum-on-sequences", tables) == expected

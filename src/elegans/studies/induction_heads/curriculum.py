@@ -21,6 +21,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, SMALL, panels
 from elegans.probes import ParameterTrajectory, Probe
+from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, finish, points
 from elegans.studies.induction_heads.settings import sweep_of
 from elegans.studies.induction_heads.steps import (
@@ -408,5 +409,6 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
 """Proposition 8.5."""

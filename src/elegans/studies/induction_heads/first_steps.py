@@ -20,6 +20,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, logarithmic, panels
 from elegans.probes import ParameterTrajectory, Probe
+from elegans.studies.induction_heads.first_steps_claims import CLAIMS
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.plots import finish, points
 from elegans.studies.induction_heads.settings import sweep_of
@@ -324,5 +325,6 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
 """Figures E.1 and E.2."""

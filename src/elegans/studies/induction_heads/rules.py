@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
-from elegans.experiments.rules import by_checks, sign_test, table
+from elegans.experiments.rules import LEVEL, by_checks, sign_test, table
 
 COMPUTATIONS = "induction/computations"
 """Under this name tables of checks compare two independent computations of the same thing."""
@@ -167,3 +168,32 @@ def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **wh
     if len(found) < trials:
         raise Lacking(needs)
     return found[:trials]
+
+
+def in_order(what: str, larger: pd.DataFrame, smaller: pd.DataFrame, *, level: float = LEVEL) -> Verdict:
+    """Decide whether measured means exceed others, pair by pair; all pairs together err with probability ``level``.
+
+    A difference's standard error is taken as the sum of both, which no dependence between two means exceeds.
+
+    Args:
+        what: what is larger than what.
+        larger: one row per pair, with ``measured`` and ``error``, the standard error of a mean of at least 1000 runs.
+        smaller: likewise, in the same order.
+        level: that probability.
+    """
+    difference = larger["measured"].to_numpy(float) - smaller["measured"].to_numpy(float)
+    reach = norm.isf(level / len(difference)) * (larger["error"].to_numpy(float) + smaller["error"].to_numpy(float))
+    above, below = int((difference > reach).sum()), int((difference < -reach).sum())
+    least = int(np.argmin(difference - reach))
+    numbers = {
+        "above": above,
+        "below": below,
+        "pairs": len(difference),
+        "least_difference": [float(difference[least]), float(reach[least])],
+    }
+    because = f"{what}: so beyond sampling error for {above} of {len(difference)} pairs, the reverse for {below}"
+    if above == len(difference):
+        return Verdict(HOLDS, because, numbers, level)
+    if below:
+        return Verdict(IN_PART if above else FAILS, because, numbers, level, "the pairs that are in order")
+    return Verdict(UNDECIDED, because, numbers, level, "more sequences")
