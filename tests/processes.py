@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 LIBRARIES = (
     *("equinox", "jax.experimental", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "numpy", "optax"),
-    *("matplotlib.backends.backend_pdf", "pandas", "pyarrow", "pydantic", "rich.console", "rich.live", "typer"),
+    *("matplotlib.backends.backend_pdf", "pandas", "pyarrow", "pydantic", "rich.console", "rich.live", "click"),
     *("scipy.optimize", "scipy.stats", "sqlalchemy.dialects.sqlite"),
 )
 

@@ -101,18 +101,19 @@ def test_a_command_that_needs_only_names_or_fields_of_a_task_imports_no_numpy(fo
 )
 def test_a_shell_completes_names_without_importing_what_they_name(folder, typed, expected):
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    _, out, modules = called(folder, _ELEGANS_COMPLETE="complete_bash", **words)
-    assert (out.split(), modules & HEAVY) == (expected, set())
+    _, out, modules = called(folder, _ELEGANS_COMPLETE="bash_complete", **words)
+    assert (out.split(), modules & HEAVY) == ([f"plain,{word}" for word in expected], set())
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_are_offered_the_experiments_too(folder, shell):
-    words = {"_TYPER_COMPLETE_ARGS": "elegans run ", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    _, out, _ = called(folder, _ELEGANS_COMPLETE=f"complete_{shell}", **words)
+    words = {"COMP_WORDS": "elegans run ", "COMP_CWORD": {"zsh": "2", "fish": ""}[shell]}
+    _, out, _ = called(folder, _ELEGANS_COMPLETE=f"{shell}_complete", **words)
     assert all(name in out for name in entries())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell_asks_the_command(folder, shell):
-    _, out, _ = called(folder, _ELEGANS_COMPLETE=f"source_{shell}")
-    assert f"_ELEGANS_COMPLETE=complete_{shell}" in out
+    code, out, _ = called(folder, "--completion", shell)
+    assert code == 0
+    assert f"_ELEGANS_COMPLETE={shell}_complete" in out

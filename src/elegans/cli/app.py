@@ -7,15 +7,14 @@ help answers at once.
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
 
-import typer
+import click
 
 from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import ElegansError
 
-COMMANDS: dict[str, Any] = {
+COMMANDS = {
     "list": experiments.list_experiments,
     "plan": experiments.plan,
     "run": experiments.run,
@@ -30,30 +29,51 @@ COMMANDS: dict[str, Any] = {
     "theory": theory.theory,
 }
 """Every command by name, in the order of the help."""
-OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""For commands whose further options are fields of a task, or an experiment's own."""
-
-app = typer.Typer(name="elegans", rich_markup_mode=None, pretty_exceptions_enable=False)
-for _name, _command in COMMANDS.items():
-    app.command(_name, context_settings=OPEN if _name in ("plan", "run", "train") else {})(_command)
-_ClickError: Any = typer.BadParameter.__mro__[2]
-"""The base of click's errors; typer carries a click of its own from some version on."""
 
 
-def _show_version(wanted: bool) -> None:
+class _InOrder(click.Group):
+    """A group whose help keeps the order of its commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
         say(f"elegans {version('elegans')}")
-        raise typer.Exit
+        context.exit()
 
 
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
+def _show_completion(context: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell:
+        from click.shell_completion import get_completion_class
+
+        script = get_completion_class(shell)
+        assert script is not None
+        say(script(app, {}, "elegans", "_ELEGANS_COMPLETE").source())
+        context.exit()
+
+
+@click.group(cls=_InOrder, commands=COMMANDS, context_settings={"show_default": True})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_show_completion,
+    help="Print what completes commands in a shell, and exit.",
+)
+def app() -> None:
     """Train thousands of small, exactly understood networks, and compare them with theory."""
 
 
@@ -70,12 +90,12 @@ def run(arguments: Sequence[str] | None) -> int:
 
 def _run(given: list[str]) -> int:
     try:
-        return int(app(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
-    except _ClickError as error:
+        return int(app.main(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
+    except click.ClickException as error:
         return _refuse(error.format_message())
     except (ElegansError, OSError) as error:
         return _refuse(str(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
 
 

@@ -1,11 +1,12 @@
 """What several commands share: exit codes, options, and how a run ends."""
 
 import shlex
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from elegans.cli import completion
 
@@ -24,31 +25,51 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-def count(text: str) -> int:
-    """Read a whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise typer.BadParameter(f"must be a whole number of at least 1: {text!r}")
-    return int(text)
+class Count(click.ParamType[int]):
+    """A whole number of at least 1."""
+
+    name = "count"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it."""
+        if not str(value).isdecimal() or int(value) < 1:
+            self.fail(f"must be a whole number of at least 1: {value!r}", param, ctx)
+        return int(value)
 
 
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")]
-Imports = Annotated[
-    list[Path] | None,
-    typer.Option("--import", metavar="FILE.py", help="Load your own tasks, models and probes; may be repeated."),
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither load nor keep compiled JAX programs on disk.")]
-Workers = Annotated[
-    int | None, typer.Option(parser=count, metavar="N", help="Threads that train.", show_default="all cores")
-]
-EngineName = Annotated[
-    str, typer.Option(metavar="NAME", autocompletion=completion.engines, help="The engine; `elegans doctor` lists all.")
-]
-StorePlace = Annotated[str, typer.Argument(metavar="STORE", help="A store: a file or a database URL.")]
+OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""For commands whose further options are fields of a task, or an experiment's own."""
+FILE = click.Path(path_type=Path)
+"""A file or folder, which need not exist."""
+
+retry_failed = click.option("--retry-failed", is_flag=True, help="Run failed trials again.")
+imports = click.option(
+    "--import",
+    "imports",
+    type=FILE,
+    multiple=True,
+    metavar="FILE.py",
+    help="Load your own tasks, models and probes; may be repeated.",
+)
+no_cache = click.option("--no-cache", is_flag=True, help="Neither load nor keep compiled JAX programs on disk.")
+workers = click.option("--workers", type=Count(), metavar="N", show_default="all cores", help="Threads that train.")
+seeds = click.option("--seeds", type=Count(), metavar="N", show_default="the scale's own", help="Trials per cell.")
+engine = click.option(
+    "--engine",
+    metavar="NAME",
+    default="auto",
+    shell_complete=completion.engines,
+    help="The engine; `elegans doctor` lists all.",
+)
+experiment = click.argument(
+    "experiment", shell_complete=completion.experiments, help="An experiment's name; see `elegans list`."
+)
+store_place = click.argument("store", help="A store: a file or a database URL.")
 
 
 def say(text: str = "") -> None:
     """Write a line."""
-    typer.echo(text)
+    click.echo(text)
 
 
 def console() -> "Console":
@@ -58,7 +79,7 @@ def console() -> "Console":
     return Console(highlight=False, markup=False, soft_wrap=True)
 
 
-def prepare(imports: list[Path] | None, no_cache: bool) -> None:
+def prepare(imports: Sequence[Path], no_cache: bool) -> None:
     """Import a user's own files, so that their classes are known by their kinds, and settle where programs are kept."""
     if no_cache:
         from elegans import compilation
@@ -71,12 +92,12 @@ def prepare(imports: list[Path] | None, no_cache: bool) -> None:
             extensions.load(file)
 
 
-def named(context: typer.Context) -> list[str]:
+def named(context: click.Context) -> list[str]:
     """Return the options that a command has by itself."""
     return [option for parameter in context.command.params for option in parameter.opts]
 
 
-def typed(context: typer.Context) -> str:
+def typed(context: click.Context) -> str:
     """Return the command line as it was typed."""
     return shlex.join(["elegans", *context.obj])
 

@@ -1,21 +1,39 @@
 """What a shell may complete: names with one-line descriptions, read without importing what they name."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
 
 Words = list[tuple[str, str]]
 """Names and what they stand for."""
+Completion = Callable[["click.Context", "click.Parameter", str], list["CompletionItem"]]
+"""What click asks for the words that may follow."""
 
 
-def experiments() -> Words:
+def offer(words: Callable[["click.Context"], Words]) -> Completion:
+    """Return what offers those of the words that begin as typed."""
+
+    def complete(context: "click.Context", parameter: "click.Parameter", typed: str) -> list["CompletionItem"]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word, help=about) for word, about in words(context) if word.startswith(typed)]
+
+    return complete
+
+
+@offer
+def experiments(_: "click.Context") -> Words:
     """Return every experiment and its finding."""
     from elegans.experiments.registry import entries
 
     return [(entry.name, entry.shows) for entry in entries().values()]
 
 
-def scales(context: typer.Context) -> Words:
+@offer
+def scales(context: "click.Context") -> Words:
     """Return the scales of the experiment on the command line, or of all."""
     from elegans.experiments.registry import entries
 
@@ -25,31 +43,35 @@ def scales(context: typer.Context) -> Words:
     return [(name, "") for name in dict.fromkeys(name for one in chosen for name in one.scales)]
 
 
-def claims() -> Words:
+@offer
+def claims(_: "click.Context") -> Words:
     """Return every claim and its statement."""
     from elegans.experiments.registry import claims
 
     return [(claim.id, claim.statement) for claim in claims().values()]
 
 
-def calculators() -> Words:
+@offer
+def calculators(_: "click.Context") -> Words:
     """Return every calculator and what it computes."""
     from elegans.calculators.catalogue import catalogue
 
     return [(entry.name, entry.summary) for entry in catalogue()]
 
 
-def engines() -> Words:
+@offer
+def engines(_: "click.Context") -> Words:
     """Return ``auto`` and every engine."""
     from elegans.training.engines import ENGINES
 
     return [("auto", "the first engine that takes the trial"), *((name, "") for name in ENGINES)]
 
 
-def kinds(family: str) -> Callable[[], Words]:
+def kinds(family: str) -> Completion:
     """Return what completes the kinds of a family of components, given the name of its base class."""
 
-    def complete() -> Words:
+    @offer
+    def complete(_: "click.Context") -> Words:
         from elegans.discovery import below
 
         return sorted((one.kind, one.module) for one in below(family))

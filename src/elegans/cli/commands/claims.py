@@ -5,12 +5,12 @@ import tempfile
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from elegans.cli import completion
-from elegans.cli.common import Exit, NoCache, Workers, console, interrupted, prepare, say, typed
+from elegans.cli.common import FILE, Exit, console, interrupted, no_cache, prepare, say, typed, workers
 from elegans.errors import ClaimError
 
 if TYPE_CHECKING:
@@ -18,24 +18,17 @@ if TYPE_CHECKING:
 
 NOT_RUN = "not run"
 
-ClaimName = Annotated[
-    str, typer.Argument(metavar="ID", autocompletion=completion.claims, help="A claim; `elegans claims` lists all.")
-]
 
+@click.command
+@click.argument(
+    "claim", required=False, shell_complete=completion.claims, metavar="[ID]", help="One claim, shown in full."
+)
+@click.option("--study", metavar="NAME", help="Only the claims of one study.")
+@click.option("--verdict", metavar="VERDICT", help="Only these: holds, `holds in part`, fails, undecided or `not run`.")
+def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
+    """List the published claims with their verdicts.
 
-def claims(
-    claim: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", autocompletion=completion.claims, help="One claim, shown in full."),
-    ] = None,
-    study: Annotated[str | None, typer.Option(metavar="NAME", help="Only the claims of one study.")] = None,
-    verdict: Annotated[
-        str | None, typer.Option(help="Only these: holds, `holds in part`, fails, undecided or `not run`.")
-    ] = None,
-) -> None:
-    """List the published claims with their verdicts, as the committed evidence has them.
-
-    Each line: verdict, the scale that decided it, the claim, and what the work states.
+    From the committed evidence. Each line: verdict, the scale that decided it, the claim, and what the work states.
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
@@ -107,22 +100,34 @@ def _work(entry: "ClaimEntry") -> str:
     return studies()[entry.study].title()
 
 
+@click.command
+@click.argument("claim", shell_complete=completion.claims, metavar="ID", help="A claim; `elegans claims` lists all.")
+@click.option("--scale", metavar="NAME", show_default="that of the evidence", help="The scale to run.")
+@click.option(
+    "--first-seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    show_default="that of the evidence",
+    help="Added to every seed.",
+)
+@click.option(
+    "--out", type=FILE, metavar="FOLDER", show_default="nowhere", help="Where the run is kept, to go on later."
+)
+@workers
+@no_cache
+@click.pass_context
 def verify(
-    context: typer.Context,
-    claim: ClaimName,
-    scale: Annotated[str | None, typer.Option(help="The scale to run.", show_default="that of the evidence")] = None,
-    first_seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Added to every seed.", show_default="that of the evidence")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where the run is kept, to go on later.", show_default="nowhere")
-    ] = None,
-    workers: Workers = None,
-    no_cache: NoCache = False,
+    context: click.Context,
+    claim: str,
+    scale: str | None,
+    first_seed: int | None,
+    out: Path | None,
+    workers: int | None,
+    no_cache: bool,
 ) -> int:
-    """Run what decides a claim, and say whether the verdict is that of the evidence.
+    """Run what decides a claim and compare the verdicts.
 
-    Exits with 0 if it is, with 1 if it is not.
+    Says whether the verdict is that of the committed evidence. Exits with 0 if it is, with 1 if it is not.
 
     Example: elegans verify margins/theorem-7.7 --scale paper
     """
@@ -138,7 +143,7 @@ def verify(
     find_entry(entry.experiment, chosen)
     record = kept[0].content["record"] if kept else {}
     options = kept[0].content["options"] if kept else {}
-    prepare(None, no_cache)
+    prepare((), no_cache)
     from elegans.cli.progress import SweepView
     from elegans.experiments import run_experiment
 

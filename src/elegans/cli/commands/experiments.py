@@ -1,34 +1,38 @@
 """``elegans list`` and ``elegans run``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from elegans.cli import completion
 from elegans.cli.common import (
-    EngineName,
+    FILE,
+    OPEN,
     Exit,
-    Imports,
-    NoCache,
-    RetryFailed,
-    Workers,
     console,
-    count,
     ended,
+    engine,
+    experiment,
+    imports,
     interrupted,
     named,
+    no_cache,
     prepare,
+    retry_failed,
     say,
+    seeds,
     typed,
+    workers,
 )
 
 if TYPE_CHECKING:
     from elegans.experiments import Result
 
 
+@click.command
 def list_experiments() -> None:
     """List every experiment, study by study.
 
@@ -55,37 +59,59 @@ def list_experiments() -> None:
             say()
 
 
+SCALE = "smoke|laptop|part|paper"
+
+
+@click.command(context_settings=OPEN)
+@experiment
+@click.option(
+    "--scale",
+    metavar=SCALE,
+    default="laptop",
+    shell_complete=completion.scales,
+    help="How much of it to run.",
+)
+@click.option(
+    "--out",
+    type=FILE,
+    metavar="FOLDER",
+    default="results",
+    help="Where the folder with figure, table and record goes.",
+)
+@click.option("--store", metavar="URL", help="Where outcomes are kept.")
+@workers
+@seeds
+@click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells that decide it.")
+@click.option("--draw-only", is_flag=True, help="Train nothing: draw what the store has, at this scale, already.")
+@engine
+@retry_failed
+@click.option(
+    "--first-seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    help="Added to every seed: fresh seeds for a claim's verdict.",
+)
+@click.option("--evidence", is_flag=True, help="Keep record, verdicts and tables in the study's folder `evidence`.")
+@no_cache
+@imports
+@click.pass_context
 def run(
-    context: typer.Context,
-    experiment: Annotated[
-        str, typer.Argument(autocompletion=completion.experiments, help="An experiment's name; see `elegans list`.")
-    ],
-    scale: Annotated[
-        str,
-        typer.Option(metavar="smoke|laptop|paper", autocompletion=completion.scales, help="How much of it to run."),
-    ] = "laptop",
-    out: Annotated[Path, typer.Option(help="Where the folder with figure, table and record goes.")] = Path("results"),
-    store: Annotated[str | None, typer.Option(metavar="URL", help="Where outcomes are kept.")] = None,
-    workers: Workers = None,
-    seeds: Annotated[
-        int | None, typer.Option(parser=count, metavar="N", help="Trials per cell.", show_default="the scale's own")
-    ] = None,
-    adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Trace the success frontier: train only the cells that decide it.")
-    ] = False,
-    draw_only: Annotated[
-        bool, typer.Option("--draw-only", help="Train nothing: draw what the store has, at this scale, already.")
-    ] = False,
-    engine: EngineName = "auto",
-    retry_failed: RetryFailed = False,
-    first_seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Added to every seed: fresh seeds for a claim's verdict.")
-    ] = 0,
-    evidence: Annotated[
-        bool, typer.Option("--evidence", help="Keep record, verdicts and tables in the study's folder `evidence`.")
-    ] = False,
-    no_cache: NoCache = False,
-    imports: Imports = None,
+    context: click.Context,
+    experiment: str,
+    scale: str,
+    out: Path,
+    store: str | None,
+    workers: int | None,
+    seeds: int | None,
+    adaptive: bool,
+    draw_only: bool,
+    engine: str,
+    retry_failed: bool,
+    first_seed: int,
+    evidence: bool,
+    no_cache: bool,
+    imports: Sequence[Path],
 ) -> int:
     """Run an experiment and draw its figure. Run it again to go on where it was left.
 
@@ -148,25 +174,33 @@ def clock(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+@click.command(context_settings=OPEN)
+@experiment
+@click.option(
+    "--scale",
+    metavar=SCALE,
+    default="paper",
+    shell_complete=completion.scales,
+    help="How much of it to plan.",
+)
+@workers
+@seeds
+@click.option("--adaptive", is_flag=True, help="Plan a traced frontier.")
+@imports
+@click.pass_context
 def plan(
-    context: typer.Context,
-    experiment: Annotated[
-        str, typer.Argument(autocompletion=completion.experiments, help="An experiment's name; see `elegans list`.")
-    ],
-    scale: Annotated[
-        str,
-        typer.Option(metavar="smoke|laptop|paper", autocompletion=completion.scales, help="How much of it to plan."),
-    ] = "paper",
-    workers: Workers = None,
-    seeds: Annotated[
-        int | None, typer.Option(parser=count, metavar="N", help="Trials per cell.", show_default="the scale's own")
-    ] = None,
-    adaptive: Annotated[bool, typer.Option("--adaptive", help="Plan a traced frontier.")] = False,
-    imports: Imports = None,
+    context: click.Context,
+    experiment: str,
+    scale: str,
+    workers: int | None,
+    seeds: int | None,
+    adaptive: bool,
+    imports: Sequence[Path],
 ) -> None:
-    """Say how long a run of an experiment takes here, from short trainings of each shape of its cells.
+    """Say how long an experiment takes on this machine.
 
-    Nothing of the sweep is trained, and measuring takes less than a minute.
+    From short trainings of each shape of its cells; nothing of the sweep is trained, and measuring takes less than a
+    minute.
 
     Example: elegans plan lottery-tickets --scale paper
     """

@@ -1,13 +1,13 @@
 """``elegans doctor`` and ``elegans bench``."""
 
 import json
-from typing import Annotated
 
-import typer
+import click
 
 from elegans.cli.common import Exit, say
 
 
+@click.command
 def doctor() -> int:
     """Say what this machine has.
 
@@ -25,7 +25,9 @@ def doctor() -> int:
     return Exit.WELL
 
 
-def bench(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
+@click.command
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def bench(as_json: bool) -> int:
     """Measure how fast this machine trains.
 
     Trials per second and GFLOP/s beside the measured multiply-add peak; under a minute.

@@ -1,39 +1,48 @@
 """``elegans sweep``, ``elegans status`` and ``elegans export``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from elegans.cli.common import (
-    EngineName,
+    FILE,
     Exit,
-    Imports,
-    NoCache,
-    RetryFailed,
-    StorePlace,
-    Workers,
     console,
     ended,
+    engine,
+    imports,
     interrupted,
+    no_cache,
     prepare,
+    retry_failed,
     say,
+    store_place,
     typed,
+    workers,
 )
 
 
+@click.command
+@click.argument("file", required=False, type=FILE, help="A sweep written as TOML.")
+@click.option("--example", is_flag=True, help="Print a commented sweep and do nothing else.")
+@click.option("--store", metavar="URL", show_default="the file's, or FILE.db", help="Where outcomes are kept.")
+@workers
+@engine
+@retry_failed
+@no_cache
+@imports
+@click.pass_context
 def sweep(
-    context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(help="A sweep written as TOML.")] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a commented sweep and do nothing else.")] = False,
-    store: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where outcomes are kept.", show_default="the file's, or FILE.db")
-    ] = None,
-    workers: Workers = None,
-    engine: EngineName = "auto",
-    retry_failed: RetryFailed = False,
-    no_cache: NoCache = False,
-    imports: Imports = None,
+    context: click.Context,
+    file: Path | None,
+    example: bool,
+    store: str | None,
+    workers: int | None,
+    engine: str,
+    retry_failed: bool,
+    no_cache: bool,
+    imports: Sequence[Path],
 ) -> int:
     """Run a grid of your own. Run it again to go on where it was left.
 
@@ -45,7 +54,7 @@ def sweep(
         say(EXAMPLE.rstrip("\n"))
         return Exit.WELL
     if file is None:
-        raise typer.BadParameter("a sweep needs its FILE: see `elegans sweep --example`")
+        raise click.UsageError("a sweep needs its FILE: see `elegans sweep --example`")
     prepare(imports, no_cache)
     from elegans.sweeps.sweep import Sweep
 
@@ -65,7 +74,9 @@ def sweep(
     return ended(view.last)
 
 
-def status(store: StorePlace) -> int:
+@click.command
+@store_place
+def status(store: str) -> int:
     """Say how far the runs of a store are.
 
     Cells done, running and failed, trials per second, time left.
@@ -78,7 +89,10 @@ def status(store: StorePlace) -> int:
     return Exit.WELL
 
 
-def export(store: StorePlace, file: Annotated[Path, typer.Argument(help="Where to: .parquet or .csv.")]) -> int:
+@click.command
+@store_place
+@click.argument("file", type=FILE, help="Where to: .parquet or .csv.")
+def export(store: str, file: Path) -> int:
     """Write a store's table, one row per trial, to a file.
 
     Example: elegans export runs.db out.parquet

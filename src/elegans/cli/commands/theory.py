@@ -1,23 +1,20 @@
 """``elegans theory``."""
 
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated
 
-import typer
+import click
 
 from elegans.cli import completion
 from elegans.cli.common import Exit, say
 
 
-def theory(
-    name: Annotated[
-        str | None,
-        typer.Argument(autocompletion=completion.calculators, help="A calculator's name, or a part of names."),
-    ] = None,
-    values: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGUMENT=VALUE...", help="Evaluate it: numbers, fractions or text.")
-    ] = None,
-) -> int:
+@click.command
+@click.argument(
+    "name", required=False, shell_complete=completion.calculators, help="A calculator's name, or a part of names."
+)
+@click.argument("values", nargs=-1, metavar="[ARGUMENT=VALUE]...", help="Evaluate it: numbers, fractions or text.")
+def theory(name: str | None, values: Sequence[str]) -> int:
     """List the calculators of what is proved, study by study.
 
     Each with its arguments, formula and source. With values for its arguments, print the value of one.

@@ -1,52 +1,72 @@
 """``elegans train``."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from elegans.cli import completion
-from elegans.cli.common import EngineName, Exit, Imports, NoCache, console, named, prepare, say
+from elegans.cli.common import OPEN, Exit, console, engine, imports, named, no_cache, prepare, say
 
 if TYPE_CHECKING:
     from elegans.training import Trial
 
 
+@click.command(context_settings=OPEN)
+@click.option(
+    "--task",
+    metavar="KIND",
+    default="sparse-parity",
+    shell_complete=completion.kinds("Task"),
+    help="What is learned.",
+)
+@click.option(
+    "--sample-size", metavar="M", show_default="online: fresh ones every step", help="Examples in the sample."
+)
+@click.option("--model", metavar="KIND", default="mlp", shell_complete=completion.kinds("Model"), help="What learns.")
+@click.option("--width", metavar="N", show_default="1000 for an mlp", help="Hidden neurons.")
+@click.option("--init", metavar="sparse:2|dense", show_default="dense", help="Initial hidden weights.")
+@click.option("--learning-rate", metavar="RATE", default="0.1", help="Step size.")
+@click.option("--weight-decay", metavar="RATE", default="0.01", help="L2 in the gradient.")
+@click.option("--batch-size", metavar="N", default="32", help="Examples in a minibatch.")
+@click.option("--steps", metavar="N", default="100000", help="The largest number of steps.")
+@click.option(
+    "--loss", metavar="KIND", default="hinge", shell_complete=completion.kinds("Loss"), help="The loss, as in hinge."
+)
+@click.option("--seed", metavar="N", default="0", help="All draws follow from it.")
+@engine
+@click.option(
+    "--probe",
+    metavar="KIND",
+    multiple=True,
+    shell_complete=completion.kinds("Probe"),
+    help="A measure to take as well; may be repeated.",
+)
+@click.option(
+    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Any field, as in model.width=100; may be repeated."
+)
+@no_cache
+@imports
+@click.pass_context
 def train(
-    context: typer.Context,
-    task: Annotated[
-        str, typer.Option(metavar="KIND", autocompletion=completion.kinds("Task"), help="What is learned.")
-    ] = "sparse-parity",
-    sample_size: Annotated[
-        str | None,
-        typer.Option(metavar="M", help="Examples in the sample.", show_default="online: fresh ones every step"),
-    ] = None,
-    model: Annotated[
-        str, typer.Option(metavar="KIND", autocompletion=completion.kinds("Model"), help="What learns.")
-    ] = "mlp",
-    width: Annotated[
-        str | None, typer.Option(metavar="N", help="Hidden neurons.", show_default="1000 for an mlp")
-    ] = None,
-    init: Annotated[
-        str | None, typer.Option(metavar="sparse:2|dense", help="Initial hidden weights.", show_default="dense")
-    ] = None,
-    learning_rate: Annotated[str, typer.Option(metavar="RATE", help="Step size.")] = "0.1",
-    weight_decay: Annotated[str, typer.Option(metavar="RATE", help="L2 in the gradient.")] = "0.01",
-    batch_size: Annotated[str, typer.Option(metavar="N", help="Examples in a minibatch.")] = "32",
-    steps: Annotated[str, typer.Option(metavar="N", help="The largest number of steps.")] = "100000",
-    loss: Annotated[
-        str, typer.Option(metavar="KIND", autocompletion=completion.kinds("Loss"), help="The loss, as in hinge.")
-    ] = "hinge",
-    seed: Annotated[str, typer.Option(metavar="N", help="All draws follow from it.")] = "0",
-    engine: EngineName = "auto",
-    probe: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND", autocompletion=completion.kinds("Probe"), help="A measure to take as well."),
-    ] = None,
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Any field, as in model.width=100.")
-    ] = None,
-    no_cache: NoCache = False,
-    imports: Imports = None,
+    context: click.Context,
+    task: str,
+    sample_size: str | None,
+    model: str,
+    width: str | None,
+    init: str | None,
+    learning_rate: str,
+    weight_decay: str,
+    batch_size: str,
+    steps: str,
+    loss: str,
+    seed: str,
+    engine: str,
+    probe: Sequence[str],
+    changes: Sequence[str],
+    no_cache: bool,
+    imports: Sequence[Path],
 ) -> int:
     """Train one network and watch it learn.
 
@@ -75,10 +95,10 @@ def train(
     }
     if is_learner(model):
         del record["training"]
-    return _train(trial_from(record, context.args, changes or [], named(context)), probe or [], engine)
+    return _train(trial_from(record, context.args, changes, named(context)), probe, engine)
 
 
-def _train(trial: "Trial", probes: list[str], engine: str) -> int:
+def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     """Train a trial in sight of the user and say how it ended."""
     from elegans.cli.curve import CurveView, ending
     from elegans.probes import Probe, TestError, TrainError
