@@ -7,6 +7,8 @@ import pytest
 from elegans.experiments.claims import Lacking
 from elegans.studies.hidden_progress import (
     convergence_scaling_claims as scaling,
+    disjoint_polynet,
+    disjoint_polynet_claims as figure_b1,
     grokking_claims as grokking,
     hidden_progress_claims as weights,
     layer_by_layer_claims as layers,
@@ -589,3 +591,34 @@ def optimised(large=0, small=14, trials=14):
 )
 def test_sgd_solves_small_parities_at_best(given, expected):
     assert verdict(transformers.sgd_fails, optimised(**given)) == expected
+
+
+def curves_b1(plateau=0.9, lag=1.0, fast_lag=1.0):
+    """Return 25 runs of every cell of figure B.1."""
+    rows = []
+    for (block, k), rates in figure_b1.RATES.items():
+        rows.append({"block": block, "k": k, "descent": "population", "rate": 1e-4, "plateau": plateau, "lag": 1.0})
+        for rate, own in zip(rates, (lag, fast_lag), strict=True):
+            rows.append({"block": block, "k": k, "descent": "sgd", "rate": rate, "plateau": plateau, "lag": own})
+    return {"shapes": pd.DataFrame(rows * 25)}
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        (curves_b1(), "holds"),
+        (curves_b1(fast_lag=np.nan), "holds in part"),
+        (curves_b1(plateau=0.3, lag=2.0, fast_lag=2.0), "fails"),
+        ({"shapes": curves_b1()["shapes"].head(20)}, "undecided"),
+        ({}, "undecided"),
+    ],
+)
+def test_curves_of_figure_b1(tables, expected):
+    assert verdict(figure_b1.alike, tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [([0.5, 0.5, 0.5, 0.5, 0.0], 1.0), ([0.5, 0.3, 0.2, 0.1, 0.0], 0.25), ([0.5] * 5, 0.0)]
+)
+def test_the_share_of_a_plateau_is_that_of_the_time_to_a_small_error(error, expected):
+    assert disjoint_polynet.share_of_plateau(pd.DataFrame({"time": range(5), "error": error})) == expected

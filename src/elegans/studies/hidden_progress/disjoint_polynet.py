@@ -22,6 +22,7 @@ from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.disjoint_polynet_claims import CLAIMS, RATES
 from elegans.studies.hidden_progress.settings import AT_END, repeated
 from elegans.studies.hidden_progress.theory.disjoint import disjoint_error, plateau_level, plateau_ratio
 from elegans.studies.hidden_progress.theory.gradient_flow import flow_growth_bounds, flow_time, relevant_flow
@@ -36,8 +37,12 @@ POINTS = 200
 """About how many measurements of a trajectory are evaluated: exact errors cost milliseconds."""
 STEP = 1e-4
 """How much of the flow's time a step of population descent takes."""
-EVERY = 200
-"""How many steps lie between two measurements of the weights."""
+EVERY, MEASURED = 200, 2000
+"""At least how many steps lie between two measurements of the weights, and how many measurements there are at most."""
+LONGEST = 6.0
+"""The longest time of the curves that are compared, in units of the flow."""
+DROP = 0.45, 0.05
+"""The errors between which the sudden drop lies."""
 QUARTER = 0.25
 """The error at which the times of runs and flow are compared."""
 NEVER = StoppingRule(error=0, examples=256, every=AT_END, stop=False)
@@ -104,24 +109,38 @@ def laptop(trials: int) -> Sweep:
 def paper(trials: int) -> Sweep:
     """Return three and four blocks of 16, and the plateaus of three to six blocks of 25 to 1600."""
     longer = trajectories(16, 3, 5e-5, 6.0, trials) + trajectories(16, 4, 1e-5, 6.0, trials)
-    return longer + plateaus((25, 100, 400, 1600), (3, 4, 5, 6), 3e-6, trials)
+    return longer + curves(trials) + plateaus((25, 100, 400, 1600), (3, 4, 5, 6), 3e-6, trials)
+
+
+def curves(trials: int) -> Sweep:
+    """Return three and four blocks of 10 and 30, stochastic descent at two learning rates each."""
+    every = [trajectories(block, k, rate, LONGEST, trials) for (block, k), rates in RATES.items() for rate in rates]
+    return sum(every[1:], every[0])
+
+
+def part(trials: int) -> Sweep:
+    """Return what the claim asks for, and the plateaus of three to five blocks of 25 to 400 from one start."""
+    return curves(trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, 1)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the weights while they are trained."""
-    return (WeightTrajectory(every=EVERY),)
+    assert one.training is not None
+    return (WeightTrajectory(every=max(EVERY, one.training.steps // MEASURED)),)
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``population`` and ``sgd``, one row per trial and measured step, and ``plateaus``, one row per trial.
+    """Return ``population`` and ``sgd`` by trial and measured step, ``shapes`` and ``plateaus`` by trial.
 
     The first two have the ``time`` of the flow, the exact ``error`` at the weights, the ``flow_error`` at those of the
     flow, the ``growth`` of the first relevant weight's square with its bounds ``growth_low`` and ``growth_high``,
     ``spread``, by how much the other squares' growth differs, and ``flow_quarter``, the flow's time to an error of 25%.
+    ``shapes`` has for both kinds of ``descent`` the share ``plateau`` of the time until the error stays below 5% that
+    passes before it stays below 45% (0 where it never gets there), and ``lag``, the time to 25% over the flow's.
     ``plateaus`` has the ``share`` of the time to the explosion at which the error is last at least 0.49, and theory's
     ``exact_share``.
     """
-    found: dict[str, list[pd.DataFrame]] = {"population": [], "sgd": [], "plateaus": []}
+    found: dict[str, list[pd.DataFrame]] = {"population": [], "sgd": [], "shapes": [], "plateaus": []}
     trials: dict[Any, dict[Any, Any]] = results.trials.to_dict("index")
     for trial, measured in results.measures["weight-trajectory"].groupby("trial"):
         row = trials[trial]
@@ -133,7 +152,9 @@ def analyse(results: Results) -> Tables:
         else:
             some = slice(None, None, max(1, len(time) // POINTS))
             name = "population" if row["training"] == "disjoint-flow" else "sgd"
-            table = _trajectory(time[some], weights[some])
+            table = _trajectory(time[some], weights[some]).assign(rate=rate)
+            shape = {"descent": name, "rate": rate, "plateau": share_of_plateau(table), "lag": _lag(table)}
+            found["shapes"].append(pd.DataFrame([shape]).assign(k=k, block=block, seed=row["seed"]))
         found[name].append(table.assign(k=k, block=block, seed=row["seed"]))
     return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items() if tables}
 
@@ -159,6 +180,13 @@ def _trajectory(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
             "flow_quarter": quarter.min() if len(quarter) else np.nan,
         }
     )
+
+
+def share_of_plateau(rows: pd.DataFrame) -> float:
+    """Return the time until the error stays below 45% over that until it stays below 5%, 0 if it never does."""
+    time, error = rows["time"].to_numpy(), rows["error"].to_numpy()
+    left, reached = (int(np.flatnonzero(error >= level).max(initial=-1)) + 1 for level in DROP)
+    return float(time[left] / time[reached]) if reached < len(time) else 0.0
 
 
 def _flow_errors(start: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -191,7 +219,8 @@ def plot(tables: Tables) -> Figure:
     """
     figure, drawn = panels(2, 2, height=2.3, width=7.4)
     k, block = tables["population"][["k", "block"]].iloc[0]
-    shown = {name: tables[name][(tables[name]["k"] == k) & (tables[name]["block"] == block)] for name in tables}
+    shown = {name: rows[(rows["k"] == k) & (rows["block"] == block)] for name, rows in tables.items()}
+    shown["sgd"] = shown["sgd"][shown["sgd"]["rate"] == shown["sgd"]["rate"].iloc[0]]
     errors = f"population, {k} blocks of {block}"
     titles = (errors, "one example per step", "growth, and its bounds", "share of the plateau")
     for ax, title in zip(drawn.ravel(), titles, strict=True):
@@ -256,10 +285,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     population = tables["population"][tables["population"]["time"] > 0]
     before = population[population["flow_error"] > 0]
     inside = before["growth"].between(0.98 * before["growth_low"], 1.02 * before["growth_high"])
-    ratios = np.array([_lag(rows) for _, rows in tables["sgd"].groupby(["k", "seed"])])
+    ratios = tables["shapes"].loc[tables["shapes"]["descent"] == "sgd", "lag"].to_numpy(float)
     return {
         "population": {
-            "trials": int(population.groupby(["k", "seed"]).ngroups),
+            "trials": int(population.groupby(["k", "block", "seed"]).ngroups),
             "largest_error_difference": round(float((before["error"] - before["flow_error"]).abs().max()), 4),
             "largest_relative_spread": round(float((before["spread"] / before["growth"]).max()), 4),
             "within_growth_bounds": round(float(inside.mean()), 4),
@@ -290,10 +319,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=6),
+        "part": Scale(part, trials=25, part="figure B.1's curves, and the plateaus of up to five blocks"),
         "paper": Scale(paper, trials=25),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )
