@@ -253,6 +253,7 @@ class Majority(el.Task):
 """
 
 
+@pytest.mark.slow
 def test_train_takes_a_task_of_the_users_own(elegans_apart, tmp_path):
     (tmp_path / "majority.py").write_text(MAJORITY)
     chosen = ["--task", "majority", "--n", "5", "--width", "20"]

@@ -52,6 +52,7 @@ def programs(folder):
     return [path for path in folder.rglob("*") if path.name.endswith("-cache")]
 
 
+@pytest.mark.slow
 def test_results_are_identical_with_the_cache_off_cold_warm_and_damaged(trained, tmp_path):
     off, cold = trained("off"), trained(tmp_path)
     kept = programs(tmp_path)

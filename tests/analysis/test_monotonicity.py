@@ -43,6 +43,7 @@ def test_a_clear_fall_is_found_and_named():
     }
 
 
+@pytest.mark.slow
 def test_the_familywise_error_is_held(monkeypatch):
     """300 grids of 3 sizes and 4 widths, equal rates, the hardest null: at most 5% false alarms, 5 standard errors."""
     monkeypatch.setattr("gc.collect", lambda: 0)  # statsmodels collects garbage in every call

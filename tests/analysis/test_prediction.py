@@ -40,6 +40,7 @@ def test_rank_correlations_are_scipys_whatever_the_ties():
     assert np.isnan(rank_correlation([1, 1], [1, 2]))
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_true_correlation_as_often_as_it_says():
     """Normal pairs with a Pearson correlation of 0.6, whose Spearman's is (6 / pi) asin(0.3) = 0.5826; 200 samples of
     100, nominal coverage 95%: 180 or fewer cover with probability 0.002 at exact coverage."""

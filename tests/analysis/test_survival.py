@@ -42,6 +42,7 @@ def test_trials_stopped_early_do_not_count_as_slow():
     assert math.isfinite(median(times)) and median(times) == 350
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_median_covers_it():
     """2000 sets of 30 exponential times, censored at uniform times: 95% nominal; measured, with 5 standard errors."""
     generator = np.random.default_rng(0)

@@ -293,13 +293,14 @@ def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
         assert attempts(store) == {1: 6}
 
 
-def test_a_sweep_killed_at_twenty_random_moments_ends_with_the_same_table(toy, tmp_path):
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(toy, tmp_path, times):
     toy()
     seeds, moments = 50, random.Random(0)
     sweep = toy_sweep(seeds)
     expected = el.run(sweep, engine="toy")
     kept = []
-    for number in range(20):
+    for number in range(times):
         path = tmp_path / f"runs{number}.db"
         child = process(run_toy, path, seeds, 0.001)
         if number % 4:

@@ -394,7 +394,7 @@ ATTENTION = {
 }
 
 
-BRISK = ("plain", "heads and layers", "adam")
+BRISK = ("plain", "adam")
 
 
 @pytest.mark.parametrize(

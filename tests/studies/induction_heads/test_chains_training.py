@@ -39,6 +39,7 @@ def transformer(steps, seed=0, **model):
     )
 
 
+@pytest.mark.slow
 def test_the_minimal_model_compares_symbols_first_and_looks_back_by_odd_numbers_of_tokens():
     """Figure 8.3, bottom. Seeds 0 to 9 have 0.111 or more on the diagonal, 0.022 or less off it, and one order."""
     probes = [ParameterTrajectory(every=50, names=["pair"]), PositionalProfile(every=50), ChainLosses(every=50)]
@@ -50,6 +51,7 @@ def test_the_minimal_model_compares_symbols_first_and_looks_back_by_odd_numbers_
     assert outcome.measures["chain-losses"]["phase"] == [0, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_transformer_guesses_from_single_tokens_first():
     """Figure 8.1: after 100 steps the unigram strategy is closest in all of the seeds 0 to 9, near its loss."""
     probes = [ChainLosses(every=100), AttentionScores(every=100)]

@@ -29,6 +29,7 @@ def decisive():
 
 
 @pytest.mark.parametrize("init", INITS)
+@pytest.mark.slow
 def test_wide_networks_learn_from_1000_examples_where_narrow_ones_do_not(decisive, init):
     """Fisher's exact test, one-sided at 0.001. True rates: 97% against 11% (dense), 100% against 17% (sparse);
     it fails with probability 0.001 and below."""
@@ -38,6 +39,7 @@ def test_wide_networks_learn_from_1000_examples_where_narrow_ones_do_not(decisiv
 
 
 @pytest.mark.parametrize("init", INITS)
+@pytest.mark.slow
 def test_success_rises_from_width_10_to_100_and_from_100_to_1000(decisive, init):
     """Fisher's exact test, one-sided at 0.05, of each tenfold width, 20 trials each.
 
@@ -53,6 +55,7 @@ def test_success_rises_from_width_10_to_100_and_from_100_to_1000(decisive, init)
 
 
 @pytest.mark.parametrize("init", INITS)
+@pytest.mark.slow
 def test_rates_at_1000_examples_are_at_least_80_and_at_most_20_percent(decisive, init):
     """Exact binomial tests of the two claims, each at 0.01: a rate of exactly 80% (or 20%) fails its test with
     probability at most 1%, the true ones more rarely. A rate of 40% (or 60%) is found out with probability 94%."""

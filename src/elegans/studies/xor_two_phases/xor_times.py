@@ -170,10 +170,11 @@ def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     slope, interval = _slope(first["task.n"], first["found"])
     parts = {"found grows": by_interval("its time per unit of log d", slope, interval, above=0)}
     generator = np.random.default_rng(SEED)
-    means = [_means(rows, generator, again) for again in (False, *([True] * 2000))]
-    low, high = np.quantile(means[1:], [0.025, 0.975])
+    cells = [own["found"].to_numpy() for _, own in rows.groupby(["rate", "task.n"])]
+    again = [_ratio([generator.choice(own, len(own)) for own in cells]) for _ in range(2000)]
+    low, high = np.quantile(again, [0.025, 0.975])
     what = "the largest mean time over step sizes over the smallest"
-    parts["in units of the step size"] = by_interval(what, means[0], (float(low), float(high)), below=1.1)
+    parts["in units of the step size"] = by_interval(what, _ratio(cells), (float(low), float(high)), below=1.1)
     second = first["fit"] - first["dominates"] - first["found"] / 2
     slope, interval = _slope(first["task.n"], second)
     what = "the second phase's slope less half of the first's"
@@ -218,11 +219,8 @@ def _bends(x: np.ndarray, y: np.ndarray) -> Verdict:
     return by_interval("the square's coefficient", float(fit[2]), (fit[2] - half, fit[2] + half), below=0)
 
 
-def _means(rows: pd.DataFrame, generator: np.random.Generator, again: bool) -> float:
-    """Return the ratio of the means of ``found`` over step sizes, of the runs or of a bootstrap sample."""
-    cells = [own["found"].to_numpy() for _, own in rows.groupby(["rate", "task.n"])]
-    if again:
-        cells = [generator.choice(own, len(own)) for own in cells]
+def _ratio(cells: Sequence[np.ndarray]) -> float:
+    """Return the largest mean over step sizes of the means of cells, over the smallest."""
     means = np.array([own.mean() for own in cells]).reshape(len(RATES), -1).mean(axis=1)
     return float(means.max() / means.min())
 
