@@ -268,7 +268,8 @@ def test_the_example_sweep_parses_and_its_text_is_what_is_printed(elegans):
     assert {"trial", "axes", "seeds"} <= tomllib.loads(out).keys()
 
 
-def test_the_example_sweep_runs_and_a_second_time_does_nothing(elegans, store):
+def test_the_example_sweep_runs_and_a_second_time_does_nothing_not_even_read_its_table(elegans, store, monkeypatch):
+    monkeypatch.delattr("elegans.sweeps.Store.table")
     code, out, _ = elegans("sweep", store.parent / "example.toml", "--store", store)
     assert code == 0
     assert out.splitlines()[-1].startswith("20 of 20 trials done (0 of them by this run")

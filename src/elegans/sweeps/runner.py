@@ -100,7 +100,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
 
 def complete(
     sweep: Sweep,
-    store: Store,
+    store: Store | str | Path,
     *,
     workers: int | None = None,
     engine: str = "auto",
@@ -109,8 +109,10 @@ def complete(
     watch: Watch | None = None,
     name: str | None = None,
 ) -> None:
-    """Train what an open store lacks of a sweep, as ``run`` does, and read no table."""
-    _prepared(sweep, workers, engine, probes)(store, retry_failed=retry_failed, watch=watch, name=name)
+    """Train what a store lacks of a sweep, as ``run`` does, and read no table."""
+    start = _prepared(sweep, workers, engine, probes)
+    with opened(store) as kept:
+        start(kept, retry_failed=retry_failed, watch=watch, name=name)
 
 
 def _prepared(sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe]) -> Callable[..., None]:

@@ -60,13 +60,13 @@ def sweep(
 
     swept = Sweep.from_toml(file)
     from elegans.cli.progress import SweepView
-    from elegans.sweeps import run
+    from elegans.sweeps.runner import complete
 
     kept = store or swept.store or f"{file.stem}.db"
     view = SweepView(console())
     try:
         with view:
-            run(swept, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
+            complete(swept, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
     except KeyboardInterrupt:
         return interrupted(view.last, kept, typed(context))
     say(f"table   {kept}; to write it out: elegans export {kept} {file.stem}.csv")
