@@ -12,7 +12,10 @@ import pytest
 
 import elegans as el
 from elegans import theory
+from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
+from elegans.experiments.results import Results
+from elegans.studies.xor_two_phases import xor_heavy
 from elegans.studies.xor_two_phases.probes import XORMargins, XORParts
 from elegans.studies.xor_two_phases.settings import trial
 from elegans.studies.xor_two_phases.xor_samples import KERNELS, learners, summarise
@@ -55,6 +58,22 @@ def test_the_staircase_is_the_formula_and_half_of_the_labels_are_positive():
     one, two, three = x[:, :3].T
     assert np.array_equal(y, (one + one * two + one * two * three - one * three) / 2)
     assert np.array_equal(y, one * np.sign(1 + two + two * three))
+
+
+def test_a_smaller_factor_asks_for_no_larger_zeta(monkeypatch):
+    monkeypatch.setattr(xor_heavy, "RUNS", {"smoke": (2, 8, 16, 6)})
+    experiment = xor_heavy.EXPERIMENT.having({"kappas": "1,400"})
+    tables = experiment.analyse(Results(pd.DataFrame(), scale="smoke"))
+    by_kappa = tables["kappas"].pivot(index=["seed", "time"], columns="kappa", values="zeta")
+    assert list(by_kappa.index.unique("time")) == [0, 1, 2, 3, 4, 5, 6] and len(by_kappa) == 14
+    assert (by_kappa[1.0] <= by_kappa[400.0]).all() and (by_kappa[1.0] < by_kappa[400.0]).any()
+    last = by_kappa.xs(6, level="time").median()
+    found = experiment.findings(tables)
+    assert [one["zeta"] for one in found.values()] == pytest.approx(list(last), rel=0.01)
+    assert len(experiment.plot(tables).axes[0].lines) == 3
+    for wrong in ("0", "1,", "inf", "many"):
+        with pytest.raises(ExperimentError, match=f"kappas must be positive numbers .* kappas='{wrong}'"):
+            xor_heavy.EXPERIMENT.having({"kappas": wrong})
 
 
 @pytest.mark.slow

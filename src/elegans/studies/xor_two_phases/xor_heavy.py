@@ -7,15 +7,21 @@ left of it with a relaxed definition: factor 1 in place of exp(6 H), and no limi
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from elegans.boolean.fourier import sign_table
-from elegans.experiments.base import Experiment, Scale
+from elegans.errors import ExperimentError
+from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.checks import check, checks, nothing, plot_checks
 from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, quiet
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (
     PHASE_TWO_RATE,
@@ -295,9 +301,11 @@ def _run(generator: np.random.Generator, d: int, width: int, count: int) -> dict
     }
 
 
+RUNS = {"smoke": (1, 16, 64, 30), "paper": (10, 64, 256, 40)}
+"""By scale: the number of runs, dimension, neurons and time eta t."""
 SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (lambda: built(4), lambda: single_neurons(200), lambda: runs(1, 16, 64, 30)),
-    "paper": (lambda: built(300), lambda: single_neurons(10_000), lambda: runs(10, 64, 256, 40)),
+    "smoke": (lambda: built(4), lambda: single_neurons(200), lambda: runs(*RUNS["smoke"])),
+    "paper": (lambda: built(300), lambda: single_neurons(10_000), lambda: runs(*RUNS["paper"])),
 }
 """By scale: the checks with their sizes."""
 
@@ -305,6 +313,60 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
     return checks(row for part in SIZES[results.scale] for row in part())
+
+
+def with_kappas(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment with the smallest zeta of runs for several kappas in place of the checks.
+
+    Raises:
+        ExperimentError: the value is not a list of positive numbers.
+    """
+    try:
+        kappas = tuple(float(text) for text in str(value).split(","))
+    except ValueError:
+        kappas = ()
+    if not kappas or not all(0 < kappa < math.inf for kappa in kappas):
+        raise ExperimentError(f"kappas must be positive numbers with commas between them: kappas={value!r}")
+    return replace(
+        experiment, analyse=partial(least_zetas, kappas=kappas), plot=plot_kappas, findings=at_the_end, claims=()
+    )
+
+
+def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
+    """Return one row per run, measured time eta t and kappa: ``zeta``, the smallest, and ``asked``, exp(-10 H)."""
+    trials, d, width, time = RUNS[results.scale]
+    rows = []
+    for seed in range(trials):
+        generator = np.random.default_rng([64, seed])
+        path = steps(on_sphere(generator, width, d, THETA), RATE, round(d / THETA), round(time / RATE) + 1, generator)
+        for place, (network, _) in enumerate(itertools.islice(path, 0, None, 2 * EVERY)):
+            scale = max(1.0, float((network[0] ** 2).sum(axis=1).mean()) / 2)
+            one = {"seed": seed, "time": 2 * EVERY * place * RATE, "asked": math.exp(-10 * scale)}
+            rows += [{**one, "kappa": k, "zeta": xor_smallest_zeta(*network, scale=scale, kappa=k)} for k in kappas]
+    return {"kappas": pd.DataFrame(rows)}
+
+
+def plot_kappas(tables: Tables) -> Figure:
+    """Draw the median smallest zeta against time, one curve per kappa, beside what the definition asks for."""
+    rows, (figure, axes) = tables["kappas"], panels(1, 1, height=2.8, width=4.5)
+    ax = axes[0, 0]
+    for colour, (kappa, own) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
+        middle = own.groupby("time")["zeta"].median()
+        ax.plot(middle.index, middle, color=colour, label=rf"$\kappa$ = {kappa:g}")
+    asked = rows.groupby("time")["asked"].median()
+    ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
+    ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")
+    ax.legend(fontsize=SMALL, frameon=False)
+    quiet(ax)
+    return figure
+
+
+def at_the_end(tables: Tables) -> dict[str, Any]:
+    """Return, by kappa, the median smallest zeta at the end, and in how many runs it ever was as small as asked."""
+    rows = tables["kappas"]
+    last = rows[rows["time"] == rows["time"].max()].groupby("kappa")["zeta"].median()
+    met = (rows["zeta"] <= rows["asked"]).groupby([rows["kappa"], rows["seed"]]).any().groupby("kappa").sum()
+    return {f"kappa = {kappa:g}": {"zeta": float(f"{last[kappa]:.3g}"), "met": int(met[kappa])} for kappa in last.index}
 
 
 EXPERIMENT = Experiment(
@@ -315,4 +377,5 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot_checks,
     claims=CLAIMS,
+    options={"kappas": Option("K,K,…  factors in place of e^(6H): the smallest zeta of runs for each", with_kappas)},
 )
