@@ -10,7 +10,9 @@ biases learn; mirrored neurons; A the first k coordinates, without loss of gener
 coordinates alike.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
+from elegans.errors import ExperimentError
+from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet, short
@@ -27,7 +30,7 @@ from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.theory.parity import LARGEST_SHARE, biased_fourier_bound, biased_linear_bound
-from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, theorem_schedule
+from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, SampledStep, theorem_schedule
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import BiasedParity, Online
 from elegans.training import SGD, Adam, LayerRates, Training, Trial
@@ -98,6 +101,18 @@ ABLATIONS: dict[str, Arm] = {
     "antipodal neurons": _from(FirstStep(form="antipodal", examples=2**16)),
 }
 """What the network lacks, in words."""
+PANELS = {"learners": LEARNERS, "ablations": ABLATIONS}
+STARTS: dict[str, Arm] = {
+    "signs, first step": LEARNERS["network"],
+    "Gaussian (Kaiming), first step": _from(SampledStep(start=GaussianInit())),
+    "Gaussian (1), first step": _from(SampledStep(start=GaussianInit(std=1.0))),
+    "Gaussian (0.01), no first step": _from(GaussianInit(std=0.01)),
+    "Gaussian (Kaiming), no first step": _from(GaussianInit()),
+    "Gaussian (0.3), no first step": _from(GaussianInit(std=0.3)),
+    "Gaussian (1), no first step": _from(GaussianInit(std=1.0)),
+}
+"""What the network starts from, in words, with the standard deviation of every parameter; Kaiming's is 0.14 at n = 101
+in the first layer."""
 
 
 def arms(n: int, k: int, q: int, steps: int, chosen: dict[str, Arm]) -> dict[str, Trial]:
@@ -130,6 +145,25 @@ def paper(trials: int) -> Sweep:
     return _sweep([arms(*size, chosen) for size in sizes for chosen in (LEARNERS, ABLATIONS)], trials)
 
 
+def with_starts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment with Gaussian initial weights, with and without a first step, in place of all arms.
+
+    Raises:
+        ExperimentError: the value is neither ``mirrored`` nor ``gaussian``.
+    """
+    if value not in ("mirrored", "gaussian"):
+        raise ExperimentError(f"starts must be mirrored or gaussian: starts={value!r}")
+    if value == "mirrored":
+        return experiment
+    sizes = {"smoke": ((49, 3, 32, 400), 1), "laptop": ((101, 5, 128, 4000), 5), "paper": ((301, 7, 512, 10_000), 10)}
+    scales = {name: Scale(partial(_starts, size), trials=trials) for name, (size, trials) in sizes.items()}
+    return replace(experiment, scales=scales, analyse=partial(analyse, chosen={"starts": STARTS}), claims=())
+
+
+def _starts(size: tuple[int, int, int, int], trials: int) -> Sweep:
+    return _sweep([arms(*size, STARTS)], trials)
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses on both parts of the mixture, and the size of a linear predictor."""
     assert one.training is not None
@@ -138,7 +172,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return (losses, PredictorSize(every=every)) if isinstance(one.model, LinearPredictor) else (losses,)
 
 
-def analyse(results: Results) -> Tables:
+def analyse(results: Results, chosen: Mapping[str, dict[str, Arm]] = PANELS) -> Tables:
     """Return one row per panel, arm, trial and step: losses and errors, and for predictors N, B and the bounds.
 
     ``theorem2`` and ``fourier`` are lower bounds on the hinge loss on D_A at the predictor's own final N and B. Where
@@ -146,15 +180,16 @@ def analyse(results: Results) -> Tables:
     """
     trials = {place: results.trial(place) for place in results.trials.index}
     cells = {trial.cell: trial for trial in trials.values()}
-    panels_there = (("learners", LEARNERS), ("ablations", ABLATIONS))
-    arm = {(panel, cell): _name(trial, chosen) for panel, chosen in panels_there for cell, trial in cells.items()}
+    arm = {(panel, cell): _name(trial, own) for panel, own in chosen.items() for cell, trial in cells.items()}
     named = [
         (panel, name, place)
-        for panel, _ in panels_there
+        for panel in chosen
         for place, trial in trials.items()
         if (name := arm[panel, trial.cell]) is not None
     ]
-    sizes = {place: rows.iloc[-1] for place, rows in results.measures["predictor-size"].groupby("trial")}
+    sizes = {}
+    if any(isinstance(cell.model, LinearPredictor) for cell in cells.values()):
+        sizes = {place: rows.iloc[-1] for place, rows in results.measures["predictor-size"].groupby("trial")}
     facts = [_facts(trial, sizes.get(place)) for place, trial in trials.items()]
     losses = results.measures["component-losses"].rename(columns=lambda name: name.replace(".", "_"))
     table = pd.DataFrame(named, columns=["panel", "arm", "trial"]).merge(losses, on="trial")
@@ -309,4 +344,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
+    options={"starts": Option("mirrored, or gaussian: initial weights of several sizes, instead of all", with_starts)},
 )

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from elegans import random
 from elegans.models import Init, ReLU6
@@ -131,6 +131,35 @@ class FirstStep(Init, kind="first-step"):
         after = self.parameters(key, width, task)
         half = width // 2
         return biased_neuron_report(_network(before, half), _network(after, half), task.support or ())
+
+
+class SampledStep(Init, kind="sampled-step"):
+    """The network that a first step makes of any other initial network: ``FirstStep`` without its mirrored signs.
+
+    The gradient is the mean over examples from the init stream; old weights are erased, and the output bias is 0.
+
+    Args:
+        start: the distribution of the parameters before the step.
+        examples: on how many examples the gradient is estimated.
+    """
+
+    start: SerializeAsAny[Init]
+    examples: Annotated[int, Field(ge=1, le=10**8)] = 2**16
+
+    def check(self, width: int, task: Task) -> None:
+        """Refuse tasks other than biased parities with a given support."""
+        if not isinstance(task, BiasedParity) or task.support is None:
+            raise ValueError(f"task must be a biased-parity with a support (Theorem 3): task={task.kind!r}")
+        self.start.check(width, task)
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        """Return the hidden weights before the step."""
+        return self.start.weights(key, width, n)
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Return the parameter arrays after the step; the output bias is 0."""
+        assert isinstance(task, BiasedParity)
+        return _layers(_sampled(self.start.parameters(key, width, task), task, key.fold(4), self.examples))
 
 
 def theorem_schedule(task: BiasedParity, width: int, steps: int, decay: float = 0, **fields: Any) -> SGD:
