@@ -22,7 +22,7 @@ MISPRINTS = {
 }
 
 
-@pytest.mark.parametrize("name", THEORY)
+@pytest.mark.parametrize("name", sorted(THEORY.keys() - {statistical_queries.KERNELS}))
 def test_a_misprint_leaves_a_lemma_in_part_and_any_other_violation_fails_it(name):
     good, misprint, bad = (
         check(name, label, worst, 1) for label, worst in (("first", 0.5), ("second, as printed", 2), ("third", 2))
@@ -61,6 +61,17 @@ def test_queries_have_checks_and_the_control_shows_that_noise_can_fall_short():
     rows = statistical_queries.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
     assert set(rows["claim"]) == {*(claim.id for claim in statistical_queries.CLAIMS), statistical_queries.CONTROL}
     assert set(rows.loc[~rows["satisfied"], "claim"]) == {statistical_queries.CONTROL, statistical_queries.KERNELS}
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "error", "expected"),
+    [(0.2, 0.0, 0.05, "holds"), (0.4, 0.1, 0.05, "undecided"), (0.7, 0.6, 0.05, "fails"), (0.2, 0.0, 0.2, "fails")],
+)
+def test_kernels_are_judged_by_the_intervals_of_their_exponents(lower, upper, error, expected):
+    ends = zip(statistical_queries.EXPONENT.items(), (lower, upper), strict=True)
+    rows = [check(statistical_queries.KERNELS, f"{name}, k = 2", value, limit) for (name, limit), value in ends]
+    rows.append(check(statistical_queries.KERNELS, "1/2 less the error", error, 0.1))
+    assert THEORY[statistical_queries.KERNELS].decide(checks(rows)).verdict == expected
 
 
 def test_a_sample_identifies_a_parity_as_enumeration_says():

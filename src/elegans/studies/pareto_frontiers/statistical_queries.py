@@ -19,7 +19,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.checks import check, checks, nothing, plot_checks
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
-from elegans.studies.pareto_frontiers.statistical_queries_claims import CLAIMS
+from elegans.studies.pareto_frontiers.statistical_queries_claims import CLAIMS, EXPONENT, KERNELS
 from elegans.studies.pareto_frontiers.theory.frontier import (
     SQForm,
     sq_correlated_fraction,
@@ -36,7 +36,7 @@ LEVEL = 0.01
 """The error rate of each comparison of a share with its bound."""
 BOUND, MEAN = "pareto/proposition-3-lower-bound", "pareto/lemma-6-mean-correlation"
 SEARCH = "pareto/statistical-limit-and-search"
-MARGINALS, KERNELS = "pareto/marginals-say-nothing", "pareto/kernels-need-n-to-the-k"
+MARGINALS = "pareto/marginals-say-nothing"
 CONTROL = f"{BOUND}: where it says nothing"
 """Decides nothing: it shows that the noise can exceed the tolerance."""
 FORMS: dict[str, SQForm] = {"as printed": "printed", "corrected": "strict"}
@@ -202,12 +202,19 @@ def marginals(largest: int, draws: int) -> Rows:
 
 
 def kernels(cells: dict[int, Sequence[int]], draws: int, given: tuple[int, int, int], repetitions: int) -> Rows:
-    """Yield the checks of kernel regression: the exponent of the sample with squared error 1/2, and errors at one."""
+    """Yield the checks of kernel regression: the exponent of the sample with squared error 1/2, and errors at one.
+
+    The exponents are compared by the ends of the 95% t interval of their mean over draws.
+    """
+    from scipy.stats import t
+
     for k, sizes in cells.items():
         samples = np.log([[kernel_sample(n, k, draw) for n in sizes] for draw in range(draws)])
-        slopes = [float(np.polyfit(np.log(sizes), one, 1)[0]) for one in samples]
-        name = f"k less the exponent, k = {k}, n = {sizes[0]} to {sizes[-1]}"
-        yield check(KERNELS, name, k - np.array(slopes), 0.3, error_rate=2.0**-draws)
+        slopes = np.array([np.polyfit(np.log(sizes), one, 1)[0] for one in samples])
+        half = float(t.ppf(0.975, draws - 1) * slopes.std(ddof=1) / math.sqrt(draws))
+        at = f"k = {k}, n = {sizes[0]} to {sizes[-1]}"
+        for (name, limit), end in zip(EXPONENT.items(), (slopes.mean() - half, slopes.mean() + half), strict=True):
+            yield check(KERNELS, f"{name}, {at}", k - end, limit, error_rate=0.025)
     n, k, sample = given
     errors = [kernel_errors(n, k, sample, np.random.default_rng([25, draw]))[1] for draw in range(repetitions)]
     yield check(KERNELS, f"1/2 less the error at ({n}, {k}), {sample} examples", 0.5 - np.array(errors), 0.1)
@@ -256,7 +263,7 @@ PARTS: dict[str, tuple[Callable[[], Rows], ...]] = {
         partial(searches, ((10, 2),), 100),
         partial(queries, ((8, 3), (9, 4)), 0.25),
         partial(marginals, 6, 500),
-        partial(kernels, {2: (8, 16)}, 1, (30, 3, 100), 1),
+        partial(kernels, {2: (8, 16)}, 2, (30, 3, 100), 1),
     ),
     "paper": (
         partial(
@@ -269,7 +276,7 @@ PARTS: dict[str, tuple[Callable[[], Rows], ...]] = {
         partial(searches, ((20, 3), (30, 3), (50, 3)), 300),
         partial(queries, ((10, 5), (12, 4), (12, 6), (14, 4)), 0.1),
         partial(marginals, 10, 10_000),
-        partial(kernels, {2: (10, 20, 40), 3: (8, 12, 16)}, 6, (50, 3, 1000), 20),
+        partial(kernels, {2: (10, 20, 40, 80), 3: (8, 12, 16, 20)}, 6, (50, 3, 1000), 20),
     ),
 }
 
