@@ -18,6 +18,7 @@ from elegans.studies.hidden_progress import (
     progress_prediction as prediction,
     robust_space_claims as robust,
     rules,
+    theorem_5_5_claims as selection,
     training_curves_zoo_claims as zoo,
     transformer_training as transformers,
     variations,
@@ -622,3 +623,59 @@ def test_curves_of_figure_b1(tables, expected):
 )
 def test_the_share_of_a_plateau_is_that_of_the_time_to_a_small_error(error, expected):
     assert disjoint_polynet.share_of_plateau(pd.DataFrame({"time": range(5), "error": error})) == expected
+
+
+def first_steps(loss=0.01, of_fours=0.01, ranked=59, fours_ranked=59, power=0.0, least=10, sizes=selection.SIZES):
+    """Return the runs that the claims on Theorem 5.5 ask for."""
+    rows = []
+    for n, k in (*sizes, selection.SMALLER):
+        values = (loss if k == 2 else of_fours) + 0.001 * np.arange(selection.LOSSES)
+        rows += [{"part": "printed", "n": n, "k": k, "least_hinge": value} for value in values]
+    for n, k in selection.EMERGE:
+        found = np.arange(selection.SUPPORTS) < (ranked if k == 2 else fours_ranked)
+        cell = {"part": "one step", "n": n, "k": k}
+        rows += [{**cell, "batch": batch, "ranked": float(one)} for batch in (4000, 1000) for one in found]
+    for n in selection.PAIRS:
+        for rate in selection.RATES:
+            steps = least * n**power / rate + np.arange(selection.STEPS) % 5
+            cell = {"part": "readout", "n": n, "k": 2, "learning_rate": rate, "steps": 10**6}
+            rows += [{**cell, "reached": value} for value in steps]
+    return {"runs": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"of_fours": 0.5}, "holds in part"),
+        ({"sizes": selection.SIZES[:2]}, "holds in part"),
+        ({"loss": 0.5, "of_fours": 0.5}, "fails"),
+        ({"loss": 0.085}, "undecided"),
+        ({"sizes": selection.SIZES[2:]}, "undecided"),
+    ],
+)
+def test_the_loss_of_theorem_5_5(given, expected):
+    assert verdict(selection.loss_reached, first_steps(**given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"fours_ranked": 10}, "holds in part"),
+        ({"ranked": 10, "fours_ranked": 10}, "fails"),
+        ({"fours_ranked": 57}, "undecided"),
+    ],
+)
+def test_a_support_that_emerges_in_one_step(given, expected):
+    assert verdict(selection.support_found, first_steps(**given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("power", "least", "expected"),
+    [(0.0, 10, "holds"), (1.0, 10, "fails"), (-1.0, 10_000, "holds"), (0.33, 10, "undecided")],
+)
+def test_steps_of_the_readout_against_n(power, least, expected):
+    assert verdict(selection.steps_free, first_steps(power=power, least=least)) == expected
+    few = {"runs": first_steps()["runs"].query("n < 255")}
+    assert verdict(selection.steps_free, few) == "undecided"

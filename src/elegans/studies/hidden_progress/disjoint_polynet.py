@@ -125,8 +125,7 @@ def part(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the weights while they are trained."""
-    assert one.training is not None
-    return (WeightTrajectory(every=max(EVERY, one.training.steps // MEASURED)),)
+    return (WeightTrajectory(every=max(EVERY, one.steps // MEASURED)),)
 
 
 def analyse(results: Results) -> Tables:

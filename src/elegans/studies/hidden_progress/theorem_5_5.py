@@ -5,6 +5,7 @@ It is run at sizes far below those that the theorem asks for (n of at least 2^11
 Source: thesis, chapter 5 and appendix B.2.1.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +19,22 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
-from elegans.probes import Probe
+from elegans.probes import Probe, TestLoss
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
+from elegans.studies.hidden_progress.theorem_5_5_claims import (
+    CLAIMS,
+    EMERGE,
+    EPSILON,
+    LOSSES,
+    PAIRS,
+    RATES,
+    SIZES,
+    SMALLER,
+    STEPS,
+    SUPPORTS,
+)
+from elegans.studies.hidden_progress.theory.theorem_5_5 import theorem55_orders, theorem55_parameters
 from elegans.studies.hidden_progress.training import SignNetwork, SignNetworkInit
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, Sample, SparseParity
@@ -34,7 +48,13 @@ CELL = ["task.n", "task.k", "batch", "rate"]
 MEASURED = ["hinge", "good", "on_support", "off_support"]
 
 
-def trial(n: int, k: int, batch: int | None, steps: int, rate: float | None = RATE) -> Trial:
+ONE_STEP, READOUT = 2, 101
+"""Steps of trials of which the first step alone matters, and of those whose readout is watched step by step."""
+FEW = 6
+"""Trials of the figure's cells beside the claims'."""
+
+
+def trial(n: int, k: int, batch: int | None, steps: int, rate: float | None = RATE, width: int | None = None) -> Trial:
     """Return the algorithm of Theorem 5.5 on the (n, k)-parity.
 
     Args:
@@ -43,11 +63,12 @@ def trial(n: int, k: int, batch: int | None, steps: int, rate: float | None = RA
         batch: the number of examples of the first step, or None for its exact gradient.
         steps: the number of steps in all.
         rate: the readout's learning rate, or None for the theorem's.
+        width: the number of neurons, by default that of ``WIDTHS``.
     """
     return Trial(
         task=SparseParity(n=n, k=k),
         regime=Online() if batch is None else Sample(batch),
-        model=MLP(width=WIDTHS[k], init=SignNetworkInit()),
+        model=MLP(width=width or WIDTHS[k], init=SignNetworkInit()),
         training=SignNetwork(
             gradient="population" if batch is None else "sample",
             readout=FreshDescent(learning_rate=rate),
@@ -82,22 +103,58 @@ def paper(trials: int) -> Sweep:
     """Return exact gradients up to n = 255, and first batches of up to a hundred million."""
     batches = {(15, 2): powers(2, 5), (31, 2): powers(2, 6), (63, 2): powers(2, 6)}
     batches |= {(21, 4): powers(4, 7), (31, 4): powers(5, 8), (63, 4): powers(6, 8)}
-    return features((15, 31, 63, 127, 255), (15, 21, 31, 63, 127, 255), batches, 20_001, trials)
+    shown = features((15, 31, 63, 127, 255), (15, 21, 31, 63, 127, 255), batches, 20_001, min(trials, 25))
+    return shown + claimed((*SIZES, SMALLER), 20_001, trials)
+
+
+def part(trials: int) -> Sweep:
+    """Return what the claims ask for but (63, 4), whose batch is a hundred million, and the laptop's figure."""
+    return laptop(FEW) + claimed([size for size in (*SIZES, SMALLER) if size != (63, 4)], 5001, trials)
+
+
+def claimed(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
+    """Return the printed width and batch at some sizes (n, k), single steps, and readouts watched step by step."""
+    printed = [printed_trial(n, k, steps) for n, k in sizes]
+    batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in EMERGE}
+    steps_alone = [trial(n, k, size // share, ONE_STEP) for (n, k), size in batches.items() for share in (1, 4)]
+    readouts = [trial(n, 2, None, READOUT, rate) for n in PAIRS for rate in RATES]
+    parts = ((printed, LOSSES), (steps_alone, SUPPORTS), (readouts, STEPS))
+    one, two, three = (repeated(cells, min(trials, seeds)) for cells, seeds in parts)
+    return one + two + three
+
+
+def printed_trial(n: int, k: int, steps: int) -> Trial:
+    """Return the algorithm with the printed width, made even, and the first batch of the main text's statement."""
+    width = theorem55_parameters(n, k, EPSILON, "printed").width
+    return trial(n, k, math.ceil(theorem55_orders(n, k, EPSILON).batch), steps, width=width + width % 2)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the neurons' features after the step, and the hinge loss, at the end."""
-    return (FeatureSelection(every=AT_END, examples=4000),)
+    """Return what the first step left and the hinge loss at the end, and the loss along the way where a claim asks."""
+    assert isinstance(one.model, MLP) and isinstance(one.task, SparseParity)
+    ends = FeatureSelection(every=AT_END, examples=4000)
+    every = {"readout": 1, "printed": 200}.get(part_of(one.steps, one.model.width, one.task.k))
+    return (ends,) if every is None else (ends, TestLoss(every=every))
+
+
+def part_of(steps: int, width: int, k: int) -> str:
+    """Return which part of the sweep a trial belongs to: ``one step``, ``readout``, ``printed`` or ``shown``."""
+    if steps in (ONE_STEP, READOUT):
+        return "one step" if steps == ONE_STEP else "readout"
+    return "shown" if width == WIDTHS[k] else "printed"
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per cell: median error, hinge loss and weights, errors with their order-statistic intervals.
+    """Return ``table``, one row per cell of the figure, and ``runs``, one row per trial that a claim asks for.
 
-    ``batch`` is that of the first step, NaN for an exact gradient; ``rate`` is ``given`` or ``theorem``; ``good``
-    counts pairs of neurons with one sign on all of the support.
+    ``table`` has the median error, hinge loss and weights, errors with their order-statistic intervals. ``batch`` is
+    that of the first step, NaN for an exact gradient; ``rate`` is ``given`` or ``theorem``; ``good`` counts pairs of
+    neurons with one sign on all of the support. ``runs`` has the ``part`` that the trial belongs to (``one step``,
+    ``readout`` or ``printed``), ``ranked``, whether the first step's largest weights are on the support, and where the
+    loss is measured along the way ``least_hinge`` and ``reached``, the readout's steps to a loss of 0.1.
     """
     trials = results.trials
-    measured = results.measures["feature-selection"].groupby("trial")[MEASURED].last()
+    measured = results.measures["feature-selection"].groupby("trial")[[*MEASURED, "ranked"]].last()
     batch = trials.get("regime.size", pd.Series(np.nan, trials.index)).astype(float)
     rows = (
         trials[["task.n", "task.k", "test_error"]]
@@ -107,13 +164,34 @@ def analyse(results: Results) -> Tables:
             rate=np.where(trials["training.readout.learning_rate"].isna(), "theorem", "given"),
         )
     )
+    described = trials[["training.steps", "model.width", "task.k"]].astype(int)
+    part = pd.Series([part_of(*row) for row in described.itertuples(index=False)], trials.index)
+    tables = {"table": _cells(rows[part == "shown"])}
+    if (part == "shown").all():
+        return tables
+    rows = rows.assign(
+        part=part, steps=trials["training.steps"], learning_rate=trials["training.readout.learning_rate"]
+    )
+    runs = rows[part != "shown"].join(_along_the_way(results.measures["test-loss"]))
+    columns = ["n", "k", "part", "batch", "learning_rate", "steps", "ranked", "least_hinge", "reached"]
+    return tables | {"runs": runs.rename(columns={"task.n": "n", "task.k": "k"})[columns].reset_index(drop=True)}
+
+
+def _along_the_way(losses: pd.DataFrame) -> pd.DataFrame:
+    """Return by trial the smallest loss, and the readout's steps to a loss of 0.1; the first step is not one."""
+    low = losses[losses["hinge"] <= EPSILON]
+    reached = low.groupby("trial")["step"].min() - 1
+    return pd.DataFrame({"least_hinge": losses.groupby("trial")["hinge"].min(), "reached": reached})
+
+
+def _cells(rows: pd.DataFrame) -> pd.DataFrame:
     found = []
     for key, group in rows.groupby(CELL, sort=False, dropna=False):
         errors = group["test_error"].to_numpy(float)
         low, high = median_interval(errors)
         stated = {"trials": len(group), "error": median(errors), "error_low": low, "error_high": high}
         found.append({**dict(zip(CELL, key, strict=True)), **stated, **group[MEASURED].median()})
-    return {"table": pd.DataFrame(found)}
+    return pd.DataFrame(found)
 
 
 def plot(tables: Tables) -> Figure:
@@ -174,10 +252,12 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=2),
         "laptop": Scale(laptop, trials=6),
-        "paper": Scale(paper, trials=25),
+        "part": Scale(part, trials=59, part="the claims' cells but (63, 4), whose first batch is 10^8 examples"),
+        "paper": Scale(paper, trials=59),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
+    claims=CLAIMS,
 )

@@ -36,7 +36,8 @@ class FeatureSelection(Probe):
 
         ``good`` counts the first half of the neurons, ``active`` and ``bad_active`` count both halves; ``on_support``
         is the mean |weight| on the support of good active neurons, ``off_support`` the largest |weight| off the
-        support of any active neuron (0 where there is none).
+        support of any active neuron (0 where there is none). ``ranked`` is 1 where the inputs with the largest sums of
+        |weights| are the support's, else 0.
         """
         assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
         weight, bias = snapshot.parameters["hidden"]["weight"], snapshot.parameters["hidden"]["bias"]
@@ -51,6 +52,7 @@ class FeatureSelection(Probe):
             "bad_active": float((active & ~good).sum()),
             "on_support": float(size[active & good][:, support].mean()) if (active & good).any() else 0.0,
             "off_support": float(off.max(initial=0.0)),
+            "ranked": float(set(np.argsort(-size.sum(axis=0), kind="stable")[: len(support)]) == set(support)),
             "hinge": self._hinge(snapshot, active),
         }
 
