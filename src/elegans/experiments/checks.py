@@ -59,7 +59,8 @@ def plot_checks(tables: Tables) -> Figure:
     ax.set(xscale="log", xlim=(5e-7, 2e6), ylim=(-0.8, len(table) - 0.2))
     labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
     ax.set_yticks(table.index, labels, fontsize=SMALL)
-    ax.set_xlabel("deviation / allowed, clipped at the ends", fontsize=MEDIUM)
+    ax.set_xlabel("deviation / allowed", fontsize=MEDIUM)
+    figure.supxlabel("Values beyond the ends of the axis lie at its ends.", fontsize=SMALL, color=GREY)
     quiet(ax)
     figure.legend(fontsize=SMALL, frameon=False, loc="outside upper right", ncols=2)
     return figure
