@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from elegans.experiments.claims import Lacking
-from elegans.studies.tabular_benchmark import tabular_frontier_claims as frontier, tabular_table
+from elegans.studies.tabular_benchmark import tabular_data, tabular_frontier_claims as frontier, tabular_table
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED
 from elegans.tabular.datasets import BENCHMARK
 
@@ -173,3 +173,40 @@ def test_printed_errors_are_no_worse_than_the_benchmarks_but_networks_are_not_al
         "networks are alike": "fails",
     }
     assert found.numbers["networks are no worse"]["better"] == 6
+
+
+def sizes(absent=(), longer=()):
+    """The benchmark's tables, of which some are not at hand and some have another number of rows."""
+    rows = [
+        {
+            "table": task.name,
+            "stated_rows": task.rows,
+            "stated_columns": task.features + 1,
+            "rows": task.rows + (task.name in longer),
+            "inputs": task.features,
+            "whole": task.name not in absent,
+        }
+        for task in BENCHMARK
+    ]
+    return {"table": pd.DataFrame(rows)}
+
+
+EVERY = [task.name for task in BENCHMARK]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"absent": EVERY[:3]}, "holds in part"),
+        ({"longer": EVERY[:1]}, "holds in part"),
+        ({"longer": EVERY}, "fails"),
+    ],
+)
+def test_sizes_of_tables(given, expected):
+    assert tabular_data.sizes_agree(sizes(**given)).verdict == expected
+
+
+def test_sizes_are_undecided_without_whole_tables():
+    with pytest.raises(Lacking, match="ELEGANS_TABULAR"):
+        tabular_data.sizes_agree(sizes(absent=EVERY))

@@ -1,0 +1,99 @@
+"""The sizes of the benchmark's tables: those at hand beside the published ones.
+
+Nothing is trained or fetched: the tables are those in the folder that ``ELEGANS_TABULAR`` names.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.checks import nothing
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Verdict
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
+
+
+def analyse(results: Results) -> Tables:
+    """Return one row per task: the published ``stated_rows`` and ``stated_columns``, the classes' column among them.
+
+    Beside them, of the table at hand, ``rows``, ``inputs`` and ``whole``: whether it is the whole table or a part of
+    its rows. These are missing where there is none.
+    """
+    stated = [
+        {"number": task.number, "table": task.name, "stated_rows": task.rows, "stated_columns": task.features + 1}
+        for task in BENCHMARK
+    ]
+    found = [_at_hand(name) for name in table_names() if benchmark_task(name) is not None]
+    columns = ["number", "rows", "inputs", "whole"]
+    return {"table": pd.DataFrame(stated).merge(pd.DataFrame(found, columns=columns), on="number", how="left")}
+
+
+def _at_hand(name: str) -> dict[str, Any]:
+    task, (rows, inputs) = benchmark_task(name), load_table(name).x.shape
+    assert task is not None
+    return {"number": task.number, "rows": rows, "inputs": inputs, "whole": not is_reduced(name)}
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the rows and columns of every table over the published numbers."""
+    every = tables["table"].iloc[::-1].reset_index(drop=True)
+    figure, ((left, right),) = panels(1, 2, height=3.6, width=6.4, sharey=True)
+    whole = every["whole"].fillna(False).astype(bool)
+    for ax, share, label in (
+        (left, every["rows"] / every["stated_rows"], "rows / published rows"),
+        (right, every["inputs"] + 1 - every["stated_columns"], "inputs + 1 - published columns"),
+    ):
+        for chosen, fill, text in ((whole, "full", "whole table"), (~whole, "none", "part of its rows")):
+            ax.plot(share[chosen], every.index[chosen], "o", color=COLOURS[0], markersize=4, fillstyle=fill, label=text)
+        ax.axvline(1 if ax is left else 0, color=GREY, linewidth=0.8, linestyle="--")
+        ax.set_xlabel(label, fontsize=MEDIUM)
+        quiet(ax)
+    left.set_yticks(every.index, every["table"], fontsize=SMALL)
+    left.set_xlim(0, 1.2)
+    right.set_xlim(-2, 2)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    return figure
+
+
+def sizes_agree(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether tables have the published rows and columns; in part where some are not at hand or deviate."""
+    rows = table(tables, "table", "the benchmark's tables in the folder that ELEGANS_TABULAR names", whole=True)
+    agree = (rows["rows"] == rows["stated_rows"]) & (rows["stated_columns"] - rows["inputs"]).isin([0, 1])
+    differ, absent = sorted(rows.loc[~agree, "table"]), sorted(set(tables["table"]["table"]) - set(rows["table"]))
+    numbers = {"agree": sorted(rows.loc[agree, "table"]), "differ": differ, "not_compared": absent}
+    because = f"{int(agree.sum())} of {len(rows)} whole tables have the published rows and columns"
+    if not agree.any():
+        return Verdict(FAILS, because, numbers)
+    if differ or absent:
+        return Verdict(
+            IN_PART, because, numbers, needs=f"the {int(agree.sum())} tables that agree; not at hand: {absent}"
+        )
+    return Verdict(HOLDS, because, numbers)
+
+
+CLAIMS = (
+    Claim(
+        id="pareto/tabular-metadata",
+        statement="The numbers of rows and columns of the 16 tables.",
+        source="table 1",
+        setting="suite 337 of OpenML, version of January 2023; silent: whether the classes' column is counted",
+        rule="The tables themselves: rows are equal, and columns are equal to the inputs or one more, the classes' "
+        "column counted. Exact. Fails if no table agrees; in part for those that agree where others deviate or are not "
+        "at hand as a whole.",
+        decide=sizes_agree,
+    ),
+)
+EXPERIMENT = Experiment(
+    name="tabular-data",
+    shows="The benchmark's tables have the published numbers of rows, and the published columns count the classes",
+    source="Table 1",
+    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    analyse=analyse,
+    plot=plot,
+    claims=CLAIMS,
+)
