@@ -70,12 +70,18 @@ def test_measured_costs_are_those_of_steps_that_were_taken(engine):
 
 def test_cells_that_differ_in_rates_seeds_or_a_little_in_sample_size_have_one_shape():
     same = grid(TRIAL, {"training.learning_rate": [0.1, 0.2], "regime": ["sample:900", "sample:1100"]}).cells
-    assert len({_shape(cell) for cell in same}) == 1
+    assert len({_shape(cell, ()) for cell in same}) == 1
     other = grid(TRIAL, {"model.width": [10, 20], "regime": ["online", "sample:100", "sample:1000"]}).cells
-    assert len({_shape(cell) for cell in other}) == 6
+    assert len({_shape(cell, ()) for cell in other}) == 6
+
+
+def test_each_set_of_probes_is_measured_however_small_the_budget():
+    """Networks of `biased-parity` have probes of their own besides those of all trials."""
+    found = plan("biased-parity", "smoke", seeds=1, budget=1e-6)
+    assert 1 < found.measured < found.shapes
 
 
 def test_a_shape_that_was_not_measured_costs_what_the_nearest_one_does():
-    shapes = [_shape(cell) for cell in grid(TRIAL, {"model.width": [10, 30, 1000, 3000]}).cells]
+    shapes = [_shape(cell, ()) for cell in grid(TRIAL, {"model.width": [10, 30, 1000, 3000]}).cells]
     assert _nearest(shapes, [shapes[0], shapes[3]]) == [shapes[0], shapes[0], shapes[3], shapes[3]]
     assert _nearest(shapes[:1], shapes[:1]) == shapes[:1]

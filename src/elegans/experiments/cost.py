@@ -124,7 +124,7 @@ def plan(
     sweep = chosen.sweep(count)
     if adaptive:
         sweep = _traced(experiment, sweep, count)
-    shapes = [_shape(cell) for cell in sweep.cells]
+    shapes = [_shape(cell, _probes(experiment, cell)) for cell in sweep.cells]
     costs = _measured(experiment, sweep, shapes, budget)
     used = workers or cores()
     total = sum(
@@ -159,19 +159,36 @@ def _probes(experiment: Experiment, cell: Trial) -> tuple[Probe, ...]:
     return tuple(experiment.probes(cell)) if experiment.probes else ()
 
 
-def _shape(cell: Trial) -> Shape:
-    """Return what the costs of a cell depend on: parameters but for ``FREE``, and a sample's order of magnitude."""
+def _shape(cell: Trial, probes: Sequence[Probe]) -> Shape:
+    """Return what the costs of a cell depend on.
+
+    Its probes, its parameters but for ``FREE``, and a sample's order of magnitude.
+    """
     kept = {path: value for path, value in cell.columns().items() if not path.endswith(FREE) and ".init" not in path}
     kept["regime"] = cell.regime.kind
     if "regime.size" in kept:
         kept["regime.size"] = 10 ** round(math.log10(kept["regime.size"]))
-    return tuple(
-        sorted((path, value if isinstance(value, int | float) else str(value)) for path, value in kept.items())
-    )
+    rest = ((path, value if isinstance(value, int | float) else str(value)) for path, value in kept.items())
+    return (_taken(probes), *sorted(rest))
+
+
+def _taken(probes: Sequence[Probe]) -> tuple[str, str]:
+    return "probes", " ".join(probe.kind for probe in probes)
 
 
 def _nearest(shapes: Sequence[Shape], known: Sequence[Shape]) -> list[Shape]:
-    """Return for each shape the measured one with the fewest and smallest differences, numbers on a log scale."""
+    """Return for each shape the measured one with its probes and the fewest and smallest differences.
+
+    Differences of numbers are taken on a logarithmic scale.
+    """
+    nearest: dict[Shape, Shape] = {}
+    for probes in {shape[0] for shape in shapes}:
+        own, others = ([shape for shape in some if shape[0] == probes] for some in (shapes, known))
+        nearest |= dict(zip(own, _nearest_of(own, others), strict=True))
+    return [nearest[shape] for shape in shapes]
+
+
+def _nearest_of(shapes: Sequence[Shape], known: Sequence[Shape]) -> list[Shape]:
     table = pd.DataFrame([dict(shape) for shape in [*shapes, *known]])
     columns = [
         np.log(values.to_numpy(float) + 1e-9)
@@ -188,7 +205,10 @@ def _nearest(shapes: Sequence[Shape], known: Sequence[Shape]) -> list[Shape]:
 
 
 def _measured(experiment: Experiment, sweep: Sweep, shapes: Sequence[Shape], budget: float) -> dict[Shape, Cost]:
-    """Return the costs by shape, of as many shapes as the budget allows, spread evenly over the sweep."""
+    """Return the costs by shape, of as many shapes as the budget allows, spread evenly over the sweep.
+
+    One shape at least is measured with each set of probes.
+    """
     cells: dict[Shape, tuple[Trial, Seeds]] = {}
     for shape, part in zip(shapes, sweep.parts, strict=True):
         cells.setdefault(shape, part)
@@ -197,10 +217,9 @@ def _measured(experiment: Experiment, sweep: Sweep, shapes: Sequence[Shape], bud
     found: dict[Shape, Cost] = {}
     deadline = time.perf_counter() + budget
     for place in order:
-        left = deadline - time.perf_counter()
-        if left <= 0 and found:
-            break
         shape, (cell, seeds) = parts[place]
+        if time.perf_counter() >= deadline and shape[0] in {known[0] for known in found}:
+            continue
         share = min(LONGEST, max(budget / len(parts), INTERVAL))
         found[shape] = cost_of(cell, seeds, _probes(experiment, cell), share)
     return found
