@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from elegans.experiments.claims import Lacking
+from elegans.random import Key
 from elegans.studies.hidden_progress import (
     convergence_scaling_claims as scaling,
     disjoint_polynet,
@@ -16,6 +17,7 @@ from elegans.studies.hidden_progress import (
     noisy_parity_claims as noise,
     not_random_search_claims as luck,
     progress_prediction as prediction,
+    random_networks,
     robust_space_claims as robust,
     rules,
     theorem_5_5_claims as selection,
@@ -24,6 +26,8 @@ from elegans.studies.hidden_progress import (
     variations,
     width_claims as widths,
 )
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS
+from elegans.tasks import SparseParity
 
 NOISE = np.random.default_rng(0)
 PANELS = [f"(xiv) neuron, {batch} examples per step" for batch in (1, 4, 32, 128)] + ["(i) ReLU, 32 examples per step"]
@@ -679,3 +683,48 @@ def test_steps_of_the_readout_against_n(power, least, expected):
     assert verdict(selection.steps_free, first_steps(power=power, least=least)) == expected
     few = {"runs": first_steps()["runs"].query("n < 255")}
     assert verdict(selection.steps_free, few) == "undecided"
+
+
+def shares(decay, sizes=range(4, 10), draws=500_000):
+    """Return how often random networks are close to a parity, by a function of n."""
+    rows = [
+        {"network": name, "k": k, "n": n, "draws": draws, "share": decay(n), "hits": 1e6 * decay(n)}
+        for name in random_networks.NETWORKS
+        for k in random_networks.DEGREES
+        for n in (sizes if name != "xiv" else range(4, 10))
+    ]
+    return {"table": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        (shares(lambda n: 2.0**-n), "holds"),
+        (shares(lambda n: 2.0**-n, sizes=(4, 5, 6)), "holds in part"),
+        (shares(lambda n: float(n) ** -3), "fails"),
+        (shares(lambda n: 0.1), "fails"),
+        (shares(lambda n: 1e-6 * (n == 4)), "undecided"),
+        (shares(lambda n: 2.0**-n, draws=200), "undecided"),
+    ],
+)
+def test_random_networks_are_far_from_parities(tables, expected):
+    assert verdict(random_networks.far_from_parity, tables) == expected
+
+
+@pytest.mark.parametrize("name", ["i", "xiv", "xv"])
+def test_outputs_of_random_networks_are_those_of_the_models_own_initialisation(name):
+    """Of one input and k = 1: the share of networks whose sign is that of the input, either way, by both."""
+    task = SparseParity(n=1, k=1)
+    model = CONFIGURATIONS[name][1](1, "dense")
+    signs = np.array([[1.0], [-1.0]], np.float32)
+    drawn = [model.apply(model.initialise(Key(seed, 0), task), signs) for seed in range(2000)]
+    ours = random_networks.outputs(name, 1, 1, 2000, np.random.default_rng(0))
+    own, other = (float((np.prod(np.sign(values), axis=1) < 0).mean()) for values in (np.array(drawn), ours))
+    assert own == pytest.approx(other, abs=0.05)  # over four standard errors
+
+
+def test_close_supports_are_those_with_a_correlation_above_one_half():
+    # the product of two forms of two signs: n = k = 2 has one support, and hits are a share of the draws
+    hits = random_networks.close_supports("xv", 2, 2, 400)
+    assert 0 < hits < 400
+    assert random_networks.close_supports("xv", 2, 1, 400) > hits

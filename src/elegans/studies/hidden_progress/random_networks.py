@@ -1,0 +1,159 @@
+"""How often a random network is close to a sparse parity, counted over all inputs.
+
+Initial weights are exchangeable over inputs, so that every support of k inputs is as likely as any other: each network
+is compared with all of them.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.checks import nothing
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Verdict
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import table, together
+from elegans.models import MLP, PolyNet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS
+
+NETWORKS = ("i", "ii", "xiv", "xv")
+DEGREES = (2, 3)
+SMALLEST, LARGEST = 4, 14
+LEAST = 10
+"""The fewest hits of a size that counts; larger n are left out."""
+CLOSE = 0.5
+"""The correlation from which a network counts as close to a parity; ours."""
+DRAWS = {"smoke": 200, "laptop": 2000, "paper": 500_000}
+"""Networks per cell."""
+AT_ONCE = 2**18
+"""Outputs of networks held at once."""
+POINTS, ERRORS = 4, 2.0
+"""The least number of sizes that decide, and how many standard errors a slope may deviate by chance."""
+
+
+def outputs(name: str, n: int, k: int, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Return the outputs of freshly initialised networks of a configuration on all inputs, shape (count, 2^n)."""
+    model, x = CONFIGURATIONS[name][1](k, "dense"), sign_table(n).astype(np.float32)
+    assert isinstance(model, MLP | PolyNet)
+    width = model.width if isinstance(model, MLP) else model.degree
+    weights = generator.uniform(-1, 1, (count, width, n + 1)).astype(np.float32) / np.float32(math.sqrt(n))
+    sums = weights[:, :, :n] @ x.T + weights[:, :, n:]
+    if isinstance(model, PolyNet):
+        return np.asarray(sums.prod(axis=1))
+    hidden = model.activation.value(sums)
+    if not model.readout:
+        return np.asarray(hidden.sum(axis=1))
+    readout = generator.uniform(-1, 1, (count, width + 1)).astype(np.float32) / np.float32(math.sqrt(width))
+    return np.asarray((readout[:, None, :width] @ hidden)[:, 0] + readout[:, width:])
+
+
+def close_supports(name: str, n: int, k: int, draws: int) -> int:
+    """Return how many supports, of all networks, a network's sign correlates with by more than 1/2 in size."""
+    generator = np.random.default_rng([n, k, NETWORKS.index(name)])
+    places = [set_index(members) for members in itertools.combinations(range(n), k)]
+    block = max(1, AT_ONCE // 2**n)
+    found = 0
+    for first in range(0, draws, block):
+        signs = np.sign(outputs(name, n, k, min(block, draws - first), generator))
+        found += int((np.abs(fourier_coefficients(signs)[:, places]) > CLOSE).sum())
+    return found
+
+
+def analyse(results: Results) -> Tables:
+    """Return one row per network, k and n: ``hits`` of ``draws`` networks times all supports, and their ``share``.
+
+    Larger n are left out once there are fewer than ten hits.
+    """
+    draws, rows = DRAWS[results.scale], []
+    for name, k in itertools.product(NETWORKS, DEGREES):
+        for n in range(SMALLEST, LARGEST + 1):
+            hits, pairs = close_supports(name, n, k, draws), draws * math.comb(n, k)
+            rows.append({"network": name, "k": k, "n": n, "draws": draws, "hits": hits, "share": hits / pairs})
+            if hits < LEAST:
+                break
+    return {"table": pd.DataFrame(rows)}
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the shares against n on a logarithmic axis, where an exponential decay is a straight line."""
+    figure, (axes,) = panels(1, len(DEGREES), height=2.5, width=5.6, sharey=True)
+    for ax, k in zip(axes, DEGREES, strict=True):
+        for colour, name in zip(COLOURS, NETWORKS, strict=False):
+            rows = tables["table"].query("network == @name and k == @k and hits > 0")
+            ax.plot(rows["n"], rows["share"], "o-", color=colour, markersize=3, linewidth=1, label=f"({name})")
+        ax.set_yscale("log")
+        ax.set_title(f"k = {k}", loc="left", fontsize=MEDIUM)
+        ax.set_xlabel("number of signs n", fontsize=MEDIUM)
+        quiet(ax)
+    axes[0].set_ylabel("close to a given parity", fontsize=MEDIUM)
+    axes[-1].legend(fontsize=SMALL, frameon=False)
+    return figure
+
+
+def far_from_parity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide for each network and k whether shares above 10^-4 fall with n, and do so no slower at the end."""
+    rows = table(tables, "table", f"{DRAWS['paper']} networks per size", draws=DRAWS["paper"])
+    parts = {f"({name}), k = {k}": _falls(own) for (name, k), own in rows.groupby(["network", "k"], sort=False)}
+    found, good = together(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
+    if good and found.verdict == UNDECIDED:
+        return Verdict(IN_PART, found.because, found.numbers, found.error_rate, f"holds for {', '.join(good)}")
+    return found
+
+
+def _falls(rows: pd.DataFrame) -> Verdict:
+    known = rows[rows["hits"] >= LEAST].sort_values("n")
+    if len(known) < POINTS:
+        return Verdict(UNDECIDED, f"{len(known)} sizes have {LEAST} hits", needs="more networks")
+    n, height, hits = (known[name].to_numpy(float) for name in ("n", "share", "hits"))
+    (slope, _), covariance = np.polyfit(n, np.log(height), 1, w=np.sqrt(hits), cov="unscaled")
+    error = float(np.sqrt(covariance[0, 0]))
+    last = float(np.log(height[-1] / height[-3]) / (n[-1] - n[-3]))
+    last_error = float(np.sqrt(1 / hits[-1] + 1 / hits[-3]) / (n[-1] - n[-3]))
+    numbers: dict[str, Any] = {
+        "slope": [float(slope), error],
+        "last_slope": [last, last_error],
+        "shares": dict(zip(known["n"], height, strict=True)),
+    }
+    because = (
+        f"log share falls by {-slope:.3g} per sign up to n = {n[-1]:.0f}, by {-last:.3g} over the last three sizes"
+    )
+    steep = slope + ERRORS * error < 0 and last <= slope + ERRORS * math.hypot(error, last_error)
+    return Verdict(HOLDS if steep else FAILS, because, numbers, 0.05 / (len(NETWORKS) * len(DEGREES)))
+
+
+CLAIMS = (
+    Claim(
+        id="progress/random-networks-far-from-parity",
+        statement="A randomly initialised network is correlated with a sparse parity by a constant, or close to a "
+        "solution, only with a probability that is exponentially small in n.",
+        source="section 5.3.2 (scaling) and its footnote",
+        setting="all standard architectures; silent: the threshold of the correlation (1/2 here) and the "
+        "initialisation (uniform here)",
+        rule="The share of 500,000 networks whose sign correlates by more than 1/2 in size with a given parity, over "
+        "all inputs and averaged over all supports, from n = 4 on while there are ten hits, k = 2 and 3, (i), (ii), "
+        "(xiv), (xv). Its logarithm falls in n, and over the last three sizes no slower than over all, within two "
+        "standard errors (ours; a power of n would flatten); fewer than four sizes are undecided. In part: the "
+        "networks named.",
+        decide=far_from_parity,
+    ),
+)
+EXPERIMENT = Experiment(
+    name="random-networks",
+    shows="How often a random network is close to a sparse parity, against the number of signs",
+    source="section 5.3.2",
+    scales={
+        "smoke": Scale(nothing, trials=1),
+        "laptop": Scale(nothing, trials=1),
+        "paper": Scale(nothing, trials=1),
+    },
+    analyse=analyse,
+    plot=plot,
+    claims=CLAIMS,
+)
