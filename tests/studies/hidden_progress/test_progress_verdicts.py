@@ -4,17 +4,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Lacking
 from elegans.random import Key
 from elegans.studies.hidden_progress import (
     convergence_scaling_claims as scaling,
     disjoint_polynet,
     disjoint_polynet_claims as figure_b1,
+    elbow_drift,
     grokking_claims as grokking,
     hidden_progress_claims as weights,
     layer_by_layer_claims as layers,
     no_plateau_claims as plateaus,
     noisy_parity_claims as noise,
+    noisy_scaling,
     not_random_search_claims as luck,
     progress_prediction as prediction,
     random_networks,
@@ -24,7 +27,9 @@ from elegans.studies.hidden_progress import (
     training_curves_zoo_claims as zoo,
     transformer_training as transformers,
     variations,
+    weak_learners,
     width_claims as widths,
+    without_biases,
 )
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 from elegans.tasks import SparseParity
@@ -728,3 +733,105 @@ def test_close_supports_are_those_with_a_correlation_above_one_half():
     hits = random_networks.close_supports("xv", 2, 2, 400)
     assert 0 < hits < 400
     assert random_networks.close_supports("xv", 2, 1, 400) > hits
+
+
+def biases(with_biases=29, without=0, wide_without=None, rows=4, trials=29, exact=True):
+    """Return how often networks with hidden biases and without are solved, at each learning rate."""
+    found = [
+        {
+            "configuration": name,
+            "bias": bias,
+            "rate": rate,
+            "n": 20,
+            "trials": trials,
+            "accuracy": 0.6,
+            "solved": solved,
+        }
+        for name, plain in (("i", without), ("ii", without if wide_without is None else wide_without))
+        for bias, solved in ((True, with_biases), (False, plain))
+        for rate in without_biases.RATES[:rows]
+    ]
+    zero = check(without_biases.CLAIM, "coefficients of even degree", 0.0 if exact else 1.0, 0)
+    return {"table": pd.DataFrame(found), **checks([zero])}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"wide_without": 29}, "holds in part"),
+        ({"with_biases": 0, "without": 29, "exact": False}, "fails"),
+        ({"trials": 10}, "undecided"),
+        ({"rows": 2}, "undecided"),
+    ],
+)
+def test_odd_parities_need_biases(given, expected):
+    assert verdict(without_biases.needs_bias, biases(**given)) == expected
+
+
+def weak(inside=118, solved=118):
+    """Return networks stopped at 55%, some with a small coefficient at the support."""
+    rows = np.arange(118)
+    coefficient = np.where(rows < inside, 0.12, 0.01)
+    columns = {"n": 15, "solved": rows < solved, "coefficient": coefficient, "listed": 20, "largest": True}
+    return {"table": pd.DataFrame(columns)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "holds"), ({"inside": 20}, "fails"), ({"inside": 112}, "undecided"), ({"solved": 40}, "undecided")],
+)
+def test_weak_learners_give_the_support(given, expected):
+    assert verdict(weak_learners.support_listed, weak(**given)) == expected
+
+
+def bent(own=1.0, small=0.0, spread=0.05, trials=200, sizes=elbow_drift.SIZES):
+    """Return times whose exponent rises from 2 beyond n = 28, by an elbow for each learning rate."""
+    rows = []
+    generator = np.random.default_rng(0)
+    for rate, elbow in ((elbow_drift.OWN, own), (elbow_drift.SMALL, small)):
+        for n in sizes:
+            times = n**2.0 * max(1.0, n / 28) ** elbow * np.exp(spread * generator.normal(size=trials))
+            rows += [{"training.learning_rate": rate, "task.n": n, "solved_at": time} for time in times]
+    return {"times": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds"),
+        ({"small": 1.0}, "fails"),
+        ({"small": 1.0, "spread": 3.0}, "undecided"),
+        ({"own": -1.0}, "undecided"),
+        ({"trials": 50}, "undecided"),
+    ],
+)
+def test_drift_as_the_cause_of_the_elbow(given, expected):
+    assert verdict(elbow_drift.less_drift, bent(**given)) == expected
+
+
+def powers(exponents, trials=50, sizes=noisy_scaling.SIZES):
+    """Return times with given exponents over k, one per network."""
+    rows = []
+    generator = np.random.default_rng(0)
+    for name, exponent in zip(noisy_scaling.NETWORKS, exponents, strict=True):
+        for k in noisy_scaling.DEGREES:
+            for n in sizes:
+                times = n ** (exponent * k) * np.exp(0.1 * generator.normal(size=trials))
+                rows += [{"configuration": name, "task.k": k, "task.n": n, "solved_at": time} for time in times]
+    return {"times": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        (powers((1.0, 0.8)), "holds"),
+        (powers((1.0, 0.2)), "holds in part"),
+        (powers((0.2, 0.2)), "fails"),
+        (powers((0.5, 0.5)), "undecided"),
+        (powers((1.0, 1.0), trials=25), "undecided"),
+        (powers((1.0, 1.0), sizes=(10, 14, 20)), "undecided"),
+    ],
+)
+def test_exponents_near_those_of_search(tables, expected):
+    assert verdict(noisy_scaling.near_search, tables) == expected

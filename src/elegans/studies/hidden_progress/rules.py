@@ -79,3 +79,9 @@ def ratio_interval(
     ]
     low, high = np.quantile(drawn[0] / drawn[1], [level, 1 - level])
     return float(found[0] / found[1]), float(low), float(high)
+
+
+def times_by(rows: pd.DataFrame, size: str) -> dict[float, list[float]]:
+    """Return by the values of a column the times to solve of its trials, infinite where unsolved."""
+    times = rows["solved_at"].astype(float).fillna(np.inf)
+    return {float(at): times[rows[size] == at].tolist() for at in sorted(set(rows[size]))}
