@@ -9,19 +9,27 @@ from typing import Any
 from benchmarks.measure import short
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+PROBES = PAGE.parent / "reference" / "probes.md"
+COSTS = ("probe", "cost, % of 100 steps", "us a measurement")
+"""What the page on probes has of their costs, at width 100."""
 
 
 def render(folder: Path, page: Path = PAGE) -> None:
     """Write the tables of all results in a folder between the page's markers.
 
     A table stands between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
-    ``targets`` for every promise beside what was measured.
+    ``targets`` for every promise beside what was measured. The page on probes has their costs.
     """
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     text = _fill(page.read_text(), "targets", _targets(records))
     for name, record in records.items():
         text = _fill(text, name, f"{_circumstances(record)}\n\n{_table(record['summary'])}")
     page.write_text(text)
+    if "probes" in records:
+        table = _table(
+            [{name: row[name] for name in COSTS} for row in records["probes"]["summary"] if row["width"] == "100"]
+        )
+        PROBES.write_text(_fill(PROBES.read_text(), "costs", f"{_circumstances(records['probes'])}\n\n{table}"))
 
 
 def _fill(text: str, name: str, content: str) -> str:
