@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import elegans as el
 from elegans import theory
@@ -23,16 +24,20 @@ def recovered(n, k, batch, trials):
     return hits / trials
 
 
-@pytest.mark.parametrize(("n", "k", "quarter", "sixteenth"), [(15, 2, 1369, 0.57), (31, 2, 2929, 0.39)])
-def test_a_quarter_of_the_sample_names_the_support_and_a_sixteenth_half_the_time(n, k, quarter, sixteenth):
-    """Hoeffding is loose by more than 4: 40 trials at a quarter, where failures are below 1 in 1000 each.
+@pytest.mark.parametrize(("n", "k", "quarter", "rate"), [(15, 2, 1369, 0.581), (31, 2, 2929, 0.462)])
+def test_a_quarter_of_the_sample_names_the_support_and_a_sixteenth_half_the_time(n, k, quarter, rate):
+    """Hoeffding is loose by more than 4: 40 trials at a quarter, where 0.2 and 0.5% of 3000 others failed, so that more
+    than 2 failures have probability 0.001.
 
-    At a sixteenth 57 and 39 of 100 trials succeeded: about half, above half at (15, 2).
+    At a sixteenth 100 trials are within the binomial range of the rate of 3000 others, on either side of which other
+    seeds lie with probability 0.0005 (42 to 74 and 30 to 63 of 100). A rate of at most 1/2, which another program had
+    there, is that of (31, 2) and not of (15, 2): 1743 of 3000 exceed 1/2 by 9 standard errors.
     """
     sample = theory.recovery_sample(n, theory.majority_gap(n, k) / 2, 0.05)
     assert sample // 4 == quarter
     assert recovered(n, k, quarter, 40) >= 0.95
-    assert recovered(n, k, sample // 16, 100) == pytest.approx(sixteenth, abs=0.1)
+    low, high = stats.binom.interval(0.999, 100, rate) / np.array(100)
+    assert low <= recovered(n, k, sample // 16, 100) <= high
     assert recovered(n, k, sample // 64, 40) <= 0.25
 
 
