@@ -14,7 +14,7 @@ from elegans.analysis import components, grokking_delay, quantile
 from elegans.experiments import EXPERIMENTS
 from elegans.studies.hidden_progress.grokking import samples
 from elegans.studies.hidden_progress.noisy_parity import noisy
-from elegans.studies.hidden_progress.not_random_search import common
+from elegans.studies.hidden_progress.not_random_search import INITS, common
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.width import widths
 from elegans.training.engines import ENGINES
@@ -43,6 +43,8 @@ def medians(table, column):
         ("xv", 0.05, 3, 230),
         ("xiv", 0.01, 2, 200),
         ("xiv", 0.01, 3, 740),
+        ("ii", 0.1, 3, 1190),
+        ("ii", 0.1, 4, 1480),
         pytest.param("ii", 1.0, 4, 1150, marks=slow),
         pytest.param("xv", 0.05, 4, 690, marks=slow),
         pytest.param("xiv", 0.01, 4, 2920, marks=slow),
@@ -70,13 +72,29 @@ def wide():
 
 
 @slow
+def test_tenths_and_medians_of_wide_relu_networks_are_those_of_an_independent_program(wide):
+    """25 trials at learning rate 1, within a factor of 2; measured within 1.35. Nine medians and nine tenths."""
+    published = {
+        2: {10: (20, 20), 20: (20, 30), 30: (30, 30)},
+        3: {10: (50, 60), 20: (120, 130), 30: (190, 220)},
+        4: {10: (110, 160), 20: (360, 470), 30: (860, 1150)},
+    }
+    for k, cells in published.items():
+        for n, (tenth, middle) in cells.items():
+            assert tenth / 2 <= quantile(wide[k][n], 0.1) <= 2 * tenth
+            assert middle / 2 <= np.median(wide[k][n]) <= 2 * middle
+
+
+@slow
 def test_coarse_exponents_of_wide_relu_networks_are_small_and_grow_with_k(wide):
-    """Measured by another program: 0.13, 0.44 and 0.67. Each is outside the ranges below, which are those of 99.8% of
-    draws, with probability 0.002."""
+    """Measured by another program: 0.13, 0.44 and 0.67, far below k: each is within a factor of 2 of that. Each is
+    outside the ranges below, which are those of 99.8% of draws, with probability 0.002."""
     found = []
     for own in wide.values():
         tenth = {n: quantile(each, 0.1) for n, each in own.items()}
         found.append(max(0, *(np.log(tenth[n] / tenth[10]) / np.log(n - 9) for n in (20, 30))))
+    for exponent, expected in zip(found, (0.13, 0.44, 0.67), strict=True):
+        assert expected / 2 <= exponent <= 2 * expected
     assert 0.13 <= found[0] <= 0.37
     assert 0.36 <= found[1] <= 0.51
     assert 0.53 <= found[2] <= 0.78
@@ -93,41 +111,102 @@ def test_exponents_of_wide_relu_networks_are_below_k_and_grow_with_it(wide):
 
 
 @slow
-@pytest.mark.parametrize(("identifier", "rate"), [("i", 0.1), ("iv", 0.01), ("xiv", 0.01), ("xv", 0.05)])
-def test_exponents_of_other_networks_are_below_k(identifier, rate):
-    """25 trials at n = 10, 20, 30; for (xiv) and (xv), exponents were below k in every one of 20000 draws.
-
-    Their order in k is not tested: with 25 trials it is wrong in 8% (xv) and 16% (xiv) of draws.
-    """
-    for k in (2, 3, 4):
-        found = [np.median(times(identifier, n, k, 25, learning_rate=rate)) for n in (10, 20, 30)]
-        assert np.polyfit(np.log([10, 20, 30]), np.log(found), 1)[0] < k
-
-
 @pytest.mark.parametrize(
-    ("identifier", "trials"), [("xv", 200), pytest.param("xv", 1000, marks=slow), pytest.param("xiv", 1000, marks=slow)]
+    ("identifier", "rate", "trials"), [("i", 0.1, 25), ("iv", 0.01, 25), ("xiv", 0.01, 100), ("xv", 0.05, 100)]
 )
-def test_no_trial_is_lucky_early_and_the_upper_tail_is_heavy(identifier, trials):
-    """(30, 3): a search without memory would have 7% of its trials below a tenth of the median, so that no success
-    there has probability 10^-6 with 200 trials. Measured: fastest/median 0.4 to 0.6, 95% quantile/median 2 to 3."""
-    found = times(identifier, 30, 3, trials)
+def test_exponents_of_other_networks_are_below_k_and_grow_with_it(identifier, rate, trials):
+    """Slopes of medians at n = 10, 20, 30. Of bootstrap samples of 100 trials 1.2% (xiv) and 0.05% (xv) have them in
+    another order, and with 25 trials 16 and 8%; of 25 trials 2% (i) and 1% (iv). At least 96% of the trials of each
+    cell are solved: measured 100% of 25 or 100, but 98% of (xiv) at (30, 4)."""
+    exponents = []
+    for k in (2, 3, 4):
+        found = [times(identifier, n, k, trials, learning_rate=rate) for n in (10, 20, 30)]
+        assert min(np.isfinite(one).mean() for one in found) >= 0.96
+        exponents.append(np.polyfit(np.log([10, 20, 30]), np.log(list(map(np.median, found))), 1)[0])
+    assert all(exponent < k for exponent, k in zip(exponents, (2, 3, 4), strict=True))
+    assert exponents == sorted(exponents)
+
+
+@slow
+def test_triangle_waves_are_often_stuck_at_10_signs_so_that_their_exponents_do_not_grow_with_k():
+    """(xiii): 14 of 25 trials at (10, 4) were solved by another program, 13 here; at a rate of 56% fewer than 7 or more
+    than 20 have probability 0.004. Elsewhere at least 24 of 25 are. The median at (10, 4) being high, the exponents
+    0.28 and 0.40 of k = 2 and 3 are followed by one below 0: the claim that they grow with k fails for this network."""
+    found = {(n, k): times("xiii", n, k, 25, learning_rate=0.01) for k in (2, 3, 4) for n in (10, 20, 30)}
+    solved = {cell: int(np.isfinite(own).sum()) for cell, own in found.items()}
+    assert 7 <= solved.pop((10, 4)) <= 20
+    assert min(solved.values()) >= 24
+    middle = {cell: np.median(own) for cell, own in found.items()}
+    exponents = [np.polyfit(np.log([10, 20, 30]), np.log([middle[n, k] for n in (10, 20, 30)]), 1)[0] for k in (2, 3)]
+    assert 0 < exponents[0] < 2 and 0 < exponents[1] < 3
+    assert middle[10, 4] > middle[30, 4]
+
+
+@slow
+@pytest.mark.parametrize(("k", "medians"), [(3, (130, 350, 730, 1090)), (4, (470, 2060, 4420, 8440))])
+def test_times_of_wide_relu_networks_grow_to_80_signs_as_an_independent_program_had_it(k, medians):
+    """15 trials at n = 20, 40, 60, 80: medians within a factor of 2 (measured: within 1.4), and the exponent from 20
+    to 80 within 0.45 of 1.53 and 2.08: three standard errors of the difference of two such exponents at a standard
+    deviation of log t of 0.35."""
+    sizes = (20, 40, 60, 80)
+    found = [np.median(times("ii", n, k, 15, learning_rate=1.0)) for n in sizes]
+    for middle, expected in zip(found, medians, strict=True):
+        assert expected / 2 <= middle <= 2 * expected
+    exponents = [np.log(own[-1] / own[0]) / np.log(4) for own in (found, medians)]
+    assert exponents[0] == pytest.approx(exponents[1], abs=0.45)
+
+
+def test_no_trial_is_lucky_early():
+    """(xv) at (30, 3), 200 trials: a search without memory would have 7% of its trials below a tenth of the median, so
+    that no success there has probability 10^-6."""
+    found = times("xv", 30, 3, 200)
     assert found.min() > 0.1 * np.median(found)
     assert np.quantile(found, 0.95) > 1.5 * np.median(found)
 
 
 @slow
-@pytest.mark.parametrize(("identifier", "least"), [("xiv", 3.0), ("i", 0.3)])
-def test_initial_values_decide_more_than_data_for_a_neuron_and_much_for_a_relu_network(identifier, least):
-    """The ratio of variances of log t, between 40 initial values and within them over 6 streams each.
+@pytest.mark.parametrize(
+    ("identifier", "rate", "k", "trials", "fastest", "middle", "late"),
+    [
+        ("ii", 1.0, 3, 100, 0.68, 220, None),
+        ("ii", 0.1, 3, 100, 0.53, 1190, None),
+        ("ii", 1.0, 4, 100, 0.52, 1150, None),
+        ("xv", None, 3, 1000, 120 / 250, 250, None),
+        ("xv", None, 4, 1000, 330 / 670, 670, None),
+        ("xiv", None, 3, 1000, 230 / 650, 650, 2230 / 650),
+        ("xiv", None, 4, 1000, 460 / 2710, 2710, 11_900 / 2710),
+    ],
+)
+def test_fastest_median_and_late_times_are_those_of_an_independent_program(
+    identifier, rate, k, trials, fastest, middle, late
+):
+    """n = 30: the fastest over the median, more than 0.1 where a memoryless search would have 0.0014 among 1000 trials,
+    and the 95% quantile over the median, about 3.4 and 4.4 for (xiv); measured 3.4 and 5.1. All within a factor of 1.5
+    of the other program's (measured: 0.84 to 1.17), for which other seeds have not been tried."""
+    found = times(identifier, 30, k, trials, learning_rate=rate)
+    assert found.min() > 0.1 * np.median(found)
+    assert fastest / 1.5 <= found.min() / np.median(found) <= 1.5 * fastest
+    assert middle / 1.5 <= np.median(found) <= 1.5 * middle
+    if trials == 1000:
+        assert np.quantile(found, 0.95, method="lower") > 1.5 * np.median(found)
+    if late is not None:
+        assert late / 1.5 <= np.quantile(found, 0.95, method="lower") / np.median(found) <= 1.5 * late
 
-    Measured with 40 initial values and 8 streams: 4.8 (3.1 to 8.2) and 2.0 (1.3 to 3.6). Were these the true ones, the
-    estimate would be below 3 and 0.3 with probability 0.05 and 0.00001, by the law of F.
+
+@slow
+@pytest.mark.parametrize(("identifier", "least", "most"), [("xiv", 3.0, None), ("i", 1.0, 3.0)])
+def test_initial_values_decide_far_more_than_data_for_a_neuron_and_more_for_a_relu_network(identifier, least, most):
+    """The 95% interval of the ratio of variances of log t, between 100 initial values and within them, 6 streams each.
+
+    Another program had ratios of 19 and 5.3 with 10 initial values, and asks for more than 3. For the neuron the
+    interval is 4.3 to 8.1, above 3. For the ReLU network it is 1.1 to 2.2: the ratio exceeds 1, and is not above 3.
+    Each end is wrong with probability 0.025.
     """
-    sweep = common(30, 3, inits=40, streams=6)
-    kept = [part for part in sweep.parts if (part[0].model.width == 1) == (identifier == "xiv")]
-    table = el.run(el.Sweep(tuple(kept)))
+    table = el.run(common(30, 3, inits=100, streams=6, rates={identifier: INITS[identifier]}))
     groups = [np.log(own["solved_at"].dropna()) for _, own in table.groupby("model.init")]
-    assert components(groups).ratio > least
+    found = components(groups)
+    assert found.low > least
+    assert most is None or found.high < most
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,7 @@ def test_only_relevant_weights_have_a_population_gradient():
 def test_the_share_of_time_on_the_plateau_is_this(k, block, share, digits):
     exact = theory.plateau_ratio(block, k, Fraction(1, 100))
     assert round(exact, digits) == share
-    assert 1.5 < (1 - exact) * block ** (k / 2 - 1) < 6
+    assert 2 < (1 - exact) * block ** (k / 2 - 1) < 6
     # the leading form is off by the steps in which the error falls: sums of signs are two apart
     level = (1 - theory.plateau_ratio_normal(block, k, 0.01)) ** (1 / (2 - k))
     assert level == pytest.approx(theory.plateau_level(block, k, Fraction(1, 100)), abs=2)

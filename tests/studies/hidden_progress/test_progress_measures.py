@@ -12,7 +12,7 @@ import elegans as el
 from elegans import theory
 from elegans.analysis.prediction import HALF
 from elegans.experiments import run_experiment
-from elegans.probes import TestLoss, WeightMovement
+from elegans.probes import TestLoss, WeightMovement, WeightTrajectory
 from elegans.studies.hidden_progress import fourier_gaps as gaps
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.training.engines import ENGINES
@@ -103,21 +103,32 @@ def test_sines_of_sign_weights_have_one_gap(k, gap):
 @pytest.mark.slow
 def test_relevant_weights_lead_while_the_network_is_at_chance():
     """A sinusoidal neuron at (30, 3), 40 trials. At half of the time to solve the median accuracy is at most 60%, and
-    the weight that has moved most is relevant in at least 20 trials (by chance: 10%; measured 75% of 40 others: fewer
-    than 20 with probability 3e-4). At three quarters relevant weights have moved at least 1.5 times as far as the
-    others in the median (measured 2.8, quartiles 1.8 and 4.1)."""
+    relevant weights have moved at least 1.5 times as far in the mean as the others (median of 40 trials 4.4, quartiles
+    2.4 and 5.7); so they have at three quarters. The weight that has moved most is relevant in at least 20 trials at
+    half of the time (by chance: 10%; measured 75% of 40 others: fewer than 20 with probability 3e-4).
+
+    The largest of three relevant changes over the largest of 27 others is a stricter ratio: in the median of 400 trials
+    1.40 at half of the time, below 1.5, and 2.6 at three quarters, where at least 1.5 is asked here (quartiles of 40
+    others 1.8 and 4.1). At k = 4 it is 0.8 and 1.2, far from 0.236 against 0.041 in another program's only trial.
+    """
     with el.Store() as store:
         sweep = el.grid(configuration("xiv", 30, 3, steps=40_000), {}, seeds=range(100, 140))
-        el.run(sweep, store, probes=[WeightMovement(every=10), TestLoss(every=10, examples=2048)])
+        probes = [WeightMovement(every=10), WeightTrajectory(every=10), TestLoss(every=10, examples=2048)]
+        el.run(sweep, store, probes=probes)
         outcomes = [outcome for outcome in store.outcomes(sweep) if outcome.solved]
     assert len(outcomes) >= 38
-    error, leads, ratio = [], 0, []
+    error, leads, ratio, means = [], 0, [], []
     for outcome in outcomes:
         moved, wrong = outcome.measures["weight-movement"], outcome.measures["test-loss"]["error"]
         half, late = (int(share * outcome.solved_at) // 10 for share in (0.5, 0.75))
         error.append(wrong[half])
         leads += moved["leader"][half] == 1
         ratio.append(moved["relevant"][late] / moved["irrelevant"][late])
+        weight = np.array(outcome.measures["weight-trajectory"]["weight"]).reshape(-1, 30)
+        relevant = np.isin(np.arange(30), outcome.trial.task.draw(outcome.trial.key("task")))
+        change = np.abs(weight[[half, late]] - weight[0])
+        means.append(change[:, relevant].mean(axis=1) / change[:, ~relevant].mean(axis=1))
     assert np.median(error) >= 0.4
     assert leads >= 20
     assert np.median(ratio) >= 1.5
+    assert (np.median(means, axis=0) >= 1.5).all()

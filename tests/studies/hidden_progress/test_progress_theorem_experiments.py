@@ -9,11 +9,12 @@ import pytest
 import elegans as el
 from elegans.experiments import EXPERIMENTS, run_experiment
 from elegans.experiments.results import Results, StoredResults
-from elegans.studies.hidden_progress import disjoint_polynet, no_plateau
+from elegans.studies.hidden_progress import disjoint_polynet, no_plateau, theorem_5_8
 from elegans.studies.hidden_progress.layer_by_layer import first_gradient, signal, trial as layers
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.theorem_5_5 import trial as feature_trial
 from elegans.tasks.base import corners
+from elegans.training import FeatureSelection
 
 
 @pytest.mark.parametrize(("widths", "largest"), [((3,), 2), ((2, 1), 4), ((4, 3, 1), 8)])
@@ -88,27 +89,69 @@ def measured(experiment, sweep):
         return experiment.analyse(StoredResults(store, sweep))
 
 
-def solved(trial, seeds):
-    return int((el.run(el.grid(trial, {}, seeds=seeds))["state"] == "solved").sum())
+def trained(trial, seeds):
+    """Return the table of so many trials, with infinite times where unsolved."""
+    return el.run(el.grid(trial, {}, seeds=seeds)).fillna({"solved_at": np.inf})
 
 
 @pytest.mark.slow
-def test_three_quadratic_layers_learn_four_signs_and_neither_five_nor_without_an_output_bias():
-    """(10, 4), ten seeds: all were solved (Wilson: 72 to 100%); at a rate of 95% fewer than 7 have probability 0.001.
-
-    The others cannot: the population gives no signal, and an output weight times a square has one sign.
+@pytest.mark.parametrize(("n", "k", "least"), [(10, 1, 7), (10, 2, 7), (10, 3, 7), (10, 4, 7), (20, 3, 6), (20, 4, 4)])
+def test_three_quadratic_layers_learn_up_to_four_signs(n, k, least):
+    """Ten seeds within 20,000 steps. At n = 10 another program had medians of 375 to 2150 steps and one seed of 40
+    stuck; here all are solved, medians 600 to 2050: fewer than 7 have probability 0.001 at a rate of 95%. At n = 20,
+    k = 3 and 4 it had 9 and 6; here 9 and 8 (fewer than 6 at a rate of 90% and fewer than 4 at 70%: 0.002 and 0.011).
     """
-    assert solved(layers((2, 1), 10, 4, 20_000), seeds=10) >= 7
-    assert solved(layers((2, 1), 10, 5, 5000), seeds=5) == 0
-    assert solved(layers((2, 1), 10, 2, 5000, output_bias=False), seeds=5) == 0
+    found = trained(layers((2, 1), n, k, 20_000), seeds=10)
+    assert np.isfinite(found["solved_at"]).sum() >= least
+    if n == 10:
+        assert 375 / 2 <= found["solved_at"].median() <= 2 * 2150
 
 
 @pytest.mark.slow
-def test_a_small_transformer_learns_three_signs_in_hundreds_of_steps():
-    """(10, 3), width 64, 8 heads of 8, Adam at 0.0003: 200, 400, 190, 750 and 290 steps; the median is at most 1040."""
-    trial = configuration("*iii", 10, 3, steps=3000).replace("model.width", 64).replace("model.heads", 8)
-    times = el.run(el.grid(trial, {}, seeds=5))["solved_at"]
-    assert times.median() <= 1040
+@pytest.mark.parametrize("k", [4, 5, 6])
+def test_four_layers_learn_up_to_six_signs(k):
+    """(10, 10, 1) at n = 10: all ten seeds within 15,400 steps, of which another program's ten took the longest. Here
+    five others took at most 11,600. A share of 5% that takes longer would show with probability 0.4."""
+    found = trained(layers((10, 10, 1), 10, k, 15_400), seeds=10)
+    assert np.isfinite(found["solved_at"]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("widths", "k", "biased"), [((2, 1), 5, True), ((10,), 3, True), *(((2, 1), k, False) for k in (1, 2, 3, 4))]
+)
+def test_quadratic_networks_stay_at_chance_beyond_their_degree_and_without_an_output_bias(widths, k, biased):
+    """Five seeds, 5000 steps: errors on 8192 examples within 0.025 of a half, 4.5 standard errors. They cannot learn:
+    the population gives no signal, or an output weight times a square has one sign."""
+    found = trained(layers(widths, 10, k, 5000, output_bias=biased), seeds=5)
+    assert not np.isfinite(found["solved_at"]).any()
+    assert found["test_error"].to_numpy() == pytest.approx(0.5, abs=0.025)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "k", "width", "head", "rate", "seeds", "published"),
+    [
+        (10, 2, 64, 8, 3e-4, 3, 120),
+        (10, 3, 64, 8, 3e-4, 5, 520),
+        (20, 3, 128, 16, 3e-4, 3, None),
+        (20, 3, 64, 8, 1e-3, 2, None),
+        (30, 3, 1024, 8, 3e-4, 1, 260),
+    ],
+)
+def test_transformers_learn_parities_in_hundreds_of_steps(n, k, width, head, rate, seeds, published):
+    """The median is at most twice the time of another program's only seed. Ten seeds at (10, 2) took 40 to 140 steps;
+    (10, 3): 200, 400, 190, 750 and 290; full size at (30, 3): 110. At (20, 3) five seeds took up to 1680 steps, in the
+    median 1430, where its one took 550: no factor is asked there, but that all are solved. Width 64 with a learning
+    rate of 0.001 failed in its one seed and succeeds here, after 240 and 710 steps. (50, 3) at full size took 370 steps
+    (there 160); it is not run."""
+    heads = {64: 8, 128: 8, 1024: 128}[width]
+    trial = configuration("*iii", n, k, steps=3000, learning_rate=rate)
+    for path, value in {"width": width, "heads": heads, "head_size": head}.items():
+        trial = trial.replace(f"model.{path}", value)
+    times = trained(trial, seeds)["solved_at"]
+    assert np.isfinite(times).all()
+    assert published is None or times.median() <= 2 * published
 
 
 @pytest.mark.slow
@@ -122,12 +165,85 @@ def test_the_plateau_takes_the_share_of_the_time_that_theory_says():
 
 @pytest.mark.slow
 def test_the_first_batch_decides_what_theorem_55_learns():
-    """(31, 2), six seeds: medians of 32% (25 to 39%) and 0 (0 to 0) with first batches of 100 and of 100000."""
+    """(31, 2), six seeds, 2001 steps: medians of 32% (25 to 39%), 2% (0.4 to 3.4%), 0 and 0 with first batches of 10^2
+    to 10^5. Another program had errors of 6%, 0.2% and 0 with 10^3 to 10^5."""
     errors = {
         batch: el.run(el.grid(feature_trial(31, 2, batch, 2001), {}, seeds=6))["test_error"].median()
-        for batch in (100, 100_000)
+        for batch in (100, 1000, 10_000, 100_000)
     }
-    assert errors[100_000] < 0.01 < 0.15 < errors[100]
+    assert errors[100] > 0.15
+    assert errors[1000] <= 0.06 and errors[10_000] <= 0.002 and errors[100_000] == 0
+
+
+def selected(trial, seeds):
+    """Return the errors, hinge losses and numbers of good neurons of so many seeds."""
+    sweep = el.grid(trial, {}, seeds=seeds)
+    with el.Store() as store:
+        el.run(sweep, store, probes=[FeatureSelection(every=2**31, examples=4000)])
+        outcomes = list(store.outcomes(sweep))
+    taken = [outcome.measures["feature-selection"] for outcome in outcomes]
+    return np.array(
+        [(out.test_error, own["hinge"][-1], own["good"][-1]) for out, own in zip(outcomes, taken, strict=True)]
+    )
+
+
+@pytest.mark.slow
+def test_the_readout_of_exact_features_at_the_theorems_rate_has_no_error():
+    """(15, 2), 32 neurons, T = 4001: no error in ten seeds, and a median hinge loss within a factor of 2 of another
+    program's 0.038; the seeds have 0.007 to 0.38."""
+    found = selected(feature_trial(15, 2, None, 4001, rate=None).replace("model.width", 32), seeds=10)
+    assert (found[:, 0] == 0).all()
+    assert 0.038 / 2 <= np.median(found[:, 1]) <= 2 * 0.038
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "error", "hinge"), [(256, 0.02, 0.05), (1024, 0.0, 0.001)])
+def test_exact_features_of_four_signs_need_a_thousand_neurons(width, error, hinge):
+    """(31, 4), readout at learning rate 1, 2001 steps, eight seeds. Another program's only trial with 256 neurons had
+    an accuracy of at least 99.97%. Here 256 neurons have errors of 0 to 1% and hinge losses of up to 0.024, since 8 to
+    18 good ones must share 7 biases: with 16,001 steps errors are still up to 0.3%. With 1024 neurons, 51 to 75 good
+    ones, all trials are perfect. Limits are twice what was measured."""
+    found = selected(feature_trial(31, 4, None, 2001, rate=1.0).replace("model.width", width), seeds=8)
+    assert (found[:, 0] <= error).all() and (found[:, 1] <= hinge).all()
+    assert np.median(found[:, 0]) <= 0.003
+
+
+@pytest.mark.slow
+def test_four_of_21_signs_are_not_selected_even_with_a_million_examples():
+    """Three seeds at (21, 4): errors of 27, 30 and 9% with a first batch of 10^6, 2, 10 and 1% with its exact gradient:
+    irrelevant weights are (k - 1) / (n - k) = 18% of relevant ones."""
+    sampled = selected(feature_trial(21, 4, 10**6, 2001), seeds=3)[:, 0]
+    exact = selected(feature_trial(21, 4, None, 2001), seeds=3)[:, 0]
+    assert np.median(sampled) > 0.05 and np.median(exact) > 0.003
+    assert np.median(exact) < np.median(sampled)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "block", "steps"), [(2, 5, None), (2, 10, 10**6), (3, 3, 10**6)])
+def test_the_schedule_of_theorem_58_learns_at_its_own_size_and_with_a_tenth_of_its_steps(k, block, steps):
+    """Four seeds, epsilon = 0.1, delta = 0.01, printed rates. The theorem's 1.04e6 steps at (2, 5) end with relevant
+    weights of 62.3 to 62.5; 10^6 of 1.19e7 steps at (2, 10) with 42.3 to 42.5, of 9.74e6 at (3, 3) with 57.2 to 57.3
+    (the whole takes minutes). Irrelevant weights never exceed 1.18, where another program's trial had 1.10; the bound
+    is 3/2. The theorem has all four right with probability at least 0.96."""
+    sweep = el.grid(theorem_5_8.trial(block, k, "printed", steps), {}, seeds=4)
+    rows = measured(theorem_5_8.EXPERIMENT, sweep)["table"]
+    last = rows.groupby("seed").last()
+    assert (last["error"] == 0).all() and (last["irrelevant"] <= 1.5).all()
+    assert (last["relevant"] >= last["needed"]).all()
+    if steps is None:
+        assert last["relevant"].to_numpy() == pytest.approx(62, abs=1)
+        assert last["irrelevant"].median() == pytest.approx(1.1, abs=0.1)
+
+
+@pytest.mark.slow
+def test_ten_thousand_steps_do_not_always_suffice_for_theorem_58():
+    """Two blocks of 5, 40 seeds: weights end at 3.9 to 4.1, where the error is 0, 6 or 12% by chance, and above
+    epsilon, 10%, in 12 trials. So 10^4 steps, with which another program's one trial succeeded, fail in a third: at a
+    rate of 30% fewer than 4 or more than 24 have probability 0.001."""
+    sweep = el.grid(theorem_5_8.trial(5, 2, "printed", 10_000), {}, seeds=40)
+    last = measured(theorem_5_8.EXPERIMENT, sweep)["table"].groupby("seed").last()
+    assert 4 <= (last["error"] > theorem_5_8.EPSILON).sum() <= 24
+    assert last["error"].max() < 0.12
 
 
 @pytest.mark.slow

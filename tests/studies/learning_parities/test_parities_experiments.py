@@ -14,6 +14,7 @@ from elegans.studies.learning_parities import biased_parity, digit_parity
 from elegans.studies.learning_parities.biased_parity import ABLATIONS, LEARNERS, STARTS, arms
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, SampledStep
+from elegans.tasks.images import HELD_OUT
 
 
 def final(name, trial, examples=20_000):
@@ -203,8 +204,12 @@ def test_uniform_inputs_teach_nothing_even_with_their_own_first_step():
 @pytest.mark.slow
 def test_three_digits_are_learned_by_the_network_alone_and_one_by_all():
     """Strips of the bundled digits, 20 epochs of 20000. At this seed: 75% at k = 3 for the network and 51 to 53% for
-    predictors, 93 to 96% at k = 1, where random features lag by 3 points after 20 epochs of these small digits, so that
-    0.05 and not 0.03 is asked. Held-out accuracies of 10000 strips have standard errors below 0.005."""
+    predictors; the standard error on 10000 strips is below 0.005.
+
+    At k = 1 models are to be within 0.03, and 93 to 96% are: strips repeat the 360 held-out images, whose number gives
+    the difference of two accuracies a standard error of about 0.017, so that one standard error is allowed above 0.03.
+    On MNIST, with 10000 held-out images, random features are 5 and 7 points behind the network: there 0.03 fails.
+    """
 
     def accuracy(k, name):
         trial = digit_parity.trial(k, digit_parity.MODELS[name], "digits", 20_000, 20)
@@ -212,7 +217,9 @@ def test_three_digits_are_learned_by_the_network_alone_and_one_by_all():
 
     single = {name: accuracy(1, name) for name in digit_parity.MODELS}
     assert min(single.values()) > 0.9
-    assert max(single.values()) - min(single.values()) < 0.05
+    ends = np.array([max(single.values()), min(single.values())])
+    error = np.sqrt((ends * (1 - ends)).sum() / HELD_OUT)
+    assert ends[0] - ends[1] <= 0.03 + error < 0.05
     three = {name: accuracy(3, name) for name in digit_parity.MODELS}
     best_linear = max(value for name, value in three.items() if name != "network")
     assert three["network"] - best_linear > 0.2
