@@ -25,6 +25,7 @@ from elegans.studies.hidden_progress import (
     rules,
     theorem_5_5_claims as selection,
     training_curves_zoo_claims as zoo,
+    transformer_parts as parts,
     transformer_training as transformers,
     variations,
     weak_learners,
@@ -835,3 +836,29 @@ def powers(exponents, trials=50, sizes=noisy_scaling.SIZES):
 )
 def test_exponents_near_those_of_search(tables, expected):
     assert verdict(noisy_scaling.near_search, tables) == expected
+
+
+def extended(ratios=(1.0, 1.0, 1.0), solved=29, trials=29, spread=0.05):
+    """Return times of the plain transformer and of those with one more part, in units of the plain one's."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for part, ratio in zip(("plain", *parts.PARTS), (1.0, *ratios), strict=True):
+        times = 1000 * ratio * np.exp(spread * generator.normal(size=trials))
+        found = np.where((np.arange(trials) < solved) | (part == "plain"), times, np.nan)
+        rows += [{"part": part, "n": 20, "k": 3, "width": 128, "solved_at": time} for time in found]
+    return {"times": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "holds in part"),
+        ({"ratios": (1.0, 4.0, 4.0)}, "holds in part"),
+        ({"ratios": (4.0, 4.0, 0.1)}, "fails"),
+        ({"solved": 10}, "fails"),
+        ({"ratios": (2.0, 2.0, 2.0)}, "undecided"),
+        ({"trials": 10}, "undecided"),
+    ],
+)
+def test_parts_of_a_transformer_that_change_little(given, expected):
+    assert verdict(parts.immaterial, extended(**given)) == expected

@@ -1,6 +1,6 @@
-"""Initial weights of another size; and identifying a support from one gradient of one neuron."""
+"""Initial weights of another size; a transformer with one more part; and a support from one neuron's gradient."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -11,10 +11,13 @@ from elegans.learners.base import Course, Learner, Lesson
 from elegans.models.activations import Activation, ReLU
 from elegans.models.base import Model
 from elegans.models.inits import AffineInit, ConstantInit, DenseInit, LayerInit
+from elegans.models.transformer import ParityTransformer
 from elegans.tasks import Regime, Sample, SparseParity, Task
 
 BLOCK = 2**16
 """Examples held at once."""
+SMALL = 1e-5
+"""What is added to a variance before it divides, as common libraries do."""
 
 
 class ScaledInit(AffineInit, kind="scaled"):
@@ -31,6 +34,67 @@ class ScaledInit(AffineInit, kind="scaled"):
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
         return DenseInit().entries(key, shape, fan_in, fan_out) * np.float32(self.factor)
+
+
+class ExtendedTransformer(ParityTransformer):
+    """The parity transformer with one more part, of those that it leaves out.
+
+    - ``norms``: layer normalisation without gains of what attention, MLP and readout receive.
+    - ``tied``: the readout is (E_{+1} - E_{-1}) / sqrt(width), of the embeddings of both signs.
+    - ``class-position``: the class token has a position: it is embedded as E_c + P_c, P_c drawn like E_c.
+
+    Source: thesis, appendix B.4.1, which names these parts and not how they were made.
+
+    Args:
+        part: which.
+    """
+
+    part: Literal["norms", "tied", "class-position"]
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
+        """Draw the arrays; those of the plain transformer are drawn alike."""
+        drawn = super().initialise(key, task)
+        if self.part == "tied":
+            del drawn["output"]
+        elif self.part == "class-position":
+            lane = np.arange(self.width, dtype=np.uint32)
+            own = random.normal(key.fold(10), np.zeros(1, np.uint32), lane) * np.float32(self.embedding_scale)
+            drawn["embedding"]["class_position"] = np.asarray(own, np.float32).reshape(self.width)
+        return drawn
+
+    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+        """Return the outputs."""
+        import jax
+        import jax.numpy as jnp
+
+        embedding, heads = parameters["embedding"], parameters["attention"]
+        normed = _layer_norm if self.part == "norms" else lambda rows: rows
+        of_class = embedding["class"] + embedding.get("class_position", 0)
+        rows, asking = normed(embedding["sign"][:, None] + embedding["position"]), normed(of_class)
+        query = jnp.einsum("d,hda->ha", asking, heads["query"]) / np.sqrt(np.float32(self.head_size))
+        asked = jnp.einsum("hda,ha->hd", heads["key"], query)
+        scores, positive = jnp.einsum("snd,hd->shn", rows, asked), (x > 0)[:, None, :]
+        of_signs = jnp.where(positive, scores[1], scores[0])
+        on_itself = jnp.broadcast_to((asked @ asking)[:, None], (len(x), self.heads, 1))
+        weights = jax.nn.softmax(jnp.concatenate([of_signs, on_itself], axis=2), axis=2)
+        values = jnp.einsum("snd,hda->shna", rows, heads["value"])
+        signs, itself = weights[:, :, :-1], weights[:, :, -1:]
+        mixed = jnp.einsum("bhn,hna->bha", signs * positive, values[1])
+        mixed += jnp.einsum("bhn,hna->bha", signs * ~positive, values[0])
+        mixed += itself * jnp.einsum("d,hda->ha", asking, heads["value"])
+        z = of_class + jnp.einsum("bha,had->bd", mixed, heads["output"])
+        hidden, residual = parameters["hidden"], parameters["residual"]
+        inner = jax.nn.gelu(normed(z) @ hidden["weight"].T + hidden["bias"], approximate=False)
+        z = normed(z + inner @ residual["weight"].T + residual["bias"])
+        if self.part == "tied":
+            return z @ (embedding["sign"][1] - embedding["sign"][0]) / np.sqrt(np.float32(self.width))
+        return z @ parameters["output"]["weight"]
+
+
+def _layer_norm(rows: Any) -> Any:
+    """Return rows of mean 0 and variance 1 along the last axis."""
+    centred = rows - rows.mean(axis=-1, keepdims=True)
+    return centred / ((centred**2).mean(axis=-1, keepdims=True) + SMALL) ** 0.5
 
 
 class GradientRecovery(Learner, Model):
