@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments.base import Experiment, Scale
@@ -89,6 +90,7 @@ def plot(tables: Tables) -> Figure:
             rows = tables["table"].query("network == @name and k == @k and hits > 0")
             ax.plot(rows["n"], rows["share"], "o-", color=colour, markersize=3, linewidth=1, label=f"({name})")
         ax.set_yscale("log")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(f"k = {k}", loc="left", fontsize=MEDIUM)
         ax.set_xlabel("number of signs n", fontsize=MEDIUM)
         quiet(ax)

@@ -92,9 +92,9 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the length of each network's list against its coefficient at the support."""
+    """Draw the length of the list against the coefficient at the support, of each network that reached 55%."""
     figure, ((ax,),) = panels(1, 1, height=2.7, width=4.0)
-    for colour, (width, rows) in zip(COLOURS, tables["table"].groupby("width"), strict=False):
+    for colour, (width, rows) in zip(COLOURS, tables["table"].query("solved").groupby("width"), strict=False):
         ax.plot(rows["coefficient"], rows["listed"], "o", color=colour, markersize=3, label=f"width {width}")
     ax.axvline(HEAVY, color="0.6", linewidth=0.8, linestyle="--")
     ax.set_xlabel("coefficient of the support", fontsize=MEDIUM)
