@@ -146,8 +146,8 @@ CLAIMS = (
         rule="The share of 500,000 networks (50,000 beyond n = 9) whose sign correlates by more than 1/2 in size with "
         "a given parity, over all inputs and averaged over all supports, from n = 4 on while there are ten hits, up to "
         "n = 14, k = 2 and 3, (i), (ii), (xiv), (xv). Its logarithm falls in n, and over the last three sizes no "
-        "slower than over all, within 2.5 standard errors (ours; a power of n would flatten); fewer than four sizes are "
-        "undecided. In part: the networks named.",
+        "slower than over all, within 2.5 standard errors (ours; a power of n would flatten); fewer than four sizes "
+        "are undecided. In part: the networks named.",
         decide=far_from_parity,
     ),
 )
