@@ -75,6 +75,7 @@ def test_cells_that_differ_in_rates_seeds_or_a_little_in_sample_size_have_one_sh
     assert len({_shape(cell, ()) for cell in other}) == 6
 
 
+@pytest.mark.slow
 def test_each_set_of_probes_is_measured_however_small_the_budget():
     """Networks of `biased-parity` have probes of their own besides those of all trials."""
     found = plan("biased-parity", "smoke", seeds=1, budget=1e-6)

@@ -23,7 +23,11 @@ from elegans.tasks.images import is_at_hand
 from elegans.training.engines import ENGINES
 
 PAGES = Path(__file__).parents[2] / "docs" / "experiments"
-SCALES = [(name, scale) for name, experiment in EXPERIMENTS.items() for scale in experiment.scales]
+SCALES = [
+    pytest.param(name, scale, marks=[pytest.mark.slow] * ((name, scale) == ("robust-space", "paper")))
+    for name, experiment in EXPERIMENTS.items()
+    for scale in experiment.scales
+]
 
 MULTIPLES = {
     ("convergence-scaling", "part"): {"1/5": 52, "1/4": 89},

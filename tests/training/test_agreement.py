@@ -394,11 +394,8 @@ ATTENTION = {
 }
 
 
-BRISK = ("plain", "adam")
-
-
 @pytest.mark.parametrize(
-    "name", [name if name in BRISK else pytest.param(name, marks=pytest.mark.slow) for name in ATTENTION]
+    "name", [name if name == "plain" else pytest.param(name, marks=pytest.mark.slow) for name in ATTENTION]
 )
 def test_the_engines_agree_on_attention(name):
     trial = attention_trial(**ATTENTION[name])

@@ -120,7 +120,7 @@ def published():
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize("missing", [0, 3000])
+@pytest.mark.parametrize("missing", [pytest.param(0, marks=pytest.mark.slow), 3000])
 def test_the_published_layout_has_24_panels_whole_or_in_part(missing):
     """Six rows n, and dense k=3, dense k=4, sparse k=3, sparse k=4 across; cells that were not run are grey."""
     cells = published().iloc[: 3888 - missing]
