@@ -161,9 +161,12 @@ def run(
 
 
 def say_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Say what each claim's rule decided, one line each."""
+    """Say what each claim's rule decided and why, or what would decide it, one line each."""
+    from elegans.experiments.claims import UNDECIDED
+
     for claim, verdict in verdicts.items():
-        say(f"{verdict['verdict']:13}  {claim}: {verdict['because']}")
+        why = f"needs {verdict['needs']}" if verdict["verdict"] == UNDECIDED else verdict["because"]
+        say(f"{verdict['verdict']:13}  {claim}: {why}")
 
 
 def clock(seconds: float) -> str:
