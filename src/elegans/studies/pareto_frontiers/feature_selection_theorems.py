@@ -18,7 +18,7 @@ from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, LARGE, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, percent, quiet
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
@@ -260,21 +260,22 @@ def _chance(cell: dict[str, Any]) -> float:
     return p_all_biases_good(neurons // 2, p_good_under(n, k, s), k)
 
 
-def _sampled(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the over-sparse trainings that have several samples, by n and truncation, in the order of the sample."""
+def _sampled(table: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
+    """Yield the over-sparse trainings that have several samples, by size and truncation, in the order of the sample."""
     rows = table[(table["training"] == "over-sparse") & (table["training.readout"] == "ridge")]
     for (n, width, truncate), group in rows.groupby(["task.n", "model.width", "training.truncate"], sort=False):
         if group["regime.size"].nunique() > 1:
-            yield f"n = {n}, {width} wide" + (", truncated" if truncate else ""), group.sort_values("regime.size")
+            yield f"n = {n}, {width} wide", bool(truncate), group.sort_values("regime.size")
 
 
 def plot(tables: Tables) -> Figure:
     """Draw success against the sample, the samples of single neurons, and the best of many dense neurons."""
-    figure, ((first, second, third),) = panels(1, 3, height=2.6, width=8.4)
-    for place, (label, rows) in enumerate(_sampled(tables["table"])):
-        style = "-" if label.endswith("truncated") else "--"
-        share = rows["learned"] / rows["trials"]
-        colour = COLOURS[place % len(COLOURS)]
+    figure, ((first, second, third),) = panels(1, 3, height=3.2, width=8.4)
+    sampled = list(_sampled(tables["table"]))
+    sizes = list(dict.fromkeys(size for size, _, _ in sampled))
+    for size, truncated, rows in sampled:
+        style, label = ("-", size) if truncated else ("--", None)
+        share, colour = rows["learned"] / rows["trials"], COLOURS[sizes.index(size)]
         first.plot(rows["regime.size"], share, style, color=colour, marker="o", markersize=3, label=label)
     for place, ((kind, k, s), rows) in enumerate(_lines(tables["recovery"])):
         x = "s" if kind == "over" else "n"
@@ -293,13 +294,15 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel(x, fontsize=MEDIUM)
         ax.set_ylabel(y, fontsize=MEDIUM)
         quiet(ax)
-        ax.legend(fontsize=SMALL, frameon=False, ncols=2 if ax is third else 1)
+        ax.legend(
+            fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2 if ax is third else 1
+        )
     for ax in (second, third):
         ax.set_yscale("log")
     for axis in (axis for ax in (first, second, third) for axis in (ax.xaxis, ax.yaxis)):
         axis.set_minor_formatter(NullFormatter())
     percent(first)
-    figure.suptitle("Theorems 4 and 5: selecting features by one step", fontsize=LARGE, fontweight="bold")
+    figure.supxlabel("Dashed: without truncation.", fontsize=SMALL, color=GREY)
     return figure
 
 

@@ -16,7 +16,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, by_pairs, by_share, table, together
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.probes import XORMargins
@@ -107,6 +107,9 @@ def plot(tables: Tables) -> Figure:
         ax.set_title(title, loc="left", fontsize=MEDIUM)
         ax.legend(fontsize=SMALL, frameon=False)
         quiet(ax)
+    never = int(rows.loc[rows["frozen"], "learned_at"].isna().sum())
+    note = f"Runs whose output weights stay: {never} of {int(rows['frozen'].sum())} never reach the loss."
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
     return figure
 
 
