@@ -190,7 +190,7 @@ def plot(tables: Tables) -> Figure:
         _coordinates(six[5], rows)
         names = ("loss", "distance to strategies", "transplants", "W", "v by place", "v over training")
         for ax, name in zip(six, names, strict=True):
-            title(ax, f"{cell}: {name}")
+            title(ax, f"{cell}: {name}".replace(", ", ",\n"))
     return figure
 
 

@@ -99,7 +99,8 @@ def plot(tables: Tables) -> Figure:
     for place, (arm, own) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
         colour = COLOURS[place % len(COLOURS)]
         ax.plot(own["task.n"], own["examples"], "o", color=colour, markersize=3, alpha=0.6, label=str(arm))
-    ax.set(xscale="log", yscale="log")
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
     ax.set_xlabel("dimension d", fontsize=MEDIUM)
     ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
     ax.legend(fontsize=SMALL, frameon=False)
