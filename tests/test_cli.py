@@ -262,6 +262,15 @@ def test_train_takes_a_task_of_the_users_own(elegans_apart, tmp_path):
     assert out.splitlines()[-1].startswith("solved at step ")
 
 
+def test_a_plan_says_that_nothing_is_trained_and_how_long_the_kept_run_took(elegans):
+    code, out, _ = elegans("plan", "disjoint-lemmas")
+    assert code == 0
+    first, second, third = out.splitlines()
+    assert first.startswith("disjoint-lemmas at scale paper: 0 trials in 0 cells")
+    assert second == "nothing is trained: this experiment computes"
+    assert third.startswith("before ") and third.endswith(" s for the run whose evidence is kept")
+
+
 def test_the_example_sweep_parses_and_its_text_is_what_is_printed(elegans):
     code, out, _ = elegans("sweep", "--example")
     assert (code, out) == (0, EXAMPLE)

@@ -214,15 +214,19 @@ def plan(
     options = own_options(entry, context.args, named(context))
     prepare(imports, False)
     from elegans.experiments import plan as planned
+    from elegans.experiments.evidence import seconds as recorded
 
     found = planned(experiment, scale, seeds=seeds, adaptive=adaptive, workers=workers, options=options)
     what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
     say(f"{experiment} at scale {scale}: {what}")
-    if not found.trials:
+    if found.trials:
+        say(f"time    at most {clock(found.seconds)} with {found.workers} workers; trials that are solved end sooner")
+        say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
+    else:
         say("nothing is trained: this experiment computes")
-        return
-    say(f"time    at most {clock(found.seconds)} with {found.workers} workers; trials that are solved end sooner")
-    say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
+    before = None if seeds or adaptive or options else recorded().get((experiment, scale))
+    if before is not None:
+        say(f"before  {clock(before)} for the run whose evidence is kept")
     if found.follow:
         say("besides trials that follow from the outcomes of these, which are not counted")
     if found.traced:
