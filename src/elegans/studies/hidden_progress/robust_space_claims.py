@@ -123,7 +123,7 @@ def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         own = times[times["configuration"] == name]
         large = own["training.batch_size"] >= 16
         if not large.any() or large.all() or 30 not in set(own["task.n"]):
-            raise Lacking("batch sizes below and above 16 at n = 10 and 30: --option networks=starred, part")
+            raise Lacking("batch sizes below and above 16 at n = 10 and 30: --networks starred, part")
         for what, rows in (("from 16 on", own[large]), ("below 16", own[~large])):
             passed, refuted, unclear = _cells(rows)
             because = f"{len(passed)} cells pass, {len(refuted)} are refuted, {len(unclear)} unclear"
@@ -238,7 +238,7 @@ CLAIMS = (
         statement="The barely sufficient networks (*i) and (*ii) give the same positive results only from batches of "
         "16 on.",
         source="section 5.3.1",
-        setting=f"{SETTING}; hinge here, with --option networks=starred, and without the transformer (*iii)",
+        setting=f"{SETTING}; hinge here, with --networks starred, and without the transformer (*iii)",
         rule="Per network: every cell with B of 16 or more passes as for progress/robust-space, and at least one with "
         "a smaller batch is refuted.",
         decide=large_batches_needed,
