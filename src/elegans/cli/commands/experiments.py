@@ -1,6 +1,7 @@
 """``elegans list`` and ``elegans run``."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,18 +60,18 @@ def list_experiments() -> None:
             say()
 
 
-SCALE = "smoke|laptop|part|paper"
+at_scale = partial(
+    click.option,
+    "--scale",
+    metavar="smoke|laptop|part|paper",
+    shell_complete=completion.scales,
+    help="How much of the experiment.",
+)
 
 
 @click.command(context_settings=OPEN)
 @experiment
-@click.option(
-    "--scale",
-    metavar=SCALE,
-    default="laptop",
-    shell_complete=completion.scales,
-    help="How much of it to run.",
-)
+@at_scale(default="laptop")
 @click.option(
     "--out",
     type=FILE,
@@ -179,13 +180,7 @@ def clock(seconds: float) -> str:
 
 @click.command(context_settings=OPEN)
 @experiment
-@click.option(
-    "--scale",
-    metavar=SCALE,
-    default="paper",
-    shell_complete=completion.scales,
-    help="How much of it to plan.",
-)
+@at_scale(default="paper")
 @workers
 @seeds
 @click.option("--adaptive", is_flag=True, help="Plan a traced frontier.")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, table, together
-from elegans.studies.hidden_progress.rules import PLATEAU, by_middle
+from elegans.experiments.claims import Claim, Verdict
+from elegans.experiments.rules import LEVEL, together
+from elegans.studies.hidden_progress.rules import PLATEAU, by_middle, enough
 
 RATES = {(10, 3): (1e-4, 3e-4), (30, 3): (1e-5, 3e-5), (10, 4): (1e-5, 3e-5), (30, 4): (3e-6, 1e-5)}
 """By n' and k: the learning rates of stochastic descent, where the figure names none of the three."""
@@ -35,10 +35,7 @@ def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 def _runs(tables: Mapping[str, pd.DataFrame], block: int, k: int, **where: object) -> pd.DataFrame:
     needs = f"{STARTS} starts of {k} blocks of {block} by population descent and at {len(RATES[block, k])} rates"
-    rows = table(tables, "shapes", needs, block=block, k=k, **where)
-    if len(rows) < STARTS:
-        raise Lacking(needs)
-    return rows
+    return enough(tables, "shapes", needs, STARTS, block=block, k=k, **where)
 
 
 CLAIMS = (

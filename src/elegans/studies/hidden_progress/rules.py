@@ -1,7 +1,7 @@
 """Rules of decision that this study's claims share."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 
 from elegans.analysis import median, median_interval
 from elegans.experiments.claims import UNDECIDED, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits
+from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits, table
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
 """Shares of plateau above which there is one, and below which there is none; ours. A straight line has 0.11."""
@@ -31,6 +31,14 @@ def by_middle(
     return by_interval(
         what, median(found), median_interval(found, 1 - 2 * level), above=above, below=below, error_rate=level
     )
+
+
+def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int, **where: object) -> pd.DataFrame:
+    """Return the rows of a table that a rule asks for, of which there must be some number at least."""
+    rows = table(tables, name, needs, **where)
+    if len(rows) < least:
+        raise Lacking(needs)
+    return rows
 
 
 def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:

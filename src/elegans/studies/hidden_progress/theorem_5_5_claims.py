@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, by_interval, by_share, table, together
-from elegans.studies.hidden_progress.rules import tried
+from elegans.experiments.rules import LEVEL, by_interval, by_share, together
+from elegans.studies.hidden_progress.rules import enough, tried
 
 EPSILON, LOSSES = 0.1, 30
 """The loss aimed at, and the trials of each size that it is averaged over."""
@@ -39,7 +39,15 @@ def loss_reached(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def _loss(tables: Mapping[str, pd.DataFrame], n: int, k: int) -> Verdict:
-    rows = _rows(tables, f"{LOSSES} trials of ({n}, {k}) at the printed width and batch", LOSSES, "printed", n, k)
+    rows = enough(
+        tables,
+        "runs",
+        f"{LOSSES} trials of ({n}, {k}) at the printed width and batch",
+        LOSSES,
+        part="printed",
+        n=n,
+        k=k,
+    )
     values = rows["least_hinge"].to_numpy(float)
     level = LEVEL / len(SIZES)
     reach = student.ppf(1 - level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
@@ -52,7 +60,7 @@ def support_found(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     found, smaller = {}, {}
     for n, k in EMERGE:
         needs = f"{SUPPORTS} first steps of ({n}, {k})"
-        rows = _rows(tables, needs, SUPPORTS, "one step", n, k)
+        rows = enough(tables, "runs", needs, SUPPORTS, part="one step", n=n, k=k)
         whole, less = (rows[rows["batch"] == size] for size in (rows["batch"].max(), rows["batch"].min()))
         if len(whole) < SUPPORTS:
             raise Lacking(needs)
@@ -67,7 +75,15 @@ def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether the readout's steps to a loss of 0.1, at the best of the learning rates, do not depend on n."""
     times, best = [], []
     for n in PAIRS:
-        rows = _rows(tables, f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates", STEPS, "readout", n, 2)
+        rows = enough(
+            tables,
+            "runs",
+            f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates",
+            STEPS,
+            part="readout",
+            n=n,
+            k=2,
+        )
         cells = {rate: rows.loc[rows["learning_rate"] == rate, "reached"].to_numpy(float) for rate in RATES}
         medians = {rate: np.median(np.nan_to_num(own, nan=np.inf)) for rate, own in cells.items() if len(own) >= STEPS}
         if len(medians) < len(RATES) or not np.isfinite(min(medians.values())):
@@ -83,13 +99,6 @@ def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     found = by_interval("the power of n", slope, ends.tolist(), below=FREE)
     numbers = {**found.numbers, "steps": dict(zip(PAIRS, middles, strict=True)), "rates": best}
     return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
-
-
-def _rows(tables: Mapping[str, pd.DataFrame], needs: str, least: int, part: str, n: int, k: int) -> pd.DataFrame:
-    rows = table(tables, "runs", needs, part=part, n=n, k=k)
-    if len(rows) < least:
-        raise Lacking(needs)
-    return rows
 
 
 CLAIMS = (
