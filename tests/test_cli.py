@@ -323,10 +323,11 @@ def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, 
     written = EXAMPLE.replace('kind = "mlp"', 'kind = "failing"').replace("width = 100", "")
     written = written.replace('init = "sparse:2"', "").replace('"model.width" = [10, 100]', "")
     (tmp_path / "my.toml").write_text(written)
-    code, out, _ = elegans_apart("sweep", "my.toml", "--import", "failing.py", "--workers", "1")
+    code, out, err = elegans_apart("sweep", "my.toml", "--import", "failing.py", "--workers", "1")
     assert code == 1
     assert "10 failed" in out.splitlines()[-1]
     assert "no such luck" not in out
+    assert "10 of 10 trials failed" in err and "RuntimeError: no such luck" in err and "in initialise" in err
 
 
 def test_run_ends_with_where_things_lie(elegans, tmp_path):

@@ -1,4 +1,4 @@
-"""What elegans raises, one type for each layer of the house.
+"""What elegans raises and warns of, one type of error for each layer of the house.
 
 Every message is one line that states the rule and the offending value, as in
 ``k must be at most n: k=60, n=50``.
@@ -28,6 +28,10 @@ class SweepError(ElegansError, ValueError):
     """A grid that names no field of its trial, or a sweep file that cannot be read."""
 
 
+class RunError(ElegansError):
+    """A run all of whose trials failed; its note has the first traceback."""
+
+
 class StoreError(ElegansError):
     """A store that cannot be opened, read or written."""
 
@@ -46,6 +50,10 @@ class CertificateError(ElegansError, ValueError):
 
 class TheoryError(ElegansError, ValueError):
     """A theorem's calculator asked outside the theorem's hypotheses."""
+
+
+class ElegansWarning(UserWarning):
+    """What is worth knowing although nothing was refused: trials that failed, code that has changed, a slow engine."""
 
 
 def suggest(name: str, known: Collection[str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import elegans as el
 from elegans.analysis import cells
-from elegans.errors import ExperimentError
+from elegans.errors import ExperimentError, RunError
 from elegans.experiments import EXPERIMENTS, Experiment, Scale, find, run_experiment
 from elegans.models import MLP
 from elegans.plots.style import panels
@@ -112,8 +112,10 @@ def test_failed_trials_are_trained_again_only_when_asked(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(MLP, "initialise", fail)
-        assert failed() == 18
-    assert failed() == 18
+        with pytest.raises(RunError, match=r"18 of 18 trials failed .*no such luck"):
+            failed()
+    with pytest.raises(RunError, match=r"18 of 18 trials failed .*no such luck"):
+        failed()
     assert failed(retry_failed=True) == 0
 
 

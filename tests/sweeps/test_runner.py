@@ -86,6 +86,7 @@ def test_trials_of_one_signature_train_side_by_side_across_cells_in_batches_of_o
     same(table, el.run(sweep, engine="toy"))
 
 
+@pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 @pytest.mark.parametrize("side_by_side", [1, 8])
 def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, side_by_side):
     engine = toy(broken=[3], side_by_side=side_by_side)
@@ -106,6 +107,7 @@ def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, sid
         assert store.outcome(trial).error is None
 
 
+@pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_trained(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from elegans.models import MLP\n"
@@ -199,6 +201,7 @@ def test_a_sweep_names_its_own_engine_and_store(toy, tmp_path):
     assert len(Store(tmp_path / "own.db", create=False).table()) == 40
 
 
+@pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 def test_progress_is_told_at_most_ten_times_a_second_and_ends_with_everything(toy):
     toy(seconds=0.005, broken=[3])
     seen = []

@@ -79,7 +79,7 @@ def test_the_table_has_the_trials_columns_and_then_the_outcomes():
     parts.insert(parts.index("model.init") + 1, "model.init.nonzeros")
     parts.insert(parts.index("model.init") + 2, "model.init.value")
     results = ["state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine"]
-    assert list(table) == [*parts, "seed", *results]
+    assert list(table) == [*parts, "seed", *results, "error"]
     assert table["regime.size"].dtype == "Int64" and table["regime.size"].isna().sum() == 4
     assert table["model.width"].dtype == table.seed.dtype == table.steps.dtype == np.int64
     assert table.solved_at.dtype == float and table.solved_at.isna().sum() == 4

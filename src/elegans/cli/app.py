@@ -12,7 +12,7 @@ import click
 
 from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
-from elegans.errors import ElegansError
+from elegans.errors import ElegansError, RunError
 
 COMMANDS = {
     "list": experiments.list_experiments,
@@ -93,6 +93,10 @@ def _run(given: list[str]) -> int:
         return int(app.main(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
     except click.ClickException as error:
         return _refuse(error.format_message())
+    except RunError as error:
+        _refuse(str(error))
+        print(*error.__notes__, sep="\n", file=sys.stderr)
+        return Exit.SOME_FAILED
     except (ElegansError, OSError) as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, click.Abort):

@@ -71,7 +71,7 @@ class StoredResults(Results):
     @cached_property
     def trials(self) -> pd.DataFrame:
         """One row per trial: half a kilobyte each, so that analyses of over 10^5 trials use ``by_cell``."""
-        return self.store.table(self.sweep)
+        return self.store.table(self.sweep).drop(columns="error")
 
     @cached_property
     def recorded(self) -> Sweep:

@@ -17,7 +17,7 @@ from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, StoredResults
 from elegans.probes import Probe
 from elegans.sweeps import Progress, Store, Sweep
-from elegans.sweeps.runner import complete
+from elegans.sweeps.runner import complete, report
 from elegans.sweeps.store import opened
 from elegans.sweeps.trace import ADDED
 from elegans.training.engines import choose
@@ -189,12 +189,13 @@ def _train(experiment: Experiment, sweep: Sweep, store: Store, view: _Whole, set
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
     for probes, parts in groups.items():
-        complete(Sweep(tuple(parts)), store, probes=probes, watch=view.following(ADDED), **settings)
+        group = Sweep(tuple(parts))
+        report(store, group, complete(group, store, probes=probes, watch=view.following(ADDED), **settings))
 
 
 def _trained(store: Store, view: _Whole, settings: Mapping[str, Any], sweep: Sweep) -> Results:
     """Train trials that follow from others, without probes, and return all results."""
-    complete(sweep, store, watch=view.following(("this_run", "elapsed")), **settings)
+    report(store, sweep, complete(sweep, store, watch=view.following(("this_run", "elapsed")), **settings))
     return StoredResults(store, sweep)
 
 

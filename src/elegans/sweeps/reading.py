@@ -151,7 +151,29 @@ def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
     table = cell_frame(cells.columns, cells.positions(cell))
     for name, column in results.items():
         table[name] = column
+    table["error"] = _reasons(connection, cells, cell, results)
     return table
+
+
+def _reasons(connection: Connection, cells: _Cells, cell: np.ndarray, results: "pd.DataFrame") -> "pd.Series[Any]":
+    """Return why each trial failed, in one line, or a missing value."""
+    codes, known = Labels(), dict[tuple[int, int], str | None]()
+    failed = (results["state"] == "failed").to_numpy()
+    if failed.any():
+        same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
+        query = select(TRIALS.c.cell, TRIALS.c.seed, DETAILS.c.error).join(DETAILS, same)
+        for part in _of_cells(connection, query.where(TRIALS.c.state == "failed"), cells.numbers):
+            known |= {(row.cell, unsigned(row.seed)): reason(row.error) for row in connection.execute(part)}
+    rows = zip(cell.tolist(), results["seed"].tolist(), failed.tolist(), strict=True)
+    return codes.series(codes([known.get((number, seed)) if fell else None for number, seed, fell in rows]))
+
+
+def reason(error: str | None) -> str | None:
+    """Return what a traceback ends in: the exception's type and the first line of its message."""
+    lines = (error or "").splitlines()
+    frames = [place for place, line in enumerate(lines) if line.startswith("  File ")]
+    said = [line for line in lines[frames[-1] if frames else 0 :] if line.strip() and not line.startswith(" ")]
+    return said[0] if said else None
 
 
 def _results(

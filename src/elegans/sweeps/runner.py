@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,13 +13,13 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from elegans.errors import StoreError, SweepError
+from elegans.errors import ElegansWarning, RunError, StoreError, SweepError
 from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress
-from elegans.sweeps.reading import STATES, Survey
+from elegans.sweeps.reading import STATES, Survey, reason
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.workers import WorkerPool
@@ -63,8 +64,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
 
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
     and each of them returns once its own sweep is complete. A run that was killed is gone on with by
-    running it again. An exception inside a trial makes that trial ``failed``, its traceback is in the
-    store, and the others go on.
+    running it again. An exception inside a trial, of a probe for instance, makes that trial ``failed`` and the
+    others go on: the table's column ``error`` says why, and a warning quotes the first traceback.
 
     Args:
         sweep: what to train.
@@ -88,13 +89,14 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         EngineError: no engine takes one of the trials; nothing has been started.
         TrialError: a probe cannot look into one of the trials; nothing has been started.
         SweepError: ``workers`` is not positive, two probes are of one kind, or there is no such table.
+        RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
     """
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
     start = _prepared(sweep, workers, engine, probes)
     with opened(sweep.store if store is None else store) as kept:
-        start(kept, retry_failed=retry_failed, watch=watch, name=name)
+        report(kept, sweep, start(kept, retry_failed=retry_failed, watch=watch, name=name))
         return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
 
 
@@ -108,24 +110,45 @@ def complete(
     retry_failed: bool = False,
     watch: Watch | None = None,
     name: str | None = None,
-) -> None:
-    """Train what a store lacks of a sweep, as ``run`` does, and read no table."""
+) -> np.ndarray:
+    """Train what a store lacks of a sweep, as ``run`` does, and return the places of the trials that failed."""
     start = _prepared(sweep, workers, engine, probes)
     with opened(store) as kept:
-        start(kept, retry_failed=retry_failed, watch=watch, name=name)
+        return start(kept, retry_failed=retry_failed, watch=watch, name=name)
 
 
-def _prepared(sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe]) -> Callable[..., None]:
-    """Refuse what cannot run, before a store is made; return what trains it."""
+def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
+    """Warn of failed trials, given their places in the sweep.
+
+    Raises:
+        RunError: all of the sweep's trials failed.
+    """
+    if not len(failed):
+        return
+    first = sweep.trial(int(failed[0]))
+    count = f"{len(failed)} of {len(sweep)} trials failed (retry_failed trains them again)"
+    error = store.outcome(first).error
+    quoted = f"the first, of model {first.model.label()!r} with seed {first.seed}:\n\n{error}"
+    if len(failed) < len(sweep):
+        warnings.warn(f"{count}; {quoted}", ElegansWarning, stacklevel=3)
+        return
+    raised = RunError(f"{count}: {reason(error)}")
+    raised.add_note(quoted)
+    raise raised
+
+
+def _prepared(sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe]) -> Callable[..., np.ndarray]:
+    """Refuse what cannot run, before a store is made; return what trains it and returns which trials failed."""
     if workers is not None and workers < 1:
         raise SweepError(f"workers must be at least 1: workers={workers}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
 
-    def train(store: Store, *, retry_failed: bool, watch: Watch | None, name: str | None) -> None:
+    def train(store: Store, *, retry_failed: bool, watch: Watch | None, name: str | None) -> np.ndarray:
         begun, found = store.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
-        pool = WorkerPool(workers or cores(), probes)
-        _Scheduler(sweep, store, begun, found, engines, pool, watch).run_all()
+        scheduler = _Scheduler(sweep, store, begun, found, engines, WorkerPool(workers or cores(), probes), watch)
+        scheduler.run_all()
+        return np.flatnonzero(scheduler.found.state == STATES.index("failed"))
 
     return train
 

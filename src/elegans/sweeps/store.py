@@ -173,8 +173,9 @@ class Store:
         Returns:
             The trial's dotted columns (``model.width``, ``regime.size``, …), then ``seed``, ``state``,
             ``solved_at`` (NaN where it was not solved), ``test_error``, ``train_error``, ``steps``,
-            ``seconds``, ``evaluation_seconds`` and ``engine``. Whole numbers that not all trials have,
-            such as ``regime.size``, are ``Int64``.
+            ``seconds``, ``evaluation_seconds``, ``engine`` and ``error`` (of failed trials, the exception; its
+            traceback is in ``outcome``). Whole numbers that not all trials have, such as ``regime.size``, are
+            ``Int64``.
         """
         with self._reading() as connection:
             return reading.trial_table(connection, sweep, where)

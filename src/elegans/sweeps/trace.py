@@ -15,7 +15,7 @@ from elegans.analysis.planning import carried, next_places
 from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
 from elegans.errors import SweepError
 from elegans.sweeps.progress import Progress
-from elegans.sweeps.runner import Watch, complete
+from elegans.sweeps.runner import Watch, complete, report
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep, grid
 from elegans.training import Trial
@@ -314,7 +314,9 @@ class _Trainer:
             if self.watch:
                 self.watch(last[0])
 
-        complete(sweep, store, workers=self.workers, engine=self.engine, watch=watch, name="trace")
+        failed = complete(sweep, store, workers=self.workers, engine=self.engine, watch=watch, name="trace")
+        if self.before is None:  # what fails later is counted in the contour's table
+            report(store, sweep, failed)
         self.before = last[0]
         results = store.by_cell(sweep, ("state", "solved_at", "steps"))
         return {

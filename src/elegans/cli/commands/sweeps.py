@@ -60,18 +60,22 @@ def sweep(
 
     swept = Sweep.from_toml(file)
     from elegans.cli.progress import SweepView
-    from elegans.sweeps.runner import complete
+    from elegans.sweeps.runner import complete, report
+    from elegans.sweeps.store import Store
 
     kept = store or swept.store or f"{file.stem}.db"
     view = SweepView(console())
     try:
         with view:
-            complete(swept, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
+            failed = complete(swept, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
     except KeyboardInterrupt:
         return interrupted(view.last, kept, typed(context))
     say(f"table   {kept}; to write it out: elegans export {kept} {file.stem}.csv")
     assert view.last is not None
-    return ended(view.last)
+    code = ended(view.last)
+    with Store(kept, create=False) as opened:
+        report(opened, swept, failed)
+    return code
 
 
 @click.command

@@ -1,0 +1,71 @@
+"""What fails says so: a warning with the first traceback, the reason in the table, an error where nothing succeeded."""
+
+import pytest
+from laboratory import TRIAL
+
+import elegans as el
+from elegans.errors import ElegansWarning, RunError
+from elegans.sweeps import Store
+from elegans.sweeps.reading import reason
+
+
+class UnluckyProbe(el.Probe):
+    """Breaks for the seeds that it is told."""
+
+    seeds: tuple[int, ...] = ()
+
+    def measure(self, snapshot):
+        if snapshot.key("test") in [el.random.stream(seed, "test") for seed in self.seeds]:
+            raise ValueError("no such quantity\nand a second line")
+        return {"x": 0.0}
+
+
+def test_some_failed_trials_are_warned_of_with_their_number_and_the_first_traceback(tmp_path):
+    sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=3)
+    said = r"(?s)2 of 6 trials failed .*retry_failed.*seed 1.*Traceback.*in measure.*ValueError: no such quantity"
+    for _ in range(2):  # also where an earlier run trained them
+        with pytest.warns(ElegansWarning, match=said) as caught:
+            table = el.run(sweep, tmp_path / "runs.db", probes=[UnluckyProbe(seeds=(1,))])
+        assert caught[0].filename == __file__
+    assert (table.state == "failed").tolist() == table["error"].notna().tolist() == [False, True, False] * 2
+    assert set(table["error"].dropna()) == {"ValueError: no such quantity"}
+    with Store(tmp_path / "runs.db") as store:
+        assert store.outcome(sweep.trial(1)).error.endswith("ValueError: no such quantity\nand a second line\n")
+        assert store.export(tmp_path / "table.csv") == 6
+    assert "no such quantity" in (tmp_path / "table.csv").read_text()
+
+
+def test_a_run_all_of_whose_trials_failed_raises_with_the_first_traceback():
+    sweep = el.grid(TRIAL, {}, seeds=2)
+    with pytest.raises(RunError, match=r"^2 of 2 trials failed .*: ValueError: no such quantity\n") as raised:
+        el.run(sweep, probes=[UnluckyProbe(seeds=(0, 1))])
+    assert "in measure" in raised.value.__notes__[0]
+
+
+def test_a_table_without_failures_has_no_errors_and_a_probe_that_raises_in_train_raises():
+    table = el.run(el.grid(TRIAL, {}, seeds=2), probes=[UnluckyProbe()])
+    assert table["error"].isna().all() and list(table)[-1] == "error"
+    with pytest.raises(ValueError, match="no such quantity"):
+        el.train(TRIAL, probes=[UnluckyProbe(seeds=(0,))])
+
+
+def test_the_first_round_of_a_traced_frontier_must_not_fail_altogether(toy):
+    toy(broken=range(100))
+    with pytest.raises(RunError, match=r"trials failed .*: RuntimeError: seed 0 is broken"):
+        el.trace_frontier(TRIAL, x="model.width", y="regime.size", seeds=20, engine="toy")
+
+
+@pytest.mark.parametrize(
+    ("traceback", "line"),
+    [
+        (None, None),
+        ("", None),
+        (
+            'Traceback:\n  File "a"\n    x\nKeyError: 3\n\nDuring\n\nT:\n  File "b"\n    y\n    ^\nOSError: no\n',
+            "OSError: no",
+        ),
+        ("MemoryError\n", "MemoryError"),
+    ],
+)
+def test_a_traceback_is_summed_up_by_its_last_exception(traceback, line):
+    assert reason(traceback) == line
