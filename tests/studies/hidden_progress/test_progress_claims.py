@@ -202,7 +202,7 @@ def test_initial_values_decide_far_more_than_data_for_a_neuron_and_more_for_a_re
     interval is 4.3 to 8.1, above 3. For the ReLU network it is 1.1 to 2.2: the ratio exceeds 1, and is not above 3.
     Each end is wrong with probability 0.025.
     """
-    table = el.run(common(30, 3, inits=100, streams=6, rates={identifier: INITS[identifier]}))
+    table = el.run(common(30, 3, range(100), streams=6, rates={identifier: INITS[identifier]}))
     groups = [np.log(own["solved_at"].dropna()) for _, own in table.groupby("model.init")]
     found = components(groups)
     assert found.low > least

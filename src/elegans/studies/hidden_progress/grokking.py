@@ -137,7 +137,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=10),
-        "part": Scale(part, trials=25, part="(30, 3), which the source does not name, and 30,000 steps"),
+        "part": Scale(part, trials=60, part="(30, 3), which the source does not name, and 30,000 steps"),
         "paper": Scale(paper, trials=25),
     },
     analyse=analyse,

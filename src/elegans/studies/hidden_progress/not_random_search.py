@@ -41,13 +41,15 @@ def independent(identifiers: Sequence[str], n: int, k: int, trials: int, every: 
     return repeated(cells, trials)
 
 
-def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000, rates: Mapping[str, float] = INITS) -> Sweep:
+def common(
+    n: int, k: int, inits: Sequence[int], streams: int, steps: int = 100_000, rates: Mapping[str, float] = INITS
+) -> Sweep:
     """Return networks with common initial values, each trained on several streams of examples; the support is one.
 
     Args:
         n: the number of signs.
         k: the size of the parity.
-        inits: how many initial values.
+        inits: the numbers of the initial values.
         streams: how many streams of examples for each of them.
         steps: the largest number of steps.
         rates: the configurations, and the learning rate of each.
@@ -57,24 +59,29 @@ def common(n: int, k: int, inits: int, streams: int, steps: int = 100_000, rates
         base = configuration(name, n, k, batch_size=128, learning_rate=rate, steps=steps)
         base = base.replace("task.support", tuple(range(k)))
         init = base.columns()["model.init"]
-        cells += [base.replace("model.init", SeededInit(of=init, seed=seed)) for seed in range(inits)]
+        cells += [base.replace("model.init", SeededInit(of=init, seed=seed)) for seed in inits]
     return repeated(cells, streams)
 
 
 def smoke(trials: int) -> Sweep:
     """Return few trials at (12, 3)."""
-    return independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, inits=4, streams=3, steps=20_000)
+    return independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, range(4), streams=3, steps=20_000)
 
 
 def laptop(trials: int) -> Sweep:
     """Return independent trials at (20, 3), and 20 initial values with 12 streams each."""
-    return independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, inits=20, streams=12)
+    return independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, range(20), streams=12)
 
 
 def part(trials: int) -> Sweep:
-    """Return three networks checked at every step, and 40 initial values with 10 streams each of five networks."""
+    """Return three networks checked at every step, and initial values with 10 streams each of five networks.
+
+    The z^k network has 400 of them, since its share of the variance lies near the claimed half; the others 40.
+    """
     shown = independent(("xv", "xiv", "ii"), 20, 3, trials, every=1)
-    return shown + common(30, 3, inits=40, streams=10, rates=PUBLISHED_INITS)
+    rates = dict(PUBLISHED_INITS)
+    near = {"iv": rates.pop("iv")}
+    return shown + common(30, 3, range(40), 10, rates=rates) + common(30, 3, range(100, 500), 10, rates=near)
 
 
 def paper(trials: int) -> Sweep:
