@@ -94,10 +94,10 @@ CLAIMS = (
         "their start.",
         source="figures 5.3 (left, centre) and B.9; appendix B.3.3",
         setting=SETTING,
-        rule="Per panel, over the solved of 100 trials or more: the median rank correlation of the mean relevant movement with "
-        "the step, until the error is first below 45%, above 0.9, and the median of relevant over irrelevant mean "
-        "movement at half of the time to solve above 1.5 (both ours; each at an error rate of 0.5%). With silent "
-        "labels that ratio is reported as a control.",
+        rule="Per panel, over the solved of 100 trials or more: the median rank correlation of the mean relevant "
+        "movement with the step, until the error is first below 45%, above 0.9, and the median of relevant over "
+        "irrelevant mean movement at half of the time to solve above 1.5 (both ours; each at an error rate of 0.5%). "
+        "With silent labels that ratio is reported as a control.",
         decide=growing,
     ),
     Claim(
@@ -108,8 +108,8 @@ CLAIMS = (
         setting=SETTING,
         rule="Pairs of runs with the same initial weights and inputs, one with silent labels: at half of the time to "
         "solve, in over 90% of pairs (ours) the true run's is larger; exact limits at 1% per panel.",
-        revised="A run with 100 trials of each panel left (xiv) with 128 examples per step undecided (82 of 100). It has "
-        "400 since then, on other seeds; the limit is the same.",
+        revised="A run with 100 trials of each panel left (xiv) with 128 examples per step undecided (82 of 100). It "
+        "has 400 since then, on other seeds; the limit is the same.",
         decide=above_control,
     ),
     Claim(

@@ -93,7 +93,7 @@ def part(trials: int) -> Sweep:
     failing = [trial(widths, 10, k, 50_000, every=250) for widths, k in shapes]
     two = [trial((10,), 10, k, 20_000) for k in (2, 3, 4)]
     often = repeated([*three, *glorot], 4 * trials) + repeated([*four], 3 * trials)
-    return often + repeated([*failing, *two], 2 * trials) + repeated([*easy, *longer], trials)
+    return often + repeated(two, 8 * trials) + repeated(failing, 2 * trials) + repeated([*easy, *longer], trials)
 
 
 def analyse(results: Results) -> Tables:

@@ -87,12 +87,16 @@ def _cells(
             counts[f"({n}, {k})"] = cell["solved"], cell["trials"]
     level = 0.05 / len(counts)
     failing = [name for name, count in counts.items() if share_limits(*count, level)[1] < ALL_TEN]
-    pooled = sum(solved for solved, _ in counts.values()) / sum(trials for _, trials in counts.values())
+    total = sum(solved for solved, _ in counts.values()), sum(trials for _, trials in counts.values())
+    pooled, high = total[0] / total[1], share_limits(*total)[1]
     listed = ", ".join(f"{name}: {solved} of {trials}" for name, (solved, trials) in counts.items())
     because = f"solved {100 * pooled:.0f}% ({listed})"
-    numbers = {"solved_of": counts, "failing": failing, "pooled": pooled}
+    numbers = {"solved_of": counts, "failing": failing, "pooled": pooled, "pooled_at_most": high}
     if failing and len(failing) < len(counts):
         return Verdict(IN_PART, because, numbers, 0.05, f"holds for all but {', '.join(failing)}")
+    if not failing and high < POOLED:
+        needs = f"each is learned, but by at most {100 * high:.0f}% of the networks, where all of ten were"
+        return Verdict(IN_PART, because, numbers, 0.1, needs)
     return decided(not failing and pooled > POOLED, bool(failing), because, numbers, 0.05, "more trials")
 
 
@@ -119,7 +123,10 @@ CLAIMS = (
         setting=f"{SETTING}. Ours: hinge, an output bias, both conventions of the initial scale",
         rule="k = 3 and 4, 40 trials per cell: a cell fails if its solved share is below 0.74 (what ten of ten leave "
         "possible; exact limits, 5% over the cells). Holds: none does and over 95% of all are solved (ours); in part "
-        "for the other cells. Judged for each convention.",
+        "for the other cells, or where none fails and the upper limit of the share of all (5%) is below 95%. Judged "
+        "for each convention.",
+        revised="The rule had no verdict where no cell fails and too few of all are solved, and a run with that result "
+        "(85% and 81%) was undecided by it. That is in part now; judged on other seeds.",
         decide=three_layers,
     ),
     Claim(
@@ -150,6 +157,7 @@ CLAIMS = (
         rule="(a) By enumeration of 10 signs, for k = 3 to 8: the first layer's gradient is exactly 0 for k above "
         "2^(L - 1) with L = 2, 3, 4 layers, and not below; (b) a first layer of width 10 with its readout, hinge loss: "
         "over 80% of 14 trials or more at k = 3 and 4 have errors within 1.5% of 50% (ours); 2.5% each.",
+        revised="20 trials left k = 4 undecided (13 at chance); there are 80 since, on other seeds.",
         decide=greedy,
     ),
 )

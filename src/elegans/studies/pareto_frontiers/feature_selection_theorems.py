@@ -83,7 +83,7 @@ def lucky_width(n: int, s: int) -> int:
 
 
 def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], least: int, trials: int) -> Sweep:
-    """Return the trainings, of which those for probabilities have all trials, and the others a fifth.
+    """Return the trainings, of which those for probabilities have all trials, and the others three fifths.
 
     Args:
         sizes: the n of over-sparse networks of about eight good neurons, with and without truncation.
@@ -92,7 +92,7 @@ def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], le
         least: the sample of (20, 2), from which it is learned.
         trials: the trials per cell.
     """
-    few = range(max(1, trials // 5))
+    few = range(max(1, 3 * trials // 5))
     enough = lucky_width(20, 9)
     widths = sorted({max(2, 2 * round(enough * share / 2)) for share in (0.25, 0.5, 1, 2)})
     cells = [(over(20, 9, width, least), range(trials)) for width in widths]
@@ -124,25 +124,24 @@ def paper(trials: int) -> Sweep:
     return sweep((20, 40, 80), (25, 50, 100, 200, 400, 800, 1600, 3200, 6400), (15, 31), 3000, trials)
 
 
-Sizes = Sequence[tuple[str, int, int, int]]
-RECOVERY: dict[str, tuple[Sizes, int, int]] = {
-    "smoke": ((("over", 20, 2, 9), ("over", 20, 2, 17), ("under", 15, 4, 2)), 1, 8),
+Sizes = Sequence[tuple[str, int, int, int, int]]
+RECOVERY: dict[str, tuple[Sizes, int]] = {
+    "smoke": ((("over", 20, 2, 9, 1), ("over", 20, 2, 17, 1), ("under", 15, 4, 2, 1)), 8),
     "laptop": (
-        (*(("over", 80, 2, s) for s in (9, 17, 33)), *(("under", n, 4, 2) for n in (15, 31, 63))), 3, 20,
+        (*(("over", 80, 2, s, 3) for s in (9, 17, 33)), *(("under", n, 4, 2, 3) for n in (15, 31, 63))), 20,
     ),
     "paper": (
         (
-            *(("over", 80, 2, s) for s in (9, 17, 33, 65)),
-            *(("over", 40, 4, s) for s in (17, 25)),
-            *(("under", n, 4, 2) for n in (15, 31, 63, 127, 255)),
-            *(("under", n, 6, 4) for n in (11, 15, 21, 31, 63, 127)),
-            *(("under", n, 6, 2) for n in (11, 15, 21)),
+            *(("over", 80, 2, s, 6) for s in (9, 17, 33, 65)),
+            *(("over", 40, 4, s, 6) for s in (17, 25)),
+            *(("under", n, 4, 2, 24) for n in (15, 31, 63, 127, 255)),
+            *(("under", n, 6, 4, 24) for n in (11, 15, 21, 31, 63, 127)),
+            *(("under", n, 6, 2, 6) for n in (11, 15, 21, 31)),
         ),
-        6,
         20,
     ),
 }  # fmt: skip
-"""By scale: (kind, n, k, s) of single good neurons, replicates, and draws per size of the sample."""
+"""By scale: (kind, n, k, s) of single good neurons with their replicates, and draws per size of the sample."""
 
 
 def recovers(kind: str, n: int, k: int, s: int, sample: int, generator: np.random.Generator) -> bool:
@@ -173,12 +172,12 @@ def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.rand
         sample, before = sample * math.sqrt(2), share
 
 
-def recovery(sizes: Sizes, replicates: int, draws: int) -> pd.DataFrame:
+def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
     """Return one row per good neuron and replicate: the sample of half of the successes, and how rare the neuron is."""
     rows = []
-    for kind, n, k, s in sizes:
+    for kind, n, k, s, replicates in sizes:
         for replicate in range(replicates):
-            generator = np.random.default_rng([5, n, k, s, replicate])
+            generator = np.random.default_rng([6, n, k, s, replicate])
             chance = p_good_over(n, k, s) if kind == "over" else p_good_under(n, k, s)
             found = half_point(kind, n, k, s, draws, generator)
             rows.append([kind, n, k, s, replicate, found, float(1 / chance)])
