@@ -145,6 +145,14 @@ def paper(trials: int) -> Sweep:
     return _sweep([arms(*size, chosen) for size in sizes for chosen in (LEARNERS, ABLATIONS)], trials)
 
 
+def part(trials: int) -> Sweep:
+    """Return all learners at three sizes, and three times as many steps on uniform inputs at the two larger ones."""
+    sizes = [(101, 3, 128), (101, 5, 128), (301, 7, 512)]
+    uniform = {name: arm for name, arm in ABLATIONS.items() if name.startswith("uniform")}
+    learners = [arms(*size, 10_000, LEARNERS) for size in sizes]
+    return _sweep([*learners, *(arms(*size, 30_000, uniform) for size in sizes[1:])], trials)
+
+
 def with_starts(experiment: Experiment, value: Any) -> Experiment:
     """Return the experiment with Gaussian initial weights, with and without a first step, in place of all arms.
 
@@ -337,6 +345,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=3),
+        "part": Scale(part, trials=10, part="no sizes are published; k = 3, 5 and 7 without ablations"),
         "paper": Scale(paper, trials=10),
     },
     analyse=analyse,

@@ -8,7 +8,7 @@ from elegans.experiments.claims import FAILS, IN_PART, UNDECIDED, Claim, Lacking
 from elegans.experiments.rules import by_share, table, together
 from elegans.studies.learning_parities.rules import mean_interval
 
-NEEDS = "10 trials per arm at (101, 3), (101, 5) and (301, 7): elegans run biased-parity --scale paper"
+NEEDS = "10 trials per arm at (101, 3), (101, 5) and (301, 7): elegans run biased-parity --scale part"
 SIZES = ((101, 3), (101, 5), (301, 7))
 NETWORK = "network"
 LINEAR = ("linear in the inputs", "random ReLU features", "random Fourier features", "frozen gates (NTK)")
