@@ -98,7 +98,7 @@ def laptop(trials: int) -> Sweep:
 
 def paper(trials: int) -> Sweep:
     """Return all panels of (50, 3), with more trials of the one whose share of pairs lies near the claimed one."""
-    return networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 4})
+    return networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16})
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
