@@ -181,6 +181,13 @@ def test_seeds_sets_the_trials_of_a_cell(smoke):
     assert (result.tables["table"]["trials"] == 2).all()
 
 
+def test_a_table_of_scales_on_a_page_has_every_scale():
+    for name, experiment in EXPERIMENTS.items():
+        page = (PAGES / f"{name}.md").read_text()
+        missing = [scale for scale in experiment.scales if f"\n| `{scale}` |" not in page]
+        assert "\n| scale |" not in page or not missing, (name, missing)
+
+
 def test_the_registry_goes_by_the_experiments_names():
     assert all(find(name).name == name for name in EXPERIMENTS)
 
