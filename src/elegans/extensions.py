@@ -1,12 +1,16 @@
-"""A user's own tasks, models and probes: Python files outside the package, imported by path."""
+"""A user's own tasks, models and probes: Python files outside the package, imported by path, and what their code is."""
 
 import hashlib
 import importlib.util
+import json
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
+from elegans.component import Component, family_name
 from elegans.errors import SweepError
 
 
@@ -49,3 +53,110 @@ def _line(error: Exception, file: Path) -> str:
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f", line {lines[-1]}" if lines else ""
+
+
+def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:
+    """Return the classes in some components that are a user's own, by family and kind: ``model 'linear'``."""
+    parts = {type(part) for component in components for part in _parts(component)}
+    return {f"{family_name(cls)} {cls.kind!r}": cls for cls in parts if any(map(_is_own, cls.__mro__))}
+
+
+def code_of(cls: type) -> str:
+    """Return a hash of the code of a class.
+
+    The code is what Python executes, with the functions, classes and constants of the user's own that it names;
+    comments, docstrings and layout do not count. Hashes of two versions of Python cannot be compared, so each begins
+    with its own.
+    """
+    digest = hashlib.sha256("\n".join(_code_of_class(cls, set())).encode()).hexdigest()[:16]
+    return f"{sys.version_info[0]}.{sys.version_info[1]}:{digest}"
+
+
+_KNOWN = frozenset({"elegans", "pydantic", "builtins", "abc", "typing"})
+"""The packages whose classes are not a user's own."""
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_own(cls: type) -> bool:
+    return _root(cls.__module__) not in _KNOWN
+
+
+def _parts(value: Any) -> Iterator[Component]:
+    if isinstance(value, Component):
+        yield value
+        for name in type(value).model_fields:
+            yield from _parts(getattr(value, name))
+    elif isinstance(value, Mapping):
+        yield from _parts(tuple(value.values()))
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _parts(one)
+
+
+def _code_of_class(cls: type, seen: set[Any]) -> Iterator[str]:
+    for base in cls.__mro__:
+        if not _is_own(base) or base in seen:
+            continue
+        seen.add(base)
+        for name, value in sorted(vars(base).items()):
+            accessors = (getattr(value, part, None) for part in ("__func__", "fget", "func"))
+            function = next((one for one in (value, *accessors) if isinstance(one, FunctionType)), None)
+            if function is not None:
+                yield name
+                yield from _code_of_function(function, seen)
+            elif not name.startswith(("_", "model_")):
+                yield from _plain(name, value)
+
+
+def _code_of_function(function: Callable[..., Any], seen: set[Any]) -> Iterator[str]:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    if not isinstance(function, FunctionType) or function in seen:
+        return
+    seen.add(function)
+    yield from _code(function.__code__)
+    yield from _plain("defaults", [function.__defaults__, function.__kwdefaults__])
+    named = {name: function.__globals__.get(name) for name in _names(function.__code__)}
+    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, value in sorted(named.items()) + [(name, cell.cell_contents) for name, cell in closed if _filled(cell)]:
+        own = _root(getattr(value, "__module__", None) or "elegans") == _root(function.__module__)
+        if own and isinstance(value, type):
+            yield from _code_of_class(value, seen)
+        elif own and callable(value):
+            yield from _code_of_function(value, seen)
+        else:
+            yield from _plain(name, value)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _code(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr(code.co_names)
+    documented = code.co_consts[:1] if isinstance(next(iter(code.co_consts), None), str) else ()
+    for constant in code.co_consts[len(documented) :]:
+        if isinstance(constant, CodeType):
+            yield from _code(constant)
+        else:
+            yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return {*code.co_names}.union(*inner)
+
+
+def _plain(name: str, value: Any) -> Iterator[str]:
+    """Yield a value that is written as JSON: the text of others may differ from one process to the next."""
+    try:
+        yield f"{name}={json.dumps(value, sort_keys=True)}"
+    except (TypeError, ValueError):
+        return

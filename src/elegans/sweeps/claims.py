@@ -3,8 +3,9 @@
 import json
 import time
 import uuid
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,12 +13,13 @@ import numpy as np
 from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, update
 
 from elegans.errors import StoreError
+from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.sweeps import liveness
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
 from elegans.sweeps.reading import Survey, cell_numbers, signed, survey
-from elegans.sweeps.schema import CELLS, DETAILS, RUNS, TRIALS
+from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.states import FINISHED
@@ -33,12 +35,14 @@ class Run:
         token: what tells it from every other run.
         probes: the probes whose measures an outcome must have, as JSON.
         retry_failed: whether a failed trial is to be trained again.
+        changed: by cell, the runs whose outcomes are to be trained again, since other code made them.
     """
 
     number: int
     token: str
     probes: frozenset[str]
     retry_failed: bool
+    changed: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def settles(self, state: str | None, probes: str | None) -> bool:
         """Return whether an outcome is all that the run asks for: finished with the measures, or failed."""
@@ -60,12 +64,22 @@ def probe_texts(probes: Iterable[Probe]) -> frozenset[str]:
 
 
 def begin(
-    connection: Connection, sweep: Sweep, name: str | None, probes: frozenset[str], retry_failed: bool
+    connection: Connection,
+    sweep: Sweep,
+    name: str | None,
+    probes: Sequence[Probe],
+    retry_failed: bool,
+    retrain_changed: bool,
 ) -> tuple[Run, Survey]:
     """Enter a run and its sweep's cells; return the run and what the store has of the sweep."""
-    run = Run(0, uuid.uuid4().hex, probes, retry_failed)
+    run = Run(0, uuid.uuid4().hex, probe_texts(probes), retry_failed)
     ids = _register(connection, sweep.cells)
-    found = survey(connection, sweep, run.settles)
+    classes = {template.cell: own_classes((template, *probes)) for template in sweep.cells}
+    known = {part: code_of(cls) for part, cls in ChainMap(*classes.values()).items()}
+    changed = _changed(connection, classes, known) if known else {}
+    if retrain_changed:
+        run = replace(run, changed=changed)
+    found = survey(connection, sweep, run.settles, changed=changed, retrain_changed=retrain_changed)
     wanted = [
         {"number": ids[template.cell], "count": int(len(seeds) + others)}
         for (template, seeds), others in zip(sweep.parts, found.others, strict=True)
@@ -88,7 +102,31 @@ def begin(
     }
     key = connection.execute(insert(RUNS), row).inserted_primary_key
     assert key is not None
-    return Run(key[0], run.token, probes, retry_failed), found
+    if known:
+        rows = [{"run": key[0], "part": part, "code": code} for part, code in known.items()]
+        connection.execute(insert(CODES), rows)
+    return replace(run, number=key[0]), found
+
+
+def _changed(
+    connection: Connection, parts: Mapping[str, Iterable[str]], known: Mapping[str, str]
+) -> dict[str, frozenset[int]]:
+    """Return by cell the runs whose code of some class is not what it is now.
+
+    A run that had no use for a class has the code of the latest run before it: it may have kept what that one measured.
+    """
+    CODES.create(connection, checkfirst=True)
+    runs = connection.scalars(select(RUNS.c.id).order_by(RUNS.c.id)).all()
+    query = select(CODES.c.part, CODES.c.run, CODES.c.code).where(CODES.c.part.in_(known))
+    stale: dict[str, set[int]] = {part: set() for part in known}
+    recorded = {(part, run): code for part, run, code in connection.execute(query)}
+    for part, now in known.items():
+        code = now
+        for run in runs:
+            code = recorded.get((part, run), code)
+            if code != now and code.partition(":")[0] == now.partition(":")[0]:
+                stale[part].add(run)
+    return {cell: frozenset().union(*(stale[part] for part in own)) for cell, own in parts.items()}
 
 
 def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, int]:
@@ -110,7 +148,7 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
     return ids
 
 
-_CLAIMED = select(TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, TRIALS.c.claim).where(
+_CLAIMED = select(TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, TRIALS.c.run, TRIALS.c.claim).where(
     TRIALS.c.cell == bindparam("number"), TRIALS.c.seed.in_(bindparam("seeds", expanding=True))
 )
 _CLAIM = (
@@ -136,7 +174,9 @@ def claim(connection: Connection, run: Run, trials: Iterable[Trial]) -> list[Tri
             row = rows.get(signed(seed))
             if row is None:
                 new.append({"cell": ids[key], "seed": signed(seed), "claim": run.number, "attempts": 0})
-            elif run.settles(row.state, row.probes) or _held(connection, row.claim, living):
+            elif (run.settles(row.state, row.probes) and row.run not in run.changed.get(key, ())) or _held(
+                connection, row.claim, living
+            ):
                 continue
             else:
                 old.append({"number": ids[key], "place": signed(seed), "by": run.number})

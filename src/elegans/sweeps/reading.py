@@ -1,7 +1,7 @@
 """What is read from a store: fast, in columns, a bounded number of rows at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -353,15 +353,24 @@ class Survey:
         state: for each trial of the sweep, the place of its state in ``STATES``, or -1 where it has none.
         settled: for each trial of the sweep, whether nothing more is asked for.
         others: for each cell of the sweep, how many trials the store has beside the sweep's.
+        changed: how many of the sweep's outcomes are of code that was changed since.
     """
 
     state: np.ndarray
     settled: np.ndarray
     others: np.ndarray
+    changed: int = 0
 
 
-def survey(connection: Connection, sweep: Sweep, settles: Settles) -> Survey:
-    """Return what the store has of a sweep."""
+def survey(
+    connection: Connection,
+    sweep: Sweep,
+    settles: Settles,
+    *,
+    changed: Mapping[str, frozenset[int]],
+    retrain_changed: bool,
+) -> Survey:
+    """Return what the store has of a sweep; outcomes of runs whose code was ``changed``, by cell, may not settle it."""
     known = cell_numbers(connection, (template.cell for template, _ in sweep.parts))
     places = Places(sweep, known)
     found = Survey(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
@@ -377,7 +386,24 @@ def survey(connection: Connection, sweep: Sweep, settles: Settles) -> Survey:
                 settling = np.array([*(settles(each, text) for each in STATES), False])
                 found.state[place[rows]] = state[rows]
                 found.settled[place[rows]] = settling[state[rows]]
-    return found
+    if not any(changed.values()):
+        return found
+    old = _of_runs(connection, places, known, changed)
+    if retrain_changed:
+        found.settled[old] = False
+    return replace(found, changed=len(old))
+
+
+def _of_runs(
+    connection: Connection, places: Places, known: Mapping[str, int], runs: Mapping[str, frozenset[int]]
+) -> np.ndarray:
+    """Return the places of the trials whose outcomes are of some runs, given by cell."""
+    found = [np.zeros(0, np.int64)]
+    for cell, some in runs.items():
+        query = select(TRIALS.c.cell, TRIALS.c.seed).where(TRIALS.c.cell == known[cell], TRIALS.c.run.in_(some))
+        place = places.of(*fetch(connection, query.where(TRIALS.c.state.is_not(None)), [whole_numbers, _seeds]))
+        found.append(place[place >= 0])
+    return np.concatenate(found)
 
 
 def _state_codes(values: Sequence[str | None]) -> np.ndarray:

@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from elegans import extensions
 from elegans.errors import ElegansWarning, RunError, StoreError, SweepError
 from elegans.machine import cores
 from elegans.probes import Probe
@@ -39,6 +40,8 @@ FAREWELL_SECONDS = 1.2
 """How long an interrupted run waits for what is in flight; with what follows, it ends within two seconds."""
 
 Watch = Callable[[Progress], None]
+Retrain = Literal["missing", "changed"]
+"""Which trials are trained: those that a store lacks, or also those that other code trained."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -53,6 +56,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     engine: str = "auto",
     probes: Sequence[Probe] = (),
     retry_failed: bool = False,
+    retrain: Retrain = "missing",
     watch: Watch | None = None,
     name: str | None = None,
     table: Literal["trials", "cells"] = "trials",
@@ -76,6 +80,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         probes: measures to take along the way (``store.outcome(trial).measures``). A trial whose stored
             outcome lacks them is trained again.
         retry_failed: whether to train failed trials again.
+        retrain: ``missing`` trains what the store lacks; where the code of a class of your own has changed, a warning
+            says how many outcomes are of before. ``changed`` trains these again.
         watch: called with the progress at most ten times a second, and at the end.
         name: what the run is called in the store's status.
         table: what is returned: a row for each of the ``trials``, or for each of the ``cells``.
@@ -88,19 +94,19 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         StoreError: the store cannot be opened, read or written. What was committed is kept.
         EngineError: no engine takes one of the trials; nothing has been started.
         TrialError: a probe cannot look into one of the trials; nothing has been started.
-        SweepError: ``workers`` is not positive, two probes are of one kind, or there is no such table.
+        SweepError: ``workers`` is not positive, ``retrain`` or ``table`` is something else, or two probes are of one kind.
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
     """
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
-    start = _prepared(sweep, workers, engine, probes)
+    start = _prepared(sweep, workers, engine, probes, retrain)
     with opened(sweep.store if store is None else store) as kept:
         report(kept, sweep, start(kept, retry_failed=retry_failed, watch=watch, name=name))
         return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
 
 
-def complete(
+def complete(  # noqa: PLR0913 (as run)
     sweep: Sweep,
     store: Store | str | Path,
     *,
@@ -108,11 +114,12 @@ def complete(
     engine: str = "auto",
     probes: Sequence[Probe] = (),
     retry_failed: bool = False,
+    retrain: Retrain = "missing",
     watch: Watch | None = None,
     name: str | None = None,
 ) -> np.ndarray:
     """Train what a store lacks of a sweep, as ``run`` does, and return the places of the trials that failed."""
-    start = _prepared(sweep, workers, engine, probes)
+    start = _prepared(sweep, workers, engine, probes, retrain)
     with opened(store) as kept:
         return start(kept, retry_failed=retry_failed, watch=watch, name=name)
 
@@ -137,20 +144,35 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     raise raised
 
 
-def _prepared(sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe]) -> Callable[..., np.ndarray]:
+def _prepared(
+    sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe], retrain: Retrain
+) -> Callable[..., np.ndarray]:
     """Refuse what cannot run, before a store is made; return what trains it and returns which trials failed."""
     if workers is not None and workers < 1:
         raise SweepError(f"workers must be at least 1: workers={workers}")
+    if retrain not in get_args(Retrain):
+        raise SweepError(f"retrain must be missing or changed: retrain={retrain!r}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
 
     def train(store: Store, *, retry_failed: bool, watch: Watch | None, name: str | None) -> np.ndarray:
-        begun, found = store.begin(sweep, name=name, probes=probes, retry_failed=retry_failed)
+        begun, found = store.begin(
+            sweep, name=name, probes=probes, retry_failed=retry_failed, retrain_changed=retrain == "changed"
+        )
+        if found.changed and retrain == "missing":
+            _warn_of_change(sweep, probes, found.changed)
         scheduler = _Scheduler(sweep, store, begun, found, engines, WorkerPool(workers or cores(), probes), watch)
         scheduler.run_all()
         return np.flatnonzero(scheduler.found.state == STATES.index("failed"))
 
     return train
+
+
+def _warn_of_change(sweep: Sweep, probes: Sequence[Probe], count: int) -> None:
+    classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
+    before = f"{count} of {len(sweep)} trials are of before the code of {classes} was changed"
+    told = f'{before}: retrain="changed" trains them again'
+    warnings.warn(told, ElegansWarning, stacklevel=4)
 
 
 def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:

@@ -111,6 +111,15 @@ RUNS = Table(
 )
 """One row per run: which process, since when, and how much it set out to do."""
 
+CODES = Table(
+    "codes",
+    _TABLES,
+    Column("run", Integer, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
+    Column("part", String(255), primary_key=True),
+    Column("code", String(64), nullable=False),
+)
+"""One row per run and class of a user's own: its family and kind, and the hash of its code. Older stores lack it."""
+
 
 def open_engine(url: str | Path | None, read_only: bool) -> Engine:
     """Return the SQLAlchemy engine of a store at a path or URL (None: in memory), made where it may be, and checked."""

@@ -83,7 +83,13 @@ class Store:
             yield connection
 
     def begin(
-        self, sweep: Sweep, *, name: str | None = None, probes: Iterable[Probe] = (), retry_failed: bool = False
+        self,
+        sweep: Sweep,
+        *,
+        name: str | None = None,
+        probes: Sequence[Probe] = (),
+        retry_failed: bool = False,
+        retrain_changed: bool = False,
     ) -> tuple[Run, reading.Survey]:
         """Enter a run of a sweep, which from now on counts as being at work; end it with ``release``.
 
@@ -92,12 +98,13 @@ class Store:
             name: what the run is called in ``status``.
             probes: the probes whose measures an outcome must have, or else the trial is trained again.
             retry_failed: whether failed trials are to be trained again.
+            retrain_changed: whether trials are to be trained again whose own classes had other code then.
 
         Returns:
             The run, and what the store has of the sweep already.
         """
         with self._writing() as connection:
-            run, found = claims.begin(connection, sweep, name, claims.probe_texts(probes), retry_failed)
+            run, found = claims.begin(connection, sweep, name, probes, retry_failed, retrain_changed)
             liveness.ACTIVE.add(run.token)
         return run, found
 
@@ -133,7 +140,7 @@ class Store:
     def survey(self, run: Run, sweep: Sweep) -> reading.Survey:
         """Return what the store has of a run's sweep now."""
         with self._reading() as connection:
-            return reading.survey(connection, sweep, run.settles)
+            return reading.survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return the outcome of a trial, with its curve and measures."""

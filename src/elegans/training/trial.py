@@ -29,7 +29,7 @@ class Trial(Component):
     """One training, wholly described: frozen, validated, written as JSON both ways.
 
     Trials that differ only in their seed form a *cell*. A trial is identified by ``identity``, a hash
-    of its content; a user's own class counts by its kind and fields, not by its code.
+    of its content; a user's own class counts by its kind and fields, not by its code, of which stores keep a hash.
 
     Args:
         task: what is learned.

@@ -30,6 +30,7 @@ from elegans.cli.common import (
 @workers
 @engine
 @retry_failed
+@click.option("--retrain-changed", is_flag=True, help="Run trials again whose own classes have changed since.")
 @no_cache
 @imports
 @click.pass_context
@@ -41,6 +42,7 @@ def sweep(
     workers: int | None,
     engine: str,
     retry_failed: bool,
+    retrain_changed: bool,
     no_cache: bool,
     imports: Sequence[Path],
 ) -> int:
@@ -67,7 +69,15 @@ def sweep(
     view = SweepView(console())
     try:
         with view:
-            failed = complete(swept, kept, workers=workers, engine=engine, retry_failed=retry_failed, watch=view)
+            failed = complete(
+                swept,
+                kept,
+                workers=workers,
+                engine=engine,
+                retry_failed=retry_failed,
+                retrain="changed" if retrain_changed else "missing",
+                watch=view,
+            )
     except KeyboardInterrupt:
         return interrupted(view.last, kept, typed(context))
     say(f"table   {kept}; to write it out: elegans export {kept} {file.stem}.csv")

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float32, Int, UInt32
 
 from elegans import random
 from elegans.compilation import jit
+from elegans.component import Component, walk
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.losses import wrong
 from elegans.training.optimisers import Minibatches
@@ -163,7 +164,7 @@ class _Pinned:
 
     def __init__(self, trial: Trial, static: Any) -> None:
         self.trial, self.static = trial, static
-        self.classes = type(trial.task), type(trial.model), type(trial.training), type(_training(trial).loss)
+        self.classes = tuple(type(value) for _, _, value in walk(trial) if isinstance(value, Component))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Pinned) and self.classes == other.classes
