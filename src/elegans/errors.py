@@ -60,3 +60,8 @@ def suggest(name: str, known: Collection[str]) -> str:
     """Return ``; did you mean …?`` for the nearest known name, or the list of all known names."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
+
+
+def shown(text: str) -> str:
+    """Return a text with all that a terminal would act on, or would not show, in escapes."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

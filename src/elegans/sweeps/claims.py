@@ -16,9 +16,10 @@ from elegans.errors import StoreError
 from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.sweeps import liveness
+from elegans.sweeps.columns import Damage, read_probes
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
-from elegans.sweeps.reading import Survey, cell_numbers, signed, survey
+from elegans.sweeps.reading import Survey, cell_numbers, chunks, signed, survey
 from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
@@ -54,7 +55,7 @@ class Run:
 @lru_cache(maxsize=1024)
 def probe_set(text: str | None) -> frozenset[str]:
     """Return the probes that a row names, each as JSON."""
-    return frozenset(json.dumps(probe, sort_keys=True) for probe in json.loads(text)) if text else frozenset()
+    return frozenset(json.dumps(probe, sort_keys=True) for probe in read_probes(text))
 
 
 def probe_texts(probes: Iterable[Probe]) -> frozenset[str]:
@@ -144,7 +145,12 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
     ]
     if rows:
         connection.execute(insert(CELLS), rows)
-        ids = cell_numbers(connection, by_hash)
+        before, ids = ids, cell_numbers(connection, by_hash)
+        new = ids.keys() - before.keys()
+        for some in chunks([ids[key] for key in new]):
+            orphan = connection.scalar(select(TRIALS.c.cell).where(TRIALS.c.cell.in_(some)).limit(1))
+            if orphan is not None:  # SQLite gives numbers away again: the trials would become those of another cell
+                raise Damage(f"a trial must be of a cell that the store has: cell {orphan}")
     return ids
 
 
@@ -287,7 +293,7 @@ def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str
         return
     measures = {**read_measures(connection.scalar(select(DETAILS.c.measures).where(here))), **outcome.measures}
     detail["measures"] = pack_measures(measures)
-    probes = {probe["kind"]: probe for probe in (*json.loads(before), *json.loads(row["probes"]))}
+    probes = {probe["kind"]: probe for probe in (*read_probes(before), *json.loads(row["probes"]))}
     row["probes"] = json.dumps([probes[kind] for kind in sorted(probes)], sort_keys=True)
 
 

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic_core import to_jsonable_python
+from sqlalchemy import Column
 
+from elegans.sweeps.columns import read_json, stored
 from elegans.training.trial import Trial
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ def columns_of(template: Trial) -> str:
 
 def read_columns(text: str) -> dict[str, Any]:
     """Return a cell's dotted columns from JSON; lists come back as tuples."""
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = read_json(text, "the columns of a cell")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
@@ -74,21 +77,41 @@ def _series(values: list[Any]) -> "pd.Series[Any]":
     import pandas as pd
 
     present = [value for value in values if value is not None]
-    if present and len(present) < len(values) and all(type(value) is int for value in present):
+    if present and len(present) < len(values) and all(type(value) is int and abs(value) < 2**63 for value in present):
         return pd.Series(values, dtype="Int64")
     if any(isinstance(value, tuple | dict) for value in present):
         return pd.Series(values, dtype=object)
     return pd.Series(values)
 
 
-def whole_numbers(values: Sequence[int | None]) -> np.ndarray:
-    """Return whole numbers as int64."""
-    return np.array(values, np.int64)
+def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
+    """Write a table as ``.csv`` or ``.parquet``.
+
+    Tuples and records become JSON, and so do all values of a column that Parquet could not hold. Texts that a
+    spreadsheet would take for a formula get an apostrophe.
+    """
+    table = table.copy(deep=False)
+    for name in (name for name in table.columns if table[name].dtype.kind == "O"):
+        values = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
+        if suffix == ".parquet" and values.map(type).nunique() > 1:
+            values = values.map(lambda value: value if value is None or isinstance(value, str) else json.dumps(value))
+        table[name] = values
+    if suffix == ".parquet":
+        table.to_parquet(file, index=False)
+        return
+    for name in (name for name in table.columns if table[name].dtype.kind not in "biufc"):
+        table[name] = table[name].map(_harmless)
+    table.rename(columns=_harmless).to_csv(file, index=False)
 
 
-def numbers(values: Sequence[float | None]) -> np.ndarray:
-    """Return numbers as float64, None as NaN."""
-    return np.array(values, np.float64)
+def _harmless(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
@@ -102,15 +125,20 @@ def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
 
 
 class Labels:
-    """Turns a column of few distinct texts into small codes and back."""
+    """Turns a column of few distinct texts into small codes and back.
 
-    def __init__(self) -> None:
+    Args:
+        column: the column, which says what it may hold.
+    """
+
+    def __init__(self, column: Column[Any]) -> None:
+        self.read = stored(column).read
         self.known: dict[str | None, int] = {}
 
     def __call__(self, values: Sequence[str | None]) -> np.ndarray:
         """Return the code of each text."""
         for value in set(values) - self.known.keys():
-            self.known[value] = len(self.known)
+            self.known[self.read(value)] = len(self.known)
         return np.fromiter(map(self.known.__getitem__, values), np.int32, len(values))
 
     def series(self, codes: np.ndarray) -> "pd.Series[Any]":

@@ -1,12 +1,16 @@
 """How measures lie in a store: numbers as JSON, arrays as bytes, compressed together."""
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from elegans.sweeps.columns import LARGEST_DETAILS, Damage, inflate, read_json
+from elegans.training.outcome import CURVE_POINTS, Curve
 
 _LENGTH = struct.Struct("<I")
 
@@ -37,18 +41,43 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
     """Return measures: by probe kind and name a list of values, or one array with one row per measurement."""
     if not packed:
         return {}
-    content = zlib.decompress(packed)
-    (length,) = _LENGTH.unpack_from(content)
+    content = inflate(packed, LARGEST_DETAILS, "measures")
+    try:
+        (length,) = _LENGTH.unpack_from(content)
+        text = content[_LENGTH.size : _LENGTH.size + length].decode()
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Damage(f"measures must begin with their names: {error}") from None
+    named: dict[str, dict[str, Any]] = read_json(text, "measures")
     place = _LENGTH.size + length
-    named: dict[str, dict[str, Any]] = json.loads(content[_LENGTH.size : place])
-    for taken in named.values():
+    for kind, taken in named.items():
+        if not isinstance(taken, dict):
+            raise Damage(f"measures must be records: {kind!r}")
         for name, values in taken.items():
             if isinstance(values, dict):
-                kind, shape = np.dtype(values["type"]), values["shape"]
-                count = int(np.prod(shape))
-                taken[name] = np.frombuffer(content, kind, count, place).reshape(shape)
-                place += count * kind.itemsize
+                taken[name] = _array(content, place, values)
+                place += taken[name].nbytes
+            elif not isinstance(values, list):
+                raise Damage(f"measures must be lists or arrays: {kind!r}, {name!r}")
     return named
+
+
+def _array(content: bytes, place: int, facts: dict[str, Any]) -> np.ndarray:
+    try:
+        kind, shape = np.dtype(facts["type"]), tuple(facts["shape"])
+        if kind.kind not in "biufc" or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("its type or shape is none of an array of numbers")
+        return np.frombuffer(content, kind, math.prod(shape), place).reshape(shape)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise Damage(f"measures must be arrays of the shape that they name: {error}") from None
+
+
+def read_curve(packed: bytes) -> Curve:
+    """Return a trial's curve."""
+    point = 12  # bytes
+    content = inflate(packed, point * CURVE_POINTS, "a curve")
+    if len(content) % point:
+        raise Damage(f"a curve must be whole points: {len(content)} bytes")
+    return Curve.from_bytes(packed)
 
 
 def _stacked(values: Any) -> np.ndarray | None:

@@ -1,13 +1,52 @@
 """Where the rows of a store stand in a sweep, for many rows at once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from elegans.sweeps.sweep import Seeds, Sweep
 
-_Lookup = tuple[np.ndarray, np.ndarray]
-"""Seeds in increasing order, and the place of each of them in the order that was given."""
+
+class _Order(Protocol):
+    def positions(self, numbers: np.ndarray) -> np.ndarray:
+        """Return where each number stands, -1 for those that are not there."""
+
+
+class Listed:
+    """Numbers in the order of a list. They may be any numbers: none of them sizes anything.
+
+    Args:
+        numbers: the numbers, distinct but for negative ones, which are not looked for.
+    """
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self.order = np.argsort(numbers, kind="stable")
+        self.ordered = numbers[self.order]
+
+    def positions(self, numbers: np.ndarray) -> np.ndarray:
+        """Return where in the list each number stands, -1 for those that it lacks."""
+        if not len(self.ordered):
+            return np.full(len(numbers), -1, np.int64)
+        place = np.minimum(np.searchsorted(self.ordered, numbers), len(self.ordered) - 1)
+        return np.where(self.ordered[place] == numbers, self.order[place], -1)
+
+
+class _Spaced:
+    """Seeds in the order of a range, of which no list is made."""
+
+    def __init__(self, seeds: range) -> None:
+        self.seeds = seeds
+
+    def positions(self, numbers: np.ndarray) -> np.ndarray:
+        first, last = np.uint64(min(self.seeds[0], self.seeds[-1])), np.uint64(max(self.seeds[0], self.seeds[-1]))
+        inside = (numbers >= first) & (numbers <= last)
+        offset = np.where(inside, numbers - first, 0)
+        step = np.uint64(abs(self.seeds.step))
+        place = (offset // step).astype(np.int64)
+        if self.seeds.step < 0:
+            place = len(self.seeds) - 1 - place
+        return np.where(inside & (offset % step == 0), place, -1)
 
 
 class Places:
@@ -20,39 +59,36 @@ class Places:
 
     def __init__(self, sweep: Sweep, cells: Mapping[str, int]) -> None:
         self.first = sweep.first
-        numbers = [cells.get(template.cell, -1) for template, _ in sweep.parts]
-        self.part_of = np.full(max(numbers, default=-1) + 2, -1, np.int64)  # its last entry stays -1
-        self.part_of[numbers] = np.arange(len(numbers))
-        self.part_of[-1] = -1
-        self.lookups, self.lookup_of = _lookups([seeds for _, seeds in sweep.parts])
+        self.cells = Listed(np.array([cells.get(template.cell, -1) for template, _ in sweep.parts], np.int64))
+        self.orders, self.order_of = _orders([seeds for _, seeds in sweep.parts])
 
     def part(self, cell: np.ndarray) -> np.ndarray:
         """Return for each row the number of its cell within the sweep, -1 where the sweep does not have it."""
-        part: np.ndarray = self.part_of[np.minimum(cell, len(self.part_of) - 1)]
-        return part
+        return self.cells.positions(cell)
 
     def of(self, cell: np.ndarray, seed: np.ndarray) -> np.ndarray:
         """Return the number of each row's trial, -1 where the sweep does not have it."""
         part = self.part(cell)
         place = np.full(len(cell), -1, np.int64)
-        for number, (ordered, order) in enumerate(self.lookups):
-            rows = np.flatnonzero((part >= 0) & (self.lookup_of[part] == number))
-            found = np.minimum(np.searchsorted(ordered, seed[rows]), len(ordered) - 1)
-            hit = ordered[found] == seed[rows]
-            place[rows[hit]] = self.first[part[rows[hit]]] + order[found[hit]]
+        for number, order in enumerate(self.orders):
+            rows = np.flatnonzero((part >= 0) & (self.order_of[part] == number))
+            found = order.positions(seed[rows])
+            hit = found >= 0
+            place[rows[hit]] = self.first[part[rows[hit]]] + found[hit]
         return place
 
 
-def _lookups(seeds: list[Seeds]) -> tuple[list[_Lookup], np.ndarray]:
-    """Return one lookup for each distinct sequence of seeds, and which of them each cell uses."""
+def _orders(seeds: Sequence[Seeds]) -> tuple[list[_Order], np.ndarray]:
+    """Return one order for each distinct sequence of seeds, and which of them each cell uses."""
     known: dict[int, int] = {}
-    lookups: list[_Lookup] = []
+    orders: list[_Order] = []
     which = np.zeros(len(seeds), np.int64)
     for part, given in enumerate(seeds):
         if id(given) not in known:
-            known[id(given)] = len(lookups)
-            array = np.fromiter(given, np.uint64, len(given))
-            order = np.argsort(array, kind="stable")
-            lookups.append((array[order], order))
+            known[id(given)] = len(orders)
+            if isinstance(given, range):
+                orders.append(_Spaced(given))
+            else:
+                orders.append(Listed(np.fromiter(given, np.uint64, len(given))))
         which[part] = known[id(given)]
-    return lookups, which
+    return orders, which

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,22 +11,15 @@ from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cas
 
 from elegans.analysis.intervals import median
 from elegans.errors import StoreError, suggest
-from elegans.sweeps.frames import (
-    Filter,
-    Labels,
-    cell_frame,
-    matches,
-    numbers,
-    quantity,
-    read_columns,
-    whole_numbers,
-)
-from elegans.sweeps.measures import read_measures
-from elegans.sweeps.places import Places
+from elegans.sweeps.columns import Damage, read_template, stored
+from elegans.sweeps.database import refuse_strange, strange
+from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, quantity, read_columns
+from elegans.sweeps.measures import read_curve, read_measures
+from elegans.sweeps.places import Listed, Places
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Curve, Outcome
-from elegans.training.states import FINISHED, State
+from elegans.training.states import FINISHED, STATES
 from elegans.training.trial import Trial
 
 if TYPE_CHECKING:
@@ -38,9 +32,8 @@ NAMES_AT_ONCE = 5_000
 
 RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine")
 """The columns of an outcome, in the order of the table."""
-
-STATES: tuple[State, ...] = (*FINISHED, "failed", "interrupted")
-"""Every state of an outcome."""
+_ALWAYS = ("state", "steps", "seconds", "evaluation_seconds")
+"""Those of them that every outcome has."""
 
 Settles = Callable[[str | None, str | None], bool]
 """Whether a trial's state and probes are all that is asked for."""
@@ -56,8 +49,11 @@ def unsigned(number: int) -> int:
     return number + 2**64 if number < 0 else number
 
 
+_cell_numbers = stored(TRIALS.c.cell).array
+
+
 def _seeds(values: Sequence[Any]) -> np.ndarray:
-    return np.array(values, np.int64).view(np.uint64)
+    return stored(TRIALS.c.seed).array(values).view(np.uint64)
 
 
 def chunks(values: Sequence[Any], size: int = NAMES_AT_ONCE) -> Iterator[Sequence[Any]]:
@@ -110,16 +106,19 @@ class _Cells:
 
     def positions(self, cell: np.ndarray) -> np.ndarray:
         """Return where among these cells each row's cell is."""
-        place = np.zeros(max(self.numbers, default=0) + 1, np.int64)
-        place[self.numbers] = np.arange(len(self.numbers))
-        found: np.ndarray = place[cell]
+        found = Listed(np.array(self.numbers, np.int64)).positions(cell)
+        if (found < 0).any():
+            raise Damage(f"a trial must be of a cell that the store has: cell {cell[found < 0][0]}")
         return found
 
 
 def _cells(connection: Connection, sweep: Sweep | None, where: Filter | None) -> _Cells:
     query = select(CELLS.c.hash, CELLS.c.id, CELLS.c.columns)
     if sweep is None:
-        rows = [tuple(row) for row in connection.execute(query.order_by(CELLS.c.id))]
+        whole = connection.execute(query.add_columns(CELLS.c.trial).order_by(CELLS.c.id)).all()
+        for row in whole:
+            read_template(row.trial, row.hash)
+        rows = [(row.hash, row.id, row.columns) for row in whole]
     else:
         hashes = [template.cell for template, _ in sweep.parts]
         found = {
@@ -157,7 +156,7 @@ def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
 
 def _reasons(connection: Connection, cells: _Cells, cell: np.ndarray, results: "pd.DataFrame") -> "pd.Series[Any]":
     """Return why each trial failed, in one line, or a missing value."""
-    codes, known = Labels(), dict[tuple[int, int], str | None]()
+    codes, known = Labels(DETAILS.c.error), dict[tuple[int, int], str | None]()
     failed = (results["state"] == "failed").to_numpy()
     if failed.any():
         same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
@@ -182,8 +181,10 @@ def _results(
     """Return the cell's number of each trial that has an outcome, and its seed and the named columns, in order."""
     import pandas as pd
 
-    labels = {name: Labels() for name in ("state", "engine")}
-    readers: list[_Reader] = [whole_numbers if name == "steps" else labels.get(name, numbers) for name in names]
+    labels = {name: Labels(TRIALS.c[name]) for name in ("state", "engine")}
+    readers: list[_Reader] = [
+        labels.get(name) or partial(stored(TRIALS.c[name]).array, missing=name not in _ALWAYS) for name in names
+    ]
     query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in names))
     cell, seed, *results = _recorded(connection, sweep, cells, query, readers)
     columns = {
@@ -231,7 +232,7 @@ def _recorded(
     connection: Connection, sweep: Sweep | None, cells: _Cells, query: Select[Any], readers: Sequence[_Reader]
 ) -> list[np.ndarray]:
     """Return cell, seed and further columns of the trials that have an outcome, in the order of the table."""
-    readers = [whole_numbers, _seeds, *readers]
+    readers = [_cell_numbers, _seeds, *readers]
     recorded = query.where(TRIALS.c.state.is_not(None))
     fetched = [fetch(connection, part, readers) for part in _of_cells(connection, recorded, cells.numbers)]
     rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
@@ -267,10 +268,7 @@ def measures_table(connection: Connection, sweep: Sweep, kind: str) -> "pd.DataF
 def curves_table(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
     """Return a row for each trial and point of its curve; see ``Store.curves``."""
     return _long(
-        [
-            (trial, seed, vars(curve))
-            for trial, seed, curve in _details(connection, sweep, DETAILS.c.curve, Curve.from_bytes)
-        ],
+        [(trial, seed, vars(curve)) for trial, seed, curve in _details(connection, sweep, DETAILS.c.curve, read_curve)],
         ["step", "loss", "error"],
     )
 
@@ -284,12 +282,13 @@ def _details(
     """Yield each trial's place in the table, its seed and its details, for trials that have some."""
     same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
     query = select(TRIALS.c.cell, TRIALS.c.seed, column).join(DETAILS, same, isouter=True)
-    _, seed, packed = _recorded(connection, sweep, _cells(connection, sweep, None), query, [_objects])
+    each = stored(column).read
+
+    def objects(values: Sequence[Any]) -> np.ndarray:
+        return np.array([*map(each, values), None], object)[:-1]
+
+    _, seed, packed = _recorded(connection, sweep, _cells(connection, sweep, None), query, [objects])
     return ((place, seed[place], read(packed[place])) for place in range(len(seed)) if packed[place])
-
-
-def _objects(values: Sequence[Any]) -> np.ndarray:
-    return np.array([*values, None], object)[:-1]
 
 
 def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[str]) -> "pd.DataFrame":
@@ -297,7 +296,11 @@ def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[s
     import pandas as pd
 
     names = list(dict.fromkeys([*names, *(name for *_, taken in found for name in taken)]))
-    counts = [len(taken["step"]) for *_, taken in found]
+    counts = [len(taken.get("step", ())) for *_, taken in found]
+    for (_, seed, taken), count in zip(found, counts, strict=True):
+        for name, values in taken.items():
+            if len(values) != count:
+                raise Damage(f"{name} must have a value for each of {count} steps: {len(values)} with seed {seed}")
     columns: dict[str, Any] = {
         "trial": np.repeat([trial for trial, *_ in found], counts).astype(np.int64),
         "seed": np.repeat(np.array([seed for _, seed, _ in found] or np.zeros(0, np.int64)), counts),
@@ -319,22 +322,28 @@ def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
     """Return a row for each cell; see ``Store.cells_table``."""
     cells = _cells(connection, sweep, where)
     finished = TRIALS.c.state.in_(FINISHED)
+    no_seconds = TRIALS.c.state.is_not(None) & TRIALS.c.seconds.is_(None)
     query = select(
         TRIALS.c.cell,
         *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
         func.coalesce(func.sum(TRIALS.c.seconds), 0.0),
         func.aggregate_strings(cast(case((finished, TRIALS.c.solved_at)), String), ","),
+        strange(connection, *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "seconds")), also=[no_seconds]),
     ).group_by(TRIALS.c.cell)
     found = np.zeros((len(cells.numbers), 8))
     found[:, 6] = np.nan
-    position = {number: place for place, number in enumerate(cells.numbers)}
     for part in _of_cells(connection, query, cells.numbers):
-        for number, solved, unsolved, diverged, failed, interrupted, seconds, times in connection.execute(part):
+        rows = connection.execute(part).all()
+        refuse_strange(sum(row[-1] for row in rows), "trials")
+        places = cells.positions(np.array([row[0] for row in rows], np.int64))
+        for place, (_, solved, unsolved, diverged, failed, interrupted, seconds, times, _) in zip(
+            places, rows, strict=True
+        ):
             trials = solved + unsolved + diverged
             solved_at = np.fromstring(times, sep=",") if times else np.zeros(0)
             counts = trials, len(solved_at), unsolved, diverged, failed, interrupted
             every = np.pad(solved_at, (0, trials - len(solved_at)), constant_values=np.inf)
-            found[position[number]] = *counts, median(every), seconds
+            found[place] = *counts, median(every), seconds
     return _with_counts(cell_frame(cells.columns), found)
 
 
@@ -376,8 +385,8 @@ def survey(
     found = Survey(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes)
     for part in _of_cells(connection, query, list(known.values())):
-        probes = Labels()
-        readers: list[_Reader] = [whole_numbers, _seeds, _state_codes, probes]
+        probes = Labels(TRIALS.c.probes)
+        readers: list[_Reader] = [_cell_numbers, _seeds, _state_codes, probes]
         for cell, seed, state, probed in fetch_pieces(connection, part, readers):
             place = places.of(cell, seed)
             found.others[:] += _count(places.part(cell[place < 0]), len(found.others))
@@ -401,14 +410,15 @@ def _of_runs(
     found = [np.zeros(0, np.int64)]
     for cell, some in runs.items():
         query = select(TRIALS.c.cell, TRIALS.c.seed).where(TRIALS.c.cell == known[cell], TRIALS.c.run.in_(some))
-        place = places.of(*fetch(connection, query.where(TRIALS.c.state.is_not(None)), [whole_numbers, _seeds]))
+        place = places.of(*fetch(connection, query.where(TRIALS.c.state.is_not(None)), [_cell_numbers, _seeds]))
         found.append(place[place >= 0])
     return np.concatenate(found)
 
 
 def _state_codes(values: Sequence[str | None]) -> np.ndarray:
-    codes: dict[str | None, int] = {state: code for code, state in enumerate(STATES)}
-    return np.array([codes.get(value, -1) for value in values], np.int8)
+    read = stored(TRIALS.c.state).read
+    codes = {value: STATES.index(value) if read(value) else -1 for value in set(values)}
+    return np.array([codes[value] for value in values], np.int8)
 
 
 def _count(parts: np.ndarray, length: int) -> np.ndarray:
@@ -417,11 +427,14 @@ def _count(parts: np.ndarray, length: int) -> np.ndarray:
 
 def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
     """Return a row of trials joined with details as an outcome."""
+    for name in _ALWAYS:
+        if row[name] is None:
+            raise Damage(f"an outcome must have {name}: none with seed {trial.seed}")
     return Outcome(
         trial=trial,
         **{name: row[name] for name in RESULTS},
         error=row["error"],
-        curve=Curve() if row["curve"] is None else Curve.from_bytes(row["curve"]),
+        curve=Curve() if row["curve"] is None else read_curve(row["curve"]),
         measures=read_measures(row["measures"]),
     )
 

@@ -20,13 +20,14 @@ from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress
-from elegans.sweeps.reading import STATES, Survey, reason
+from elegans.sweeps.reading import Survey, reason
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose
 from elegans.training.loop import check_probes
 from elegans.training.outcome import Outcome
+from elegans.training.states import STATES
 
 LARGEST_CLAIM = 512
 """Trials that a run holds ahead of its workers at the most."""

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, func, select
 
+from elegans.errors import shown
+from elegans.sweeps.columns import Damage
+from elegans.sweeps.database import open_engine, refuse_strange, strange, translated
 from elegans.sweeps.liveness import is_alive
-from elegans.sweeps.schema import CELLS, RUNS, TRIALS, open_engine, translated
+from elegans.sweeps.schema import CELLS, RUNS, TRIALS
 from elegans.training.states import FINISHED
 
 RECENT_SECONDS = 60.0
@@ -53,8 +56,8 @@ class RunStatus:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started))
         ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
         rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
-        called = f" {self.name}" if self.name else ""
-        return f"run {self.number}{called} ({how}, begun {when}, {self.host}:{self.pid}): {ended}{rate}"
+        called = f" {shown(self.name)}" if self.name else ""
+        return f"run {self.number}{called} ({how}, begun {when}, {shown(self.host)}:{self.pid}): {ended}{rate}"
 
 
 @dataclass(frozen=True)
@@ -199,10 +202,15 @@ def _by_cell(connection: Connection, living: set[int]) -> list[_Cell]:
     held = TRIALS.c.claim.in_(living)
     settled = TRIALS.c.state.in_(_SETTLED) & ~func.coalesce(held, False)
     conditions = (settled, TRIALS.c.state == "failed", held)
+    bad = strange(connection, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.claim, TRIALS.c.recorded)
     counts = (func.count(), *(func.count(case((condition, 1))) for condition in conditions))
-    found = {row[0]: row[1:] for row in connection.execute(select(TRIALS.c.cell, *counts).group_by(TRIALS.c.cell))}
+    query = select(TRIALS.c.cell, bad, *counts).group_by(TRIALS.c.cell)
+    found = {number: (count, others) for number, count, *others in connection.execute(query)}
+    refuse_strange(sum(count for count, _ in found.values()), "trials")
     cells = []
     for number, wanted in connection.execute(select(CELLS.c.id, CELLS.c.wanted)):
-        there, *others = found.get(number, (0,))
+        _, (there, *others) = found.pop(number, (0, (0,)))
         cells.append(_Cell(max(wanted, there), *others))
+    if found:
+        raise Damage(f"a trial must be of a cell that the store has: cell {min(found)}")
     return cells

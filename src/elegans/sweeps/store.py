@@ -1,8 +1,7 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
-import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -10,14 +9,17 @@ from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection, select
 
-from elegans.errors import StoreError
+from elegans.errors import StoreError, shown
+from elegans.files import readable, replaced
 from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading
 from elegans.sweeps.claims import Run
-from elegans.sweeps.frames import Filter
-from elegans.sweeps.schema import CELLS, TRIALS, in_memory, open_engine, translated
+from elegans.sweeps.columns import read_template
+from elegans.sweeps.database import in_memory, open_engine, translated
+from elegans.sweeps.frames import Filter, write_table
+from elegans.sweeps.schema import CELLS, TRIALS
 from elegans.sweeps.status import Status, read_status
-from elegans.sweeps.sweep import Sweep
+from elegans.sweeps.sweep import Seeds, Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
@@ -148,27 +150,27 @@ class Store:
             number = reading.cell_numbers(connection, [trial.cell]).get(trial.cell)
             query = reading.outcome_rows(number or 0).where(TRIALS.c.seed == reading.signed(trial.seed))
             row = connection.execute(query).mappings().first()
-        if row is None:
-            raise StoreError(
-                f"an outcome must be recorded before it is read: {self.place} has none of {trial.identity}"
-            )
-        return reading.outcome_of(trial, row)
+            if row is None:
+                raise StoreError(
+                    f"an outcome must be recorded before it is read: {self.place} has none of {trial.identity}"
+                )
+            return reading.outcome_of(trial, row)
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
         """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
         with self._reading() as connection:
             cells = connection.execute(select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)).all()
-        wanted = None if sweep is None else {template.cell: frozenset(seeds) for template, seeds in sweep.parts}
+        wanted = None if sweep is None else {template.cell: _lookup(seeds) for template, seeds in sweep.parts}
         for number, key, text in cells:
             if wanted is not None and key not in wanted:
                 continue
-            template = Trial.parse(json.loads(text))
             with self._reading() as connection:
+                template = Trial.parse(read_template(text, key))
                 rows = connection.execute(reading.outcome_rows(number)).mappings().all()
-            for row in sorted(rows, key=lambda row: reading.unsigned(row["seed"])):
-                seed = reading.unsigned(row["seed"])
-                if wanted is None or seed in wanted[key]:
-                    yield reading.outcome_of(template.with_seed(seed), row)
+                found = {reading.unsigned(row["seed"]): row for row in rows}
+                chosen = sorted(seed for seed in found if wanted is None or seed in wanted[key])
+                outcomes = [reading.outcome_of(template.with_seed(seed), found[seed]) for seed in chosen]
+            yield from outcomes
 
     def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return a row for each trial that has an outcome.
@@ -257,27 +259,32 @@ class Store:
     def export(self, path: str | Path, sweep: Sweep | None = None) -> int:
         """Write the table to a ``.csv`` or ``.parquet`` file; tuples and records in it become JSON.
 
+        In a ``.csv``, a text that a spreadsheet would take for a formula (it begins with ``=``, ``+``, ``-`` or ``@``
+        and is not a number) is written with an apostrophe before it.
+
         Args:
-            path: the file; one that exists is overwritten.
+            path: the file; one that exists is replaced once the new one is complete.
             sweep: whose trials to write; all of the store by default.
 
         Returns:
             The number of rows.
         """
-        file = Path(path)
+        file = readable(path, "an export", StoreError)
         if file.suffix not in (".csv", ".parquet"):
-            raise StoreError(f"an export must be a .csv or .parquet file: {path}")
+            raise StoreError(f"an export must be a .csv or .parquet file: {shown(str(path))}")
         table = self.table(sweep)
-        for name in filter(lambda name: table[name].dtype.kind == "O", table.columns):
-            table[name] = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
         try:
-            if file.suffix == ".csv":
-                table.to_csv(file, index=False)
-            else:
-                table.to_parquet(file, index=False)
+            with replaced(file) as draft:
+                write_table(table, draft, file.suffix)
         except OSError as error:
-            raise StoreError(f"an export must go to a file that can be written: {path} ({error.strerror})") from None
+            raise StoreError(
+                f"an export must go to a file that can be written: {shown(str(path))} ({error.strerror or error})"
+            ) from None
         return len(table)
+
+
+def _lookup(seeds: Seeds) -> Container[int]:
+    return seeds if isinstance(seeds, range) else frozenset(seeds)
 
 
 @contextmanager

@@ -1,0 +1,195 @@
+"""How the columns of a store are read: every value is checked, and one that elegans cannot have written is damage."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from sqlalchemy import BigInteger, Column, Dialect, Float, Integer, LargeBinary, String, Text, TypeDecorator
+from sqlalchemy.types import TypeEngine
+
+from elegans.errors import StoreError
+
+LARGEST_DETAILS = 2**28
+"""Bytes that the measures of one trial may take before they are compressed."""
+
+
+class Damage(StoreError):
+    """A value that elegans did not write; ``database.translated`` adds which store holds it."""
+
+
+class Stored(TypeDecorator[Any]):
+    """A column's type, which checks each value that is read.
+
+    Args:
+        length: the length of a text, for databases that ask for it, or None.
+        low, high: the smallest and the largest number, or None.
+        among: the only texts that may be there, or None.
+    """
+
+    impl: type[TypeEngine[Any]] = Text
+    cache_ok = True
+    kinds: ClassVar[tuple[type, ...]] = (str,)
+    """Python's types of what may be there."""
+    storage: ClassVar[tuple[str, ...]] = ("text",)
+    """SQLite's names of these types."""
+    name: ClassVar[str] = "a text"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.cache_ok = True  # SQLAlchemy asks each class
+
+    def __init__(
+        self,
+        length: int | None = None,
+        *,
+        low: float | None = None,
+        high: float | None = None,
+        among: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__(*(() if length is None else (length,)))
+        self.length = length
+        self.low, self.high, self.among = low, high, among
+        self.place, self.nullable = "", True
+
+    def result_processor(self, dialect: Dialect, coltype: Any) -> Any:
+        """Return what reads one value."""
+        return self.read
+
+    def read(self, value: Any) -> Any:
+        """Return a value of a row.
+
+        Raises:
+            Damage: it is of another type, out of range, or missing where it must not be.
+        """
+        if type(value) not in self.kinds:
+            if value is None and self.nullable:
+                return None
+            raise self._damage(value)
+        if self.among is not None and value not in self.among:
+            raise self._damage(value)
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise self._damage(value)
+        return value
+
+    def array(self, values: Sequence[Any], missing: bool = False) -> np.ndarray:
+        """Return many values of rows as an array.
+
+        Args:
+            values: the values.
+            missing: whether some may be missing: these are NaN.
+        """
+        allowed = {*self.kinds, type(None)} if missing else set(self.kinds)
+        if not allowed.issuperset(map(type, values)):
+            raise self._damage(next(value for value in values if type(value) not in allowed))
+        found = np.array(values, np.float64 if missing or float in self.kinds else np.int64)
+        for bad in (() if self.low is None else found < self.low, () if self.high is None else found > self.high):
+            if np.any(bad):
+                raise self._damage(values[int(np.argmax(bad))])
+        return found
+
+    def _damage(self, value: Any) -> Damage:
+        ends = {"at least": self.low, "at most": self.high}
+        rule = " and ".join(f"{how} {end}" for how, end in ends.items() if end is not None)
+        rule = self.name + (f" of {rule}" if rule else "") + (f" ({', '.join(self.among)})" if self.among else "")
+        return Damage(f"{self.place} must be {rule}: {_shortened(value)}")
+
+
+class ShortText(Stored):
+    """Texts of a bounded length."""
+
+    impl = String
+
+
+class Whole(Stored):
+    """Whole numbers."""
+
+    impl = Integer
+    kinds = (int,)
+    storage = ("integer",)
+    name = "a whole number"
+
+
+class LongWhole(Whole):
+    """Whole numbers of up to 64 bits."""
+
+    impl = BigInteger
+
+
+class Number(Stored):
+    """Finite numbers."""
+
+    impl = Float
+    kinds = (float, int)
+    storage = ("real", "integer")
+    name = "a number"
+
+
+class Packed(Stored):
+    """Compressed bytes."""
+
+    impl = LargeBinary
+    kinds = (bytes, memoryview)
+    storage = ("blob",)
+    name = "packed bytes"
+
+
+def stored(column: Column[Any]) -> Stored:
+    """Return the type of a column of a store."""
+    kind = column.type
+    assert isinstance(kind, Stored)
+    return kind
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value[:40] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def read_json(text: str, what: str, kind: type | tuple[type, ...] = dict) -> Any:
+    """Return what a text holds as JSON.
+
+    Args:
+        text: the text.
+        what: what it is, for the error.
+        kind: what it must be.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Damage(f"{what} must be JSON: {_shortened(text)} ({str(error)[:80]})") from None
+    if not isinstance(found, kind):
+        raise Damage(f"{what} must be a record: {_shortened(text)}")
+    return found
+
+
+def read_template(text: str, key: str) -> dict[str, Any]:
+    """Return the record of a cell's trial, without its seed, which must be the one that the cell's hash is of."""
+    found: dict[str, Any] = read_json(text, "the trial of a cell")
+    if hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest() != key:
+        raise Damage(f"the trial of a cell must have the cell's hash: {_shortened(key[:12])} has {_shortened(text)}")
+    return found
+
+
+def read_probes(text: str | None) -> list[dict[str, Any]]:
+    """Return the probes that a row names."""
+    found: list[dict[str, Any]] = read_json(text, "probes of a trial", list) if text else []
+    if not all(isinstance(probe, dict) and isinstance(probe.get("kind"), str) for probe in found):
+        raise Damage(f"probes of a trial must be a list of probes: {_shortened(text)}")
+    return found
+
+
+def inflate(packed: bytes, largest: int, what: str) -> bytes:
+    """Return what compressed bytes hold, unless it is larger than it may be."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(packed, largest + 1)
+    except zlib.error as error:
+        raise Damage(f"{what} must be compressed bytes: {error}") from None
+    if len(found) > largest:
+        raise Damage(f"{what} must take at most {largest:,} bytes: {len(packed):,} compressed bytes hold more")
+    if not unpacker.eof or unpacker.unused_data:
+        raise Damage(f"{what} must be compressed bytes: they are incomplete or go on after their end")
+    return found

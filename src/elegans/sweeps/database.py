@@ -1,0 +1,318 @@
+"""How a database is opened as a store, and what its errors are called."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    StaticPool,
+    case,
+    create_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    literal,
+    make_url,
+    or_,
+    select,
+)
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from elegans.errors import StoreError, shown
+from elegans.files import checked_path
+from elegans.sweeps.columns import Damage, stored
+from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, VERSION
+
+BUSY_SECONDS = 60.0
+"""How long a writer waits for another one before it gives up."""
+
+
+def open_engine(url: str | Path | None, read_only: bool) -> Engine:
+    """Return the SQLAlchemy engine of a store at a path or URL (None: in memory), made where it may be, and checked."""
+    address, asked = _address(url)
+    read_only = read_only or asked
+    path = None if address.get_backend_name() != "sqlite" or in_memory(address) else Path(str(address.database))
+    if path is not None:
+        _check_file(path, read_only)
+    with translated(str(path or address)):
+        engine = _connectable(address, path, read_only)
+        try:
+            _prepare(engine, path, read_only)
+        except BaseException:
+            engine.dispose()
+            raise
+    return engine
+
+
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Turn what the database raises, and what its rows ought not to hold, into a StoreError of one line."""
+    try:
+        yield
+    except Damage as damage:
+        raise StoreError(
+            f"a store must be undamaged: {shown(place)}: {damage} (elegans check finds every such row)"
+        ) from damage
+    except (DBAPIError, sqlite3.Error) as error:
+        said = str(error.orig if isinstance(error, DBAPIError) else error)
+        raise StoreError(_rule(shown(said.partition("\n")[0]), shown(place))) from error
+    except SQLAlchemyError as error:
+        said = shown(str(error).partition("\n")[0])
+        raise StoreError(f"a store must be a database that answers: {shown(place)} ({said})") from error
+
+
+def _rule(said: str, place: str) -> str:
+    rules = {
+        "file is not a database": "a store must be an SQLite file",
+        "malformed": "a store must be an undamaged SQLite file",
+        "decode to UTF-8": "a store must be undamaged",
+        "readonly": "a store must be writable to run a sweep",
+        "disk is full": "a store must have room on its disk (what was committed is kept)",
+        "disk I/O": "a store must be on a disk that works (what was committed is kept)",
+        "unable to open": "a store must be a file that can be opened",
+        "locked": f"a store must be free to write within {BUSY_SECONDS:.0f} seconds",
+    }
+    rule = next((rule for sign, rule in rules.items() if sign in said), "a store must be a database that answers")
+    return f"{rule}: {place} ({said})"
+
+
+def strange(connection: Connection, *columns: Column[Any], also: Sequence[ColumnElement[bool]] = ()) -> Any:
+    """Return how to count the rows where a column holds what elegans did not write: for sums, which would hide it."""
+    if connection.dialect.name != "sqlite":  # other databases check types when they write
+        return literal(0)
+    rules = list(also)
+    for column in columns:
+        kind = stored(column)
+        rules.append(func.typeof(column).not_in([*kind.storage, *(["null"] if column.nullable else [])]))
+        rules += [] if kind.among is None else [column.not_in(kind.among)]
+        rules += [] if kind.low is None else [column < kind.low]
+        rules += [] if kind.high is None else [column > kind.high]
+    return func.count(case((or_(*rules), 1)))
+
+
+def refuse_strange(count: int, what: str) -> None:
+    """Refuse rows that were counted as ``strange``."""
+    if count:
+        raise Damage(f"{what} must hold what elegans wrote: {count} rows do not")
+
+
+def _address(url: str | Path | None) -> tuple[URL, bool]:
+    """Return a store's address, and whether it asks for reading only."""
+    if url is None:
+        return make_url("sqlite://"), False
+    if isinstance(url, Path) or "://" not in url:
+        return URL.create("sqlite", database=str(checked_path(url, "a store", StoreError))), False
+    try:
+        address = make_url(url)
+        backend = address.get_backend_name()
+    except (ArgumentError, ValueError):
+        raise StoreError(f"a store must be a path or an SQLAlchemy URL: {shown(url)!r}") from None
+    if backend != "sqlite" or in_memory(address):
+        return address, False
+    asked = dict(address.query)
+    mode = asked.pop("mode", "rwc")
+    asked.pop("uri", None)
+    database, _, more = str(address.database).removeprefix("file:").partition("?")
+    if asked or more or mode not in ("ro", "rw", "rwc"):
+        raise StoreError(f"the URL of an SQLite file may ask for nothing but mode=ro: {shown(url)!r}")
+    path = checked_path(database, "a store", StoreError)
+    return URL.create("sqlite", database=str(path)), mode == "ro"
+
+
+def in_memory(address: URL) -> bool:
+    """Return whether a URL means an SQLite database in memory."""
+    database = str(address.database or "")
+    nowhere = database in ("", ":memory:", "file:", "file::memory:") or address.query.get("mode") == "memory"
+    return address.get_backend_name() == "sqlite" and (nowhere or "mode=memory" in database)
+
+
+def _check_file(path: Path, read_only: bool) -> None:
+    if path.is_dir():
+        raise StoreError(f"a store must be a file, not a folder: {path}")
+    if path.exists() and not path.is_file():
+        raise StoreError(f"a store must be a regular file: {path}")
+    if not path.parent.is_dir():
+        raise StoreError(f"the folder of a store must exist: {path.parent} (of {path.name})")
+    if read_only and not path.exists():
+        raise StoreError(f"a store must exist to be read: {path}")
+
+
+def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
+    if address.get_backend_name() != "sqlite":
+        try:
+            return create_engine(address)
+        except (NoSuchModuleError, ImportError) as error:
+            raise StoreError(f"a store must be of a database with a driver here: {address} ({error})") from None
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"a store must be a path or an SQLAlchemy URL: {address} ({error})") from None
+    options: dict[str, Any] = {"connect_args": {"timeout": BUSY_SECONDS, "check_same_thread": False}}
+    if path is not None and read_only:
+        how = {"mode": "ro", "uri": "true"}
+        if _only_readable(path):
+            how["immutable"] = "1"
+        address = address.set(database=f"file:{_quoted(path)}").update_query_dict(how)
+    if in_memory(address):
+        options["poolclass"] = StaticPool
+    engine = create_engine(address, **options)
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as SQLite's URIs write it."""
+    text = str(path.absolute())
+    for sign in "%?#":
+        text = text.replace(sign, f"%{ord(sign):02x}")
+    return text
+
+
+def _only_readable(path: Path) -> bool:
+    """Return whether a store lies where SQLite cannot make the log's files that its readers need, and nobody writes.
+
+    As long as somebody writes there is a log, which readers then use.
+    """
+    if any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm", "-journal")):
+        return False
+    connection = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.Error as error:
+        return error.sqlite_errorname in ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY")
+    finally:
+        connection.close()
+    return False
+
+
+def _on_connect(connection: Any, record: Any) -> None:
+    assert isinstance(connection, sqlite3.Connection)
+    connection.isolation_level = None  # transactions begin where this module says, see _on_begin
+    connection.execute("PRAGMA synchronous = FULL")  # what is committed survives a power failure, in WAL mode too
+    connection.execute("PRAGMA trusted_schema = OFF")  # a store may come from anywhere
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def _on_begin(connection: Connection) -> None:
+    # a writer takes the lock at once: what it then reads cannot change before it writes
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
+    """Make sure that the database is a store of this version; make it one where it is empty."""
+    place = str(path or engine.url)
+    with engine.connect() as connection:
+        exists = _is_store(connection, place)
+        lacking = _lacking(connection, place) if exists else {}
+    if exists and not lacking:
+        return
+    if exists and read_only:
+        event.listen(engine, "connect", lambda raw, record: _fill_up(raw, lacking))
+        engine.dispose()  # the next connection is filled up
+        return
+    if read_only:
+        raise StoreError(f"a store must hold a table of outcomes: {place} is empty")
+    if path is not None and not exists:
+        _use_write_ahead_log(engine)
+    with engine.connect().execution_options(writing=True) as connection, connection.begin():
+        if not _is_store(connection, place):  # another process may have made it one meanwhile
+            TABLES.create_all(connection)
+            # as text: an Index with these conditions would import the drivers' dialects whenever a store is opened
+            partial = " WHERE claim IS NOT NULL" if connection.dialect.name in ("sqlite", "postgresql") else ""
+            connection.exec_driver_sql(f"CREATE INDEX claims ON trials (claim){partial}")
+            connection.execute(insert(META), [{"key": "format", "value": FORMAT}, {"key": "version", "value": VERSION}])
+            return
+        for table, columns in _lacking(connection, place).items():
+            for column in columns:
+                kind = column.type.compile(connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column.name} {kind}")
+
+
+def _is_store(connection: Connection, place: str) -> bool:
+    """Return whether the database is a store, False where it is empty; refuse one that is something else."""
+    tables = inspect(connection).get_table_names()
+    if not tables:
+        return False
+    found: dict[str, str] = {}
+    if META.name in tables and {"key", "value"} <= {
+        column["name"] for column in inspect(connection).get_columns(META.name)
+    }:
+        query = select(META.c.key, META.c.value).where(META.c.key.in_(("format", "version")))
+        found = {str(key): str(value) for key, value in connection.execute(query)}
+    if found.get("format") != FORMAT:
+        names = shown(", ".join(sorted(tables)[:3]))
+        raise StoreError(f"a store must be made by elegans: {place} holds other tables ({names})")
+    if found.get("version") != VERSION:
+        raise StoreError(
+            f"a store must be of format version {VERSION}, the one that this version of elegans reads: "
+            f"{place} is of format version {shown(str(found.get('version')))[:40]}"
+        )
+    return True
+
+
+_CATALOGUE = """
+SELECT m.type, m.name, m.sql LIKE 'CREATE VIRTUAL%', c.name, c.type, c."notnull", c.pk, c.hidden
+FROM sqlite_master AS m LEFT JOIN pragma_table_xinfo(iif(m.type = 'table', m.name, NULL)) AS c
+WHERE m.type IN ('table', 'trigger', 'view')
+"""
+
+
+def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]:
+    """Return the columns that a store of an earlier elegans lacks; refuse tables that no elegans has made.
+
+    A view in a table's place may be endless, and a trigger changes what is written.
+    """
+    if connection.dialect.name != "sqlite":
+        return {}
+    found: dict[str, dict[str, tuple[Any, ...]]] = {name: {} for name in TABLES.tables}
+    for kind, name, virtual, column, *facts in connection.exec_driver_sql(_CATALOGUE):
+        if kind == "trigger" or (name in found and (kind != "table" or virtual)):
+            what = "virtual table" if virtual else kind
+            raise StoreError(f"a store must hold plain tables alone: {place} has the {what} {shown(str(name))!r}")
+        if name in found:
+            found[name][column] = tuple(facts)
+    lacking: dict[str, list[Column[Any]]] = {}
+    for name, table in TABLES.tables.items():
+        for column in table.columns if found[name] or table is not CODES else ():
+            there = found[name].get(column.name)
+            kind = column.type.compile(connection.dialect)
+            if there is None and column.nullable:
+                lacking.setdefault(name, []).append(column)
+            elif there is None or there[:2] != (kind, int(not column.nullable)) or bool(there[2]) != column.primary_key:
+                raise StoreError(f"a store must hold the tables of its format: {place}: column {name}.{column.name}")
+            elif there[3]:
+                raise StoreError(f"a store must hold no computed columns: {place}: {name}.{column.name}")
+    return lacking
+
+
+def _fill_up(raw: Any, lacking: dict[str, list[Column[Any]]]) -> None:
+    """Let a connection that cannot write see the columns that a store lacks, all of them missing values."""
+    for table, columns in lacking.items():
+        more = ", ".join(f"NULL AS {column.name}" for column in columns)
+        raw.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {more} FROM main.{table}")
+
+
+def _use_write_ahead_log(engine: Engine) -> None:
+    """Let readers read while one writes; asked again while another process does the same."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        raw = engine.raw_connection()
+        try:
+            raw.cursor().execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise StoreError(_rule(str(error), str(engine.url.database))) from error
+            time.sleep(0.02)
+        finally:
+            raw.close()

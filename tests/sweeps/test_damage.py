@@ -1,0 +1,332 @@
+"""Stores that are damaged or that someone else has made: each read gives what was recorded, or a StoreError."""
+
+import json
+import shutil
+import sqlite3
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+from laboratory import TRIAL
+
+import elegans as el
+from elegans.errors import StoreError
+from elegans.sweeps import Store, measures
+from elegans.training import Curve, Outcome
+
+PROBES = [el.probes.TestError()]
+SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=4)
+STATES = ["solved", "unsolved", "failed", "solved"]
+
+
+def outcome(trial):
+    state = STATES[trial.seed]
+    return Outcome(
+        trial,
+        state,
+        solved_at=4 if state == "solved" else None,
+        test_error=0.25,
+        steps=4,
+        seconds=1.0,
+        engine="toy",
+        error="Traceback: broken" if state == "failed" else None,
+        curve=Curve([2, 4], [1.0, 0.5], [0.5, 0.25]),
+        measures={"test-error": {"step": [0, 4], "error": [0.5, 0.25], "place": [np.zeros(2), np.ones(2)]}},
+    )
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A store with every kind of row, in one file."""
+    path = tmp_path_factory.mktemp("sound") / "runs.db"
+    with Store(path) as store:
+        run, _ = store.begin(SWEEP, name="mine", probes=PROBES)
+        store.record(run, [outcome(trial) for trial in store.claim(run, SWEEP)])
+        store.release(run)
+    return path
+
+
+@pytest.fixture(scope="module")
+def known(sound, tmp_path_factory):
+    """What each read gives of it."""
+    found, refused = answers(damaged(sound, tmp_path_factory.mktemp("known")))
+    assert not refused
+    return found
+
+
+def shaped(found):
+    """Return what a read gave in a form that can be compared."""
+    if isinstance(found, pd.DataFrame):
+        return [repr(row) for row in found.itertuples(index=False)]
+    if isinstance(found, Outcome):
+        return repr(found)
+    return str(found) if not hasattr(found, "__next__") else [shaped(each) for each in found]
+
+
+def cells_by_name(store):
+    return {str(cell): shaped(table) for cell, table in store.by_cell(SWEEP)}
+
+
+def survey(store):
+    run, found = store.begin(SWEEP, probes=PROBES)
+    store.release(run)
+    return found.settled.tolist()
+
+
+READS = {
+    "table": lambda store: store.table(),
+    "table of a sweep": lambda store: store.table(SWEEP),
+    "cells": lambda store: store.cells_table(),
+    "cells of a sweep": lambda store: store.cells_table(SWEEP),
+    "by cell": cells_by_name,
+    "totals": lambda store: store.totals(SWEEP),
+    "recorded": lambda store: store.recorded(SWEEP).parts,
+    "outcomes": lambda store: store.outcomes(),
+    "outcome": lambda store: store.outcome(next(iter(SWEEP))),
+    "measures": lambda store: store.measures(SWEEP, "test-error"),
+    "curves": lambda store: store.curves(SWEEP),
+    "status": lambda store: store.status(),
+    "begin": survey,
+}
+
+
+def answers(path):
+    """Return what each read of a store gives, or the StoreError that it ends in, and the StoreErrors alone."""
+    found, refused = {}, {}
+    try:
+        with Store(path) as store:
+            for name, read in READS.items():
+                try:
+                    found[name] = shaped(read(store))
+                except StoreError as error:
+                    refused[name] = str(error)
+    except StoreError as error:
+        refused["open"] = str(error)
+    assert all(said.isprintable() for said in refused.values())  # one line, and nothing that a terminal would act on
+    return found, refused
+
+
+def damaged(path, tmp_path, *statements):
+    """Return a copy of a store on which statements were run."""
+    copy = tmp_path / "damaged.db"
+    shutil.copy(path, copy)
+    connection = sqlite3.connect(copy)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    for statement in statements:
+        connection.execute(*([statement] if isinstance(statement, str) else statement))
+    connection.commit()
+    connection.close()
+    return copy
+
+
+def packed(text, *more):
+    content = text if isinstance(text, bytes) else text.encode()
+    return zlib.compress(len(content).to_bytes(4, "little") + content + b"".join(more))
+
+
+def details(column, value):
+    return (f"UPDATE details SET {column} = ? WHERE cell = 1 AND seed = 0", (value,))
+
+
+HOSTILE = ["'abc'", "x'00ff'", "1.5", "-1", "1e300", "9223372036854775807"]
+"""Values that no column of numbers may hold, but for the last, which some may."""
+DAMAGE = {
+    **{
+        f"trials.{column} = {value}": [f"UPDATE trials SET {column} = {value} WHERE cell = 1 AND seed = 0"]
+        for column in ("solved_at", "steps")
+        for value in HOSTILE[:5]
+    },
+    **{
+        f"trials.{column} = {value}": [f"UPDATE trials SET {column} = {value} WHERE cell = 1 AND seed = 0"]
+        for column in ("test_error", "train_error", "seconds", "evaluation_seconds")
+        for value in ("'abc'", "x'00ff'", "-1")
+    },
+    **{
+        f"trials.{column} missing": [f"UPDATE trials SET {column} = NULL WHERE cell = 1 AND seed = 0"]
+        for column in ("steps", "seconds", "evaluation_seconds")
+    },
+    **{
+        f"trials.{column} = {value}": [f"UPDATE trials SET {column} = {value} WHERE cell = 1 AND seed = 0"]
+        for column, value in [
+            ("state", "'finished'"),
+            ("state", "7"),
+            ("state", "x'736f6c766564'"),
+            ("state", "CAST(x'ff' AS TEXT)"),
+            ("engine", "x'00'"),
+            ("probes", "'{'"),
+            ("probes", "'[1]'"),
+            ("probes", "'{}'"),
+            ("probes", "x'5b5d'"),
+            ("recorded", "'soon'"),
+            ("claim", "'me'"),
+        ]
+    },
+    "a seed that is a text": ["UPDATE trials SET seed = 'first' WHERE cell = 1 AND seed = 0"],
+    "a seed that is no whole number": ["UPDATE trials SET seed = 0.5 WHERE cell = 1 AND seed = 0"],
+    **{
+        f"cells.{column} = {value[:20]}": [(f"UPDATE cells SET {column} = ? WHERE id = 1", (value,))]
+        for column, value in [
+            ("columns", "{"),
+            ("columns", "[]"),
+            ("columns", "[" * 100_000),
+            ("columns", "9" * 5000),
+            ("trial", "{"),
+            ("trial", "{}"),
+            ("trial", '{"task": 1}'),
+        ]
+    },
+    "columns as bytes": ["UPDATE cells SET columns = x'00' WHERE id = 1"],
+    "wanted as text": ["UPDATE cells SET wanted = 'all' WHERE id = 1"],
+    "wanted below zero": ["UPDATE cells SET wanted = -5 WHERE id = 1"],
+    "a curve that is a text": [details("curve", "abc")],
+    "a curve that is a number": [details("curve", 7)],
+    "a curve that is not compressed": [details("curve", b"abc")],
+    "a curve cut short": [details("curve", Curve([1], [1.0], [1.0]).to_bytes()[:-3])],
+    "a curve that goes on": [details("curve", Curve([1], [1.0], [1.0]).to_bytes() + b"more")],
+    "a curve of half points": [details("curve", zlib.compress(b"12345"))],
+    "a curve that is too long": [details("curve", zlib.compress(bytes(10**7)))],
+    "measures that are not compressed": [details("measures", b"abc")],
+    "measures of two bytes": [details("measures", zlib.compress(b"ab"))],
+    "measures that are no text": [details("measures", packed(b"\xff\xff"))],
+    "measures that are a list": [details("measures", packed("[]"))],
+    "measures of a number": [details("measures", packed('{"test-error": 7}'))],
+    "measures nested deeply": [details("measures", packed("[" * 200_000))],
+    "measures of 5000 digits": [details("measures", packed("9" * 5000))],
+    **{
+        f"measures with {facts}": [details("measures", packed(json.dumps({"test-error": {"step": facts}}), bytes(16)))]
+        for facts in (
+            {},
+            {"type": "<f8", "shape": [3]},
+            {"type": "<f8", "shape": [-1]},
+            {"type": "<f8", "shape": ["a"]},
+            {"type": "<f8", "shape": [10**12, 10**12]},
+            {"type": "O", "shape": [1]},
+            {"type": "nonsense", "shape": [1]},
+            {"type": "S9", "shape": [1]},
+            {"type": 7, "shape": 7},
+        )
+    },
+    "an error that is bytes": [details("error", b"\xff")],
+    **{
+        f"runs.{column} = {value}": [f"UPDATE runs SET {column} = {value}"]
+        for column, value in [
+            ("host", "x'00'"),
+            ("pid", "'me'"),
+            ("pid", "-1"),
+            ("pid", "99999999999"),
+            ("process_started", "'abc'"),
+            ("started", "'abc'"),
+            ("started", "1e300"),
+            ("finished", "'abc'"),
+            ("missing", "'all'"),
+            ("name", "x'00'"),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_row_ends_in_a_store_error_or_changes_nothing(sound, known, tmp_path, name):
+    path = damaged(sound, tmp_path, *DAMAGE[name])
+    found, refused = answers(path)
+    assert refused
+    assert found == {read: known[read] for read in found}
+
+
+ABSENT = {
+    "a trial of no cell": ["UPDATE trials SET cell = 30000000000 WHERE cell = 1 AND seed = 0"],
+    "a trial of a negative cell": ["UPDATE trials SET cell = -3 WHERE cell = 1 AND seed = 0"],
+    "a cell that is gone": ["DELETE FROM cells WHERE id = 1"],
+    "a huge number of a cell": ["UPDATE cells SET id = 30000000000 WHERE id = 2"],
+    "a cell of another hash": [f"UPDATE cells SET hash = '{'f' * 64}' WHERE id = 1"],
+}
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_store_that_does_not_hang_together_is_refused_as_a_whole(sound, known, tmp_path, name):
+    """What asks for the trials of a sweep finds the others."""
+    found, refused = answers(damaged(sound, tmp_path, *ABSENT[name]))
+    assert {"table", "cells"} <= refused.keys()
+    assert set(found.get("table of a sweep", [])) < set(known["table of a sweep"])
+
+
+@pytest.mark.parametrize("taken", ['{"step": [0], "error": [1, 2]}', '{"error": [1, 2]}'])
+def test_measures_without_a_value_for_each_step_have_no_table(sound, tmp_path, taken):
+    path = damaged(sound, tmp_path, details("measures", packed(f'{{"test-error": {taken}}}')))
+    with Store(path) as store, pytest.raises(StoreError, match="error must have a value for each of [01] steps: 2"):
+        store.measures(SWEEP, "test-error")
+
+
+def test_trials_are_never_shown_with_the_parameters_of_another_cell(sound, tmp_path):
+    path = damaged(sound, tmp_path, "DELETE FROM cells WHERE id = 2")
+    with Store(path) as store:
+        for read in (store.table, store.cells_table, store.status):
+            with pytest.raises(StoreError, match="a trial must be of a cell that the store has: cell 2"):
+                read()
+        other = el.grid(TRIAL, {"model.width": [30]})  # SQLite would give this one the number of the cell that is gone
+        with pytest.raises(StoreError, match="a trial must be of a cell that the store has: cell 2"):
+            store.begin(other)
+        assert len(store.table(el.grid(TRIAL, {"model.width": [10]}, seeds=4))) == 4
+
+
+def test_a_small_row_cannot_fill_the_memory(sound, tmp_path, monkeypatch):
+    monkeypatch.setattr(measures, "LARGEST_DETAILS", 10**6)
+    path = damaged(sound, tmp_path, details("measures", zlib.compress(bytes(10**7))))
+    with Store(path) as store, pytest.raises(StoreError, match="measures must take at most 1,000,000 bytes: 9,"):
+        store.outcome(next(iter(SWEEP)))
+
+
+FOREIGN = {
+    "an endless view": (
+        ["DROP TABLE details", "CREATE VIEW details AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
+         "SELECT x AS cell, x AS seed, NULL AS curve, NULL AS measures, NULL AS error FROM n"],
+        "a store must hold plain tables alone: .* has the view 'details'",
+    ),
+    "a trigger": (
+        ["CREATE TRIGGER more AFTER UPDATE ON trials BEGIN DELETE FROM trials; END"],
+        "a store must hold plain tables alone: .* has the trigger 'more'",
+    ),
+    "a missing column": (
+        ["ALTER TABLE cells DROP COLUMN wanted"],
+        "a store must hold the tables of its format: .*: column cells.wanted",
+    ),
+    "a computed column": (
+        ["ALTER TABLE trials DROP COLUMN recorded",
+         "ALTER TABLE trials ADD COLUMN recorded FLOAT GENERATED ALWAYS AS (cell) VIRTUAL"],
+        "a store must hold no computed columns: .*: trials.recorded",
+    ),
+    "no key": (
+        ["ALTER TABLE runs RENAME TO former", "CREATE TABLE runs AS SELECT * FROM former"],
+        "a store must hold the tables of its format: .*: column runs.id",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("create", [False, True])
+def test_tables_that_no_elegans_has_made_are_refused_when_the_store_is_opened(sound, tmp_path, name, create):
+    statements, message = FOREIGN[name]
+    with pytest.raises(StoreError, match=message):
+        Store(damaged(sound, tmp_path, *statements), create=create)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**9), st.integers(0, 7))
+def test_a_flipped_bit_raises_nothing_but_a_store_error(sound, tmp_path_factory, place, bit):
+    content = bytearray(sound.read_bytes())
+    content[place % len(content)] ^= 1 << bit
+    path = tmp_path_factory.getbasetemp() / "flipped.db"
+    path.write_bytes(content)
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    answers(path)
+
+
+def test_names_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
+    names = "UPDATE runs SET name = 'a' || char(27) || '[2J' || char(10) || 'b', host = char(27) || ']0;x' || char(7)"
+    path = damaged(sound, tmp_path, names)
+    with Store(path) as store:
+        assert all(line.isprintable() for line in str(store.status()).splitlines())
+        assert r"run 1 a\x1b[2J\nb (finished" in str(store.status())
