@@ -1,4 +1,4 @@
-// One attention-only transformer in training.
+// One transformer of causal attention in training.
 #include "attention_types.hpp"
 
 #include <algorithm>
@@ -15,12 +15,14 @@ class AttentionNetwork : public RowHost<AttentionState> {
  public:
   AttentionNetwork(const Vector& parameters, const Vector& learning_rates, const Vector& decays,
                    Size symbols, Size width, Size length, const std::vector<Size>& heads,
-                   bool normed, Size batch_size, const std::string& optimiser,
-                   bool decay_in_gradient, double beta1, double beta2, double epsilon)
+                   bool normed, bool absolute, Size mlp_width, Size batch_size,
+                   const std::string& optimiser, bool decay_in_gradient, double beta1, double beta2,
+                   double epsilon)
       : RowHost(batch_size, optimiser, decay_in_gradient, beta1, beta2, epsilon) {
     require_between("symbols", symbols, 1, 1 << 12);
     require_between("width", width, 1, 1 << 12);
     require_between("length", length, 1, 1 << 16);
+    require_between("mlp_width", mlp_width, 0, 1 << 14);
     require(!heads.empty(), "there must be a layer: heads is empty");
     for (const Size each : heads) {
       require(each >= 1 && width % each == 0, "heads must divide the width: heads=", each,
@@ -31,14 +33,17 @@ class AttentionNetwork : public RowHost<AttentionState> {
     s.width = width;
     s.length = length;
     s.layers = static_cast<Size>(heads.size());
+    s.mlp_width = mlp_width;
     s.rows = round_up(length, attention_rows);
     s.stride = s.rows + attention_rows - 1;  // so many zeros end each row
-    const Size merged = normed ? 1 : 0;
-    s.size = 2 * symbols * width + merged * 2 * width +
-             s.layers * (3 * width * width + length * width + merged * (2 + width) * width);
+    const Size norm = normed ? 2 * width : 0;
+    const Size mlp = mlp_width ? norm + mlp_width * (2 * width + 1) + width : 0;
+    const Size layer = norm + 3 * width * width + (normed ? width * width : 0) + mlp;
+    s.size =
+        2 * symbols * width + norm + s.layers * layer + (absolute ? 1 : s.layers) * length * width;
     take_row(parameters, learning_rates, decays);
     s.grad = by_lane(round_up(s.size, s.lanes));
-    lay_out(heads, normed);
+    lay_out(heads, normed, absolute);
   }
 
   Size advance(const Batches& tokens, const Batches& labels, const Vector& factors) {
@@ -91,7 +96,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
   float* by_lane(Size count) { return memory_.allocate<float>(count * state_.lanes); }
 
   // Hands out the parameters in order, and the memory in which steps are computed.
-  void lay_out(const std::vector<Size>& heads, bool normed) {
+  void lay_out(const std::vector<Size>& heads, bool normed, bool absolute) {
     AttentionState& s = state_;
     const Size width = s.width, activations = s.rows * width;
     Size used = 0;
@@ -112,6 +117,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
       return found;
     };
     s.embedding = next(s.symbols * width);
+    if (absolute) s.position = next(s.length * width);
     s.layer = memory_.allocate<AttentionLayer>(s.layers);
     for (Size l = 0; l < s.layers; l++) {
       AttentionLayer& layer = s.layer[l];
@@ -120,12 +126,22 @@ class AttentionNetwork : public RowHost<AttentionState> {
       layer.input = by_lane(activations);
       layer.norm = norm(layer.input);
       layer.matrix = next(3 * width * width);
-      layer.relative = next(s.length * width);
+      if (!absolute) layer.relative = next(s.length * width);
       if (normed) layer.out_proj = next(width * width);
       layer.qkv = by_lane(3 * activations);
       layer.weights = by_lane(layer.heads * s.rows * s.stride + attention_rows);
       layer.attended = by_lane(activations);
       layer.distance = memory_.allocate<float>((attention_rows - 1 + s.rows) * width);
+      if (!s.mlp_width) continue;
+      AttentionMLP& mlp = layer.mlp;
+      mlp.input = by_lane(activations);
+      mlp.norm = norm(mlp.input);
+      mlp.hidden = next(width * s.mlp_width);
+      mlp.hidden_bias = next(s.mlp_width);
+      mlp.residual = next(s.mlp_width * width);
+      mlp.residual_bias = next(width);
+      mlp.preactivations = by_lane(s.rows * s.mlp_width);
+      mlp.active = by_lane(s.rows * s.mlp_width);
     }
     s.stream = by_lane(activations);
     s.norm = norm(s.stream);
@@ -139,6 +155,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
     s.grad_normed = by_lane(activations);
     s.grad_attended = by_lane(activations);
     s.grad_qkv = by_lane(3 * activations);
+    s.grad_active = by_lane(s.rows * s.mlp_width);
   }
 
   void check_symbols(const std::int32_t* number, std::size_t count, std::size_t length) const {
@@ -158,23 +175,29 @@ class AttentionNetwork : public RowHost<AttentionState> {
 void bind_attention(nb::module_& m) {
   bind_network<AttentionNetwork>(
       m, "AttentionNetwork",
-      "A transformer of causal attention with relative positions, trained on the mean\n"
-      "cross-entropy over all positions.")
+      "A transformer of causal attention, trained on the mean cross-entropy over all positions.")
       .def(
           nb::init<const Vector&, const Vector&, const Vector&, Size, Size, Size,
-                   const std::vector<Size>&, bool, Size, const std::string&, bool, double, double,
-                   double>(),
+                   const std::vector<Size>&, bool, bool, Size, Size, const std::string&, bool,
+                   double, double, double>(),
           "parameters"_a, "learning_rates"_a, "decays"_a, nb::kw_only(), "symbols"_a, "width"_a,
-          "length"_a, "heads"_a, "normed"_a, "batch_size"_a, "optimiser"_a,
-          "decay_in_gradient"_a = true, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
+          "length"_a, "heads"_a, "normed"_a, "absolute"_a, "mlp_width"_a, "batch_size"_a,
+          "optimiser"_a, "decay_in_gradient"_a = true, "beta1"_a = 0.9, "beta2"_a = 0.999,
+          "epsilon"_a = 1e-8,
           "Take copies of all parameters in one row, of their learning rates and of their "
           "decays.\n\n"
-          "The row consists of embeddings (symbols, width); for each layer, scale and shift\n"
-          "(width,), query, key and value side by side (width, 3 width), one vector per distance\n"
-          "(length, width) and the output projection of the heads (width, width); scale and shift\n"
-          "(width,), and output (width, symbols). Scales, shifts and projections are there with\n"
-          "`normed` only. `heads` is one number per layer. Decays are as in `Network`; Adam's are\n"
-          "outside of its running means. `optimiser` is adam or sgd.\n\n"
+          "The row consists of embeddings (symbols, width), and with `absolute` positions "
+          "(length,\n"
+          "width); for each layer, scale and shift (width,), query, key and value side by side\n"
+          "(width, 3 width), without `absolute` one vector per distance (length, width), and the\n"
+          "output projection of the heads (width, width), then, unless `mlp_width` is 0, scale "
+          "and\n"
+          "shift (width,), hidden weights (width, mlp_width) and biases (mlp_width,), residual\n"
+          "weights (mlp_width, width) and biases (width,) of the MLP; scale and shift (width,), "
+          "and\n"
+          "output (width, symbols). Scales, shifts and projections are there with `normed` only.\n"
+          "`heads` is one number per layer. Decays are as in `Network`; Adam's are outside of its\n"
+          "running means. `optimiser` is adam or sgd.\n\n"
           "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &AttentionNetwork::advance, "tokens"_a, "labels"_a, "factors"_a,
            "Take one step per schedule factor; return the steps done, fewer if it diverged.\n\n"

@@ -1,5 +1,5 @@
-// A step of an attention-only transformer, for one instruction set: this file is compiled once for
-// each.
+// A step of a transformer of causal attention, for one instruction set: this file is compiled once
+// for each.
 //
 // Sequences are in the lanes. All that is multiplied, whatever is summed over (features, positions
 // or distances), is then one product of vectors lane by lane, done in registers for a few rows and
@@ -120,6 +120,7 @@ struct Head {
   const float* distance;  // of the key at distance 0
   Size size, first;
   float scale;
+  bool relative;  // whether what stands for distances is compared with queries too
 };
 
 Head head_of(const AttentionState& state, const AttentionLayer& layer, Size number) {
@@ -132,7 +133,8 @@ Head head_of(const AttentionState& state, const AttentionLayer& layer, Size numb
           layer.distance + (tile_rows - 1) * width + first,
           layer.head_size,
           first,
-          1.0f / __builtin_sqrtf(static_cast<float>(layer.head_size))};
+          1.0f / __builtin_sqrtf(static_cast<float>(layer.head_size)),
+          layer.relative.value != nullptr};
 }
 
 // Calls `function` with each block of queries and keys on or below the diagonal.
@@ -150,7 +152,7 @@ void compare(const AttentionState& state, const Head& head) {
     add_products(sum, head.query.by_position(i), head.key.by_position(j), head.size);
     const float* distance = head.distance + (i - j - (tile_columns - 1)) * state.width;
     const Vectors query = head.query.by_position(i);
-    for (Size f = 0; f < head.size; f++) {
+    for (Size f = 0; f < (head.relative ? head.size : 0); f++) {
       Floats x[tile_rows];
 #pragma GCC unroll 4
       for (int r = 0; r < tile_rows; r++) x[r] = load_floats(query.at + r * query.step + f * lanes);
@@ -192,6 +194,65 @@ void attend(const AttentionState& state, const Head& head) {
     }
     for (Size j = i + 1; j % tile_rows != 0; j++) store_floats(weights + j * lanes, Floats{});
   }
+}
+
+// gelu(x) = x logistic(2u) and its derivative, where u = sqrt(2 / pi) (x + 0.044715 x^3): 1 + tanh
+// u is twice the logistic function of 2u.
+constexpr float gelu_factor = 1.5957691216f, gelu_cubic = 0.044715f;
+ELEGANS_INLINE Floats gelu_exponent(Floats x) {
+  return gelu_factor * x * (1.0f + gelu_cubic * x * x);
+}
+ELEGANS_INLINE Floats gelu_slope(Floats x) {
+  const Floats share = logistic(gelu_exponent(x));
+  return share * (1.0f + x * (1.0f - share) * gelu_factor * (1.0f + 3 * gelu_cubic * x * x));
+}
+
+// The MLP's inputs and what it adds to them, into `output`.
+void mlp_forward(const AttentionState& state, const AttentionMLP& mlp, float* output) {
+  const Size width = state.width, hidden = state.mlp_width;
+  normalise(state, mlp.norm, mlp.input);
+  matmul<false>(state, part(mlp.norm.normed, width), width, mlp.hidden, hidden,
+                part(mlp.preactivations, hidden));
+  for (Size i = 0; i < state.rows; i++) {
+    for (Size h = 0; h < hidden; h++) {
+      const Size place = (i * hidden + h) * lanes;
+      const Floats x = load_floats(mlp.preactivations + place) + mlp.hidden_bias.value[h];
+      store_floats(mlp.preactivations + place, x);
+      store_floats(mlp.active + place, x * logistic(gelu_exponent(x)));
+    }
+    for (Size f = 0; f < width; f++) {
+      const Size place = (i * width + f) * lanes;
+      store_floats(output + place, load_floats(mlp.input + place) + mlp.residual_bias.value[f]);
+    }
+  }
+  matmul<true>(state, part(mlp.active, hidden), hidden, mlp.residual, width, part(output, width));
+}
+
+// Adds the sums over positions of a gradient [rows][width][lanes] to that of a bias.
+void bias_backward(const AttentionState& state, const float* grad, Size width,
+                   AttentionWeight bias) {
+  for (Size i = 0; i < state.length; i++) {
+    for (Size f = 0; f < width; f++) {
+      float* sum = bias.grad + f * lanes;
+      store_floats(sum, load_floats(sum) + load_floats(grad + (i * width + f) * lanes));
+    }
+  }
+}
+
+// state.grad_out, the derivatives by what the MLP puts out, become those by what it takes in.
+void mlp_backward(const AttentionState& state, const AttentionMLP& mlp) {
+  const Size width = state.width, hidden = state.mlp_width;
+  bias_backward(state, state.grad_out, width, mlp.residual_bias);
+  matmul_backward(state, part(mlp.active, hidden), part(state.grad_active, hidden), hidden,
+                  mlp.residual, width, part(state.grad_out, width));
+  for (Size p = 0; p < state.rows * hidden * lanes; p += lanes) {
+    const Floats slope = gelu_slope(load_floats(mlp.preactivations + p));
+    store_floats(state.grad_active + p, load_floats(state.grad_active + p) * slope);
+  }
+  bias_backward(state, state.grad_active, hidden, mlp.hidden_bias);
+  matmul_backward(state, part(mlp.norm.normed, width), part(state.grad_normed, width), width,
+                  mlp.hidden, hidden, part(state.grad_active, hidden));
+  normalise_backward(state, mlp.norm, state.grad_normed, state.grad_out);
 }
 
 void layer_forward(const AttentionState& state, const AttentionLayer& layer, float* output) {
@@ -273,10 +334,12 @@ void head_backward(const AttentionState& state, const AttentionLayer& layer, con
     const float* weights = head.weights + i * head.stride;
     multiply<false>(tile_rows, head.size, i + tile_rows, Vectors{weights, head.stride, lanes},
                     head.key.by_feature(), query.place(i));
+    if (!head.relative) continue;
     multiply<true>(tile_rows, head.size, i + tile_rows,
                    Vectors{weights + i * lanes, head.stride + lanes, -lanes},
                    Numbers{head.distance, 1, width}, query.place(i));
   }
+  if (!head.relative) return;
   const Activations relative = part(layer.relative.grad, width, head.first);
   for (Size d = 0; d < state.length; d += tile_rows) {
     const Size left = state.length - d;
@@ -332,9 +395,17 @@ void forward(const AttentionState& state) {
   }
   matmul<false>(state, part(state.chosen, symbols), symbols, state.embedding, width,
                 part(state.layer[0].input, width));
+  if (state.position.value) {
+    for (Size p = 0; p < state.length * width; p++) {
+      float* place = state.layer[0].input + p * lanes;
+      store_floats(place, load_floats(place) + state.position.value[p]);
+    }
+  }
   for (Size l = 0; l < state.layers; l++) {
+    const AttentionLayer& layer = state.layer[l];
     float* output = l + 1 < state.layers ? state.layer[l + 1].input : state.stream;
-    layer_forward(state, state.layer[l], output);
+    layer_forward(state, layer, state.mlp_width ? layer.mlp.input : output);
+    if (state.mlp_width) mlp_forward(state, layer.mlp, output);
   }
   normalise(state, state.norm, state.stream);
   matmul<false>(state, part(state.norm.normed, width), width, state.output, symbols,
@@ -403,7 +474,16 @@ void backward(const AttentionState& state) {
     store_floats(state.grad_out + p, Floats{});
   }
   normalise_backward(state, state.norm, state.grad_normed, state.grad_out);
-  for (Size l = state.layers - 1; l >= 0; l--) layer_backward(state, state.layer[l]);
+  for (Size l = state.layers - 1; l >= 0; l--) {
+    if (state.mlp_width) mlp_backward(state, state.layer[l].mlp);
+    layer_backward(state, state.layer[l]);
+  }
+  if (state.position.value) {
+    for (Size p = 0; p < state.length * width * lanes; p += lanes) {
+      float* sum = state.position.grad + p;
+      store_floats(sum, load_floats(sum) + load_floats(state.grad_out + p));
+    }
+  }
   multiply<true>(symbols, width, state.length, part(state.chosen, symbols).by_feature(),
                  part(state.grad_out, width).by_feature(),
                  Place{state.embedding.grad, width * lanes, lanes});
@@ -413,6 +493,7 @@ void backward(const AttentionState& state) {
 void place_distances(const AttentionState& state) {
   for (Size l = 0; l < state.layers; l++) {
     const AttentionLayer& layer = state.layer[l];
+    if (!layer.relative.value) continue;
     float* distance = layer.distance + (tile_rows - 1) * state.width;
     for (Size p = 0; p < state.length * state.width; p++) distance[p] = layer.relative.value[p];
   }

@@ -1,5 +1,5 @@
-// The plain data of an attention-only transformer on sequences of tokens. As in types.hpp, nothing
-// here has a function body.
+// The plain data of a transformer of causal attention on sequences of tokens. As in types.hpp,
+// nothing here has a function body.
 #pragma once
 
 #include "descent_types.hpp"
@@ -23,11 +23,21 @@ struct AttentionNorm {
   float* normed;                 // [rows][width][lanes]
 };
 
+// The MLP after a layer of attention; there is none where hidden.value is null.
+struct AttentionMLP {
+  AttentionNorm norm;
+  AttentionWeight hidden, hidden_bias;      // [width][mlp_width], [mlp_width]
+  AttentionWeight residual, residual_bias;  // [mlp_width][width], [width]
+  float* input;                             // [rows][width][lanes]
+  float *preactivations, *active;           // [rows][mlp_width][lanes]
+};
+
 struct AttentionLayer {
   AttentionNorm norm;
   AttentionWeight matrix;    // [width][3 * width]: query, key and value side by side
-  AttentionWeight relative;  // [length][width]
+  AttentionWeight relative;  // [length][width], or null where positions are absolute
   AttentionWeight out_proj;  // [width][width], or null
+  AttentionMLP mlp;
   Size heads, head_size;
   float* input;  // [rows][width][lanes]
   float* qkv;    // [rows][3 * width][lanes]: queries, keys and values
@@ -42,12 +52,13 @@ struct AttentionLayer {
 // beyond the real ones have no part in the loss, so that their derivatives are zero, and no real
 // position attends to them.
 struct AttentionState : DescentState {
-  Size symbols, width, length, layers;
+  Size symbols, width, length, layers, mlp_width;
   Size rows, stride;  // stride: from one query's weights to the next one's
 
   float* grad;  // [size][lanes]
 
   AttentionWeight embedding;  // [symbols][width]
+  AttentionWeight position;   // [length][width], or null where positions are relative
   AttentionLayer* layer;      // [layers]
   AttentionNorm norm;
   AttentionWeight output;  // [width][symbols]
@@ -60,6 +71,7 @@ struct AttentionState : DescentState {
   // Gradients of the layer that is being propagated back through.
   float *grad_out, *grad_normed, *grad_attended;  // [rows][width][lanes]
   float* grad_qkv;                                // [rows][3 * width][lanes]
+  float* grad_active;                             // [rows][mlp_width][lanes]
 };
 
 // What one instruction set offers.

@@ -21,6 +21,14 @@ ELEGANS_INLINE Floats exp_negative(Floats x) {
   return p * (Floats)((Words)(power + 127) << 23);
 }
 
+// 1 / (1 + exp(-x)).
+ELEGANS_INLINE Floats logistic(Floats x) {
+  const Ints positive = (Ints)(x > 0.0f);
+  const Floats e = exp_negative(choose(positive, -x, x));
+  const Floats share = 1.0f / (1.0f + e);
+  return choose(positive, share, e * share);
+}
+
 // log(1 + e) for 0 <= e <= 1, as 2 artanh(e / (2 + e)): the argument is at most 1/3.
 ELEGANS_INLINE Floats log_one_plus(Floats e) {
   const Floats z = e / (e + 2.0f);

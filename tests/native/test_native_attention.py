@@ -1,4 +1,4 @@
-"""Attention-only transformers agree with a float64 reference, whatever the instruction set."""
+"""Transformers of causal attention agree with a float64 reference, whatever the instruction set."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +20,8 @@ class Problem:
     length: int = 6
     heads: tuple = (2, 1)
     normed: bool = True
+    absolute: bool = False
+    mlp_width: int = 0
     batch_size: int = 5
     optimiser: str = "sgd"
     seed: int = 0
@@ -29,9 +31,11 @@ class Problem:
 
     def shapes(self):
         """The arrays in the constructor's order."""
-        width, norm = self.width, [(self.width,)] * 2 * self.normed
-        layer = [*norm, (width, 3 * width), (self.length, width), *[(width, width)] * self.normed]
-        return [(self.symbols, width), *layer * len(self.heads), *norm, (width, self.symbols)]
+        width, norm, table = self.width, [(self.width,)] * 2 * self.normed, [(self.length, self.width)]
+        layer = [*norm, (width, 3 * width), *table * (not self.absolute), *[(width, width)] * self.normed]
+        if hidden := self.mlp_width:
+            layer += [*norm, (width, hidden), (hidden,), (hidden, width), (width,)]
+        return [(self.symbols, width), *table * self.absolute, *layer * len(self.heads), *norm, (width, self.symbols)]
 
     def start(self, std=0.5):
         size = sum(int(np.prod(shape)) for shape in self.shapes())
@@ -45,7 +49,7 @@ class Problem:
     def network(self, native, start=None, rate=1.0, decay=0.0, **more):
         start = self.start() if start is None else start
         rates = [np.broadcast_to(np.float32(number), start.shape).copy() for number in (rate, decay)]
-        names = ("symbols", "width", "length", "heads", "normed", "batch_size", "optimiser")
+        names = ("symbols", "width", "length", "heads", "normed", "absolute", "mlp_width", "batch_size", "optimiser")
         options = {name: getattr(self, name) for name in names}
         return native.AttentionNetwork(start, *rates, **{**options, **more})
 
@@ -60,10 +64,13 @@ class Problem:
     def logits(self, parameters, tokens):
         arrays = self.arrays(np.asarray(parameters, np.float64))
         z = next(arrays)[tokens]
+        if self.absolute:
+            z = z + next(arrays)
         for heads in self.heads:
             inner = self.norm(arrays, z)
             query, key, value = np.split(inner @ next(arrays), 3, axis=-1)
-            relative, size = next(arrays), self.width // heads
+            relative = np.zeros((self.length, self.width)) if self.absolute else next(arrays)
+            size = self.width // heads
             mixed = np.zeros_like(z)
             for head in range(heads):
                 own = slice(head * size, (head + 1) * size)
@@ -74,6 +81,10 @@ class Problem:
                     weights /= weights.sum(axis=1, keepdims=True)
                     mixed[:, i, own] = np.einsum("bj,bjf->bf", weights, value[:, : i + 1, own])
             z = z + (mixed @ next(arrays) if self.normed else mixed)
+            if self.mlp_width:
+                hidden = self.norm(arrays, z) @ next(arrays) + next(arrays)
+                gelu = hidden / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (hidden + 0.044715 * hidden**3)))
+                z = z + gelu @ next(arrays) + next(arrays)
         return self.norm(arrays, z) @ next(arrays)
 
     def norm(self, arrays, z):
@@ -118,6 +129,11 @@ CASES = {
     "more than the lanes": Problem(length=3, batch_size=33, normed=False),
     "odd sizes": Problem(length=7, width=15, heads=(3, 5), symbols=2, batch_size=17),
     "three layers": Problem(length=5, width=6, heads=(1, 3, 2), symbols=7, normed=False),
+    "absolute": Problem(absolute=True, length=5),
+    "absolute, plain": Problem(absolute=True, normed=False, heads=(1,)),
+    "with MLPs": Problem(mlp_width=7, length=3),
+    "with an MLP, plain": Problem(mlp_width=5, normed=False, heads=(1,), batch_size=17),
+    "absolute, with an MLP": Problem(absolute=True, mlp_width=3, length=5, heads=(2,)),
     "one feature, one symbol": Problem(width=1, heads=(1,), symbols=1, normed=False),
 }
 
@@ -176,9 +192,9 @@ def test_parameters_have_their_own_rates_and_decays(native, decay_in_gradient):
     np.testing.assert_allclose(network.parameters(), start - 0.3 * rates * slope - shrink * start, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("normed", [False, True])
-def test_a_future_token_never_changes_an_output(native, normed):
-    problem = Problem(length=11, normed=normed, heads=(2, 2))
+@pytest.mark.parametrize("change", [{}, {"normed": False}, {"absolute": True, "mlp_width": 3}])
+def test_a_future_token_never_changes_an_output(native, change):
+    problem = Problem(length=11, heads=(2, 2), **change)
     network, tokens = problem.network(native), problem.batches()[0][0]
     before = network.outputs(tokens)
     for place in range(problem.length):
@@ -220,6 +236,7 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
         ({"heads": ()}, "there must be a layer"),
         ({"symbols": 0}, "symbols must be in 1 ... 4096: symbols=0"),
         ({"length": 0}, "length must be in 1 ... 65536: length=0"),
+        ({"mlp_width": -1}, "mlp_width must be in 0 ... 16384: mlp_width=-1"),
         ({"batch_size": 0}, "batch_size must be at least 1: batch_size=0"),
         ({"optimiser": "newton"}, "optimiser must be one of adam, sgd: got 'newton'"),
         ({"beta1": 1.0}, r"betas must be in \[0, 1\): got 1"),

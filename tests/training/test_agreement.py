@@ -391,6 +391,9 @@ ATTENTION = {
         }
     },
     "smallest": {"layers": 1, "width": 1, "length": 2, "batch_size": 1},
+    "absolute": {"positions": "absolute", "heads": 2},
+    "with MLPs": {"mlp_width": 12, "training": ADAM},
+    "absolute with an MLP, plain": {"form": "plain", "layers": 1, "mlp_width": 5, "positions": "absolute"},
 }
 
 
@@ -426,8 +429,7 @@ def test_exploding_attention_diverges_at_the_same_step():
 def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_engine():
     adadelta = el.AdaDelta(steps=3, loss="cross-entropy")
     for change, reason in {
-        "model.mlp_width": (8, "takes no MLPs and no absolute positions"),
-        "model.positions": ("absolute", "takes no MLPs and no absolute positions"),
+        "model.mlp_width": (1025, "takes no MLPs above width 1024: mlp_width=1025"),
         "model.width": (257, "takes not more than width 256"),
         "task.length": (4000, "takes not .*: width=8, heads x length\\^2=32000000"),
         "training": (adadelta, "takes no training 'adadelta'"),

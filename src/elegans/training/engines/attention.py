@@ -1,4 +1,4 @@
-"""The native engine of attention-only transformers: causal attention on sequences of tokens, one network at a time."""
+"""The native engine of transformers: causal attention on sequences of tokens, one network at a time."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -16,8 +16,14 @@ from elegans.training.optimisers import SGD, Adam
 from elegans.training.trial import Trial
 
 LARGEST_WIDTH = 256
+LARGEST_MLP_WIDTH = 1024
 LARGEST_WEIGHTS = 2**24
 """Heads of all layers x length^2 at most: sixteen sequences' attention is in memory."""
+
+
+ORDER = ("token", "position", "scale", "shift", "query", "relative", "merge")
+ORDER += ("hidden", "hidden_bias", "residual", "residual_bias", "weight")
+"""The arrays of an embedding, layer, MLP or output as the native code has them; query stands for key and value too."""
 
 
 class _Network(DrawnNetwork):
@@ -37,9 +43,9 @@ class _Network(DrawnNetwork):
     def limits(cls, trial: Trial) -> str | None:
         model = trial.model
         assert isinstance(model, AttentionOnly)
-        if model.mlp_width is not None or model.positions != "relative":
-            return "no MLPs and no absolute positions"
         weights = sum(model.layer_heads) * trial.task.input_size**2
+        if (model.mlp_width or 0) > LARGEST_MLP_WIDTH:
+            return f"no MLPs above width {LARGEST_MLP_WIDTH}: mlp_width={model.mlp_width}"
         if model.width > LARGEST_WIDTH or weights > LARGEST_WEIGHTS:
             largest = f"more than width {LARGEST_WIDTH} or heads x length^2 above {LARGEST_WEIGHTS}"
             return f"not {largest}: width={model.width}, heads x length^2={weights}"
@@ -59,11 +65,13 @@ class _Network(DrawnNetwork):
             length=self.length,
             heads=list(model.layer_heads),
             normed=model.form == "prenorm",
+            absolute=model.positions == "absolute",
+            mlp_width=model.mlp_width or 0,
         )
 
     def arrange(self, parameters: Layers) -> Iterator[np.ndarray]:
         for arrays in parameters.values():
-            for name in ("token", "scale", "shift", "query", "relative", "merge", "weight"):
+            for name in ORDER:
                 if name == "query" and name in arrays:
                     yield np.concatenate([arrays["query"], arrays["key"], arrays["value"]], axis=-1)
                 elif name in arrays:
