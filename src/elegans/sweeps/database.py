@@ -36,11 +36,15 @@ BUSY_SECONDS = 60.0
 """How long a writer waits for another one before it gives up."""
 
 
+class Malformed(StoreError):
+    """A file that SQLite finds damaged."""
+
+
 def open_engine(url: str | Path | None, read_only: bool) -> Engine:
     """Return the SQLAlchemy engine of a store at a path or URL (None: in memory), made where it may be, and checked."""
     address, asked = _address(url)
     read_only = read_only or asked
-    path = None if address.get_backend_name() != "sqlite" or in_memory(address) else Path(str(address.database))
+    path = _file(address)
     if path is not None:
         _check_file(path, read_only)
     with translated(str(path or address)):
@@ -53,18 +57,28 @@ def open_engine(url: str | Path | None, read_only: bool) -> Engine:
     return engine
 
 
+def located(url: str | Path) -> Path | None:
+    """Return the file of a store in an SQLite file, None for other databases."""
+    return _file(_address(url)[0])
+
+
+def _file(address: URL) -> Path | None:
+    return None if address.get_backend_name() != "sqlite" or in_memory(address) else Path(str(address.database))
+
+
 @contextmanager
 def translated(place: str) -> Iterator[None]:
     """Turn what the database raises, and what its rows ought not to hold, into a StoreError of one line."""
     try:
         yield
     except Damage as damage:
-        raise StoreError(
+        raise Damage(
             f"a store must be undamaged: {shown(place)}: {damage} (elegans check finds every such row)"
         ) from damage
     except (DBAPIError, sqlite3.Error) as error:
         said = str(error.orig if isinstance(error, DBAPIError) else error)
-        raise StoreError(_rule(shown(said.partition("\n")[0]), shown(place))) from error
+        kind = Malformed if "malformed" in said else StoreError
+        raise kind(_rule(shown(said.partition("\n")[0]), shown(place))) from error
     except SQLAlchemyError as error:
         said = shown(str(error).partition("\n")[0])
         raise StoreError(f"a store must be a database that answers: {shown(place)} ({said})") from error
@@ -73,7 +87,7 @@ def translated(place: str) -> Iterator[None]:
 def _rule(said: str, place: str) -> str:
     rules = {
         "file is not a database": "a store must be an SQLite file",
-        "malformed": "a store must be an undamaged SQLite file",
+        "malformed": "a store must be an undamaged SQLite file (elegans check --repair copies what can be read of it)",
         "decode to UTF-8": "a store must be undamaged",
         "readonly": "a store must be writable to run a sweep",
         "disk is full": "a store must have room on its disk (what was committed is kept)",

@@ -32,7 +32,7 @@ NAMES_AT_ONCE = 5_000
 
 RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine")
 """The columns of an outcome, in the order of the table."""
-_ALWAYS = ("state", "steps", "seconds", "evaluation_seconds")
+ALWAYS = ("state", "steps", "seconds", "evaluation_seconds")
 """Those of them that every outcome has."""
 
 Settles = Callable[[str | None, str | None], bool]
@@ -183,7 +183,7 @@ def _results(
 
     labels = {name: Labels(TRIALS.c[name]) for name in ("state", "engine")}
     readers: list[_Reader] = [
-        labels.get(name) or partial(stored(TRIALS.c[name]).array, missing=name not in _ALWAYS) for name in names
+        labels.get(name) or partial(stored(TRIALS.c[name]).array, missing=name not in ALWAYS) for name in names
     ]
     query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in names))
     cell, seed, *results = _recorded(connection, sweep, cells, query, readers)
@@ -427,7 +427,7 @@ def _count(parts: np.ndarray, length: int) -> np.ndarray:
 
 def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
     """Return a row of trials joined with details as an outcome."""
-    for name in _ALWAYS:
+    for name in ALWAYS:
         if row[name] is None:
             raise Damage(f"an outcome must have {name}: none with seed {trial.seed}")
     return Outcome(

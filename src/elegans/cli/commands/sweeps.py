@@ -1,4 +1,4 @@
-"""``elegans sweep``, ``elegans status`` and ``elegans export``."""
+"""``elegans sweep``, ``elegans status``, ``elegans export`` and ``elegans check``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,3 +117,23 @@ def export(store: str, file: Path) -> int:
         rows = opened.export(file)
     say(f"{rows} trials in {file}")
     return Exit.WELL
+
+
+@click.command
+@store_place
+@click.option("--repair", is_flag=True, help="Move damaged rows aside, so that their trials can be trained again.")
+@imports
+def check(store: str, repair: bool, imports: Sequence[Path]) -> int:
+    """Check every row of a store, and say which are damaged.
+
+    A repair deletes nothing: damaged rows go into tables named aside_… of the same file. The exit code is 1 where
+    damage is left.
+
+    Example: elegans check runs.db --repair
+    """
+    prepare(imports, False)
+    from elegans.sweeps.checking import check as checked
+
+    report = checked(store, repair)
+    say(str(report))
+    return Exit.WELL if report.sound or report.aside is not None else Exit.SOME_FAILED
