@@ -12,6 +12,7 @@ PAGES = [
     "docs/tutorial.md",
     "docs/how-to/extend.md",
     "docs/how-to/sweeps.md",
+    "docs/how-to/look-inside.md",
     "docs/how-to/trace.md",
     "docs/how-to/certify.md",
     "docs/how-to/margins.md",

@@ -154,7 +154,7 @@ def network_of(source: Outcome | Mapping[str, Any]) -> Network:
         parameters = source.parameters
         if parameters is None:
             raise CertificateError(
-                "an outcome must hold its parameters: parameters=None; el.train(outcome.trial) trains it again"
+                "an outcome must hold its parameters: parameters=None; el.retrain(outcome) trains it again"
                 " and keeps them"
             )
     weight, bias, output, offset = (_part(parameters, name) for name in _SHAPES)

@@ -111,7 +111,7 @@ class MLP(Model):
         hidden = self.activation.value(preactivations(parameters["hidden"], x))
         if not self.readout:
             return hidden.sum(axis=1)
-        total = hidden @ parameters["output"]["weight"].T + parameters["output"].get("bias", 0)
+        total = hidden @ parameters["output"]["weight"].swapaxes(0, -1) + parameters["output"].get("bias", 0)
         return total / self.width if self.scaling == "mean-field" else total
 
 

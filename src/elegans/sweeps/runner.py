@@ -95,7 +95,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         StoreError: the store cannot be opened, read or written. What was committed is kept.
         EngineError: no engine takes one of the trials; nothing has been started.
         TrialError: a probe cannot look into one of the trials; nothing has been started.
-        SweepError: ``workers`` is not positive, ``retrain`` or ``table`` is something else, or two probes are of one kind.
+        SweepError: ``workers`` is not positive, ``retrain`` or ``table`` is unknown, or two probes are of one kind.
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
     """

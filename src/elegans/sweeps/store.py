@@ -1,11 +1,11 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
 import threading
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Connection, select
 
@@ -16,7 +16,8 @@ from elegans.sweeps import claims, liveness, reading
 from elegans.sweeps.claims import Run
 from elegans.sweeps.columns import read_template
 from elegans.sweeps.database import in_memory, open_engine, translated
-from elegans.sweeps.frames import Filter, write_table
+from elegans.sweeps.frames import Filter, read_columns, write_table
+from elegans.sweeps.rows import record, same
 from elegans.sweeps.schema import CELLS, TRIALS
 from elegans.sweeps.status import Status, read_status
 from elegans.sweeps.sweep import Seeds, Sweep
@@ -25,6 +26,8 @@ from elegans.training.trial import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from elegans.sweeps.rows import Row
 
 
 class Store:
@@ -155,6 +158,22 @@ class Store:
                     f"an outcome must be recorded before it is read: {self.place} has none of {trial.identity}"
                 )
             return reading.outcome_of(trial, row)
+
+    def trial(self, row: "Row") -> Trial:
+        """Return the trial of a row of the store's table: ``store.trial(table.sort_values("steps").iloc[0])``.
+
+        Args:
+            row: with ``seed`` and the trial's dotted columns, as many of them as tell it from the store's others.
+        """
+        told = record(row)
+        if told.get("seed") is None:
+            raise StoreError(f"a row must have a seed to be that of a trial: {', '.join(told)}")
+        with self._reading() as connection:
+            cells = connection.execute(select(CELLS.c.hash, CELLS.c.trial, CELLS.c.columns)).all()
+            found = [cell for cell in cells if _says(told, read_columns(cell.columns))]
+            if len(found) != 1:
+                raise StoreError(f"a row must be that of one cell of the store: it is of {len(found)} of {len(cells)}")
+            return Trial.parse({**read_template(found[0].trial, found[0].hash), "seed": told["seed"]})
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
         """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
@@ -295,3 +314,11 @@ def opened(store: Store | str | Path | None) -> Iterator[Store]:
         return
     with Store(store) as own:
         yield own
+
+
+def _says(row: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
+    """Return whether a row has nothing of a trial that a cell's columns do not."""
+    own = {
+        name: value for name, value in row.items() if name.partition(".")[0] in Trial.model_fields and name != "seed"
+    }
+    return all(same(columns.get(name), value) for name, value in own.items())

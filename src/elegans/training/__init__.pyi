@@ -18,6 +18,7 @@ from .losses import (
     Square as Square,
     margins as margins,
 )
+from .network import TrainedNetwork as TrainedNetwork
 from .optimisers import (
     SGD as SGD,
     AdaDelta as AdaDelta,

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from elegans.errors import TrialError
+from elegans.training.network import TrainedNetwork
 from elegans.training.states import State
 from elegans.training.trial import Trial
 
@@ -101,3 +103,15 @@ class Outcome:
     def solved(self) -> bool:
         """Whether the trial was solved at some step (it may have trained on)."""
         return self.solved_at is not None
+
+    @property
+    def network(self) -> TrainedNetwork:
+        """The trained network as a function, with its weights.
+
+        Raises:
+            TrialError: the outcome does not hold its parameters.
+        """
+        if self.parameters is None:
+            named = "parameters=None; el.retrain(outcome) trains it again"
+            raise TrialError(f"an outcome must hold its parameters: {named}")
+        return TrainedNetwork(self.trial, self.parameters)

@@ -72,8 +72,7 @@ def _weights(outcome: Outcome, task: Task) -> HomogeneousWeights:
     """Return an outcome's weights, refusing networks whose largest margin is not known."""
     if outcome.parameters is None:
         raise CertificateError(
-            "an outcome must hold its parameters: parameters=None; el.train(outcome.trial) trains it again and keeps"
-            " them"
+            "an outcome must hold its parameters: parameters=None; el.retrain(outcome) trains it again and keeps them"
         )
     model, family = outcome.trial.model, family_of(task)
     standard = isinstance(model, MLP) and model.readout and model.scaling == "standard"

@@ -1,0 +1,145 @@
+"""From a row of a table back to its trial, and to its network."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from elegans.component import Component
+from elegans.errors import ElegansWarning, SweepError, TrialError
+from elegans.probes import Probe
+from elegans.training.entry import train
+from elegans.training.outcome import Outcome
+from elegans.training.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    Row = pd.Series[Any] | pd.DataFrame | Mapping[str, Any]
+    """A row of a table of trials: a series, a table of one row, or a record."""
+CHECKED = ("state", "solved_at", "steps", "test_error", "train_error")
+"""What a trial that is trained again must end in."""
+
+
+def retrain(of: "Trial | Outcome | Row", *, probes: Sequence[Probe] = (), engine: str | None = None) -> Outcome:
+    """Train a trial of a table, a store or a sweep again, and return its outcome with its network.
+
+    On the same machine with the same versions the network is that of the sweep bit for bit, where the engine trains one
+    network at a time: all native ones. Those that ``jax`` trained side by side agree within rounding; to keep the very
+    weights, add the probe ``ParameterTrajectory`` to the sweep.
+
+    Args:
+        of: a row of a table, an outcome or a trial.
+        probes: measures to take along the way.
+        engine: an engine's name; by default the one that is recorded, or ``auto`` for a trial.
+
+    Raises:
+        SweepError: it is not a row with all columns of a trial; ``Store.trial(row)`` finds those that lack some.
+        EngineError: the engine cannot take the trial.
+
+    Warns:
+        ElegansWarning: it ended otherwise than the row or outcome says.
+    """
+    if isinstance(of, Trial):
+        return train(of, probes=probes, engine=engine or "auto")
+    recorded = {name: getattr(of, name) for name in (*CHECKED, "engine")} if isinstance(of, Outcome) else record(of)
+    trial = of.trial if isinstance(of, Outcome) else trial_of(recorded)
+    outcome = train(trial, probes=probes, engine=engine or recorded.get("engine") or "auto")
+    pairs = {name: (recorded[name], getattr(outcome, name)) for name in CHECKED if name in recorded}
+    changed = [f"{name} {now} instead of {then}" for name, (then, now) in pairs.items() if then != now]
+    if changed:
+        warnings.warn(f"the trial ended otherwise than recorded: {', '.join(changed)}", ElegansWarning, stacklevel=2)
+    return outcome
+
+
+def record(row: "Row") -> dict[str, Any]:
+    """Return a row as Python's own values by column, missing ones as None.
+
+    Raises:
+        SweepError: it is not one row.
+    """
+    if not hasattr(row, "items"):
+        raise SweepError(f"a row must be a row of a table, as table.iloc[0]: got a {type(row).__name__}")
+    if getattr(row, "ndim", 1) == 2:
+        if len(row) != 1:
+            raise SweepError(f"a row must be one row of a table, as table.iloc[0]: got {len(row)}")
+        row = row.iloc[0]  # type: ignore[union-attr]
+    return {str(name): _value(value) for name, value in row.items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value
+
+
+def trial_of(columns: Mapping[str, Any]) -> Trial:
+    """Return the trial whose dotted columns, with its seed, are in a record.
+
+    Raises:
+        SweepError: a column is missing, or the columns do not say all of the trial.
+    """
+    try:
+        trial = Trial.parse(_fields(Trial, "", columns))
+    except TrialError as error:
+        raise SweepError(f"a row must have the columns of a trial: {error}") from None
+    made = trial.columns()
+    own = {name: value for name, value in columns.items() if name.partition(".")[0] in Trial.model_fields}
+    for name in own.keys() | made.keys():
+        if not same(made.get(name), own.get(name)):
+            named = f"{name}={own.get(name)!r} would be {made.get(name)!r}; Store.trial(row) finds it in its store"
+            raise SweepError(f"a row must say all of its trial: {named}")
+    return trial
+
+
+def same(value: Any, told: Any) -> bool:
+    """Return whether a value of a trial is the one that a table has, where components are labels or records."""
+    if isinstance(value, Component) and not isinstance(told, str):
+        value = value.model_dump(mode="json")
+    elif isinstance(value, Component):
+        value = value.label()
+    if isinstance(value, tuple | list):
+        alike = isinstance(told, tuple | list) and len(value) == len(told)
+        return alike and all(map(same, value, told))
+    return bool(value == told)
+
+
+def _fields(cls: type[Component], prefix: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a component as the columns of its trial have them."""
+    found: dict[str, Any] = {}
+    for name, field in cls.model_fields.items():
+        path = f"{prefix}{name}"
+        inner = _component_in(field.annotation)
+        if path not in columns:
+            if field.is_required():
+                raise SweepError(f"a row must have all columns of its trial: {path!r} is missing")
+        elif inner is not None and isinstance(columns[path], str):
+            found[name] = _component(inner, path, columns)
+        else:
+            found[name] = columns[path]
+    return found
+
+
+def _component(family: type[Component], path: str, columns: Mapping[str, Any]) -> Any:
+    """Return a component's record from its label and its fields' columns; some labels say all by themselves."""
+    label = columns[path]
+    if not hasattr(family, "_members"):
+        return _fields(family, f"{path}.", columns)
+    try:
+        cls = family.of_kind(label.partition(":")[0])
+    except ValueError:
+        return label
+    return {"kind": cls.kind, **_fields(cls, f"{path}.", columns)}
+
+
+def _component_in(annotation: Any) -> type[Component] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Component):
+        return annotation
+    if getattr(annotation, "__origin__", None) in (dict, tuple, list):
+        return None
+    found = (_component_in(part) for part in get_args(annotation))
+    return next((part for part in found if part is not None), None)

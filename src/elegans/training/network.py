@@ -1,0 +1,111 @@
+"""A trained network as a function, here and in other libraries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from elegans.errors import TrialError
+from elegans.training.trial import Trial
+
+TOLERANCE = 1e-4
+"""How far outputs in another library may lie from NumPy's, relative to the largest of them."""
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """A trained network: call it with inputs (count, input size), and it returns its outputs.
+
+    Args:
+        trial: what it was trained on.
+        parameters: its parameters as NumPy arrays, in the model's own nesting.
+    """
+
+    trial: Trial
+    parameters: Any
+
+    def __call__(self, x: Any) -> Float[np.ndarray, "count ..."]:
+        """Return the outputs on a batch of inputs."""
+        return np.asarray(self.trial.model.apply(self.parameters, np.asarray(x)))
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.weights.items())
+        return f"TrainedNetwork({self.trial.model.label()}: {shapes})"
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The parameter arrays by dotted name: ``hidden.weight``."""
+        import jax
+
+        leaves = jax.tree_util.tree_leaves_with_path(self.parameters)
+        return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
+
+    def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first examples of the trial's test stream: inputs and clean labels."""
+        task = self.trial.task
+        hidden = task.held_out(task.draw(self.trial.key("task")))
+        x, y = task.examples(hidden, self.trial.key("test"), np.arange(count, dtype=np.uint32))
+        return np.asarray(x), np.asarray(y)
+
+    def to_equinox(self) -> Any:
+        """Return the network as an ``equinox.Module`` whose leaves are JAX arrays; like here, it takes a batch."""
+        import equinox
+        import jax
+
+        class Module(equinox.Module):
+            parameters: Any
+            model: Any = equinox.field(static=True)
+
+            def __call__(self, x: Any) -> Any:
+                return self.model.apply(self.parameters, x)
+
+        return Module(jax.tree.map(jax.numpy.asarray, self.parameters), self.trial.model)
+
+    def to_torch(self) -> Any:
+        """Return the network as a ``torch.nn.Module`` with parameters of the same names; like here, it takes a batch.
+
+        The model's ``apply`` runs on tensors as it stands, so it must be written with operators and methods that NumPy
+        and torch share, as those of MLPs and products of affine forms are; on a few examples it must return the same.
+
+        Raises:
+            TrialError: it is not, or the parameters are not nested dictionaries of arrays.
+            ImportError: PyTorch is not installed.
+        """
+        import torch
+
+        model = self.trial.model
+
+        class Module(torch.nn.Module):  # type: ignore[misc]
+            def forward(self, x: Any) -> Any:
+                return model.apply(_nested(self), x)
+
+        x, _ = self.examples(4)
+        try:
+            made = _filled(Module(), self.parameters)
+            with torch.no_grad():
+                there, here = made(torch.from_numpy(x)).numpy(), self(x)
+        except Exception as error:  # whatever a model's own code raises where it is given tensors
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            raise TrialError(f"a model must be written for tensors too: model={model.label()!r} ({reason})") from error
+        if not np.allclose(there, here, rtol=0, atol=TOLERANCE * np.abs(here).max()):
+            raise TrialError(f"a model must return the same on tensors: {here} here, {there} in torch")
+        return made
+
+
+def _filled(module: Any, part: Mapping[str, Any]) -> Any:
+    """Return a torch module with arrays as its parameters, and dictionaries of them as modules within it."""
+    import torch
+
+    for name, value in part.items():
+        if isinstance(value, Mapping):
+            module.add_module(name, _filled(torch.nn.Module(), value))
+        else:
+            module.register_parameter(name, torch.nn.Parameter(torch.from_numpy(np.array(value))))
+    return module
+
+
+def _nested(module: Any) -> dict[str, Any]:
+    inner = {name: _nested(part) for name, part in module.named_children()}
+    return {**dict(module.named_parameters(recurse=False)), **inner}

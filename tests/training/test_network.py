@@ -1,0 +1,73 @@
+"""A trained network is a function, in NumPy, Equinox and PyTorch."""
+
+import numpy as np
+import pytest
+
+import elegans as el
+from elegans.errors import TrialError
+from elegans.training.losses import wrong
+
+STOPPING = el.StoppingRule(examples=50, every=5)
+SIGNS = el.Trial(
+    task=el.SparseParity(n=8, k=2),
+    regime=el.Online(),
+    model=el.MLP(width=5),
+    training=el.SGD(steps=5, stopping=STOPPING),
+)
+TOKENS = el.Trial(
+    task=el.MarkovChains(k=3, length=6),
+    regime=el.Online(),
+    model=el.AttentionOnly(width=4),
+    training=el.Adam(steps=5, loss="cross-entropy", stopping=STOPPING),
+)
+GROUP = el.Trial(
+    task=el.ModularAddition(p=5),
+    regime=el.Population(),
+    model=el.MLP(width=4, hidden_bias=False, output_bias=False),
+    training=el.SGD(steps=5, batch_size=25, loss="cross-entropy", stopping=STOPPING),
+)
+DEEP = SIGNS.replace("model", el.DeepMLP(widths=(4, 3)))
+POLYNET = SIGNS.replace("model", el.PolyNet(degree=2))
+TRIALS = pytest.mark.parametrize("trial", [SIGNS, GROUP, DEEP, POLYNET, TOKENS], ids=lambda trial: trial.model.label())
+
+
+@TRIALS
+def test_a_network_answers_as_its_trial_was_evaluated(trial):
+    outcome = el.train(trial)
+    x, y = outcome.network.examples(50)
+    assert wrong(outcome.network(x), y).mean() == outcome.test_error
+    assert all(type(array) is np.ndarray for array in outcome.network.weights.values())
+
+
+@pytest.mark.parametrize("trial", [SIGNS, POLYNET], ids=lambda trial: trial.model.label())
+def test_an_equinox_module_returns_the_same_and_has_gradients(trial):
+    import equinox
+    import jax
+
+    network = el.train(trial).network
+    x, _ = network.examples(4)
+    module = network.to_equinox()
+    np.testing.assert_allclose(module(x), network(x), rtol=1e-4, atol=1e-5)
+    gradients = equinox.filter_grad(lambda module: (module(x) ** 2).mean())(module)
+    assert sum(abs(leaf).sum() for leaf in jax.tree.leaves(gradients)) > 0
+
+
+@pytest.mark.parametrize("trial", [SIGNS, GROUP, DEEP, POLYNET], ids=lambda trial: trial.model.label())
+def test_a_torch_module_returns_the_same_and_has_gradients_and_names(trial):
+    torch = pytest.importorskip("torch")
+    network = el.train(trial).network
+    x, _ = network.examples(4)
+    module = network.to_torch()
+    outputs = module(torch.from_numpy(x))
+    np.testing.assert_allclose(outputs.detach().numpy(), network(x), rtol=1e-4, atol=1e-5)
+    outputs.square().mean().backward()
+    assert sum(float(each.grad.abs().sum()) for each in module.parameters()) > 0
+    assert {name: array.shape for name, array in network.weights.items()} == {
+        name: tuple(each.shape) for name, each in module.state_dict().items()
+    }
+
+
+def test_a_model_that_tensors_cannot_run_is_refused_with_the_reason():
+    pytest.importorskip("torch")
+    with pytest.raises(TrialError, match=r"must be written for tensors too: model='attention-only' \(\w+"):
+        el.train(TOKENS).network.to_torch()
