@@ -62,6 +62,6 @@ def suggest(name: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text with all that a terminal would act on, or would not show, in escapes."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

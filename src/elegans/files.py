@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from elegans.errors import ElegansError, shown
+from elegans.errors import ElegansError, printable
 
 LONGEST_PATH = 4096
 """Characters of a path."""
@@ -23,11 +23,11 @@ def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path
     if not text or (isinstance(path, Path) and not path.name and path == Path()):
         raise error(f"{what} must have a name: {text!r}")
     if "\0" in text or len(text) > LONGEST_PATH:
-        raise error(f"{what} must be a path of at most {LONGEST_PATH} characters and no NUL: {shown(text[:40])!r}")
+        raise error(f"{what} must be a path of at most {LONGEST_PATH} characters and no NUL: {printable(text[:40])!r}")
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise error(f"{what} must lie in a home folder that exists: {shown(text)!r}") from None
+        raise error(f"{what} must lie in a home folder that exists: {printable(text)!r}") from None
 
 
 def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
@@ -35,9 +35,9 @@ def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
     file = checked_path(path, what, error)
     try:
         if file.exists() and not file.is_file():
-            raise error(f"{what} must be a regular file: {shown(str(file))}")
+            raise error(f"{what} must be a regular file: {printable(str(file))}")
     except OSError as reason:
-        raise error(f"{what} must be readable: {shown(str(file))} ({reason.strerror})") from None
+        raise error(f"{what} must be readable: {printable(str(file))} ({reason.strerror})") from None
     return file
 
 

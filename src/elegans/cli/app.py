@@ -12,7 +12,7 @@ import click
 
 from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
-from elegans.errors import ElegansError, RunError, shown
+from elegans.errors import ElegansError, RunError, printable
 
 COMMANDS = {
     "list": experiments.list_experiments,
@@ -107,5 +107,5 @@ def _run(given: list[str]) -> int:
 def _refuse(reason: str) -> int:
     """Say in one line what was wrong with the input."""
     sys.stdout.flush()
-    print("error:", shown(" ".join(reason.split())), file=sys.stderr)
+    print("error:", printable(" ".join(reason.split())), file=sys.stderr)
     return Exit.BAD_INPUT

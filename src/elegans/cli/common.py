@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elegans.cli import completion
-from elegans.errors import shown
+from elegans.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ store_place = click.argument("store", help="A store: a file or a database URL.")
 
 def say(text: str = "") -> None:
     """Write lines; names in them, which may come from anywhere, cannot act on a terminal."""
-    click.echo("\n".join("\t".join(map(shown, line.split("\t"))) for line in text.split("\n")))
+    click.echo("\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n")))
 
 
 def console() -> "Console":

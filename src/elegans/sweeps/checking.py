@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from elegans.errors import StoreError, TrialError, shown
+from elegans.errors import StoreError, TrialError, printable
 from elegans.sweeps import liveness
 from elegans.sweeps.columns import Damage, read_probes, read_template, stored
 from elegans.sweeps.database import Malformed, located, open_engine, translated
@@ -41,10 +41,10 @@ class DamagedRow:
 
     def __str__(self) -> str:
         named = ", ".join(
-            f"{column.name} {shown(str(unsigned(value) if column.name == 'seed' and type(value) is int else value))}"
+            f"{column.name} {printable(str(unsigned(value) if column.name == 'seed' and type(value) is int else value))}"
             for column, value in zip(self.table.primary_key, self.key, strict=True)
         )
-        return f"{self.table.name:8}{named}: {shown(self.why)}"
+        return f"{self.table.name:8}{named}: {printable(self.why)}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,10 @@ class Report:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        lines = [f"store   {shown(self.place)}: {counts}", *(f"file    {shown(problem)}" for problem in self.problems)]
+        lines = [
+            f"store   {printable(self.place)}: {counts}",
+            *(f"file    {printable(problem)}" for problem in self.problems),
+        ]
         lines += [str(row) for row in self.rows[:SHOWN]]
         if len(self.rows) > SHOWN:
             lines.append(f"        and {len(self.rows) - SHOWN} more")
@@ -101,7 +104,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
     """
     place = located(store)
     if place is None:
-        raise StoreError(f"a store that is checked must be an SQLite file: {shown(str(store))}")
+        raise StoreError(f"a store that is checked must be an SQLite file: {printable(str(store))}")
     if not repair:
         return _examined(place)
     _refuse_living(place)
@@ -264,11 +267,11 @@ def _refuse_living(place: Path) -> None:
         try:
             with translated(str(place)), engine.connect() as connection:
                 runs = connection.execute(select(RUNS)).all()
-                living = [f"run {run.id} ({shown(run.host)}:{run.pid})" for run in runs if liveness.is_alive(run)]
+                living = [f"run {run.id} ({printable(run.host)}:{run.pid})" for run in runs if liveness.is_alive(run)]
         finally:
             engine.dispose()
     if living:
-        raise StoreError(f"a store must be idle to be repaired: {living[0]} is at work on {shown(str(place))}")
+        raise StoreError(f"a store must be idle to be repaired: {living[0]} is at work on {printable(str(place))}")
 
 
 def _move_aside(place: Path, rows: Sequence[DamagedRow]) -> int:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from elegans.errors import StoreError, shown
+from elegans.errors import StoreError, printable
 from elegans.files import checked_path
 from elegans.sweeps.columns import Damage, stored
 from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, VERSION
@@ -73,15 +73,15 @@ def translated(place: str) -> Iterator[None]:
         yield
     except Damage as damage:
         raise Damage(
-            f"a store must be undamaged: {shown(place)}: {damage} (elegans check finds every such row)"
+            f"a store must be undamaged: {printable(place)}: {damage} (elegans check finds every such row)"
         ) from damage
     except (DBAPIError, sqlite3.Error) as error:
         said = str(error.orig if isinstance(error, DBAPIError) else error)
         kind = Malformed if "malformed" in said else StoreError
-        raise kind(_rule(shown(said.partition("\n")[0]), shown(place))) from error
+        raise kind(_rule(printable(said.partition("\n")[0]), printable(place))) from error
     except SQLAlchemyError as error:
-        said = shown(str(error).partition("\n")[0])
-        raise StoreError(f"a store must be a database that answers: {shown(place)} ({said})") from error
+        said = printable(str(error).partition("\n")[0])
+        raise StoreError(f"a store must be a database that answers: {printable(place)} ({said})") from error
 
 
 def _rule(said: str, place: str) -> str:
@@ -129,7 +129,7 @@ def _address(url: str | Path | None) -> tuple[URL, bool]:
         address = make_url(url)
         backend = address.get_backend_name()
     except (ArgumentError, ValueError):
-        raise StoreError(f"a store must be a path or an SQLAlchemy URL: {shown(url)!r}") from None
+        raise StoreError(f"a store must be a path or an SQLAlchemy URL: {printable(url)!r}") from None
     if backend != "sqlite" or in_memory(address):
         return address, False
     asked = dict(address.query)
@@ -137,7 +137,7 @@ def _address(url: str | Path | None) -> tuple[URL, bool]:
     asked.pop("uri", None)
     database, _, more = str(address.database).removeprefix("file:").partition("?")
     if asked or more or mode not in ("ro", "rw", "rwc"):
-        raise StoreError(f"the URL of an SQLite file may ask for nothing but mode=ro: {shown(url)!r}")
+        raise StoreError(f"the URL of an SQLite file may ask for nothing but mode=ro: {printable(url)!r}")
     path = checked_path(database, "a store", StoreError)
     return URL.create("sqlite", database=str(path)), mode == "ro"
 
@@ -264,12 +264,12 @@ def _is_store(connection: Connection, place: str) -> bool:
         query = select(META.c.key, META.c.value).where(META.c.key.in_(("format", "version")))
         found = {str(key): str(value) for key, value in connection.execute(query)}
     if found.get("format") != FORMAT:
-        names = shown(", ".join(sorted(tables)[:3]))
+        names = printable(", ".join(sorted(tables)[:3]))
         raise StoreError(f"a store must be made by elegans: {place} holds other tables ({names})")
     if found.get("version") != VERSION:
         raise StoreError(
             f"a store must be of format version {VERSION}, the one that this version of elegans reads: "
-            f"{place} is of format version {shown(str(found.get('version')))[:40]}"
+            f"{place} is of format version {printable(str(found.get('version')))[:40]}"
         )
     return True
 
@@ -292,7 +292,7 @@ def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]
     for kind, name, virtual, column, *facts in connection.exec_driver_sql(_CATALOGUE):
         if kind == "trigger" or (name in found and (kind != "table" or virtual)):
             what = "virtual table" if virtual else kind
-            raise StoreError(f"a store must hold plain tables alone: {place} has the {what} {shown(str(name))!r}")
+            raise StoreError(f"a store must hold plain tables alone: {place} has the {what} {printable(str(name))!r}")
         if name in found:
             found[name][column] = tuple(facts)
     lacking: dict[str, list[Column[Any]]] = {}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, func, select
 
-from elegans.errors import shown
+from elegans.errors import printable
 from elegans.sweeps.columns import Damage
 from elegans.sweeps.database import open_engine, refuse_strange, strange, translated
 from elegans.sweeps.liveness import is_alive
@@ -56,8 +56,8 @@ class RunStatus:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started))
         ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
         rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
-        called = f" {shown(self.name)}" if self.name else ""
-        return f"run {self.number}{called} ({how}, begun {when}, {shown(self.host)}:{self.pid}): {ended}{rate}"
+        called = f" {printable(self.name)}" if self.name else ""
+        return f"run {self.number}{called} ({how}, begun {when}, {printable(self.host)}:{self.pid}): {ended}{rate}"
 
 
 @dataclass(frozen=True)

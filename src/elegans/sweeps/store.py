@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Connection, select
 
-from elegans.errors import StoreError, shown
+from elegans.errors import StoreError, printable
 from elegans.files import readable, replaced
 from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading
@@ -290,14 +290,14 @@ class Store:
         """
         file = readable(path, "an export", StoreError)
         if file.suffix not in (".csv", ".parquet"):
-            raise StoreError(f"an export must be a .csv or .parquet file: {shown(str(path))}")
+            raise StoreError(f"an export must be a .csv or .parquet file: {printable(str(path))}")
         table = self.table(sweep)
         try:
             with replaced(file) as draft:
                 write_table(table, draft, file.suffix)
         except OSError as error:
             raise StoreError(
-                f"an export must go to a file that can be written: {shown(str(path))} ({error.strerror or error})"
+                f"an export must go to a file that can be written: {printable(str(path))} ({error.strerror or error})"
             ) from None
         return len(table)
 
