@@ -18,21 +18,22 @@ PAGES = [
     "docs/how-to/margins.md",
     "docs/how-to/capacity.md",
     "docs/how-to/tabular.md",
+    "docs/how-to/pipeline.md",
     "docs/how-to/claims.md",
 ]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_runs(run_apart, page, tmp_path):
+def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     def run(*arguments):
-        ended = run_apart(tmp_path, *arguments)
+        ended = run_apart(tmp_path, *arguments, MPLBACKEND="agg")
         assert ended.code == 0, ended.out + ended.err
         return ended.out
 
     blocks = BLOCK.findall((ROOT / page).read_text())
     assert blocks
-    program, commands = ["import elegans as el", "import matplotlib", "matplotlib.use('agg')"], []
+    program, commands = [], []
     for language, title, text in blocks:
         if title:
             (tmp_path / title).write_text(text)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import elegans as el
 from elegans.analysis import cells
 from elegans.errors import ExperimentError, RunError
-from elegans.experiments import EXPERIMENTS, Experiment, Scale, find, run_experiment
+from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale, find, run_experiment
+from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.models import MLP
 from elegans.plots.style import panels
 from elegans.stopping import StoppingRule
@@ -248,3 +250,26 @@ def test_results_that_cannot_be_written_are_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ExperimentError, match="results must have a folder that can be made"):
         run_experiment("success-frontier", "smoke", out=tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("scale", "verdicts", "note"),
+    [
+        ("smoke", [UNDECIDED, HOLDS, UNDECIDED], "Scale smoke, which is too small for 2 of 3 claims of this figure"),
+        ("smoke", [HOLDS, HOLDS], None),
+        ("smoke", [], None),
+        ("laptop", [UNDECIDED], None),
+    ],
+)
+def test_a_smoke_figure_says_which_claims_it_is_too_small_for(tmp_path, scale, verdicts, note):
+    figure, axes = panels(1, 1)
+    axes[0, 0].set_xlabel("steps")
+    experiment = replace(find("success-frontier"), plot=lambda tables: figure, extras={})
+    record = {"verdicts": {f"work/{place}": {"verdict": verdict} for place, verdict in enumerate(verdicts)}}
+    Result(experiment, Results(pd.DataFrame(), scale=scale), {}, record, tmp_path).write()
+    assert [text.get_text().startswith(note) for text in figure.texts] == [True] * (note is not None)
+    if note:
+        drawn = FigureCanvasAgg(figure).get_renderer()
+        below = figure.texts[0].get_window_extent(drawn)
+        assert below.y0 >= 0 and below.x0 >= 0 and below.x1 <= figure.bbox.width
+        assert below.y1 <= axes[0, 0].get_tightbbox(drawn).y0

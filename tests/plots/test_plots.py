@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import elegans as el
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
-from elegans.plots import learning_curve, success_frontier
+from elegans.plots import feature_importances, learning_curve, success_frontier
 from elegans.plots.style import RATES, ink, short
 
 
@@ -164,3 +164,42 @@ def test_a_learning_curve_shows_loss_error_and_measures(outcome):
 def test_a_learning_curve_is_drawn_on_given_axes(outcome):
     ax = Figure().subplots()
     assert learning_curve(outcome, ax) is ax
+
+
+def _fitted(members=1, features=5, **options):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(120, features)), columns=[f"gene {place}" for place in range(features)])
+    model = el.SparseMLPClassifier(width=20, epochs=20, n_members=members, random_state=0, **options)
+    return model.fit(X, X["gene 3"] > 0)
+
+
+def test_importances_are_bars_with_names_the_largest_on_top_and_members_are_points():
+    model = _fitted(members=3)
+    ax = feature_importances(model)
+    assert [bar.get_width() for bar in ax.patches] == sorted(model.feature_importances_, reverse=True)
+    assert ax.get_yticklabels()[0].get_text() == "gene 3"
+    assert ax.yaxis_inverted()
+    points = np.array([line.get_xdata() for line in ax.lines])
+    order = np.argsort(-model.feature_importances_)
+    np.testing.assert_array_equal(points, model.member_importances_[:, order])
+    np.testing.assert_allclose(model.member_importances_.sum(axis=1), 1)
+
+
+def test_importances_of_many_features_say_how_many_are_left_out():
+    ax = feature_importances(_fitted(features=9), most=4)
+    assert len(ax.patches) == 4
+    assert ax.get_ylabel() == "4 of 9 features"
+    assert not ax.lines
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "message"),
+    [
+        (pd.DataFrame(), {}, "a fitted estimator that has feature_importances_: got DataFrame"),
+        (el.SparseMLPClassifier(), {}, "a fitted estimator that has feature_importances_: got SparseMLPClassifier"),
+        (_fitted(), {"most": 0}, "most must be at least 1: most=0"),
+    ],
+)
+def test_importances_need_a_fitted_estimator(estimator, options, message):
+    with pytest.raises(ExperimentError, match=message):
+        feature_importances(estimator, **options)

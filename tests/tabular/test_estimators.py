@@ -1,21 +1,24 @@
 """The estimators keep scikit-learn's conventions, and do what their options say."""
 
+import inspect
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification, make_regression
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import elegans as el
-from elegans.tabular import SparseMLPClassifier, SparseMLPRegressor, Stop, fit
+from elegans.tabular import Settings, SparseMLPClassifier, SparseMLPRegressor, Stop, descent, fit, network, start
 
 ESTIMATORS = {"classifier": SparseMLPClassifier, "regressor": SparseMLPRegressor}
 
@@ -301,7 +304,9 @@ def test_units_of_features_matter_neither_to_predictions_nor_to_importances():
     Z = StandardScaler().fit_transform(X)
     np.testing.assert_allclose(by_hand.fit(Z, y).predict_proba(Z), plain.predict_proba(X), rtol=1e-9)
     raw = clone(by_hand).set_params(learning_rate=1e-12)
-    assert raw.fit(X * units, y).feature_importances_[2] > 100 * raw.feature_importances_[0]
+    with pytest.warns(ConvergenceWarning, match="or take standardise=True"):
+        raw.fit(X * units, y)
+    assert raw.feature_importances_[2] > 100 * raw.feature_importances_[0]
 
 
 def test_data_frames_bring_names_that_are_checked():
@@ -349,15 +354,10 @@ def test_hidden_layers_may_differ_in_width():
         ("regressor", {}, {"y": np.ones(90)}, "target 0 is constant: all 90 values are 1.0"),
         ("classifier", {"early_stopping": True}, {"rows": 12}, "The validation set is too small"),
         ("regressor", {"early_stopping": True}, {"rows": 12}, "The validation set is too small"),
-        (
-            "classifier",
-            {"early_stopping": True},
-            {"y": np.eye(90)[0]},
-            "The least populated class in y has only 1 member",
-        ),
         ("classifier", {"init": "sparse:7"}, {}, "nonzeros=7, n_features=6"),
         ("classifier", {"init": "sprase:2"}, {}, "did you mean"),
-        ("classifier", {}, {"X": np.nan}, "Input X contains NaN"),
+        ("classifier", {}, {"X": np.nan}, 'Input X contains NaN. Choose missing="median"'),
+        ("regressor", {}, {"X": np.nan}, 'Input X contains NaN. Choose missing="median"'),
         ("regressor", {}, {"X": np.inf}, "Input X contains infinity"),
         ("classifier", {"missing": "mean"}, {"X": np.inf}, "Input X contains infinity"),
         (
@@ -401,6 +401,109 @@ def test_partial_fit_refuses_what_it_cannot_know():
 def test_an_estimator_that_was_not_fitted_says_so(estimator):
     with pytest.raises(NotFittedError):
         make(estimator).predict(np.zeros((2, 6)))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_help_documents_every_parameter_and_attribute(estimator):
+    text = inspect.getdoc(ESTIMATORS[estimator])
+    arguments, attributes = text.split("\nArgs:\n")[1].split("\nAttributes:\n")
+    for name in make(estimator).get_params():
+        assert re.search(rf"^    {name}: [\w`]", arguments, re.MULTILINE), name
+    for name in ("networks_", "n_iter_", "loss_curve_", "feature_importances_", "n_features_in_"):
+        assert re.search(rf"^    {name}: \w", attributes, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_one_feature_is_enough_for_the_default_initialisation(estimator):
+    X = np.linspace(-2, 2, 200)[:, None]
+    y = X[:, 0] > 0 if estimator == "classifier" else np.abs(X[:, 0])
+    model = make(estimator, width=50, epochs=30)
+    assert model.fit(X, y).score(X, y) > 0.9
+    assert model.feature_importances_.tolist() == [1]
+    assert (model.networks_.layers[0][0, :, 0] != 0).all()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("standardise", [True, False])
+def test_constant_columns_have_no_importance(estimator, standardise):
+    X, y = table(estimator)
+    X[:, 1], X[:, 4] = 0.1, 7
+    model = make(estimator, standardise=standardise, learning_rate=1e-12).fit(X, y)
+    importances = model.feature_importances_
+    assert np.flatnonzero(importances == 0).tolist() == [1, 4]
+    assert importances.sum() == pytest.approx(1)
+    alone = make(estimator, standardise=standardise).fit(X[:, 1:2], y)
+    assert alone.feature_importances_.tolist() == [0]
+    assert np.ptp(alone.predict(X[:, 1:2])) == 0
+
+
+def test_a_class_with_a_single_row_is_trained_on_and_never_held_out():
+    X, _ = table(rows=200)
+    y = np.r_[np.arange(199) % 5, 5]
+    model = make("classifier", early_stopping=True).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 2, 3, 4, 5]
+    train, test = model._hold_out(y)
+    assert 199 in train
+    assert sorted(set(y[test])) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("classes", "stops"), [(100, True), (101, False)])
+def test_early_stopping_is_automatic_only_where_every_class_can_have_a_row_held_out(classes, stops):
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    model = make("classifier", epochs=1, batch_size=256).fit(X, np.arange(1000) % classes)
+    assert bool(model.validation_curve_) == stops
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array])
+def test_sparse_matrices_are_rows_like_any_others(estimator, kind):
+    X, y = table(estimator)
+    X[X < 0] = 0
+    dense = make(estimator).fit(X, y)
+    model = make(estimator).fit(kind(X), y, validation=(kind(X), y))
+    np.testing.assert_array_equal(make(estimator).fit(kind(X), y).predict(kind(X)), dense.predict(X))
+    np.testing.assert_array_equal(make(estimator).partial_fit(kind(X), y, *_classes(estimator)).n_iter_, 1)
+    assert model.__sklearn_tags__().input_tags.sparse
+
+
+def _classes(estimator):
+    return [[0, 1]] if estimator == "classifier" else []
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}, {"n_members": 2}])
+def test_a_training_that_diverges_warns(estimator, options):
+    X, y = table(estimator)
+    model = make(estimator, learning_rate=1e30, weight_decay=0, **options)
+    with pytest.warns(ConvergenceWarning, match=r"training diverged: the mean loss is .* lower learning_rate=1e\+30"):
+        model.fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="training diverged"):
+        make(estimator, learning_rate=1e30, weight_decay=0).partial_fit(X, y, *_classes(estimator))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_training_that_returns_to_an_epoch_before_it_diverged_does_not_warn(estimator):
+    X, y = table(estimator, rows=400)
+    good = make(estimator, epochs=20, early_stopping=True, warm_start=True, n_iter_no_change=3).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        good.set_params(learning_rate=0.3).fit(X, y)
+
+
+def test_a_small_product_is_computed_by_one_thread_and_a_large_one_by_all():
+    seen = []
+    for operations in (descent._LARGE_PRODUCT - 1, descent._LARGE_PRODUCT):
+        seen += descent.share_out(lambda _: descent._threads(), [0], operations)
+    assert seen == [1, descent._threads()]
+
+
+@pytest.mark.parametrize(("width", "threads"), [(300, 1), (1000, None)])
+def test_networks_choose_their_threads_by_the_size_of_their_products(monkeypatch, width, threads):
+    seen = []
+    monkeypatch.setattr(network, "epoch", lambda *_: (seen.append(descent._threads()), (0.0, 0, 0))[1])
+    settings = Settings(hidden=(width, width), epochs=1)
+    start(settings, [0], 6).train(np.zeros((300, 6), np.float32), np.zeros(300))
+    assert seen == [threads or descent._threads()]
 
 
 def test_a_stop_without_limit_has_none():

@@ -7,11 +7,13 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elegans.errors import ExperimentError, suggest
-from elegans.experiments.claims import Claim
+from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
+from elegans.plots.style import GREY, SMALL
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -158,6 +160,8 @@ class Result:
     def write(self) -> "Result":
         """Write figure, tables, record and extras."""
         figure = self.experiment.plot(self.tables)
+        if self.scale == "smoke":
+            _note_undecided(figure, self.record["verdicts"])
         try:
             for name, table in self.tables.items():
                 table.to_csv(self.files[name], index=False)
@@ -169,3 +173,17 @@ class Result:
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self
+
+
+def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write below a figure how many of its claims are undecided at scale smoke, where any is."""
+    undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
+    if not undecided:
+        return
+    height, strip = figure.get_figheight(), 0.25
+    figure.set_figheight(height + strip)
+    layout, share = figure.get_layout_engine(), strip / (height + strip)
+    if isinstance(layout, ConstrainedLayoutEngine):
+        layout.set(rect=(0, share, 1, 1 - share))
+    text = f"Scale smoke, which is too small for {undecided} of {len(verdicts)} claims of this figure: undecided."
+    figure.text(0.5, share / 2, text, ha="center", va="center", fontsize=SMALL, color=GREY)

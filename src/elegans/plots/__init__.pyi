@@ -6,4 +6,5 @@ from .attention import (
 from .contour import traced_frontier as traced_frontier
 from .curves import error_lines as error_lines, learning_curve as learning_curve
 from .frontier import success_frontier as success_frontier
+from .importances import feature_importances as feature_importances
 from .style import figure_of as figure_of

@@ -16,6 +16,9 @@ from elegans import _native, random
 from elegans.machine import cores
 from elegans.tabular.settings import Settings
 
+_LARGE_PRODUCT = 2**27
+"""Operations of a matrix product from which on it takes several threads: some milliseconds of one core."""
+
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
@@ -195,15 +198,19 @@ def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows 
     return np.asarray(np.eye(classes, dtype=settings.dtype)[labels])
 
 
-def share_out(work: Callable[[Item], Found], items: Sequence[Item], stop: Stop | None = None) -> Iterator[Found]:
+def share_out(
+    work: Callable[[Item], Found], items: Sequence[Item], operations: int, stop: Stop | None = None
+) -> Iterator[Found]:
     """Do some work for every item, in threads of their own where there are several, and yield the results.
 
-    One item has all of the library's threads for its matrix products; several have one each, since products of
-    moderate size are then computed at once and not one after the other.
+    One item has all of the library's threads where its largest matrix product takes that many operations that they
+    are worth waiting for: where other programs run too, a thread that waits costs more than it computes. Several items
+    have one each, since products of moderate size are then computed at once and not one after the other.
     """
     threads = min(_threads(), len(items))
     if threads <= 1:
-        yield from map(work, items)
+        with _controller().limit(limits=1 if operations < _LARGE_PRODUCT else None, user_api="blas"):
+            yield from map(work, items)
         return
     with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(work, item) for item in items]

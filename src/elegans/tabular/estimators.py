@@ -1,5 +1,7 @@
 """Wide, sparsely initialised networks as scikit-learn estimators."""
 
+import inspect
+import re
 import time
 import warnings
 from collections.abc import Sequence
@@ -9,7 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -19,7 +23,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from elegans import random
-from elegans.models.inits import Init
+from elegans.models.inits import Init, SparseInit
 from elegans.tabular.descent import Stop, link
 from elegans.tabular.network import Epoch, start
 from elegans.tabular.settings import Settings
@@ -31,6 +35,21 @@ _MANY_ROWS = 1000
 """Rows from which on early stopping and float32 are automatic."""
 _CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
 """Settings that a training which goes on cannot change."""
+_DIVERGED = 10
+"""A training has diverged where its loss is more than this many times that of outputs that are all 0."""
+
+
+def _completed(doc: str, base: str) -> str:
+    """Return a docstring whose lists of arguments and attributes go on with those of the base class."""
+    for section in ("Args", "Attributes"):
+        listed = re.compile(rf"^{section}:\n((?:    .*\n?)+)", re.MULTILINE)
+        own, inherited = listed.search(doc), listed.search(base)
+        assert inherited is not None
+        if own is None:
+            doc = f"{doc.rstrip()}\n\n{section}:\n{inherited[1]}"
+        else:
+            doc = f"{doc[: own.end()].rstrip()}\n{inherited[1]}{doc[own.end() :]}"
+    return doc
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +66,8 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         width: the number of neurons of each hidden layer.
         depth: the number of hidden layers.
         hidden_layer_sizes: the sizes of the hidden layers in place of width and depth, or None.
-        init: of the first layer's weights: ``sparse:s`` for s non-zeros per neuron, ``dense``, or a component.
+        init: of the first layer's weights: ``sparse:s`` for s non-zeros per neuron (one, where there is one feature),
+            ``dense``, or a component.
         init_layers: which hidden layers have that initialisation, ``first`` or ``all``; the others are dense.
         optimiser: ``adamw`` or ``sgd``.
         learning_rate: of every step.
@@ -55,8 +75,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         epochs: passes over the rows.
         batch_size: rows per step.
         early_stopping: whether each member ends after ``n_iter_no_change`` epochs without a lower loss on validation
-            rows, and returns to its best state. They are held out, in each class the same share, unless ``fit`` is
-            given some. ``auto``: where it is given some, or there are at least 1000 rows.
+            rows, and returns to its best state. They are held out, in each class the same share (of a class with a
+            single row, none), unless ``fit`` is given some. ``auto``: where it is given some, or there are at least
+            1000 rows and no fewer held out than classes.
         validation_fraction: the share of rows held out.
         n_iter_no_change: the patience of early stopping, in epochs.
         n_members: how many networks are trained side by side, each with its own seed; they predict their average.
@@ -76,7 +97,8 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         n_iter_: epochs trained.
         loss_curve_: the mean loss of each epoch.
         validation_curve_: the mean loss on validation rows after each epoch, where there are any.
-        feature_importances_: how strongly the first layer reads each feature.
+        feature_importances_: how strongly the first layer reads each feature; 0 for a constant one.
+        member_importances_: the same of each member, shape (members, features).
         n_features_in_: the number of features.
         feature_names_in_: their names, where ``X`` had names.
     """
@@ -130,9 +152,16 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Continue a subclass's lists of arguments and attributes with these, so that ``help`` shows all of them."""
+        super().__init_subclass__(**options)
+        if cls.__doc__ and SparseMLP.__doc__:  # with -OO there are no docstrings
+            cls.__doc__ = _completed(inspect.cleandoc(cls.__doc__), inspect.cleandoc(SparseMLP.__doc__))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.sparse = True
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -140,7 +169,8 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         """Train networks.
 
         Args:
-            X: numbers, shape (rows, features); a data frame's column names are remembered and checked.
+            X: numbers, shape (rows, features); a data frame's column names are remembered and checked, a sparse matrix
+                is made dense.
             y: what is to be predicted, shape (rows,), or (rows, targets) for a regressor.
             sample_weight: of the rows, or None; only their ratios count.
             validation: ``(X, y)`` or ``(X, y, sample_weight)`` whose loss is evaluated after every epoch
@@ -164,7 +194,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             self._draw_seeds()
         self._stops_early = self.early_stopping
         if self.early_stopping == "auto":
-            self._stops_early = validation is not None or len(y) >= _MANY_ROWS
+            self._stops_early = validation is not None or (len(y) >= _MANY_ROWS and self._can_hold_out(y))
         held_out = None
         if self._stops_early and validation is None:
             train, test = self._hold_out(y)
@@ -199,9 +229,13 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     def _settings(self) -> Settings:
         sizes = self.hidden_layer_sizes
         hidden = (self.width,) * self.depth if sizes is None else tuple(np.atleast_1d(sizes))
-        names = ("init", "init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
+        names = ("init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
+        chosen = {name: getattr(self, name) for name in names}
+        init = Init.parse(self.init)
+        if isinstance(init, SparseInit) and len(self._varies) == 1:
+            init = SparseInit(1)
         dtype: Any = self._dtype if self.dtype == "auto" else self.dtype
-        return Settings(hidden=hidden, head=self._head(), dtype=dtype, **{name: getattr(self, name) for name in names})
+        return Settings(hidden=hidden, head=self._head(), dtype=dtype, init=init, **chosen)
 
     def _draw_seeds(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -218,6 +252,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             ).fit(X)
             X = self._imputer.transform(X)
         self._dtype = "float32" if len(X) >= _MANY_ROWS else "float64"
+        self._varies = np.ptp(X, axis=0) > 0
         self._scaler = StandardScaler().fit(X, sample_weight=weights)
         self._learn_scale(y, weights)
         self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
@@ -238,13 +273,13 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     def _train(
         self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, epochs: int, stop: Stop, watched: Best | None = None
     ) -> None:
-        begun = time.monotonic()
+        begun, known = time.monotonic(), len(self.loss_curve_)
 
         def told(epoch: Epoch) -> Any:
-            self.loss_curve_.append(float(np.nanmean(epoch.losses)))
+            self.loss_curve_.append(_mean(epoch.losses))
             stopped = None if watched is None else watched(epoch)
             if watched is not None:
-                self.validation_curve_.append(float(np.nanmean(watched.losses[-1])))
+                self.validation_curve_.append(_mean(watched.losses[-1]))
             if self.verbose:
                 self._report(epoch.number, epochs, time.monotonic() - begun)
             return stopped
@@ -260,12 +295,22 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             )
         except KeyboardInterrupt:
             warnings.warn("Training interrupted by user.", stacklevel=3)
+        losses = self.loss_curve_[known:]
         if watched is not None and watched.best is not None and self._stops_early:
             self.networks_ = watched.best
+            losses = [_mean(np.fmin.reduce(watched.losses))]
         if not all(np.isfinite(layer).all() for layer in self.networks_.layers):
             raise ValueError(
-                "Solver produced non-finite parameter weights. The input data may contain large values and need to be "
-                "preprocessed."
+                "Solver produced non-finite parameter weights: training diverged. Lower "
+                f"learning_rate={self.learning_rate:g}, or preprocess the input data if they contain large values."
+            )
+        zeros = self._loss_of_zeros(y, weights)
+        if losses and not losses[-1] <= _DIVERGED * zeros:
+            warnings.warn(
+                f"training diverged: the mean loss is {losses[-1]:.3g}, and {zeros:.3g} of outputs that are all 0; "
+                f"lower learning_rate={self.learning_rate:g}{'' if self.standardise else ' or take standardise=True'}",
+                ConvergenceWarning,
+                stacklevel=3,
             )
         self.n_iter_ = len(self.loss_curve_)
 
@@ -277,13 +322,23 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Float[np.ndarray, "members rows heads"]:
         """Return outputs in float64: so that a row's do not depend on the rows beside it."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False, ensure_all_finite=self._finiteness())
-        return self.networks_.outputs(self._prepared(X), dtype="float64")
+        return self.networks_.outputs(self._prepared(self._validated(X, reset=False)), dtype="float64")
 
     # -- rows
 
-    def _finiteness(self) -> bool | str:
-        return True if self.missing == "error" else "allow-nan"
+    def _validated(self, *data: Any, **checks: Any) -> Any:
+        """Return checked rows as a dense array, and the targets where there are any."""
+        allowed: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
+        found = validate_data(self, *data, ensure_all_finite="allow-nan", **allowed, **checks)
+        X, *rest = found if len(data) > 1 else (found,)
+        X = X.toarray() if issparse(X) else X
+        if self.missing == "error" and np.isnan(X).any():
+            raise ValueError(
+                'Input X contains NaN. Choose missing="median" (or "mean", "most_frequent"), and that statistic of the '
+                "training rows takes the place of missing values; missing_indicator=True adds columns that say where "
+                "they were."
+            )
+        return (X, *rest) if rest else X
 
     def _prepared(self, X: np.ndarray) -> np.ndarray:
         """Return rows as the networks take them: no missing value, standardised."""
@@ -297,12 +352,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         return X
 
     def _rows(self, X: Any, y: Any, *, reset: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
-        X, y = validate_data(
-            self,
+        X, y = self._validated(
             X,
             y,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=self._finiteness(),
             multi_output=True,
             y_numeric=isinstance(self, RegressorMixin),
             ensure_min_samples=least,
@@ -325,27 +377,27 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
     def _hold_out(self, y: np.ndarray) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
         """Split rows into those that are trained on and those held out, in each class the same share of both."""
-        labels = self._strata(y)
-        counts = np.bincount(labels)
-        if counts.min() < 2 and len(counts) > 1:
-            raise ValueError(
-                f"The least populated class in y has only {counts.min()} member, which is too few to hold out a part "
-                "for early stopping. The minimum number of members of a class is 2."
-            )
-        if round(self.validation_fraction * len(y)) < max(2, len(counts)) or len(y) < 3:
+        if not self._can_hold_out(y):
             raise ValueError(
                 "The validation set is too small. Increase 'validation_fraction' or the size of your dataset: "
                 f"n_samples={len(y)}, validation_fraction={self.validation_fraction}"
             )
+        labels = self._strata(y)
+        counts = np.bincount(labels)
         taken = np.clip(np.rint(self.validation_fraction * counts).astype(int), 1, counts - 1)
         place = np.arange(len(y), dtype=np.uint32)
         order = np.argsort(random.bits(random.stream(self._seed, "test"), place, np.uint32(0))[0], kind="stable")
         test = np.sort(np.concatenate([order[labels[order] == label][:count] for label, count in enumerate(taken)]))
         return np.setdiff1d(place.astype(np.int64), test), test
 
+    def _can_hold_out(self, y: np.ndarray) -> bool:
+        """Return whether no fewer rows are held out than there are classes, and some are left."""
+        held_out = round(self.validation_fraction * len(y))
+        return held_out >= max(2, len(np.unique(self._strata(y)))) and len(y) >= 3
+
     @property
     def feature_importances_(self) -> Float[np.ndarray, " features"]:
-        """How strongly the first layer reads each feature, summing to 1.
+        """How strongly the first layer reads each feature, summing to 1; 0 for a feature that is constant in training.
 
         The sum over first-layer neurons of |weight of the feature| x (norm of the neuron's outgoing weights), averaged
         over members. Weights belong to features of standard deviation 1: where ``standardise`` is off each is
@@ -353,30 +405,40 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         were missing counts for its feature. This tells which features the networks use,
         not how the error would grow without them.
         """
+        strength = self._strengths()
+        return np.asarray(strength.sum(axis=0) / max(strength.sum(), np.finfo(float).tiny))
+
+    @property
+    def member_importances_(self) -> Float[np.ndarray, "members features"]:
+        """How strongly each member's first layer reads each feature, each member's summing to 1."""
+        strength = self._strengths()
+        return np.asarray(strength / np.maximum(strength.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+
+    def _strengths(self) -> Float[np.ndarray, "members features"]:
         check_is_fitted(self)
         first, second = self.networks_.layers[:2]
         outgoing = np.linalg.norm(second[:, :, :-1], axis=1)
-        strength = np.einsum("mi,mij->j", outgoing, np.abs(first[:, :, :-1]), dtype=np.float64)
+        strength = np.einsum("mi,mij->mj", outgoing, np.abs(first[:, :, :-1]), dtype=np.float64) * self._varies
         if not self.standardise:
             strength *= np.sqrt(self._scaler.var_)
-        result = strength[: self.n_features_in_].copy()
+        result: np.ndarray = strength[:, : self.n_features_in_].copy()
         if self._imputer is not None and self._imputer.indicator_ is not None:
-            np.add.at(result, self._imputer.indicator_.features_, strength[self.n_features_in_ :])
-        return np.asarray(result / max(result.sum(), np.finfo(float).tiny))
+            np.add.at(result.T, self._imputer.indicator_.features_, strength[:, self.n_features_in_ :].T)
+        return result
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
     """Wide, sparsely initialised networks for two classes (logistic loss) or more (softmax loss).
 
-    An ensemble's probabilities are the average of its members'.
+    An ensemble's probabilities are the average of its members'. The other arguments and attributes are those of
+    ``SparseMLP``.
 
     Args:
         class_weight: weights by class, ``balanced`` for the total weight / (classes x the class's), or None.
-        width: this and all others: see ``SparseMLP``.
 
     Attributes:
-        classes_: the classes, in order; for the others see ``SparseMLP``.
+        classes_: the classes, in order.
     """
 
     class_weight: dict[Any, float] | str | None = None
@@ -464,6 +526,9 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
     def _encoded(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
         return np.searchsorted(self.classes_, y)
 
+    def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float:
+        return float(np.log(len(self.classes_)))
+
     def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
         return np.unique(y, return_inverse=True)[1]
 
@@ -473,7 +538,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
     """Wide, sparsely initialised networks for one real target or several (half the squared error, summed over targets).
 
     Targets are standardised for training, and losses are in those units. An ensemble predicts the average of its
-    members. Arguments and attributes: see ``SparseMLP``.
+    members. Arguments and attributes are those of ``SparseMLP``.
     """
 
     def __sklearn_tags__(self) -> Any:
@@ -531,8 +596,19 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
     def _encoded(self, y: np.ndarray) -> Float[np.ndarray, "rows targets"]:
         return np.asarray((y.reshape(len(y), -1) - self._target_mean) / self._target_scale)
 
+    def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float:
+        """Return at least the loss on targets of variance 1: those of a part of the rows may all be at their mean."""
+        loss = np.average((self._encoded(y) ** 2).sum(axis=1), weights=weights) / 2
+        return float(max(loss, self._heads() / 2))
+
     def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
         return np.zeros(len(y), np.int64)
+
+
+def _mean(losses: Float[np.ndarray, " members"]) -> float:
+    """Return the mean of the members' losses that are numbers, or not a number where none is."""
+    numbers = losses[~np.isnan(losses)]
+    return float(numbers.mean()) if len(numbers) else float("nan")
 
 
 def _log_mean(logs: Float[np.ndarray, "members *rest"]) -> Float[np.ndarray, "*rest"]:

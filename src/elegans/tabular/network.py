@@ -88,7 +88,7 @@ class Networks:
             for begin in range(0, len(X), block):
                 result[member, begin : begin + block] = forward(weights, X[begin : begin + block])
 
-        for _ in share_out(predict, range(len(self))):
+        for _ in share_out(predict, range(len(self)), self._operations(min(block, len(X)))):
             pass
         return result
 
@@ -131,13 +131,14 @@ class Networks:
         losses: list[np.ndarray] = []
         left = self.settings.epochs if epochs is None else epochs
         span = 1 if callback is not None else left
+        operations = self._operations(min(self.settings.batch_size, shares[0].size))
 
         def work(member: int) -> list[float]:
             return [self._train_epoch(member, data, shares[member], stop) for _ in range(span) if not stop]
 
         while left > 0 and going.any() and not stop:
             members = np.flatnonzero(going)
-            found = list(share_out(work, members.tolist(), stop))
+            found = list(share_out(work, members.tolist(), operations, stop))
             done = np.full((max(map(len, found)), len(self)), np.nan)
             for member, values in zip(members, found, strict=True):
                 done[: len(values), member] = values
@@ -166,6 +167,10 @@ class Networks:
         )
         self.epochs[member] += taken == len(order)
         return total / taken if taken else float("nan")
+
+    def _operations(self, rows: int) -> int:
+        """Return how many operations the largest matrix product takes on so many rows."""
+        return 2 * rows * max(int(layer[0].size) for layer in self.layers)
 
     def select(self, members: Sequence[int]) -> "Networks":
         """Return copies of some of the networks."""

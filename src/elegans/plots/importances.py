@@ -1,0 +1,51 @@
+"""Which features an estimator uses."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.errors import ExperimentError
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
+
+
+def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
+    """Draw an estimator's feature importances as bars, the largest on top, and those of its members as points.
+
+    Args:
+        estimator: any fitted estimator with ``feature_importances_``; points need ``member_importances_`` of more than
+            one member, as ``SparseMLPClassifier`` and ``SparseMLPRegressor`` have them.
+        ax: the axes to draw on; a new figure's by default.
+        most: how many features at most are drawn; the y axis says how many are left out.
+
+    Returns:
+        The axes.
+    """
+    values = getattr(estimator, "feature_importances_", None)
+    if values is None:
+        found = getattr(estimator, "__name__", type(estimator).__name__)
+        raise ExperimentError(
+            f"feature_importances takes a fitted estimator that has feature_importances_: got {found}"
+        )
+    if most < 1:
+        raise ExperimentError(f"most must be at least 1: most={most}")
+    order = np.argsort(-values, kind="stable")[:most]
+    names = getattr(estimator, "feature_names_in_", [f"feature {place}" for place in range(len(values))])
+    if ax is None:
+        ax = Figure(figsize=(5, 0.7 + 0.17 * len(order)), layout="constrained").subplots()
+    places = np.arange(len(order))
+    ax.barh(places, values[order], color=COLOURS[0], height=0.7)
+    members = getattr(estimator, "member_importances_", np.zeros((1, len(values))))
+    if len(members) > 1:
+        each = members[:, order]
+        ax.plot(each.T, places, linestyle="none", marker="o", markersize=2, color=GREY, zorder=3)
+    ax.set_yticks(places, [str(names[feature]) for feature in order])
+    ax.invert_yaxis()
+    ax.set_xlim(left=0)
+    ax.set_xlabel("importance", fontsize=MEDIUM)
+    if len(order) < len(values):
+        ax.set_ylabel(f"{len(order)} of {len(values)} features", fontsize=MEDIUM)
+    quiet(ax)
+    ax.tick_params(axis="y", labelsize=SMALL)
+    return ax
