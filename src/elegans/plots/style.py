@@ -1,5 +1,6 @@
 """House style of figures: sizes of type, colours that every reader can tell apart, formats of numbers."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import matplotlib
@@ -22,6 +23,13 @@ def panels(
     """Return a new figure and its axes, an array of shape (rows, columns); sizes in inches."""
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
+
+
+def lettered(axes: Any, findings: Sequence[str]) -> None:
+    """Title panels in reading order: a bold letter, and the finding that the panel shows."""
+    drawn = np.atleast_1d(np.asarray(axes, object)).ravel()
+    for ax, letter, finding in zip(drawn, "abcdefgh", findings, strict=False):
+        ax.set_title(rf"$\bf{{{letter}}}$  {finding}", loc="left", fontsize=MEDIUM)
 
 
 def figure_of(axes: Any) -> Figure:

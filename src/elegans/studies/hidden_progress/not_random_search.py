@@ -21,7 +21,7 @@ from elegans.analysis import components, finite, quantile
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import SeededInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet, short
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import identified
@@ -149,56 +149,62 @@ def _geometric(edges: np.ndarray, decay: float, trials: int) -> np.ndarray:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the histogram of times to solve of each network, and of networks with common initial values each time."""
-    by = ["network", "task.n", "task.k"]
-    shown = [(draw, *group) for draw, name in DRAWN for group in tables[name].groupby(by, sort=False)]
-    rows = -(-len(shown) // 2)
-    figure, drawn = panels(rows, 2, height=2.2 + 0.5 / rows)
-    for ax, (draw, (network, n, k), own) in zip(drawn.ravel(), shown, strict=False):
-        draw(ax, own)
-        ax.set_title(f"{network}, n = {n}, k = {k}", loc="left", fontsize=MEDIUM)
+    """Draw how soon the first trials are solved, how late the last, and what part of the luck is the network's.
+
+    Times are over each network's median, on logarithmic axes. Black: a search without memory of the same median;
+    dotted: a random search of one subset per step. On the right, the share of the variance of the logarithm of the time
+    that lies between initial values, with 95% F intervals.
+    """
+    figure, ((first, last, share),) = panels(1, 3, height=2.9)
+    grid = np.geomspace(0.003, 100, 400)
+    networks = list(tables["times"].groupby(["network", "task.n", "task.k"], sort=False))
+    for colour, ((network, n, k), rows) in zip(COLOURS, networks, strict=False):
+        steps, trials = rows["steps"].to_numpy(float), rows["trials"].to_numpy()
+        middle, done = quantile(np.repeat(steps, trials), 0.5), np.cumsum(trials) / trials.sum()
+        shown = np.isfinite(steps)
+        search = np.exp(grid * middle * math.log1p(-1 / math.comb(n, k)))
+        label = f"{_plain(network)}, ({n}, {k}): {short(trials.sum())}"
+        for ax, own, random in ((first, done, 1 - search), (last, 1 - done, search)):
+            ax.step(steps[shown] / middle, own[shown], where="post", color=colour, linewidth=1.3, label=label)
+            ax.plot(grid, random, color=colour, linewidth=0.9, linestyle=":")
+    least = min(0.5 / rows["trials"].sum() for _, rows in networks)
+    for ax, memoryless in ((first, 1 - 2.0**-grid), (last, 2.0**-grid)):
+        ax.plot(grid, memoryless, color="black", linewidth=0.9, label="no memory, same median")
+        ax.set(xscale="log", yscale="log", ylim=(least, 1.5))
+        ax.set_xlabel("steps / median steps", fontsize=MEDIUM)
+    first.set(xlim=(0.01, 2))
+    last.set(xlim=(0.3, 40))
+    first.set_ylabel("share of trials solved", fontsize=MEDIUM)
+    last.set_ylabel("share of trials not solved yet", fontsize=MEDIUM)
+    _shares(share, tables["inits"])
+    first.plot([], [], color=GREY, linewidth=0.9, linestyle=":", label="random search, one subset per step")
+    findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial values")
+    lettered((first, last, share), findings)
+    for ax in (first, last, share):
         quiet(ax)
-    for ax in drawn.ravel()[len(shown) :]:
-        ax.set_axis_off()
-    note = (
-        "Above: a new network and new data in each trial. Below: each column is one network's initial values, each dot "
-        "one stream of examples."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    handles = first.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
     return figure
 
 
-def _bars(ax: Axes, rows: pd.DataFrame) -> None:
-    left, right, first = rows["above"].to_numpy(float), rows["until"].to_numpy(float), rows.iloc[0]
-    label = f"{first['trials']:,} trials"
-    ax.bar(left, rows["count"], right - left, align="edge", color=COLOURS[0], alpha=0.75, label=label)
-    searches = {"random_search": ("random search, p = 1/C(n, k)", "--"), "memoryless": ("no memory, same median", ":")}
-    for name, (label, style) in searches.items():
-        ax.plot((left + right) / 2, rows[name], color=COLOURS[1], linewidth=1.2, linestyle=style, label=label)
-    cumulative = np.cumsum(rows["count"].to_numpy())
-    last = right[min(np.searchsorted(cumulative, 0.998 * cumulative[-1]), len(right) - 1)]
-    ax.set_xlim(0, last)
-    label = f"fastest trial: {first['fastest']:.0f}"
-    ax.axvline(first["fastest"], color=GREY, linewidth=0.8, label=label)
-    ax.set_xlabel("steps to solve", fontsize=MEDIUM)
-    ax.set_ylabel("trials", fontsize=MEDIUM)
-    ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper right")
+def _shares(ax: Axes, inits: pd.DataFrame) -> None:
+    """Draw the share of the variance of log times that lies between initial values, for each network."""
+    names = []
+    for place, (network, rows) in enumerate(inits.groupby("network", sort=False)):
+        solved = rows[rows["steps"].notna()]
+        found = components([np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")])
+        middle, low, high = (ratio / (1 + ratio) for ratio in (found.ratio, found.low, found.high))
+        ax.errorbar(middle, place, xerr=[[middle - low], [high - middle]], fmt="o", color=COLOURS[0], markersize=3.5)
+        names.append(f"{_plain(str(network))}: {found.groups}")
+    ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))
+    ax.set_yticks(range(len(names)), names, fontsize=SMALL)
+    ax.set_xlabel("share of the variance", fontsize=MEDIUM)
 
 
-def _dots(ax: Axes, rows: pd.DataFrame) -> None:
-    middles = rows.assign(steps=rows["steps"].fillna(np.inf)).groupby("init")["steps"].median().sort_values()
-    x = rows["init"].map({init: order for order, init in enumerate(middles.index)})
-    ax.plot(x, rows["steps"], "o", color=COLOURS[0], markersize=2.2, alpha=0.5, markeredgewidth=0)
-    ax.plot(range(len(middles)), middles, "_", color=COLOURS[1], markersize=6, markeredgewidth=1.2, label="median")
-    logarithmic(ax)
-    ax.set_xticks([])
-    ax.set_xlabel("initial values, from fastest to slowest", fontsize=MEDIUM)
-    ax.set_ylabel("steps to solve", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
-
-
-DRAWN = ((_bars, "histograms"), (_dots, "inits"))
+def _plain(network: str) -> str:
+    """Return a network's name without its number and what follows a colon."""
+    return network.partition(") ")[2].partition(":")[0]
 
 
 def findings(tables: Tables) -> dict[str, Any]:
