@@ -24,6 +24,13 @@ PAGES = [
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
 
+def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
+    entries = re.findall(r"- ([^:]+): (reference/.*\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert len(entries) > 12
+    for title, page in entries:
+        assert (ROOT / "docs" / page).read_text().startswith(f"# {title}\n"), page
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     def run(*arguments):

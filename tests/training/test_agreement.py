@@ -441,6 +441,15 @@ def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_eng
             choose(other, "attention")
 
 
+def test_native_engines_train_adamw_as_they_train_adam():
+    settings = {"steps": 3, "weight_decay": 0.1, "batch_size": 8}
+    for trial, name in ((attention_trial(), "attention"), (bits_trial(), "bits")):
+        same = {**settings, "loss": trial.training.loss}
+        outcomes = [el.train(trial.replace("training", kind(**same))) for kind in (el.Adam, el.AdamW)]
+        assert [outcome.engine for outcome in outcomes] == [name, name]
+        assert outcomes[0].curve == outcomes[1].curve
+
+
 def bits_trial(training=None, regime="online", batch_size=20, n=11, dropout=0.1, **model):
     descent = {"kind": "adam", "learning_rate": 0.01, "epsilon": 1e-4, "weight_decay": 0.1, **(training or {})}
     return el.Trial(

@@ -119,3 +119,14 @@ def test_a_probe_refuses_what_it_cannot_look_into():
     everything = EASY.replace("task", el.SparseParity(n=5, k=5))
     with pytest.raises(el.TrialError, match="fourier-gap must have irrelevant inputs to compare with: k=5, n=5"):
         el.train(everything, probes=[el.probes.FourierGap()])
+
+
+def test_measures_are_found_by_kind_and_by_class():
+    trial = HOPELESS.replace("training.steps", 4)
+    outcome = el.train(trial, probes=[el.probes.WeightMovement(every=2)])
+    assert outcome.measures[el.probes.WeightMovement] is outcome.measures["weight-movement"]
+    assert outcome.measures[el.probes.WeightMovement(every=5)]["step"] == [0, 2, 4]
+    with pytest.raises(KeyError, match="of a probe that the trial had: 'fourier-gap', not weight-movement"):
+        outcome.measures[el.probes.FourierGap]
+    with pytest.raises(KeyError, match="'weights', not weight-movement"):
+        outcome.measures["weights"]

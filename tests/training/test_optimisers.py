@@ -29,6 +29,13 @@ def test_adam_is_its_formula():
     assert trace(el.Adam(steps=1, learning_rate=0.01, weight_decay=0.1), [0.5, -1.0, 2.0]) == pytest.approx(expected)
 
 
+def test_adamw_is_adam_with_a_weight_decay_of_its_own():
+    gradients = [0.5, -1.0, 2.0]
+    settings = {"steps": 1, "learning_rate": 0.01}
+    assert trace(el.AdamW(**settings), gradients) == trace(el.Adam(**settings, weight_decay=0.01), gradients)
+    assert trace(el.AdamW(**settings, weight_decay=0), gradients) == trace(el.Adam(**settings), gradients)
+
+
 def test_adadelta_is_its_formula():
     value, square, moved, expected = 1.0, 0.0, 0.0, []
     for gradient in [0.5, -1.0, 2.0]:

@@ -23,6 +23,7 @@ from .optimisers import (
     SGD as SGD,
     AdaDelta as AdaDelta,
     Adam as Adam,
+    AdamW as AdamW,
     LayerRates as LayerRates,
     Minibatches as Minibatches,
     Training as Training,

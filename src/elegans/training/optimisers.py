@@ -1,4 +1,4 @@
-"""How parameters move: stochastic gradient descent, Adam and AdaDelta."""
+"""How parameters move: stochastic gradient descent, Adam, AdamW and AdaDelta."""
 
 from __future__ import annotations
 
@@ -208,7 +208,9 @@ class Adaptive(Descent):
 class Adam(Adaptive):
     """Adam: directions m / (sqrt(v) + epsilon), with running means m of the gradient and v of its square.
 
-    Both means are without the bias of their beginning at 0.
+    Both means are without the bias of their beginning at 0. Weight decay is decoupled: it stands outside both, as in
+    AdamW, and is not the L2 term in the gradient of ``torch.optim.Adam``. ``AdamW`` is the same with a weight decay of
+    0.01 by default.
 
     Source: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 
@@ -228,6 +230,20 @@ class Adam(Adaptive):
         import optax
 
         return optax.scale_by_adam(b1=self.beta1, b2=self.beta2, eps=self.epsilon)
+
+
+class AdamW(Adam, kind="adamw"):
+    """Adam with decoupled weight decay, 0.01 by default.
+
+    Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (ICLR 2019).
+
+    Args:
+        weight_decay: at least 0; a step multiplies parameters by 1 - learning_rate x factor x weight_decay beside the
+            direction that ``Adam`` takes.
+        learning_rate: at least 0; for the others see ``Adam`` and ``Descent``.
+    """
+
+    weight_decay: Rate = 0.01
 
 
 class AdaDelta(Adaptive, kind="adadelta"):

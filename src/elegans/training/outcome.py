@@ -63,6 +63,16 @@ class Curve:
         return cls(step.tolist(), loss.view("<f4").tolist(), error.view("<f4").tolist())
 
 
+class Measures(dict[str, dict[str, Any]]):
+    """What probes measured: by kind, ``measures["weight-movement"]``, or by class, ``measures[WeightMovement]``."""
+
+    def __missing__(self, probe: Any) -> dict[str, Any]:
+        kind = getattr(probe, "kind", probe)
+        if kind is probe or kind not in self:
+            raise KeyError(f"measures must be of a probe that the trial had: {kind!r}, not {', '.join(self) or 'none'}")
+        return self[kind]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a trial: how it ended, when it was solved, its final errors, curve and measures.
@@ -80,7 +90,8 @@ class Outcome:
         engine: the engine that advanced it.
         error: the traceback of a failed trial, or None.
         curve: the minibatch loss and error along the way.
-        measures: by probe kind, the measured quantities: ``step`` and for each name one value a measurement: a list,
+        measures: by probe kind or class, the measured quantities: ``step``, and for each name one value a measurement:
+            a list,
             or for quantities that are arrays, read back from a store, one array with one row per measurement.
         parameters: the final parameters as NumPy arrays, where the trial was trained in this process.
     """
@@ -98,6 +109,9 @@ class Outcome:
     curve: Curve = field(default_factory=Curve)
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
     parameters: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "measures", Measures(self.measures))
 
     @property
     def solved(self) -> bool:

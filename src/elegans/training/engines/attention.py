@@ -12,7 +12,7 @@ from elegans.tasks import Online, Sample
 from elegans.training.engines.drawn import DrawnNetwork
 from elegans.training.engines.single import OneByOne
 from elegans.training.losses import CrossEntropy
-from elegans.training.optimisers import SGD, Adam
+from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 
 LARGEST_WIDTH = 256
@@ -33,7 +33,7 @@ class _Network(DrawnNetwork):
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "model": (AttentionOnly,),
         "regime": (Online, Sample),
-        "training": (SGD, Adam),
+        "training": (SGD, Adam, AdamW),
         "training.loss": (CrossEntropy,),
         "training.penalty": (type(None),),
         "training.clip": (type(None),),

@@ -12,7 +12,7 @@ from elegans.tasks import IdentifiableSample, Online, Population, Regime, Sample
 from elegans.training.engines.drawn import DrawnNetwork
 from elegans.training.engines.single import LOSSES, OneByOne, loss_of
 from elegans.training.losses import wrong
-from elegans.training.optimisers import SGD, Adam
+from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 
 LARGEST_BATCH = 2**24
@@ -39,7 +39,7 @@ class _Network(DrawnNetwork):
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "model": (BooleanTransformer,),
         "regime": (IdentifiableSample, Online, Population, Sample),
-        "training": (SGD, Adam),
+        "training": (SGD, Adam, AdamW),
         "training.loss": tuple(LOSSES),
         "training.penalty": (type(None),),
     }
