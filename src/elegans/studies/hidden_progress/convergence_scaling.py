@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite, local_exponents
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
+from elegans.plots.style import GREY, MEDIUM, SMALL, lettered, panels, quiet, shades
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
-from elegans.studies.hidden_progress.plots import power_laws
+from elegans.studies.hidden_progress.plots import power_law
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import fits, identified, timed
 from elegans.sweeps import Sweep
@@ -39,6 +41,21 @@ SIZES = (10, 14, 20, 28, 40, 56, 80)
 KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")
 NARROW, WIDE = ("i", "ii", "iv", "v", "viii", "xiv", "xv"), ("iii", "vi")
+SHOWN = ("ii", "xiv")
+"""The configurations whose times are drawn, where a scale has them."""
+STYLES = {
+    "i": ("#8DB9D9", "o"),
+    "ii": ("#0072B2", "o"),
+    "iii": ("#003A5C", "o"),
+    "iv": ("#EFA77B", "s"),
+    "v": ("#D55E00", "s"),
+    "vi": ("#7A3500", "s"),
+    "viii": ("#CC79A7", "D"),
+    "xiv": ("#009E73", "D"),
+    "xv": ("#E69F00", "^"),
+    "*iii": ("black", "v"),
+}
+"""Colours and markers: ReLU networks, z^k networks, neurons, PolyNet and the transformer; wider ones darker."""
 BATCH = 32
 LISTED = 100_000
 """The most trials whose times are listed one by one."""
@@ -136,8 +153,52 @@ def _ordered(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one panel per configuration, one line for each k."""
-    return power_laws(tables["table"], x="task.n", label="number of signs n", curve="task.k", panel="network")
+    """Draw every network's exponents against k, and the times that two of them are fitted to.
+
+    Bars are 95% bootstrap intervals. Networks of one kind share a colour, wider ones darker.
+    """
+    table = tables["table"]
+    figure, ((first, *others),) = panels(1, 3, height=3.4, width_ratios=(1.5, 1, 1))
+    _exponents(first, table)
+    names = list(table["configuration"].unique())
+    chosen = [name for name in SHOWN if name in names] or names[: len(others)]
+    degrees = sorted(table["task.k"].unique())
+    colours = dict(zip(degrees, shades(len(degrees)), strict=True))
+    findings = ["Exponents grow with k"]
+    for ax, name in zip(others, chosen, strict=False):
+        rows = table[table["configuration"] == name]
+        power_law(ax, rows, x="task.n", curve="task.k", colours=colours)
+        ax.set_xlabel("number of signs n", fontsize=MEDIUM)
+        ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
+        findings.append(str(rows["network"].iloc[0]).partition(") ")[2].partition(":")[0])
+    for ax in others[len(chosen) :]:
+        ax.set_axis_off()
+    lettered((first, *others), findings)
+    figure.legend(
+        loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3, handles=first.get_legend_handles_labels()[0]
+    )
+    return figure
+
+
+def _exponents(ax: Axes, table: pd.DataFrame) -> None:
+    """Draw the fitted exponents of every network against k, and where they equal it."""
+    fits = table.drop_duplicates(["configuration", "task.k"]).dropna(subset="exponent")
+    names = list(table["configuration"].unique())
+    for place, (name, rows) in enumerate(fits.groupby("configuration", sort=False)):
+        colour, marker = STYLES.get(str(name), (GREY, "o"))
+        x = rows["task.k"] + 0.06 * (place - (len(names) - 1) / 2)
+        bars = (rows["exponent"] - rows["exponent_low"], rows["exponent_high"] - rows["exponent"])
+        label = str(rows["network"].iloc[0]).partition(":")[0]
+        style: dict[str, Any] = {"fmt": marker, "markersize": 3.5, "linewidth": 1.1, "color": colour, "label": label}
+        ax.errorbar(x, rows["exponent"], yerr=np.clip(bars, 0, None), **style)
+    degrees = sorted(table["task.k"].unique())
+    ax.plot(degrees, degrees, color="black", linewidth=0.8, linestyle="--")
+    ax.annotate("exponent = k", (degrees[-1], degrees[-1]), fontsize=SMALL, ha="right", va="bottom", rotation=0)
+    ax.set_xticks(degrees)
+    ax.set(ylim=(0, None))
+    ax.set_xlabel("k", fontsize=MEDIUM)
+    ax.set_ylabel("exponent of n in the median time", fontsize=MEDIUM)
+    quiet(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

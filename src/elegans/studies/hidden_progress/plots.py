@@ -1,6 +1,7 @@
 """Times to solve against a size, both on logarithmic axes: where a power law holds, they lie on a straight line."""
 
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, name_
 
 TITLE = 38
 """Characters in a line of a panel's title."""
+TICKS = 6
+"""How many ticks an axis of sizes has about."""
+LEGEND = 0.3
+"""The share of an axis that is kept free for the legend, over that of the data."""
 
 
 def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str) -> Figure:
@@ -38,9 +43,8 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
     values = sorted(table[curve].unique())
     colours = dict(zip(values, COLOURS if len(values) <= 2 else shades(len(values)), strict=False))
     for place, (ax, (value, shown)) in enumerate(zip(axes, groups, strict=False)):
-        for key, colour in colours.items():
-            _line(ax, shown[shown[curve] == key], x, name_of(curve, key), colour)
-        _describe(ax, shown, x, name_of(panel, value))
+        power_law(ax, shown, x=x, curve=curve, colours=colours)
+        ax.set_title(textwrap.fill(name_of(panel, value), TITLE), loc="left", fontsize=MEDIUM)
         if place % columns == 0:
             ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
         if place >= len(groups) - columns:
@@ -57,6 +61,13 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
     return figure
 
 
+def power_law(ax: Axes, shown: pd.DataFrame, *, x: str, curve: str, colours: Mapping[Any, Any]) -> None:
+    """Draw one panel of ``power_laws``: the curves of one group, each value of ``curve`` in its colour."""
+    for key, colour in colours.items():
+        _line(ax, shown[shown[curve] == key], x, name_of(curve, key), colour)
+    _describe(ax, shown, x)
+
+
 def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
     rows = rows[rows["median_steps"].notna()].sort_values(x)
     if rows.empty:
@@ -71,17 +82,18 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
         ax.plot(size, law["factor"] * size ** law["exponent"], color=colour, linewidth=0.7, linestyle=(0, (4, 3)))
 
 
-def _describe(ax: Axes, shown: pd.DataFrame, x: str, title: str) -> None:
+def _describe(ax: Axes, shown: pd.DataFrame, x: str) -> None:
     quiet(ax)
-    ax.set_title(textwrap.fill(title, TITLE), loc="left", fontsize=MEDIUM)
     ax.set_xscale("log")
-    ticks = sorted(shown[x].unique())
+    values = sorted(shown[x].unique())
+    apart, ticks = (values[-1] / values[0]) ** (1 / TICKS), values[:1]
+    for value in values:
+        if value >= apart * ticks[-1]:
+            ticks.append(value)
     ax.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     known = shown["median_steps"].dropna()
     if len(known):
-        ax.set_ylim(known.min() * 0.6, known.max() * 1.8)
+        ax.set_ylim(known.min() * 0.6, known.max() * 1.5 * (known.max() / known.min()) ** LEGEND)
     logarithmic(ax)
-    ax.legend(
-        fontsize=SMALL, frameon=False, title="exponents", title_fontsize=SMALL, alignment="left", handlelength=1.2
-    )
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=2, handlelength=1.2, columnspacing=1)
