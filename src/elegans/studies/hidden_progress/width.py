@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from elegans.analysis import finite, quantile
 from elegans.boolean.learning import random_search_time
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, logarithmic, panels, quiet
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
@@ -27,6 +28,8 @@ from elegans.sweeps import Sweep
 NARROW = (*range(1, 11), 30, 100, 300)
 WEAK = StoppingRule(error=0.45, examples=8192, every=10, consecutive=10)
 """What counts where a network has fewer neurons than the parity has signs."""
+EXACT = 3
+"""The least width that can make no mistake."""
 KEYS = ("task.n", "task.k", "model.width")
 
 
@@ -37,7 +40,7 @@ def widths(sizes: Sequence[int], chosen: Sequence[int], trials: int, steps: int 
         base = configuration("ii", n, 3, batch_size=128, learning_rate=0.1, steps=steps)
         for width in chosen:
             cell = base.replace("model.width", width)
-            cells.append(cell.replace("training.stopping", WEAK) if width < 3 else cell)
+            cells.append(cell.replace("training.stopping", WEAK) if width < EXACT else cell)
     return repeated(cells, trials)
 
 
@@ -104,54 +107,58 @@ def _box(times: np.ndarray) -> dict[str, float]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one panel per problem: a box of the times to solve for each width, and the curve of random search.
+    """Draw one panel per problem: a box of the times to solve for each width, and the line of random search.
 
     Boxes span the quartiles, with the median; whiskers reach the last time within 1.5 interquartile ranges; crosses
     are the fastest and the slowest trial. Unsolved trials are infinite: a box or whisker that leaves the panel at the
-    top has no end, and the share that was solved stands above.
+    top has no end, and the share that was solved stands above. Grey: networks too narrow to make no mistake.
     """
     table = tables["table"]
     groups = list(table.groupby("task.n"))
-    figure, drawn = panels(1, len(groups), height=2.9, width=max(3.4 * len(groups) + 0.3, 5.0), sharey=True)
+    figure, drawn = panels(1, len(groups), height=2.7, width=max(2.3 * len(groups) + 0.1, 5.0), sharey=True)
     times = table[["whisker_low", "slowest", "median_steps", "whisker_high", "fastest"]].to_numpy(float)
     known = times[np.isfinite(times)]
-    top, bottom = known.max() * 3.5, min(known.min(), table["random_search"].max()) * 0.6
+    top, bottom = known.max() * 2.5, known.min() * 0.6
     for ax, (n, rows) in zip(drawn[0], groups, strict=True):
-        rows = rows.sort_values("model.width")
-        _boxes(ax, rows, top)
+        _boxes(ax, rows.sort_values("model.width"), n, top)
         ax.set_ylim(bottom, top)
         logarithmic(ax)
-        ax.set_title(f"n = {n}", loc="left", fontsize=MEDIUM, pad=9)
-        ax.set_xticks(range(len(rows)), [short(width) for width in rows["model.width"]])
         ax.set_xlabel("width", fontsize=MEDIUM)
     drawn[0, 0].set_ylabel("steps to solve", fontsize=MEDIUM)
-    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower left")
-    fewest, most = int(table["trials"].min()), int(table["trials"].max())
-    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    note = (
-        f"{count} trials per box. Boxes: quartiles and median; whiskers: 1.5 interquartile ranges;\n"
-        "crosses: fastest and slowest trial. Percentages: trials solved, where not all were."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    lettered(drawn[0], [f"n = {n}" for n, _ in groups])
+    handles = drawn[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
     return figure
 
 
-def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
+def _boxes(ax: Axes, rows: pd.DataFrame, n: int, top: float) -> None:
     high = 10 * top  # what has no end leaves at the top
     ends = rows[["median_steps", "lower", "upper", "whisker_low", "whisker_high"]].fillna(high).clip(upper=high)
     stats = [dict(zip(("med", "q1", "q3", "whislo", "whishi"), row, strict=True)) for row in ends.to_numpy(float)]
     lines = {"color": COLOURS[0], "linewidth": 0.8}
     style: dict[str, Any] = {"boxprops": lines, "whiskerprops": lines, "capprops": lines}
-    places = np.arange(len(rows))
-    ax.bxp(stats, positions=places, widths=0.6, showfliers=False, medianprops={**lines, "linewidth": 1.6}, **style)
+    width = rows["model.width"].to_numpy(float)
+    share = min([0.45, *(0.7 * (width[1:] / width[:-1] - 1))])
+    ax.set_xscale("log")
+    style |= {"medianprops": {**lines, "linewidth": 1.6}, "showfliers": False, "manage_ticks": False}
+    ax.bxp(stats, positions=width, widths=share * width, **style)
     for name in ("fastest", "slowest"):
-        ax.plot(places, np.minimum(rows[name], high), "x", color=COLOURS[0], markersize=2.4, markeredgewidth=0.6)
+        ax.plot(width, np.minimum(rows[name], high), "x", color=COLOURS[0], markersize=2.4, markeredgewidth=0.6)
     reference: dict[str, Any] = {"color": COLOURS[1], "linewidth": 1.2, "linestyle": "--"}
-    ax.plot(places, rows["random_search"], label="as many random searches", **reference)
-    for place, (solved, trials) in enumerate(rows[["solved", "trials"]].to_numpy(int)):
+    grid = np.geomspace(width[0], width[-1], 50)
+    search = [random_search_time(n, int(rows["task.k"].iloc[0]), neurons) for neurons in grid]
+    ax.plot(grid, search, label="as many random searches as neurons", **reference)
+    ends_at = 0.6 * width[0], 1.6 * width[-1]
+    if width[0] < EXACT:
+        label = "too narrow: solved at an error of 45%"
+        ax.axvspan(ends_at[0], np.sqrt(EXACT * (EXACT - 1)), color="0.92", linewidth=0, zorder=0, label=label)
+    for place, (solved, trials) in zip(width, rows[["solved", "trials"]].to_numpy(int), strict=True):
         if solved < trials:
-            share = f"{100 * solved / trials:.0f}%"
-            ax.text(place, top * 1.08, share, fontsize=SMALL - 1, color=GREY, ha="center", va="bottom")
+            text = f"{100 * solved / trials:.3g}%"
+            ax.text(place, 0.9 * top, text, fontsize=SMALL - 1, color=GREY, ha="center", va="top")
+    ax.set_xlim(*ends_at)
+    logarithmic(ax, "x")
+    ax.xaxis.set_minor_locator(NullLocator())
     quiet(ax)
 
 
