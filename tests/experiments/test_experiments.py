@@ -1,6 +1,7 @@
 """Experiments run by name, write their files, and refuse what does not exist."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -16,6 +17,7 @@ from elegans.analysis import cells
 from elegans.errors import ExperimentError, RunError
 from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale, find, run_experiment
 from elegans.experiments.claims import HOLDS, UNDECIDED
+from elegans.experiments.evidence import collected
 from elegans.models import MLP
 from elegans.plots.style import panels
 from elegans.stopping import StoppingRule
@@ -188,6 +190,12 @@ def test_a_table_of_scales_on_a_page_has_every_scale():
         page = (PAGES / f"{name}.md").read_text()
         missing = [scale for scale in experiment.scales if f"\n| `{scale}` |" not in page]
         assert "\n| scale |" not in page or not missing, (name, missing)
+
+
+def test_a_page_does_not_say_of_a_scale_with_evidence_that_it_was_not_run():
+    for kept in collected():
+        page = " ".join((PAGES / f"{kept.experiment}.md").read_text().split())
+        assert not re.search(rf"`{kept.scale}` scale[^.;]{{0,40}} not (run|trained)", page), kept
 
 
 def test_the_registry_goes_by_the_experiments_names():
