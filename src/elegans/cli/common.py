@@ -105,7 +105,7 @@ def typed(context: click.Context) -> str:
 
 def ended(progress: "Progress") -> int:
     """Say in the last line how a run ended, and return its exit code."""
-    from elegans.cli.progress import ending
+    from elegans.sweeps.view import ending
 
     say(ending(progress))
     return Exit.SOME_FAILED if progress.failed else Exit.WELL

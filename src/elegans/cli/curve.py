@@ -1,12 +1,11 @@
 """One trial while it learns: a live chart on a terminal, a line every few seconds elsewhere."""
 
 import math
-import time
 
 from rich.console import Console, Group
 from rich.text import Text
 
-from elegans.cli.live import LiveView
+from elegans.display import LiveView
 from elegans.training import Outcome, Trial
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -24,7 +23,7 @@ class CurveView(LiveView):
     """
 
     def __init__(self, console: Console, trial: Trial) -> None:
-        super().__init__(console)
+        super().__init__(console, plain_every=PLAIN_EVERY)
         self.steps = trial.steps
         self.shown_at = -math.inf
 
@@ -36,15 +35,10 @@ class CurveView(LiveView):
 
     def __call__(self, outcome: Outcome) -> None:
         """Show the outcome so far where its errors were just measured, unless the last was a moment ago."""
-        now = time.monotonic()
         measured_now = outcome.measures["test-error"]["step"][-1] == outcome.curve.step[-1]
-        if not measured_now or now - self.shown_at < (0.1 if self.live else PLAIN_EVERY):
-            return
-        self.shown_at = now
-        if self.live:
-            self.live.update(Group(Text(chart(outcome)), Text(summary(outcome, self.steps))), refresh=True)
-        else:
-            self.console.print(summary(outcome, self.steps), markup=False, highlight=False, soft_wrap=True)
+        if measured_now and self.is_due():
+            told = summary(outcome, self.steps)
+            self.show(Group(Text(chart(outcome)), Text(told)), told)
 
 
 def summary(outcome: Outcome, steps: int) -> str:

@@ -176,7 +176,7 @@ class _Whole:
             self.sums = progress
             cells, trials = max(self.cells, progress.cells), max(self.trials, progress.trials)
             missing, pace = trials - progress.done, progress.per_second
-            left = missing / pace if pace else None if missing else 0.0
+            left = max(0.0, missing - progress.share) / pace if pace else None if missing else 0.0
             self.last = replace(progress, cells=cells, trials=trials, seconds_left=left)
             if self.watch:
                 self.watch(self.last)

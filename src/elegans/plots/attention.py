@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, new_figure, quiet
 
 HEAD_COLOURS = ("0.15", *COLOURS[1:])
 """The heads of a layer: a single one is black, so that colour is the tokens' alone."""
@@ -191,4 +190,4 @@ def _of_heads(layer: Any, length: int) -> Float[np.ndarray, "heads length length
 
 
 def _axes(width: float, height: float) -> Axes:
-    return Figure(figsize=(width, height), layout="constrained").subplots()
+    return new_figure(width, height).subplots()

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, percent, quiet, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, new_figure, percent, quiet, short
 from elegans.training import Outcome, Trial
 
 
@@ -25,7 +24,7 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
         The axes.
     """
     if ax is None:
-        ax = Figure(figsize=(4.5, 2.8), layout="constrained").subplots()
+        ax = new_figure(4.5, 2.8).subplots()
     curve = outcome.curve
     ax.plot(curve.step, curve.loss, color=GREY, linewidth=1.2, label="minibatch loss")
     ax.plot(curve.step, curve.error, color=COLOURS[0], linewidth=1.2, label="minibatch error")

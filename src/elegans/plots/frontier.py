@@ -7,13 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from pandas.api.types import is_numeric_dtype
 
 from elegans.analysis import cells, wilson
 from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
-from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, name_of, short
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, name_of, new_figure, short
 
 GAP = 0.35
 """How far the online column stands apart, in columns."""
@@ -185,10 +184,10 @@ def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
 
 
 def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
-    """Make a figure of its own, with a title and the note on intervals; no global state of pyplot."""
+    """Make a figure of its own, with a title and the note on intervals."""
     across, up = grid.extent
     width = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
-    figure = Figure(figsize=(width, len(rows) * (up * CELL[1] + 0.3) + 1.25), layout="constrained")
+    figure = new_figure(width, len(rows) * (up * CELL[1] + 0.3) + 1.25)
     figure.suptitle(_title(found), fontsize=LARGE, fontweight="bold")
     places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
     figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found, places)), fontsize=SMALL, color=GREY)

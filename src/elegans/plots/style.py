@@ -1,5 +1,6 @@
 """House style of figures: sizes of type, colours that every reader can tell apart, formats of numbers."""
 
+import io
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -7,6 +8,8 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from elegans.display import in_notebook
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's palette, in an order whose neighbours differ in lightness too."""
@@ -17,11 +20,32 @@ SMALL, MEDIUM, LARGE = 6.5, 7.5, 8.5
 RATES = matplotlib.colormaps["viridis"]
 
 
+class HouseFigure(Figure):
+    """A figure that a notebook shows where it is the value of a cell."""
+
+    def _repr_png_(self) -> bytes:
+        written = io.BytesIO()
+        self.savefig(written, format="png")
+        return written.getvalue()
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return a figure of a size in inches for a plot that returns its axes.
+
+    Notebooks show it with their cell: there it is registered with pyplot, elsewhere with nothing global.
+    """
+    if not in_notebook():
+        return HouseFigure(figsize=(width, height), layout="constrained")
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=(width, height), layout="constrained", FigureClass=HouseFigure)
+
+
 def panels(
     rows: int, columns: int, *, height: float = 2.1, width: float = 7.0, **subplots: Any
 ) -> tuple[Figure, np.ndarray]:
     """Return a new figure and its axes, an array of shape (rows, columns); sizes in inches."""
-    figure = Figure(figsize=(width, height * rows), layout="constrained")
+    figure = HouseFigure(figsize=(width, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 WINDOW_SECONDS = 30.0
@@ -17,9 +18,11 @@ class Progress:
         trials, done: the same of trials, whoever trained them.
         this_run: how many this run has trained to an end.
         solved, unsolved, diverged, failed, interrupted: how many of the sweep's trials are in each state.
-        per_second: trials per second, lately.
+        per_second: trials per second, lately, the steps of those under way counted.
         seconds_left: an estimate, or None as long as there is nothing to estimate from.
         elapsed: seconds since the run began.
+        under_way: for each batch of trials that this run trains side by side, how many steps it has taken, how many it
+            takes at the most, and how many trials it is.
     """
 
     cells: int
@@ -35,27 +38,49 @@ class Progress:
     per_second: float
     seconds_left: float | None
     elapsed: float
+    under_way: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def share(self) -> float:
+        """What the trials under way have done, in trials."""
+        return share(self.under_way)
+
+
+def share(under_way: Iterable[tuple[int, int, int]]) -> float:
+    """Return what trials under way have done, in trials."""
+    return sum(trials * step / steps for step, steps, trials in under_way)
 
 
 class Meter:
-    """Measures how fast trials end: over the last while, or since the beginning where that is too short."""
+    """Measures how fast trials are trained: over the last while, or since the beginning where that is too short."""
 
     def __init__(self) -> None:
         self.begun = time.monotonic()
         self.count = 0
-        self.marks: deque[tuple[float, int]] = deque([(self.begun, 0)])
+        self.share = 0.0
+        self.marks: deque[tuple[float, float]] = deque([(self.begun, 0)])
 
     def add(self, count: int) -> None:
         """Count trials that have just ended."""
-        now = time.monotonic()
         self.count += count
-        self.marks.append((now, self.count))
+        self._mark(time.monotonic())
+
+    def note(self, share: float) -> None:
+        """Take down what trials under way have done, in trials."""
+        self.share, now = share, time.monotonic()
+        if now > self.marks[-1][0] + 1:
+            self._mark(now)
+
+    def _mark(self, now: float) -> None:
+        self.marks.append((now, self.count + self.share))
         while len(self.marks) > 2 and self.marks[1][0] < now - WINDOW_SECONDS:
             self.marks.popleft()
 
     def seconds_left(self, count: int) -> float | None:
         """Return an estimate of the time until so many further trials have ended, or None without a rate."""
-        return 0.0 if count == 0 else count / self.per_second if self.per_second > 0 else None
+        if count == 0:
+            return 0.0
+        return max(0.0, count - self.share) / self.per_second if self.per_second > 0 else None
 
     @property
     def elapsed(self) -> float:
@@ -66,4 +91,4 @@ class Meter:
     def per_second(self) -> float:
         """Trials per second."""
         since, before = self.marks[0]
-        return (self.count - before) / max(time.monotonic() - since, 1e-3)
+        return max(0.0, self.count + self.share - before) / max(time.monotonic() - since, 1e-3)

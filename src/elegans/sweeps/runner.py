@@ -19,10 +19,11 @@ from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
-from elegans.sweeps.progress import Meter, Progress
+from elegans.sweeps.progress import Meter, Progress, share
 from elegans.sweeps.reading import Survey, reason
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep
+from elegans.sweeps.view import watching
 from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose
 from elegans.training.loop import check_probes
@@ -59,6 +60,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     retry_failed: bool = False,
     retrain: Retrain = "missing",
     watch: Watch | None = None,
+    progress: bool | None = None,
     name: str | None = None,
     table: Literal["trials", "cells"] = "trials",
 ) -> pd.DataFrame:
@@ -84,6 +86,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         retrain: ``missing`` trains what the store lacks; where the code of a class of your own has changed, a warning
             says how many outcomes are of before. ``changed`` trains these again.
         watch: called with the progress at most ten times a second, and at the end.
+        progress: whether to show the progress on stderr, or in the notebook; by default on a terminal and in a
+            notebook, unless there is ``watch``.
         name: what the run is called in the store's status.
         table: what is returned: a row for each of the ``trials``, or for each of the ``cells``.
 
@@ -103,7 +107,9 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         raise SweepError(f"table must be trials or cells: table={table!r}")
     start = _prepared(sweep, workers, engine, probes, retrain)
     with opened(sweep.store if store is None else store) as kept:
-        report(kept, sweep, start(kept, retry_failed=retry_failed, watch=watch, name=name))
+        with watching(progress, watch) as told:
+            failed = start(kept, retry_failed=retry_failed, watch=told, name=name)
+        report(kept, sweep, failed)
         return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
 
 
@@ -294,6 +300,7 @@ class _Scheduler:
         self.pending += self.pool.collect(due - now)
         if self.pending and time.monotonic() >= self.next_commit:
             self._commit()
+        self.meter.note(share([*self.pool.under_way.values()]))
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + HEARTBEAT_SECONDS
             self.store.beat(self.run)
@@ -339,6 +346,7 @@ class _Scheduler:
             per_second=self.meter.per_second,
             seconds_left=self.meter.seconds_left(len(settled) - done),
             elapsed=self.meter.elapsed,
+            under_way=tuple(self.pool.under_way.values()),
             **{state: int(count[code]) for code, state in enumerate(STATES)},
         )
 

@@ -55,6 +55,9 @@ class Store:
         self._turn = threading.RLock()
         self._shared = in_memory(self.engine.url)
 
+    def __repr__(self) -> str:
+        return f"Store({self.place!r})"
+
     def __enter__(self) -> Self:
         return self
 

@@ -17,10 +17,16 @@ from elegans.errors import SweepError, suggest
 from elegans.training.trial import Trial
 
 Seeds = Sequence[int]
+NAMED = 1000
+"""Of how many cells a sweep's representation says what differs between them."""
 _C = TypeVar("_C", bound=Component)
 
 
-@dataclass(frozen=True)
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(values if len(values) <= 6 else [*values[:3], "…", values[-1]])
+
+
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """Many trials, lazily: one template trial per cell, and the seeds of each cell.
 
@@ -50,6 +56,15 @@ class Sweep:
 
     def __len__(self) -> int:
         return int(self.first[-1])
+
+    def __repr__(self) -> str:
+        """Return on one line how many trials there are, and what differs between their cells."""
+        values: dict[str, dict[Any, None]] = {}
+        for cell in self.cells[:NAMED]:
+            for name, value in cell.columns().items():
+                values.setdefault(name, {})[str(value)] = None
+        varied = [f"{name}: {_listed(list(found))}" for name, found in values.items() if len(found) > 1]
+        return f"Sweep({len(self)} trials of {len(self.parts)} cells{'; ' if varied else ''}{'; '.join(varied[:8])})"
 
     @cached_property
     def first(self) -> np.ndarray:

@@ -309,7 +309,7 @@ class _Trainer:
         last: list[Progress] = []
 
         def watch(progress: Progress) -> None:
-            known = {"cells": len(self.seen), "cells_done": ended + progress.cells_done}
+            known: dict[str, Any] = {"cells": len(self.seen), "cells_done": ended + progress.cells_done}
             last[:] = [replace(added(self.before, progress), **known)]
             if self.watch:
                 self.watch(last[0])

@@ -36,6 +36,8 @@ class WorkerPool:
         """Once set, what is being trained ends as interrupted and nothing new is begun."""
         self.batches = 0
         """How many batches have been handed out and have not ended."""
+        self.under_way: dict[int, tuple[int, int, int]] = {}
+        """By thread, the steps that its batch has taken, those that it takes at the most, and its trials under way."""
         self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
         self._done: SimpleQueue[Outcome | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
@@ -82,13 +84,21 @@ class WorkerPool:
             if not self.stop.is_set():
                 for outcome in self._outcomes(engine, trials):
                     self._done.put(outcome)
+            self.under_way.pop(threading.get_ident(), None)
             self._done.put(None)
 
     def _outcomes(self, engine: Engine, trials: Sequence[Trial]) -> Iterator[Outcome]:
         """Train a batch; where it raises, train what is left one by one, so that only the culprit fails."""
         left = {(trial.cell, trial.seed): trial for trial in trials}
+        steps, thread = trials[0].steps, threading.get_ident()
+
+        def advanced(step: int, count: int) -> None:
+            self.under_way[thread] = step, steps, count
+
         try:
-            for outcome in train_together(trials, engine, probes=self.probes, stopped=self.stop.is_set):
+            for outcome in train_together(
+                trials, engine, probes=self.probes, stopped=self.stop.is_set, advanced=advanced
+            ):
                 del left[outcome.trial.cell, outcome.trial.seed]
                 yield outcome
         except Exception:  # whatever a user's own class raises

@@ -7,9 +7,17 @@ from elegans.training.engines import choose
 from elegans.training.loop import Watch, check_probes, train_together
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
+from elegans.training.view import following
 
 
-def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", watch: Watch | None = None) -> Outcome:
+def train(
+    trial: Trial,
+    *,
+    probes: Sequence[Probe] = (),
+    engine: str = "auto",
+    watch: Watch | None = None,
+    progress: bool | None = None,
+) -> Outcome:
     """Train one trial and return its outcome, with curve, measures and final parameters.
 
     Args:
@@ -17,11 +25,15 @@ def train(trial: Trial, *, probes: Sequence[Probe] = (), engine: str = "auto", w
         probes: measures to take along the way.
         engine: an engine's name, or ``auto`` for the first that takes the trial.
         watch: called with the outcome so far at each check, for a live display.
+        progress: whether to show on stderr, or in the notebook, how many steps have been taken; by default on a
+            terminal and in a notebook, unless there is ``watch``.
 
     Raises:
         EngineError: no engine can take the trial.
         TrialError: a probe cannot look into it.
     """
     check_probes(probes, trial)
-    outcomes = train_together([trial], choose(trial, engine), probes=probes, watch=watch, keep_parameters=True)
-    return next(iter(outcomes))
+    chosen = choose(trial, engine)
+    with following(progress, watch is not None, trial.steps) as advanced:
+        outcomes = train_together([trial], chosen, probes=probes, watch=watch, advanced=advanced, keep_parameters=True)
+        return next(iter(outcomes))

@@ -17,6 +17,7 @@ from elegans.training.evaluation import StoppingChecks, error_rate
 from elegans.training.outcome import Curve, Outcome
 from elegans.training.states import State
 from elegans.training.trial import Trial
+from elegans.training.view import Advanced
 
 PACE = 0.2
 """How many seconds a chunk may last: the longest wait for an interruption."""
@@ -33,6 +34,7 @@ def train_together(
     probes: Sequence[Probe] = (),
     stopped: Callable[[], bool] = lambda: False,
     watch: Watch | None = None,
+    advanced: Advanced | None = None,
     keep_parameters: bool = False,
 ) -> Iterator[Outcome]:
     """Train trials that share a signature side by side, and yield each outcome when it is known.
@@ -43,9 +45,10 @@ def train_together(
         probes: measures to take along the way, checked by ``check_probes``.
         stopped: asked every fifth of a second or so; once true, what is left ends as ``interrupted``.
         watch: called with the outcome so far at each check (curve and measures filled in).
+        advanced: called after each chunk of steps, every fifth of a second or so.
         keep_parameters: whether outcomes carry the final parameters.
     """
-    yield from _Loop(trials, engine, probes, stopped, watch, keep_parameters).run()
+    yield from _Loop(trials, engine, probes, stopped, watch, advanced, keep_parameters).run()
 
 
 def check_probes(probes: Sequence[Probe], trial: Trial) -> None:
@@ -90,10 +93,11 @@ class _Loop:
         probes: Sequence[Probe],
         stopped: Callable[[], bool],
         watch: Watch | None,
+        advanced: Advanced | None,
         keep_parameters: bool,
     ) -> None:
         self.engine, self.probes, self.stopped, self.watch = engine, probes, stopped, watch
-        self.keep_parameters = keep_parameters
+        self.advanced, self.keep_parameters = advanced, keep_parameters
         self.steps, self.stopping = trials[0].steps, trials[0].stopping
         self.clock = time.perf_counter()
         self.state = engine.init(trials)
@@ -111,6 +115,8 @@ class _Loop:
         self._measure()
         while any(self.running):
             self._advance()
+            if self.advanced is not None:
+                self.advanced(self.step, sum(running is not None for running in self.running))
             if self.stopped():
                 yield from self._end_all()
                 return

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from elegans.component import Component
 from elegans.errors import TrialError
 from elegans.training.network import TrainedNetwork
 from elegans.training.states import State
@@ -14,7 +15,7 @@ from elegans.training.trial import Trial
 CURVE_POINTS = 128
 
 
-@dataclass
+@dataclass(repr=False)
 class Curve:
     """The minibatch loss and error, averaged over the steps between one point and the next.
 
@@ -50,6 +51,12 @@ class Curve:
                 pairs = np.reshape(getattr(self, name), (-1, 2))
                 setattr(self, name, ((pairs * spans).sum(1) / spans.sum(1)).tolist())
 
+    def __repr__(self) -> str:
+        if not self.step:
+            return "Curve()"
+        loss, error = (f"{values[0]:.3g} to {values[-1]:.3g}" for values in (self.loss, self.error))
+        return f"Curve({len(self.step)} points to step {self.step[-1]}: loss {loss}, error {error})"
+
     def to_bytes(self) -> bytes:
         """Return the curve packed for a store."""
         packer = zlib.compressobj(wbits=12, memLevel=4)  # a curve is short: most of the usual memory would be in vain
@@ -73,7 +80,24 @@ class Measures(dict[str, dict[str, Any]]):
         return self[kind]
 
 
-@dataclass(frozen=True)
+def _labels(trial: Trial) -> dict[str, Any]:
+    """Return the parts of a trial with their own numbers, in short."""
+    found: dict[str, Any] = {}
+    for name in ("task", "regime", "model", "training"):
+        part = getattr(trial, name)
+        if part is not None:
+            own = {field: getattr(part, field) for field in type(part).model_fields if field in part.model_fields_set}
+            shown = ", ".join(f"{field}={_short(value)}" for field, value in own.items())
+            found[name] = f"{part.kind}({shown})"
+    return {**found, "seed": trial.seed, **({"restart": trial.restart} if trial.restart else {})}
+
+
+def _short(value: Any) -> str:
+    text = value.label() if isinstance(value, Component) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """The outcome of a trial: how it ended, when it was solved, its final errors, curve and measures.
 
@@ -112,6 +136,24 @@ class Outcome:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measures", Measures(self.measures))
+
+    def __repr__(self) -> str:
+        """Return on a few lines how the trial ended and what there is of it; not the numbers."""
+        errors = {"test error": self.test_error, "train error": self.train_error}
+        ended = self.state if self.solved_at is None else f"{self.state} at step {self.solved_at}"
+        said = [
+            ended,
+            f"{self.steps} steps",
+            *(f"{name} {error:.2%}" for name, error in errors.items() if error is not None),
+        ]
+        lines = [f"Outcome({', '.join(said)}; {self.seconds:.3g} s on {self.engine}"]
+        lines.append(", ".join(f"{name}={label}" for name, label in _labels(self.trial).items()))
+        measured = [f"{kind} ({len(columns.get('step', ()))} times)" for kind, columns in self.measures.items()]
+        held = [repr(self.curve), *(["measures " + ", ".join(measured)] if measured else [])]
+        lines.append("; ".join([*held, *([repr(self.network)] if self.parameters is not None else [])]))
+        if self.error:
+            lines.append(self.error.strip().splitlines()[-1])
+        return "\n  ".join(lines) + ")"
 
     @property
     def solved(self) -> bool:

@@ -144,8 +144,8 @@ def verify(
     record = kept[0].content["record"] if kept else {}
     options = kept[0].content["options"] if kept else {}
     prepare((), no_cache)
-    from elegans.cli.progress import SweepView
     from elegans.experiments import run_experiment
+    from elegans.sweeps.view import SweepView
 
     view = SweepView(console())
     with tempfile.TemporaryDirectory() as folder:

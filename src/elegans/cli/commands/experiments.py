@@ -126,9 +126,9 @@ def run(
     entry = find_entry(experiment, scale)
     options = own_options(entry, context.args, named(context))
     prepare(imports, no_cache)
-    from elegans.cli.progress import SweepView
     from elegans.experiments import draw_experiment, run_experiment
     from elegans.experiments.evidence import keep
+    from elegans.sweeps.view import SweepView
 
     command = typed(context)
     if draw_only:

@@ -61,9 +61,9 @@ def sweep(
     from elegans.sweeps.sweep import Sweep
 
     swept = Sweep.from_toml(file)
-    from elegans.cli.progress import SweepView
     from elegans.sweeps.runner import complete, report
     from elegans.sweeps.store import Store
+    from elegans.sweeps.view import SweepView
 
     kept = store or swept.store or f"{file.stem}.db"
     view = SweepView(console())

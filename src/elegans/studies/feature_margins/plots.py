@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, logarithmic, quiet
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
@@ -147,7 +147,7 @@ def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
 
 def stacked(heights: Sequence[float], width: float = 7.2) -> tuple[Figure, list[Any]]:
     """Return a new figure and its parts, one below the other, of given heights in inches."""
-    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    figure = HouseFigure(figsize=(width, sum(heights)), layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
     return figure, list(parts.ravel())
 

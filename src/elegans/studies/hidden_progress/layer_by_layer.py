@@ -22,7 +22,7 @@ from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import DeepMLP, DenseInit
-from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, quiet, short
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, HouseFigure, ink, quiet, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
@@ -202,7 +202,7 @@ def plot(tables: Tables) -> Figure:
     places = [(sorted(rows["task.k"].unique()), sorted(rows["task.n"].unique())) for rows in groups]
     columns, rows = [len(degrees) for degrees, _ in places], max(len(sizes) for _, sizes in places)
     size = (max(0.52 * sum(columns) + 0.75 * len(places), 4.5), 0.52 * rows + 1.25)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = HouseFigure(figsize=size, layout="constrained")
     figure.suptitle("Solved trials, by network", fontsize=LARGE, fontweight="bold")
     note = "Trials solved of those trained, and below them the median number of steps to solve, where it is finite."
     figure.supxlabel(note, fontsize=SMALL, color=GREY)

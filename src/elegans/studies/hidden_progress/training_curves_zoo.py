@@ -22,7 +22,7 @@ from elegans.analysis import finite, median
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, percent, quiet, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, HouseFigure, percent, quiet, short
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
@@ -278,7 +278,7 @@ def plot(tables: Tables) -> Figure:
     columns = [min(4, len(own)) if len(own) <= 8 else 6 for own in groups.values()]
     rows = [-(-len(own) // across) for own, across in zip(groups.values(), columns, strict=True)]
     heights = [0.35 + (1.2 if across > 4 else 1.35) * down for down, across in zip(rows, columns, strict=True)]
-    figure = Figure(figsize=(7.4, sum(heights) + 0.4), layout="constrained")
+    figure = HouseFigure(figsize=(7.4, sum(heights) + 0.4), layout="constrained")
     note = (
         "Error on fresh minibatches, averaged between checks, against steps; strong: seed 0. Curves end where solved;\n"
         f"axes end at {LONGEST} times the median time of the trials that were solved, or before."

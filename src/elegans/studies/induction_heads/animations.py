@@ -10,12 +10,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from elegans.errors import ExperimentError
 from elegans.plots.attention import HEAD_COLOURS, TOKEN_COLOURS, attention_lines, attention_map, letter
-from elegans.plots.style import GREY, MEDIUM, SMALL, quiet, short
+from elegans.plots.style import GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 from elegans.studies.induction_heads.plots import STRATEGY_COLOURS
 
 FRAMES = 50
@@ -62,7 +61,7 @@ def attention_animation(history: AttentionHistory, path: Path) -> None:
     In the last layer the last query alone has lines. The last frame stays for a second more.
     """
     history = history.thinned()
-    figure = Figure(figsize=(7.2, 2.9), dpi=DPI)
+    figure = HouseFigure(figsize=(7.2, 2.9), dpi=DPI)
     grid = figure.add_gridspec(2, 3, width_ratios=(2.3, 1, 1), left=0.01, right=0.985, top=0.89, bottom=0.15)
     lines, curve = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[1, 1:])
     maps = [figure.add_subplot(grid[0, 1 + place]) for place in range(2)]

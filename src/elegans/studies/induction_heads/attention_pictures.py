@@ -26,7 +26,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Model
 from elegans.plots.attention import attention_lines, attention_map
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
@@ -202,7 +202,7 @@ def plot(tables: Tables) -> Figure:
     """
     series = [rows for _, rows in tables["curves"].groupby("series", sort=False)]
     heights = [5.6, 0.8 + 1.75 * len(series)]
-    figure = Figure(figsize=(7, sum(heights)), layout="constrained")
+    figure = HouseFigure(figsize=(7, sum(heights)), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=heights)
     above, below = parts
     maps = above.subplots(5, 5, height_ratios=[1.25, 1, 1, 1, 1])

@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.plots import along, title
 from elegans.studies.induction_heads.positional_profile_claims import CLAIMS
@@ -132,7 +132,7 @@ def plot(tables: Tables) -> Figure:
         dict(iter(table.groupby("series")))
         for table in (tables["encodings"], tables["profiles"], curves[curves["typical"]])
     )
-    figure = Figure(figsize=(7, 1.6 * len(series) + 2.2), layout="constrained")
+    figure = HouseFigure(figsize=(7, 1.6 * len(series) + 2.2), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=[1.6 * len(series), 2.2])
     above, below = parts
     for row, name in zip(above.subplots(len(series), 4, squeeze=False), series, strict=True):

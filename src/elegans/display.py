@@ -1,0 +1,110 @@
+"""Views that draw over themselves, on a terminal and in a notebook; plain lines elsewhere."""
+
+import io
+import sys
+import threading
+import time
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+LIVE_EVERY = 0.1
+"""Seconds between two drawings of a view."""
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    return hasattr(shell, "kernel")
+
+
+def wanted(progress: bool | None, watched: bool) -> bool:
+    """Return whether to show progress: as asked, or else where someone looks and does not watch already."""
+    if progress is not None:
+        return progress
+    main = threading.current_thread() is threading.main_thread()
+    return main and not watched and (in_notebook() or sys.stderr.isatty())
+
+
+class LiveView:
+    """A view that draws over itself while it is entered, on a terminal or in a notebook.
+
+    Args:
+        console: where to write; by default the notebook, or else stderr.
+        transient: whether the display is cleared at the end.
+        plain_every: seconds between lines where there is neither.
+
+    Attributes:
+        live: rich's display, or None where there is no terminal.
+    """
+
+    def __init__(self, console: Any = None, *, transient: bool = False, plain_every: float = 5.0) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.notebook = console is None and in_notebook()
+        options: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True, "force_jupyter": False}
+        self.console: Console = console or Console(stderr=True, **options)
+        drawn = self.console.is_terminal and not self.notebook
+        self.live = Live(console=self.console, auto_refresh=False, transient=transient) if drawn else None
+        self.every = LIVE_EVERY if self.live or self.notebook else plain_every
+        self.shown_at = time.monotonic()
+        self._cell: Any = None
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as views leave it."""
+        if self.live:
+            self.live.stop()
+
+    def is_due(self) -> bool:
+        """Return whether the last drawing was long enough ago, and if so count this as one."""
+        now = time.monotonic()
+        if now - self.shown_at < self.every:
+            return False
+        self.shown_at = now
+        return True
+
+    def show(self, drawn: Any, line: str) -> None:
+        """Show a renderable of rich, or its line where nothing can be drawn over."""
+        if self.live:
+            self.live.update(drawn, refresh=True)
+        elif self.notebook:
+            self._show_in_cell(drawn)
+        else:
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _show_in_cell(self, drawn: Any) -> None:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=120, force_jupyter=False)
+        console.print(drawn, end="")
+        shown = {"text/plain": console.file.getvalue()}  # type: ignore[attr-defined]
+        if self._cell is None:
+            display = sys.modules["IPython"].display.display
+            self._cell = display(shown, raw=True, display_id=True)
+        else:
+            self._cell.update(shown, raw=True)
+
+
+def span(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds: ``0:01:30``; below ten seconds with a decimal."""
+    return f"{seconds:.1f} s" if seconds < 10 else str(timedelta(seconds=round(seconds)))
+
+
+def remaining(seconds: float) -> str:
+    """Return how long something still takes, and from a minute on when it ends: ``0:13:00 left, until 14:32``."""
+    if seconds < 60:
+        return f"{span(seconds)} left"
+    now = datetime.now()
+    end = now + timedelta(seconds=min(seconds, 10**9))
+    day = "" if end.date() == now.date() else f" on {end:%d %b %Y}"
+    return f"{span(seconds)} left, until {end:%H:%M}{day}"

@@ -1,0 +1,40 @@
+"""How far a single training is, by steps."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from elegans.display import LiveView, remaining, wanted
+
+Advanced = Callable[[int, int], None]
+"""Told after each chunk of steps how many have been taken and how many trials are under way."""
+
+
+class TrainView(LiveView):
+    """Shows how many of its steps a trial has taken, and when the last of them will be.
+
+    Args:
+        steps: how many there are at the most.
+    """
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(transient=True)
+        self.steps, self.begun = steps, time.monotonic()
+
+    def __call__(self, step: int, trials: int) -> None:
+        """Show how far the trial is, unless it was shown a moment ago."""
+        if self.is_due():
+            per_second = step / (time.monotonic() - self.begun)
+            left = f", {remaining((self.steps - step) / per_second)} at most" if per_second else ""
+            told = f"step {step:,} of {self.steps:,}, {per_second:,.0f} steps/s{left}"
+            self.show(told, told)
+
+
+@contextmanager
+def following(progress: bool | None, watched: bool, steps: int) -> Iterator[Advanced | None]:
+    """Yield a view of a trial where one is wanted, or None."""
+    if not wanted(progress, watched):
+        yield None
+        return
+    with TrainView(steps) as view:
+        yield view
