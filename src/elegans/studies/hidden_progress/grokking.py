@@ -6,17 +6,20 @@ with replacement, and weight decay is a part of the gradient; the thesis shrinks
 1 - lambda, which is the same with lambda = learning rate x weight decay (``SGD(decay="parameters")``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels
+from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, ink, lettered, short
 from elegans.probes import Probe, TestError, TrainError
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.grokking_claims import CLAIMS
@@ -84,35 +87,69 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw train (grey) and test errors, one panel per sample size and weight decay, sizes falling to the right."""
-    table = tables["table"]
-    decays = sorted(table["training.weight_decay"].unique())
-    sizes = sorted(table["regime.size"].unique(), reverse=True)
-    height, width = 1.15 + 0.6 / len(decays), max(1.35 * len(sizes) + 0.5, 4.5)
-    figure, drawn = panels(len(decays), len(sizes), height=height, width=width, sharex=True, sharey=True)
-    cells = table.groupby(["training.weight_decay", "regime.size"])
-    for (row, column), ax in np.ndenumerate(drawn):
-        if (decays[row], sizes[column]) not in cells.groups:
-            ax.set_axis_off()
-            continue
-        cell = cells.get_group((decays[row], sizes[column]))
-        error_lines(ax, cell, COLOURS[0], SOLVED)
-        last = cell.groupby("seed").last()
-        count = f"{last['test_at'].notna().sum()}/{len(last)}"
-        ax.text(0.03, 0.06, count, transform=ax.transAxes, fontsize=SMALL, color=GREY)
-    for ax, size in zip(drawn[0], sizes, strict=True):
-        ax.set_title(f"m = {size:,.0f}", loc="left", fontsize=MEDIUM)
-    for ax, decay in zip(drawn[:, 0], decays, strict=True):
-        ax.set_ylabel(f"weight decay = {decay:g}\nerror", fontsize=SMALL)
-    for ax in drawn[-1]:
-        ax.set_xlabel("steps", fontsize=MEDIUM)
-    drawn[0, -1].legend(fontsize=SMALL, frameon=False, loc="center right")
-    note = (
-        f"{cells['seed'].nunique().min()} networks per panel. Numbers: how many reached a test error of "
-        f"{100 * SOLVED:g}% (dotted)."
+    """Draw the delay between fit and generalisation of every cell, and train (grey) and test errors of up to four.
+
+    A cell's colour and upper number are its median delay in steps, where at least half of the networks that fit their
+    sample generalise; the lower number says how many of all do. The errors are those of the cell with the longest delay (framed), of the same
+    sample without weight decay, and of the largest and the smallest sample with the same weight decay.
+    """
+    cells: dict[Any, pd.DataFrame] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
+    found = {key: grokking_summary(rows) for key, rows in cells.items()}
+    delays = {key: one["delay"] for key, one in found.items() if one.get("delay") is not None}
+    figure = Figure(figsize=(7.0, 3.9), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    decays, sizes = (sorted({key[place] for key in cells}) for place in (0, 1))
+    longest = max(delays, key=lambda key: delays[key]) if delays else next(iter(cells))
+    ax = left.subplots()
+    _delays(ax, decays, sizes, found, delays, longest)
+    decay, size = longest
+    own = [each for each in sizes if (decay, each) in cells]
+    chosen = dict.fromkeys([longest, (decays[0], size), (decay, own[-1]), (decay, own[0])])
+    shown = [key for key in chosen if key in cells]
+    drawn = right.subplots(2, 2, sharex=True, sharey=True)
+    for panel, key in zip(drawn.ravel(), shown, strict=False):
+        error_lines(panel, cells[key], COLOURS[0], SOLVED)
+    for panel in drawn.ravel()[len(shown) :]:
+        panel.set_axis_off()
+    for panel in drawn[-1]:
+        panel.set_xlabel("steps", fontsize=MEDIUM)
+    for panel in drawn[:, 0]:
+        panel.set_ylabel("error", fontsize=MEDIUM)
+    lettered(
+        (ax, *drawn.ravel()),
+        ("Median delay from fit to generalisation, in steps", *(f"m = {m:,}, λ = {w:g}" for w, m in shown)),
     )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
     return figure
+
+
+def _delays(
+    ax: Axes,
+    decays: Sequence[float],
+    sizes: Sequence[int],
+    found: Mapping[tuple[float, int], Mapping[str, Any]],
+    delays: Mapping[tuple[float, int], float],
+    framed: tuple[float, int],
+) -> None:
+    """Draw the map of delays, one row per weight decay and one column per sample size."""
+    top = np.log10(1 + max(delays.values(), default=1))
+    for (row, decay), (column, size) in product(enumerate(decays), enumerate(sizes)):
+        one = found.get((decay, size))
+        if one is None:
+            continue
+        delay = delays.get((decay, size))
+        colour: Any = "0.93" if delay is None else RATES(1 - 0.85 * np.log10(1 + delay) / top)
+        frame: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.6, "zorder": 2} if (decay, size) == framed else {}
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **{"facecolor": colour, "edgecolor": "white", **frame}))
+        said = "" if delay is None else f"{short(delay)}\n"
+        text = f"{said}{one['solved']}/{one['trials']}"
+        ax.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=ink(colour), zorder=3)
+    ax.set(xlim=(-0.5, len(sizes) - 0.5), ylim=(len(decays) - 0.5, -0.5))
+    ax.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+    ax.set_yticks(range(len(decays)), [f"{decay:g}" for decay in decays])
+    ax.set_xlabel("examples m", fontsize=MEDIUM)
+    ax.set_ylabel("weight decay λ", fontsize=MEDIUM)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0, labelsize=SMALL)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
