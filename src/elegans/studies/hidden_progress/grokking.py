@@ -90,8 +90,8 @@ def plot(tables: Tables) -> Figure:
     """Draw the delay between fit and generalisation of every cell, and train (grey) and test errors of up to four.
 
     A cell's colour and upper number are its median delay in steps, where at least half of the networks that fit their
-    sample generalise; the lower number says how many of all do. The errors are those of the cell with the longest delay (framed), of the same
-    sample without weight decay, and of the largest and the smallest sample with the same weight decay.
+    sample generalise; the lower number says how many of all do. The errors are those of the cell with the longest delay
+    (framed), of the same sample without weight decay, and of the largest and the smallest sample with its weight decay.
     """
     cells: dict[Any, pd.DataFrame] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
     found = {key: grokking_summary(rows) for key, rows in cells.items()}
