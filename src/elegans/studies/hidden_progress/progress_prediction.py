@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite, median
@@ -21,7 +20,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import decided, holm, table, together
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
 from elegans.probes import FourierGap, Probe, RelevantWeights, TestLoss, WeightMovement
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import SEED, identified
@@ -49,13 +48,14 @@ PREDICTORS: dict[str, tuple[Predictor, str]] = {
 }
 """By name: the predictor, and what it uses: the ``time``, the network's ``outputs``, all ``weights``, or also the
 ``support``, which a learner does not know."""
-USES = {
-    "time": (GREY, "a clock"),
-    "outputs": (COLOURS[0], "uses outputs"),
-    "weights": (COLOURS[1], "uses weights"),
-    "support": (COLOURS[2], "uses weights and the support"),
+SHOWN = {
+    "held-out loss": (COLOURS[0], "o"),
+    "movement": (COLOURS[1], "s"),
+    "mean relevant weight": (COLOURS[2], "^"),
+    "Fourier gap": (COLOURS[3], "D"),
+    "mean relevant weight, initially": (GREY, "x"),
 }
-
+"""The predictors that are drawn: one of the outputs, one of all weights, three that know the support."""
 EVERY = {"xv": 10, "xiv": 20, "i": 40}
 """Steps between measurements: about 50 of them before half of the trials are solved."""
 SHARES = (0.25, 0.5, 0.75)
@@ -113,53 +113,34 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw each predictor's rank correlation with the remaining time, with its interval: one row of panels per network.
+    """Draw how well five predictors rank the trials by the steps that remain: one panel per network.
 
-    The first column is half of the time to solve, the others are fixed steps. Below 0, more of a measure means that
-    the trial is solved sooner. A predictor that is the same for all trials has no dot.
+    Sizes of Spearman's rank correlations at fixed steps, with 95% bootstrap intervals, among the trials not solved by
+    then; those that are never solved rank as slowest.
     """
-    networks = list(tables["table"].groupby("network", sort=False))
-    moments = [list(rows.groupby(["when", "step"], sort=False, dropna=False)) for _, rows in networks]
-    columns = max(map(len, moments))
-    height, width = 2.2 + 1 / len(networks), 1.75 * columns + 2.0
-    figure, drawn = panels(len(networks), columns, height=height, width=width, sharey=True)
-    for line, (network, rows), shown in zip(drawn, networks, moments, strict=True):
-        for ax, (_, own) in zip(line, shown, strict=False):
-            _dots(ax, own)
-        line[0].set_ylabel(f"{network}\nmedian {rows['median_steps'].iloc[0]:,.0f} steps", fontsize=MEDIUM)
-    for ax in drawn[-1]:
-        ax.set_xlabel("rank correlation", fontsize=SMALL)
-    handles = [
-        drawn[0, 0].plot([], [], marker="o", markersize=3, color=colour, label=label)[0]
-        for colour, label in USES.values()
-    ]
-    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=4, loc="outside upper center")
-    note = (
-        "Spearman's rank correlation with the steps that remain, 95% bootstrap intervals. Left: at half of its own "
-        "time a trial's clock\nshows the remaining time. Fixed steps: among trials not solved by then; never solved "
-        "ones rank as slowest."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    table = tables["table"]
+    networks = list(table[table["share"].notna()].groupby("network", sort=False))
+    figure, (drawn,) = panels(1, len(networks), height=2.8, width=max(2.3 * len(networks) + 0.1, 5.0), sharey=True)
+    for ax, (_, rows) in zip(drawn, networks, strict=True):
+        for place, (name, (colour, marker)) in enumerate(SHOWN.items()):
+            own = rows[rows["predictor"] == name]
+            size, low, high = (own[column].abs() for column in ("correlation", "low", "high"))
+            across = (own["low"] < 0) & (own["high"] > 0)
+            ends = np.where(across, 0, np.minimum(low, high)), np.maximum(low, high)
+            x = 100 * own["share"] + 1.2 * (place - 2)
+            bars = [size - ends[0], ends[1] - size]
+            style: dict[str, Any] = {"color": colour, "linewidth": 1.1, "markersize": 4}
+            ax.errorbar(x, size, yerr=bars, marker=marker, label=name, **style)
+        ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
+        ax.set(ylim=(0, 1))
+        middle = rows["median_steps"].iloc[0]
+        ax.set_xlabel(f"step / median time ({middle:,.0f} steps)", fontsize=MEDIUM)
+        quiet(ax)
+    drawn[0].set_ylabel("|rank correlation| with the steps left", fontsize=MEDIUM)
+    lettered(drawn, [name.partition(") ")[2].partition(":")[0] for name, _ in networks])
+    handles = drawn[0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=5, loc="outside lower center")
     return figure
-
-
-def _dots(ax: Axes, rows: pd.DataFrame) -> None:
-    places = np.arange(len(rows))[::-1]
-    for place, row in zip(places, rows.to_dict("records"), strict=True):
-        colour, _ = USES[row["uses"]]
-        ax.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=1.2)
-        ax.plot(row["correlation"], place, color=colour, marker="o", markersize=3)
-    ax.axvline(0, color=GREY, linewidth=0.6)
-    ax.set_xlim(-1.05, 1.05)
-    ax.set_ylim(-0.7, len(rows) - 0.3)
-    ax.set_yticks(places, rows["predictor"], fontsize=SMALL)
-    ax.grid(axis="x", color="0.9", linewidth=0.5)
-    ax.set_axisbelow(True)
-    first = rows.iloc[0]
-    fixed = np.isfinite(first["step"])
-    when = f"step {first['step']:.0f} ({100 * first['share']:.0f}% of median)" if fixed else first["when"]
-    ax.set_title(f"{when}\n{first['trials']:,} trials", loc="left", fontsize=SMALL)
-    quiet(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
