@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet, shades
+from elegans.plots.style import GREY, MEDIUM, SMALL, lettered, panels, percent, quiet, shades
 from elegans.probes import Probe, TestError
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.no_plateau_claims import CLAIMS
@@ -122,35 +122,47 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw test errors against the share of the time to an error of 5%, by network and width; colours are batch sizes.
 
-    As figure B.13, with time in units of each trial's own.
+    Medians and the bands of the middle 80% of networks, as figure B.13 with time in units of each trial's own. Dotted:
+    the error of 45% at which a plateau ends.
     """
     table = tables["table"]
     usual = table["network"].map({network: rate for network, (_, rate) in NETWORKS.items()})
-    table = table[table["training.learning_rate"] == usual]
+    table = table[table["training.learning_rate"] == usual].dropna(subset=["ends"])
     groups = [rows for _, rows in table.groupby(["network", "model.width"], sort=False)]
-    figure, drawn = panels(1, len(groups), height=2.5, width=max(1.55 * len(groups) + 0.4, 5.2), sharey=True)
+    columns = min(3, len(groups))
+    down = -(-len(groups) // columns)
+    figure, drawn = panels(down, columns, height=2.1 + 0.4 / down, sharex=True, sharey=True)
+    axes = drawn.ravel()
     sizes = sorted(table["training.batch_size"].unique())
     colours = dict(zip(sizes, shades(len(sizes)), strict=True))
-    for ax, rows in zip(drawn[0], groups, strict=True):
+    titles = []
+    for ax, rows in zip(axes, groups, strict=False):
         _draw(ax, rows, colours)
-    drawn[0, 0].set_ylabel("test error", fontsize=MEDIUM)
-    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower left", title="batch size", title_fontsize=SMALL)
-    task = "sparse parity, n = {}, k = {}".format(*table[["task.n", "task.k"]].iloc[0])
-    figure.suptitle(f"How long the error stays at chance: {task}", fontsize=LARGE, fontweight="bold")
-    note = "Steps as a share of those to a test error of 5%. Dotted: 45%, where the plateau ends."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+        first = rows.iloc[0]
+        titles.append(f"{TITLES[first['network']]}, width {first['model.width']:,}")
+    for ax in axes[len(groups) :]:
+        ax.set_axis_off()
+    for ax in drawn[-1]:
+        ax.set_xlabel("steps / steps to an error of 5%", fontsize=MEDIUM)
+    for ax in drawn[:, 0]:
+        ax.set_ylabel("test error", fontsize=MEDIUM)
+    lettered(axes, titles)
+    handles = [
+        axes[0].plot([], [], color=colour, label=f"{size} examples per step")[0] for size, colour in colours.items()
+    ]
+    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=4, loc="outside lower center")
     return figure
 
 
 def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
+    shares = np.linspace(0, 1, 61)
     for size, cell in rows.groupby("training.batch_size"):
-        for order, (_, network) in enumerate(cell.dropna(subset=["ends"]).groupby("seed")):
-            share = network["step"] / network["ends"]
-            ax.plot(share, network["error"], color=colours[size], linewidth=0.7, label="" if order else f"{size}")
+        errors = [np.interp(shares, own["step"] / own["ends"], own["error"]) for _, own in cell.groupby("seed")]
+        low, middle, high = np.quantile(errors, (0.1, 0.5, 0.9), axis=0)
+        ax.fill_between(shares, low, high, color=colours[size], alpha=0.18, linewidth=0)
+        ax.plot(shares, middle, color=colours[size], linewidth=1.2)
     ax.axhline(LEAVES, color=GREY, linewidth=0.6, linestyle=":")
-    first = rows.iloc[0]
-    ax.set_title(f"{TITLES[first['network']]}, width {first['model.width']:,}", loc="left", fontsize=SMALL)
-    ax.set(xlim=(0, 1.05), ylim=(0, 0.53))
+    ax.set(xlim=(0, 1), ylim=(0, 0.53))
     percent(ax)
     quiet(ax)
 
