@@ -19,7 +19,7 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, ink, lettered, short
+from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, HouseFigure, ink, lettered, short
 from elegans.probes import Probe, TestError, TrainError
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.grokking_claims import CLAIMS
@@ -96,7 +96,7 @@ def plot(tables: Tables) -> Figure:
     cells: dict[Any, pd.DataFrame] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
     found = {key: grokking_summary(rows) for key, rows in cells.items()}
     delays = {key: one["delay"] for key, one in found.items() if one.get("delay") is not None}
-    figure = Figure(figsize=(7.0, 3.9), layout="constrained")
+    figure = HouseFigure(figsize=(7.0, 3.9), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     decays, sizes = (sorted({key[place] for key in cells}) for place in (0, 1))
     longest = max(delays, key=lambda key: delays[key]) if delays else next(iter(cells))

@@ -8,7 +8,6 @@ layers parities of up to 2^(L-1) signs are learned.
 Source: thesis, chapter 5 and appendix B.3.7.
 """
 
-import textwrap
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +21,7 @@ from elegans.analysis import finite
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import DeepMLP, DenseInit
-from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, HouseFigure, ink, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, ink, panels, quiet, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
@@ -197,28 +196,27 @@ def first_gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one panel per network: how many trials of each (n, k) were solved, as colours and numbers, and how fast."""
-    groups = [rows for _, rows in tables["table"].groupby("network", sort=False)]
-    places = [(sorted(rows["task.k"].unique()), sorted(rows["task.n"].unique())) for rows in groups]
-    columns, rows = [len(degrees) for degrees, _ in places], max(len(sizes) for _, sizes in places)
-    size = (max(0.52 * sum(columns) + 0.75 * len(places), 4.5), 0.52 * rows + 1.25)
-    figure = HouseFigure(figsize=size, layout="constrained")
-    figure.suptitle("Solved trials, by network", fontsize=LARGE, fontweight="bold")
-    note = "Trials solved of those trained, and below them the median number of steps to solve, where it is finite."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
-    grid = figure.add_gridspec(rows, len(places), width_ratios=columns)
-    for place, (own, (degrees, sizes)) in enumerate(zip(groups, places, strict=True)):
-        ax = figure.add_subplot(grid[rows - len(sizes) :, place])
-        for cell in own.to_dict("records"):
-            _cell(ax, degrees.index(cell["task.k"]), sizes.index(cell["task.n"]), cell)
-        ax.set(xlim=(-0.5, len(degrees) - 0.5), ylim=(-0.5, len(sizes) - 0.5))
-        ax.set_xticks(range(len(degrees)), [f"{k}" for k in degrees])
-        ax.set_yticks(range(len(sizes)), [f"{n}" for n in sizes])
-        ax.set_xlabel("k", fontsize=MEDIUM)
-        ax.set_ylabel("n", fontsize=MEDIUM)
-        title = textwrap.fill(str(own["network"].iloc[0]), 12 * len(degrees))
-        ax.set_title(title, loc="left", fontsize=SMALL)
-        quiet(ax)
+    """Draw one grid of networks and k: how many trials were solved, as colours and numbers, and how fast.
+
+    To the right of the orange line the degree of a network, 2^(layers - 1), is below k.
+    """
+    table = tables["table"]
+    groups = table.groupby("network", sort=False)["task.n"]
+    lines = [(network, n) for network, sizes in groups for n in sorted(sizes.unique())]
+    degrees = list(range(1, int(table["task.k"].max()) + 1))
+    figure, ((ax,),) = panels(1, 1, height=0.32 * len(lines) + 0.6)
+    for cell in table.to_dict("records"):
+        _cell(ax, cell["task.k"], lines.index((cell["network"], cell["task.n"])), cell)
+    for line, (network, _) in enumerate(lines):
+        most = 2 ** (int(network.split()[0]) - 1) + 0.5
+        if most <= degrees[-1]:
+            ax.plot([most, most], [line - 0.48, line + 0.48], color=COLOURS[1], linewidth=1.6)
+    ax.set(xlim=(0.5, degrees[-1] + 0.5), ylim=(len(lines) - 0.5, -0.5))
+    ax.set_xticks(degrees)
+    ax.set_yticks(range(len(lines)), [f"{network}, n = {n}" for network, n in lines])
+    ax.set_xlabel("k", fontsize=MEDIUM)
+    quiet(ax)
+    ax.spines[:].set_visible(False)
     return figure
 
 
@@ -226,7 +224,7 @@ def _cell(ax: Axes, column: int, line: int, cell: dict[Any, Any]) -> None:
     colour = RATES(float(cell["rate"]))
     ax.add_patch(Rectangle((column - 0.48, line - 0.46), 0.96, 0.92, facecolor=colour))
     middle = float(f"{cell['median_steps']:.3g}")
-    steps = f"\n{short(middle)}" if np.isfinite(middle) else ""
+    steps = f": {short(middle)}" if np.isfinite(middle) else ""
     shown = f"{cell['solved']}/{cell['trials']}{steps}"
     ax.text(column, line, shown, ha="center", va="center", fontsize=SMALL, color=ink(colour))
 
