@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from datetime import datetime, timedelta
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +26,12 @@ def wanted(progress: bool | None, watched: bool) -> bool:
         return progress
     main = threading.current_thread() is threading.main_thread()
     return main and not watched and (in_notebook() or sys.stderr.isatty())
+
+
+@cache
+def note(text: str) -> None:
+    """Write a line to stderr, each text once per process."""
+    print(text, file=sys.stderr)  # noqa: T201 (for people who look)
 
 
 class LiveView:

@@ -21,6 +21,7 @@ COMMANDS = {
     "claims": claims.claims,
     "verify": claims.verify,
     "train": training.train,
+    "explain": training.explain,
     "sweep": sweeps.sweep,
     "status": sweeps.status,
     "export": sweeps.export,

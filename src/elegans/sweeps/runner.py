@@ -14,6 +14,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from elegans import extensions
+from elegans.display import note, wanted
 from elegans.errors import ElegansWarning, RunError, StoreError, SweepError
 from elegans.machine import cores
 from elegans.probes import Probe
@@ -25,7 +26,7 @@ from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.view import watching
 from elegans.sweeps.workers import WorkerPool
-from elegans.training.engines import Engine, choose
+from elegans.training.engines import Engine, choose, fallback
 from elegans.training.loop import check_probes
 from elegans.training.outcome import Outcome
 from elegans.training.states import STATES
@@ -107,6 +108,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         raise SweepError(f"table must be trials or cells: table={table!r}")
     start = _prepared(sweep, workers, engine, probes, retrain)
     with opened(sweep.store if store is None else store) as kept:
+        if wanted(progress, watch is not None):
+            note_fallback(sweep, engine)
         with watching(progress, watch) as told:
             failed = start(kept, retry_failed=retry_failed, watch=told, name=name)
         report(kept, sweep, failed)
@@ -149,6 +152,14 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     raised = RunError(f"{count}: {reason(error)}")
     raised.add_note(quoted)
     raise raised
+
+
+def note_fallback(sweep: Sweep, engine: str) -> None:
+    """Say once why ``auto`` leaves cells of a sweep to the general engine, if it does."""
+    asked = sweep.engine if engine == "auto" else engine
+    slow = next(filter(None, (fallback(cell, asked) for cell in sweep.cells)), None)
+    if slow:
+        note(slow)
 
 
 def _prepared(

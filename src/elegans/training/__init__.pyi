@@ -1,4 +1,5 @@
 from .entry import train as train
+from .explanation import Explanation as Explanation, explain as explain
 from .layerwise.readouts import (
     Constructed as Constructed,
     FreshDescent as FreshDescent,

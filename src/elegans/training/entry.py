@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from elegans.display import note, wanted
 from elegans.probes import Probe
-from elegans.training.engines import choose
+from elegans.training.engines import choose, fallback
 from elegans.training.loop import Watch, check_probes, train_together
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
@@ -34,6 +35,8 @@ def train(
     """
     check_probes(probes, trial)
     chosen = choose(trial, engine)
+    if wanted(progress, watch is not None) and (slow := fallback(trial, engine)):
+        note(slow)
     with following(progress, watch is not None, trial.steps) as advanced:
         outcomes = train_together([trial], chosen, probes=probes, watch=watch, advanced=advanced, keep_parameters=True)
         return next(iter(outcomes))

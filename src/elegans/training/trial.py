@@ -4,12 +4,12 @@ import hashlib
 import json
 import tomllib
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
-from elegans import random
+from elegans import discovery, random
 from elegans.component import Component
 from elegans.errors import TrialError
 from elegans.learners.base import Learner
@@ -107,6 +107,10 @@ class Trial(Component):
             return self.regime.sample_key(self.task, self.seed)
         key = random.stream(self.seed, stream)
         return key.fold(RESTART_KEYS + self.restart) if self.restart and stream in RESAMPLED else key
+
+    def explain(self) -> Any:
+        """Return which engine trains the trial, why, and how long it takes here: an ``Explanation``, to be printed."""
+        return discovery.load("elegans.training.explanation", "explain")(self)
 
     def to_json(self) -> str:
         """Return the trial as JSON; ``Trial.from_json`` reads it back."""

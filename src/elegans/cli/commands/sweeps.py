@@ -61,11 +61,12 @@ def sweep(
     from elegans.sweeps.sweep import Sweep
 
     swept = Sweep.from_toml(file)
-    from elegans.sweeps.runner import complete, report
+    from elegans.sweeps.runner import complete, note_fallback, report
     from elegans.sweeps.store import Store
     from elegans.sweeps.view import SweepView
 
     kept = store or swept.store or f"{file.stem}.db"
+    note_fallback(swept, engine)
     view = SweepView(console())
     try:
         with view:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elegans.cli import completion
-from elegans.cli.common import OPEN, Exit, console, engine, imports, named, no_cache, prepare, say
+from elegans.cli.common import FILE, OPEN, Exit, console, engine, imports, named, no_cache, prepare, say
 
 if TYPE_CHECKING:
     from elegans.training import Trial
@@ -98,12 +98,40 @@ def train(
     return _train(trial_from(record, context.args, changes, named(context)), probe, engine)
 
 
+@click.command
+@click.argument("file", type=FILE, help="A trial written as TOML.")
+@no_cache
+@imports
+def explain(file: Path, no_cache: bool, imports: Sequence[Path]) -> int:
+    """Say which engine trains a trial, why not a faster one, and how long it takes.
+
+    Its steps are measured for about a second. The file has the tables [task], [regime], [model] and [training].
+
+    Example: elegans explain trial.toml
+    """
+    prepare(imports, no_cache)
+    from elegans.errors import TrialError
+    from elegans.files import readable
+    from elegans.training import Trial
+
+    try:
+        text = readable(file, "a trial", TrialError).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TrialError(f"a trial must be a readable TOML file: {file} ({error})") from None
+    say(str(Trial.from_toml(text).explain()))
+    return Exit.WELL
+
+
 def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     """Train a trial in sight of the user and say how it ended."""
     from elegans.cli.curve import CurveView, ending
+    from elegans.display import note
     from elegans.probes import Probe, TestError, TrainError
     from elegans.training import train as train_one
+    from elegans.training.engines import fallback
 
+    if slow := fallback(trial, engine):
+        note(slow)
     every = CurveView.period(trial)
     watched = [TestError(every=every), TrainError(every=every)]
     watched += [Probe.parse({"kind": kind, "every": every}) for kind in probes]

@@ -16,7 +16,7 @@ _ONE_BY_ONE = (fused, pairs, attention, bits, layerwise, learner)
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (*(each.ENGINE for each in _ONE_BY_ONE), JaxEngine())}
 """Every engine by name, the one that ``auto`` prefers first."""
 
-__all__ = ["ENGINES", "Chunk", "Engine", "Interval", "Plan", "choose"]
+__all__ = ["ENGINES", "Chunk", "Engine", "Interval", "Plan", "choose", "fallback", "refusals"]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:
@@ -27,12 +27,31 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
     """
     if name != "auto" and name not in ENGINES:
         raise EngineError(f"unknown engine {name!r}{suggest(name, ['auto', *ENGINES])}")
-    reasons = []
+    reasons = refusals(trial, name)
     for engine in ENGINES.values():
-        if name not in ("auto", engine.name):
-            continue
-        reason = engine.unavailable() or engine.refusal(trial)
-        if reason is None:
+        if name in ("auto", engine.name) and engine.name not in reasons:
             return engine
-        reasons.append(reason)
-    raise EngineError(f"no engine for this trial: {'; '.join(reasons)}")
+    raise EngineError(f"no engine for this trial: {'; '.join(reasons.values())}")
+
+
+def refusals(trial: Trial, name: str = "auto") -> dict[str, str]:
+    """Return why engines do not take a trial, by name: of all that ``auto`` asks before one does."""
+    found: dict[str, str] = {}
+    for engine in ENGINES.values():
+        if name in ("auto", engine.name):
+            reason = engine.unavailable() or engine.refusal(trial)
+            if reason is None:
+                break
+            found[engine.name] = reason
+    return found
+
+
+def fallback(trial: Trial, name: str = "auto") -> str | None:
+    """Return in one line why ``auto`` leaves a trial to the general engine, or None where it does not."""
+    if name != "auto" or choose(trial).name != "jax":
+        return None
+    reasons = refusals(trial).values()
+    near = [reason for reason in reasons if "takes no task" not in reason and "takes no model" not in reason]
+    near = [reason for reason in near if "takes no network" not in reason and "takes no training" not in reason]
+    kinds = f"no native engine takes model {trial.model.kind!r} on task {trial.task.kind!r}"
+    return f"note: the jax engine trains this, often many times slower than a native one: {'; '.join(near) or kinds}"

@@ -140,7 +140,7 @@ class NativeNetwork(Single):
                 owner = getattr(owner, step)
             part = getattr(owner, name, None)
             if hasattr(owner, name) and type(part) not in classes:
-                return f"the {cls.engine} engine takes no {name} {getattr(part, 'kind', None)!r}"
+                return f"the {cls.engine} engine takes no {name} {getattr(part, 'kind', part)!r}"
         reason = cls.limits(trial)
         return reason and f"the {cls.engine} engine takes {reason}"
 
