@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-native check format bench docs clean
+.PHONY: help venv demo test test-fast test-slow test-native check format faults bench docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,9 @@ format: venv ## put the sources in form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
+
+faults: venv ## 1,000 kills, signals, full disks, read-only places, clocks: no row lost, doubled or changed
+	$(BIN)/python -m benchmarks.faults
 
 bench: venv ## speed side by side with peers, into benchmarks/results and docs/performance.md
 	@$(BIN)/python -m pip install --quiet --group bench

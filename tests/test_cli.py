@@ -17,6 +17,7 @@ from elegans.cli.app import COMMANDS
 from elegans.discovery import studies
 from elegans.experiments.registry import entries
 from elegans.sweeps.example import EXAMPLE
+from elegans.sweeps.status import status_of
 
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
 
@@ -382,20 +383,35 @@ LONG = EXAMPLE.replace("seeds = 5", "seeds = 100000").replace("width = 100", "wi
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_ctrl_c_ends_soon_and_says_how_to_go_on(tmp_path, interruptible):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signals_however_many_end_a_run_soon_and_say_what_is_kept_and_how_to_go_on(tmp_path, interruptible, number):
     (tmp_path / "long.toml").write_text(LONG)
     command = [sys.executable, "-m", "elegans", "sweep", "long.toml", "--workers", "1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not outcomes(tmp_path / "long.db") and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    for _ in range(5):
+        process.send_signal(number)
     out, err = process.communicate(timeout=30)  # the sweep itself would take many minutes
     assert (process.returncode, err) == (130, "")
     last = out.splitlines()[-1]
-    assert last.startswith("interrupted: ")
+    kept = outcomes(tmp_path / "long.db")
+    assert kept > 0
+    assert last.startswith(f"interrupted: {kept} of 400000 trials are kept in long.db; ")
     assert last.endswith("to go on: elegans sweep long.toml --workers 1")
-    assert outcomes(tmp_path / "long.db") > 0
+    assert status_of(tmp_path / "long.db").runs[0].finished
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_ctrl_c_before_a_run_is_one_line(tmp_path, interruptible):
+    again = "for _ in range(5):\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "mine.py").write_text(f"import os, signal\n\n{again}")
+    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE}')
+    command = [sys.executable, "-m", "elegans", "sweep", "my.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "interrupted: nothing was begun\n", "")
+    assert not (tmp_path / "my.db").exists()
 
 
 def outcomes(path):

@@ -12,6 +12,7 @@ from typing import Any
 
 from elegans.component import Component, family_name
 from elegans.errors import SweepError
+from elegans.files import readable
 
 
 def load(path: str | Path) -> ModuleType:
@@ -23,7 +24,7 @@ def load(path: str | Path) -> ModuleType:
     Raises:
         SweepError: there is no such file, or importing it raises.
     """
-    file = Path(path).expanduser().resolve()
+    file = readable(path, "an extension", SweepError).resolve()
     if file.suffix != ".py":
         raise SweepError(f"an extension must be a .py file: {path}")
     if not file.is_file():
@@ -37,18 +38,18 @@ def load(path: str | Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise SweepError(f"an extension must import: {path}{_line(error, file)}: {_said(error)}") from error
     return module
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def _line(error: Exception, file: Path) -> str:
+def _line(error: BaseException, file: Path) -> str:
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

@@ -23,6 +23,10 @@ PACKAGES = (
 """The distributions that results depend on."""
 
 
+MOST_WORKERS = 1024
+"""Threads that a run may have: more than any machine has cores for."""
+
+
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,7 @@
 import os
 import random
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from sqlalchemy import select
 
 import elegans as el
 from elegans.errors import EngineError, StoreError, SweepError, TrialError
-from elegans.sweeps import Interrupted, Store
+from elegans.sweeps import Interrupted, Store, runner
 from elegans.sweeps.schema import TRIALS
 from elegans.training.engines import ENGINES
 
@@ -169,7 +170,7 @@ impossible = el.grid(TRIAL, {"task.n": [12, 13]})
     [
         (SWEEP, {"engine": "fusde"}, EngineError, "unknown engine 'fusde'; did you mean 'fused'?"),
         (impossible, {"engine": "toy"}, EngineError, "no engine for this trial: the toy engine takes no task"),
-        (SWEEP, {"workers": 0}, SweepError, "workers must be at least 1: workers=0"),
+        (SWEEP, {"workers": 0}, SweepError, "workers must be from 1 to 1024: workers=0"),
         (SWEEP, {"table": "cell"}, SweepError, "table must be trials or cells: table='cell'"),
         (
             SWEEP,
@@ -320,7 +321,7 @@ def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(toy, tmp_path
     assert any(0 < count < 2 * seeds for count in kept)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_run_and_keeps_what_had_ended(toy, tmp_path, number):
     path, report = tmp_path / "runs.db", PROCESSES.Queue()
     child = process(run_toy, path, 200, 0.15, report)
@@ -385,3 +386,63 @@ def test_a_store_that_breaks_in_the_middle_ends_the_run_with_a_store_error(toy, 
 
     with Store(path) as store, pytest.raises(StoreError, match="a store must be a database that answers: "):
         el.run(SWEEP, store, engine="toy", watch=watch)
+
+
+def test_a_run_that_does_not_get_its_threads_is_released(toy, tmp_path, monkeypatch):
+    def start(thread, usual=threading.Thread.start):
+        if thread.name == "elegans-2":
+            raise RuntimeError("can't start new thread")
+        usual(thread)
+
+    toy()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with Store(tmp_path / "runs.db") as store:
+        with pytest.raises(SweepError, match="workers must be at most as many threads as there can be: workers=3"):
+            el.run(SWEEP, store, engine="toy", workers=3)
+        (run,) = store.status().runs
+        assert run.finished and not run.running
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("elegans-") and thread.is_alive()]
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1025, 10**30, 10**5000], ids=range(5))
+def test_a_number_of_workers_that_no_machine_has_is_refused(workers):
+    with pytest.raises(SweepError, match="workers must be from 1 to 1024: workers="):
+        el.run(SWEEP, workers=workers)
+
+
+def stop_between_commits(path, pid):
+    """Stop a process where it does not hold the lock of a store."""
+    free = False
+    with sqlite3.connect(path, timeout=0, isolation_level=None) as connection:
+        while not free:
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.05)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                free = True
+            except sqlite3.OperationalError:
+                os.kill(pid, signal.SIGCONT)
+        connection.execute("ROLLBACK")
+    connection.close()
+
+
+def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_path, monkeypatch):
+    toy()
+    monkeypatch.setattr(runner, "PATIENT_SECONDS", 0.0)
+    path, told = tmp_path / "runs.db", []
+    child = process(run_toy, path, 6, 0.1)
+    wait_for_outcomes(path, 1, child)
+    stop_between_commits(path, child.pid)
+    with Store(path) as store:
+
+        def watch(progress):
+            told.extend(progress.waits_for)
+            if told:
+                os.kill(child.pid, signal.SIGCONT)
+
+        while not store.status().runs[0].stopped:
+            time.sleep(0.01)
+        assert f"goes on (kill -CONT {child.pid}) or ends" in str(store.status())
+        el.run(toy_sweep(6), store, engine="toy", watch=watch)
+    child.join()
+    assert f":{child.pid}, stopped) with " in told[0]

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from hypothesis import given, settings, strategies as st
 from laboratory import TRIAL, process
@@ -148,6 +149,10 @@ def test_a_trial_is_claimed_by_one_run_at_a_time():
         ({"process_started": 5.0}, True),
         ({"pid": 2**22 + 1}, True),
         ({"pid": 1, "process_started": 5.0}, True),
+        ({"boot": None, "process_started": 5.0}, True),
+        ({"boot": None, "process_started": psutil.Process().create_time()}, False),  # of a store before boots were kept
+        ({"boot": "another start of this machine"}, False),  # or another one of this name: its heartbeat tells
+        ({"boot": "another start of this machine", "heartbeat": 5.0}, True),
         ({"host": "elsewhere", "pid": 1}, False),
         ({"host": "elsewhere", "heartbeat": 5.0}, True),
     ],
@@ -502,4 +507,34 @@ def test_a_heartbeat_is_written_down():
         store.beat(run)
         with store.engine.connect() as connection:
             assert connection.scalar(select(RUNS.c.heartbeat)) >= begun
+        store.release(run)
+
+
+def test_setting_the_clock_does_not_end_a_run(monkeypatch):
+    """Neither here, where processes' starting times on the clock shift with it, nor for the run that is asked."""
+    with Store() as store:
+        (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
+        store.claim(one, SWEEP)
+        create_time = psutil.Process.create_time
+        monkeypatch.setattr(psutil.Process, "create_time", lambda process: create_time(process) + 3600)
+        monkeypatch.setattr(time, "time", lambda now=time.time: now() + 3600)
+        assert store.claim(two, SWEEP) == []
+        store.release(one)
+        store.release(two)
+
+
+def test_a_store_of_before_boots_were_kept_can_be_read_and_goes_on(tmp_path):
+    path = tmp_path / "runs.db"
+    with Store(path) as store:
+        fill(store, [outcome(trial) for trial in SWEEP])
+        table = store.table()
+    foreign(path, "ALTER TABLE runs DROP COLUMN boot", "DROP TABLE codes")
+    before = path.read_bytes()
+    with Store(path, create=False) as store:
+        assert_frame_equal(store.table(), table)
+        assert store.status().runs[0].finished
+    assert path.read_bytes() == before
+    with Store(path) as store:
+        run, found = store.begin(SWEEP)
+        assert found.settled.all() and store.status().runs[1].alive
         store.release(run)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from elegans import interruption
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code.
@@ -9,6 +11,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: what follows ``elegans``; by default what the process was called with.
     """
+    if arguments is None:
+        interruption.install()
     from elegans.cli.app import run
 
     return run(arguments)

@@ -7,6 +7,7 @@ help answers at once.
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -84,8 +85,9 @@ def run(arguments: Sequence[str] | None) -> int:
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if code == Exit.INTERRUPTED and arguments is None:
         # whoever pressed Ctrl-C does not wait for a compilation to end; everything that counts is in the store
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OSError):  # the terminal may be gone
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
     return code
 
@@ -102,6 +104,7 @@ def _run(given: list[str]) -> int:
     except (ElegansError, OSError) as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, click.Abort):
+        say("interrupted")
         return Exit.INTERRUPTED
 
 

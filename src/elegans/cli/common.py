@@ -33,9 +33,10 @@ class Count(click.ParamType[int]):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read it."""
-        if not str(value).isdecimal() or int(value) < 1:
-            self.fail(f"must be a whole number of at least 1: {value!r}", param, ctx)
-        return int(value)
+        text = str(value)
+        if not text.isdecimal() or len(text) > 18 or int(text) < 1:
+            self.fail(f"must be a whole number of at least 1, and of at most 18 digits: {text[:40]!r}", param, ctx)
+        return int(text)
 
 
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -66,6 +67,15 @@ experiment = click.argument(
     "experiment", shell_complete=completion.experiments, help="An experiment's name; see `elegans list`."
 )
 store_place = click.argument("store", help="A store: a file or a database URL.")
+
+
+def lasting(store: str) -> str:
+    """Return the place of a store that is there when a command has ended."""
+    if not store or (
+        store.startswith("sqlite") and (store.rstrip("/").endswith((":", ":memory:")) or "memory" in store)
+    ):
+        raise click.UsageError(f"a command's store must be a file or a server's database: {store!r}")
+    return store
 
 
 def say(text: str = "") -> None:

@@ -16,7 +16,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import LEVEL, panels_of
 from elegans.experiments.base import Experiment
 from elegans.experiments.registry import find
-from elegans.machine import cores
+from elegans.machine import MOST_WORKERS, cores
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.sweeps.sweep import Seeds
@@ -97,6 +97,8 @@ def plan(
     for what, value in (("seeds", seeds), ("workers", workers)):
         if value is not None and value < 1:
             raise ExperimentError(f"{what} must be at least 1: {what}={value}")
+    if workers is not None and workers > MOST_WORKERS:
+        raise ExperimentError(f"workers must be at most {MOST_WORKERS}: workers={workers}")
     count = seeds or chosen.trials
     sweep = chosen.sweep(count)
     if adaptive:

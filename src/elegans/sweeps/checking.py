@@ -40,10 +40,11 @@ class DamagedRow:
     mended: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        named = ", ".join(
-            f"{column.name} {printable(str(unsigned(value) if column.name == 'seed' and type(value) is int else value))}"
-            for column, value in zip(self.table.primary_key, self.key, strict=True)
-        )
+        names = [column.name for column in self.table.primary_key]
+        key = dict(zip(names, self.key, strict=True))
+        if type(key.get("seed")) is int:
+            key["seed"] = unsigned(key["seed"])
+        named = ", ".join(f"{name} {printable(str(value))}" for name, value in key.items())
         return f"{self.table.name:8}{named}: {printable(self.why)}"
 
 

@@ -87,14 +87,15 @@ def begin(
     ]
     more = case((CELLS.c.wanted < bindparam("count"), bindparam("count")), else_=CELLS.c.wanted)
     connection.execute(update(CELLS).where(CELLS.c.id == bindparam("number")).values(wanted=more), wanted)
-    host, pid, process_started = liveness.this_process()
+    process = liveness.this_process()
     now = time.time()
     row = {
         "token": run.token,
         "name": name,
-        "host": host,
-        "pid": pid,
-        "process_started": process_started,
+        "host": process.host,
+        "pid": process.pid,
+        "process_started": process.started,
+        "boot": process.boot,
         "started": now,
         "heartbeat": now,
         "cells": len(sweep.parts),

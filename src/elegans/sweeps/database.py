@@ -93,7 +93,7 @@ def _rule(said: str, place: str) -> str:
         "disk is full": "a store must have room on its disk (what was committed is kept)",
         "disk I/O": "a store must be on a disk that works (what was committed is kept)",
         "unable to open": "a store must be a file that can be opened",
-        "locked": f"a store must be free to write within {BUSY_SECONDS:.0f} seconds",
+        "locked": f"a store must be free to write within {BUSY_SECONDS:.0f} seconds (see elegans status)",
     }
     rule = next((rule for sign, rule in rules.items() if sign in said), "a store must be a database that answers")
     return f"{rule}: {place} ({said})"

@@ -21,6 +21,7 @@ class Progress:
         per_second: trials per second, lately, the steps of those under way counted.
         seconds_left: an estimate, or None as long as there is nothing to estimate from.
         elapsed: seconds since the run began.
+        waits_for: the runs that hold what is missing, where this one has had to wait for them for a while.
         under_way: for each batch of trials that this run trains side by side, how many steps it has taken, how many it
             takes at the most, and how many trials it is.
     """
@@ -38,6 +39,7 @@ class Progress:
     per_second: float
     seconds_left: float | None
     elapsed: float
+    waits_for: tuple[str, ...] = ()
     under_way: tuple[tuple[int, int, int], ...] = ()
 
     @property

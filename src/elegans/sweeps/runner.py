@@ -1,13 +1,12 @@
 """Running a sweep: only what is missing, beside others, and so that it can be cut short at any moment."""
 
-import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,14 +15,15 @@ from threadpoolctl import threadpool_limits
 from elegans import extensions
 from elegans.display import note, wanted
 from elegans.errors import ElegansWarning, RunError, StoreError, SweepError
-from elegans.machine import cores
+from elegans.interruption import stopped_by_signals
+from elegans.machine import MOST_WORKERS, cores
 from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress, share
 from elegans.sweeps.reading import Survey, reason
 from elegans.sweeps.store import Store, opened
-from elegans.sweeps.sweep import Sweep
+from elegans.sweeps.sweep import Sweep, counted
 from elegans.sweeps.view import watching
 from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose, fallback
@@ -39,6 +39,8 @@ LOOK_SECONDS = 0.1
 """How often the run checks signals, its watcher and its claims."""
 WAIT_SECONDS = 0.25
 """How often a run that waits for another one checks what that one has done."""
+PATIENT_SECONDS = 5.0
+"""How long a run waits for another one before it says for which."""
 FAREWELL_SECONDS = 1.2
 """How long an interrupted run waits for what is in flight; with what follows, it ends within two seconds."""
 
@@ -48,7 +50,7 @@ Retrain = Literal["missing", "changed"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that was stopped by Ctrl-C or SIGTERM; its message says how far it came and how to go on."""
+    """A run that was stopped by Ctrl-C, SIGTERM or SIGHUP; its message says how far it came and how to go on."""
 
 
 def run(  # noqa: PLR0913 (all but the first two by name)
@@ -102,7 +104,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         TrialError: a probe cannot look into one of the trials; nothing has been started.
         SweepError: ``workers`` is not positive, ``retrain`` or ``table`` is unknown, or two probes are of one kind.
         RunError: every trial of the sweep failed; its note is the first traceback.
-        Interrupted: Ctrl-C or SIGTERM came. What had ended is kept.
+        Interrupted: Ctrl-C, SIGTERM or SIGHUP came. What had ended is kept.
     """
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
@@ -166,21 +168,28 @@ def _prepared(
     sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe], retrain: Retrain
 ) -> Callable[..., np.ndarray]:
     """Refuse what cannot run, before a store is made; return what trains it and returns which trials failed."""
-    if workers is not None and workers < 1:
-        raise SweepError(f"workers must be at least 1: workers={workers}")
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        raise SweepError(f"workers must be from 1 to {MOST_WORKERS}: workers={counted(workers)}")
     if retrain not in get_args(Retrain):
         raise SweepError(f"retrain must be missing or changed: retrain={retrain!r}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
 
     def train(store: Store, *, retry_failed: bool, watch: Watch | None, name: str | None) -> np.ndarray:
-        begun, found = store.begin(
-            sweep, name=name, probes=probes, retry_failed=retry_failed, retrain_changed=retrain == "changed"
-        )
-        if found.changed and retrain == "missing":
-            _warn_of_change(sweep, probes, found.changed)
-        scheduler = _Scheduler(sweep, store, begun, found, engines, WorkerPool(workers or cores(), probes), watch)
-        scheduler.run_all()
+        stop = threading.Event()
+        with stopped_by_signals(stop):
+            begun, found = store.begin(
+                sweep, name=name, probes=probes, retry_failed=retry_failed, retrain_changed=retrain == "changed"
+            )
+            try:
+                if found.changed and retrain == "missing":
+                    _warn_of_change(sweep, probes, found.changed)
+                pool = WorkerPool(workers or cores(), probes, stop)
+            except BaseException:
+                store.release(begun)
+                raise
+            scheduler = _Scheduler(sweep, store, begun, found, engines, pool, watch)
+            scheduler.run_all()
         return np.flatnonzero(scheduler.found.state == STATES.index("failed"))
 
     return train
@@ -221,17 +230,18 @@ class _Scheduler:
         self.attempted = np.zeros(len(sweep), bool)
         self.flying: dict[tuple[str, int], int] = {}
         self.pending: list[Outcome] = []
+        self.waits_since: float | None = None
+        self.waits_for: tuple[str, ...] = ()
         now = time.monotonic()
         self.next_commit, self.next_beat, self.next_look = now, now + HEARTBEAT_SECONDS, now
 
     def run_all(self) -> None:
         """Go on until nothing is missing or a signal comes; leave the store in order in every case."""
-        stop = self.pool.stop
         threads = max(1, cores() // self.pool.workers)  # of BLAS: more than there are cores wait for each other
         try:
-            with _stopped_by_signals(stop), threadpool_limits(threads, user_api="blas"):
+            with threadpool_limits(threads, user_api="blas"):
                 self._work()
-                interrupted = stop.is_set()
+                interrupted = self.pool.stop.is_set()
                 self._end()
         except StoreError:  # it would only raise again; what is in flight is lost, what was committed is not
             self.pool.shutdown(FAREWELL_SECONDS)
@@ -249,14 +259,20 @@ class _Scheduler:
 
     def _end(self) -> None:
         self.pending += self.pool.shutdown(FAREWELL_SECONDS if self.pool.batches else 0.0)
-        self._commit()
-        self.store.release(self.run)
+        try:
+            self._commit()
+        finally:
+            self.store.release(self.run)
+        if self.pool.stop.is_set() and not self.found.settled.all():  # others may have trained some meanwhile
+            self.found = self.store.survey(self.run, self.sweep)
         self._look(at_once=True)
 
     def _work(self) -> None:
         todo = ~self.found.settled
         while todo.any() and not self.pool.stop.is_set():
-            if not self._train(todo):
+            if self._train(todo):
+                self.waits_since, self.waits_for = None, ()
+            else:
                 self._wait()
             self.found = self.store.survey(self.run, self.sweep)
             todo = ~self.found.settled & ~self.attempted
@@ -333,6 +349,10 @@ class _Scheduler:
         self.next_commit = now + min(0.25, 10 * (now - begun))
 
     def _wait(self) -> None:
+        now = time.monotonic()
+        self.waits_since = self.waits_since or now
+        if now - self.waits_since > PATIENT_SECONDS:
+            self.waits_for = self.store.holders(self.run)
         until = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < until and not self.pool.stop.wait(LOOK_SECONDS):
             self._turn()
@@ -358,6 +378,7 @@ class _Scheduler:
             seconds_left=self.meter.seconds_left(len(settled) - done),
             elapsed=self.meter.elapsed,
             under_way=tuple(self.pool.under_way.values()),
+            waits_for=self.waits_for,
             **{state: int(count[code]) for code, state in enumerate(STATES)},
         )
 
@@ -387,28 +408,3 @@ def _batches(
                 take = -(-len(left) // -(-len(left) // take))
             yield engine, left[:take]
             left = left[take:]
-
-
-@contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGINT and SIGTERM set an event, so that no transaction is cut in two; the second one raises.
-
-    Only the main thread gets signals, and whoever has set up handlers of their own keeps them.
-    """
-
-    def handle(number: int, frame: Any) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    taken = {}
-    if threading.current_thread() is threading.main_thread():
-        taken = {number: known for number, known in usual.items() if signal.getsignal(number) is known}
-    for number in taken:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, known in taken.items():
-            signal.signal(number, known)

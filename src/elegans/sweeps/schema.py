@@ -83,7 +83,11 @@ RUNS = Table(
     Column("trials", Whole(low=0), nullable=False),
     Column("missing", Whole(low=0), nullable=False),
 )
-"""One row per run: which process (see ``liveness.Process``), since when, and how much it set out to do."""
+"""One row per run: which process, since when, and how much it set out to do.
+
+The process is told by ``host``, ``pid``, ``process_started`` and ``boot`` (see ``liveness.Process``), which is missing
+in older stores.
+"""
 
 CODES = Table(
     "codes",

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, case, func, select
 from elegans.errors import printable
 from elegans.sweeps.columns import Damage
 from elegans.sweeps.database import open_engine, refuse_strange, strange, translated
-from elegans.sweeps.liveness import is_alive
+from elegans.sweeps.liveness import is_alive, is_stopped
 from elegans.sweeps.schema import CELLS, RUNS, TRIALS
 from elegans.training.states import FINISHED
 
@@ -29,6 +29,7 @@ class RunStatus:
         host, pid: the machine and the process that it runs in.
         started, finished: when it began and when it ended in good order (None: it did not), in seconds since 1970.
         alive: whether it is still at work.
+        stopped: whether its process was stopped (Ctrl-Z): it holds its trials until it goes on or ends.
         cells, trials, missing: the size of its sweep, and how many of the trials the store lacked when it began.
         states: how many trials it brought to which end (those trained again later are counted there).
         running: how many trials it is at.
@@ -43,6 +44,7 @@ class RunStatus:
     started: float
     finished: float | None
     alive: bool
+    stopped: bool
     cells: int
     trials: int
     missing: int
@@ -52,10 +54,12 @@ class RunStatus:
     seconds_left: float | None
 
     def __str__(self) -> str:
-        how = "running" if self.alive else "finished" if self.finished else "died"
+        how = "stopped" if self.stopped else "running" if self.alive else "finished" if self.finished else "died"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started))
         ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
         rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
+        if self.stopped:
+            rate = f"; it holds {self.running} trials until it goes on (kill -CONT {self.pid}) or ends"
         called = f" {printable(self.name)}" if self.name else ""
         return f"run {self.number}{called} ({how}, begun {when}, {printable(self.host)}:{self.pid}): {ended}{rate}"
 
@@ -182,10 +186,27 @@ def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], rece
         number=row.id,
         **{name: getattr(row, name) for name in same},
         alive=alive,
+        stopped=is_stopped(row),
         states=ended,
         running=held if alive else 0,
         per_second=rate,
         seconds_left=_time_left(left, rate) if alive else None,
+    )
+
+
+def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
+    """Return which living runs hold trials, other than one of them, and how many each."""
+    counts = (
+        select(TRIALS.c.claim, func.count().label("held"))
+        .where(TRIALS.c.claim.is_not(None), TRIALS.c.claim != but)
+        .group_by(TRIALS.c.claim)
+        .subquery()
+    )
+    rows = connection.execute(select(RUNS, counts.c.held).join(counts, RUNS.c.id == counts.c.claim)).all()
+    return tuple(
+        f"run {row.id} ({printable(row.host)}:{row.pid}{', stopped' if is_stopped(row) else ''}) with {row.held} trials"
+        for row in rows
+        if is_alive(row)
     )
 
 

@@ -19,7 +19,7 @@ from elegans.sweeps.database import in_memory, open_engine, translated
 from elegans.sweeps.frames import Filter, read_columns, write_table
 from elegans.sweeps.rows import record, same
 from elegans.sweeps.schema import CELLS, TRIALS
-from elegans.sweeps.status import Status, read_status
+from elegans.sweeps.status import Status, read_holders, read_status
 from elegans.sweeps.sweep import Seeds, Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
@@ -149,6 +149,11 @@ class Store:
         """Return what the store has of a run's sweep now."""
         with self._reading() as connection:
             return reading.survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
+
+    def holders(self, run: Run) -> tuple[str, ...]:
+        """Return which other runs are at work on trials of this store, and on how many."""
+        with self._reading() as connection:
+            return read_holders(connection, run.number)
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return the outcome of a trial, with its curve and measures."""

@@ -1,11 +1,12 @@
 """Many trials from a grid: the product of axes, and seeds inside every cell."""
 
+import math
 import operator
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,12 +14,17 @@ import numpy as np
 
 from elegans import extensions
 from elegans.component import Component
-from elegans.errors import SweepError, suggest
+from elegans.errors import SweepError, printable, suggest
+from elegans.files import readable
 from elegans.training.trial import Trial
 
 Seeds = Sequence[int]
 NAMED = 1000
 """Of how many cells a sweep's representation says what differs between them."""
+LARGEST_SWEEP = 10**8
+"""Trials of a sweep: a run keeps a few bytes of each in memory."""
+LARGEST_GRID = 10**6
+"""Cells of a grid, each of them a trial in memory."""
 _C = TypeVar("_C", bound=Component)
 
 
@@ -69,7 +75,9 @@ class Sweep:
     @cached_property
     def first(self) -> np.ndarray:
         """The number of the first trial of each cell, trials being counted from 0, and then the number of all."""
-        return np.concatenate([[0], np.cumsum([len(seeds) for _, seeds in self.parts])]).astype(np.int64)
+        lengths = [len(seeds) for _, seeds in self.parts]
+        _check_size(sum(lengths))
+        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
     def trial(self, number: int) -> Trial:
         """Return the trial at a place of the sweep's order, from 0 to ``len(sweep) - 1``."""
@@ -127,6 +135,10 @@ def grid(trial: Trial, axes: Mapping[str, Sequence[Any]], seeds: int | Iterable[
     """
     chosen = _seeds(seeds)
     lists = [_axis(path, values) for path, values in axes.items()]
+    size = math.prod(map(len, lists))
+    if size > LARGEST_GRID:
+        raise SweepError(f"a grid must have at most {LARGEST_GRID:,} cells: {counted(size)}")
+    _check_size(size * len(chosen))
     cells = (_replaced(trial, dict(zip(axes, values, strict=True))) for values in product(*lists))
     return Sweep(_merged([(cell.with_seed(0), chosen) for cell in cells]))
 
@@ -144,17 +156,41 @@ def _axis(path: str, values: Any) -> list[Any]:
 def _seeds(seeds: int | Iterable[int]) -> Seeds:
     """Return seeds as a range where they follow each other, as a tuple elsewhere."""
     try:
-        given = range(operator.index(seeds)) if isinstance(seeds, int | np.integer) else seeds
-        chosen = given if isinstance(given, range) else tuple(dict.fromkeys(map(operator.index, given)))
+        listed = range(operator.index(seeds)) if isinstance(seeds, int | np.integer) else seeds
+        chosen = listed if isinstance(listed, range) else tuple(dict.fromkeys(map(operator.index, listed)))
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={seeds!r}") from None
     if not chosen:
-        raise SweepError(f"seeds must be at least one: seeds={seeds!r}")
-    for seed in (min(chosen), max(chosen)):
+        told = counted(seeds) if isinstance(seeds, int) else repr(seeds)
+        raise SweepError(f"seeds must be at least one: seeds={told}")
+    spaced = isinstance(chosen, range)  # of which only the ends are looked at: it may be of any length
+    for seed in (chosen[0], chosen[-1]) if spaced else (min(chosen), max(chosen)):
         if not 0 <= seed < 2**64:
-            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={seed}")
-    following = range(chosen[0], chosen[0] + len(chosen))
-    return following if chosen == tuple(following) else chosen
+            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={counted(seed)}")
+    if isinstance(chosen, range):
+        _check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
+        return chosen
+    follow = all(second == first + 1 for first, second in pairwise(chosen))
+    return range(chosen[0], chosen[-1] + 1) if follow else chosen
+
+
+def _check_size(trials: int) -> None:
+    if trials > LARGEST_SWEEP:
+        raise SweepError(f"a sweep must have at most {LARGEST_SWEEP:,} trials: {counted(trials)}")
+
+
+def counted(number: Any) -> str:
+    """Return a number, which may have more digits than Python writes."""
+    return f"{number}" if abs(number) < 10**20 else f"{'-' if number < 0 else ''}2^{number.bit_length() - 1} or more"
+
+
+def _united(before: Seeds, seeds: Seeds) -> Seeds:
+    """Return the seeds of both, each once, in the order of first appearance."""
+    if isinstance(before, range) and isinstance(seeds, range):
+        overlap = before.step == seeds.step == 1 and before.start <= seeds.start <= before.stop
+        if overlap:
+            return range(before.start, max(before.stop, seeds.stop))
+    return before if before == seeds else _seeds([*before, *seeds])
 
 
 def _shifted(seeds: Seeds, by: int) -> Seeds:
@@ -173,7 +209,7 @@ def _merged(parts: Sequence[tuple[Trial, Seeds]]) -> tuple[tuple[Trial, Seeds], 
             continue
         pair = id(before), id(seeds)
         if pair not in together:
-            together[pair] = before if before == seeds else _seeds([*before, *seeds])
+            together[pair] = _united(before, seeds)
         found[template.cell] = known, together[pair]
     return tuple(found.values())
 
@@ -206,13 +242,13 @@ def _replaced(component: _C, values: Mapping[str, Any]) -> _C:
 def _read(source: str | Path) -> tuple[str, Path]:
     if isinstance(source, str) and ("\n" in source or "=" in source):
         return source, Path()
-    path = Path(source).expanduser()
+    path = readable(source, "a sweep file", SweepError)
     try:
         return path.read_text(encoding="utf-8"), path.parent
     except OSError as error:
-        raise SweepError(f"a sweep file must be readable: {path} ({error.strerror})") from None
+        raise SweepError(f"a sweep file must be readable: {printable(str(path))} ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise SweepError(f"a sweep file must be TOML in UTF-8: {path}") from None
+        raise SweepError(f"a sweep file must be TOML in UTF-8: {printable(str(path))}") from None
 
 
 _KEYS = {"trial": dict, "axes": dict, "seeds": int | list, "import": list, "engine": str, "store": str}

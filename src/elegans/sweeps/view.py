@@ -80,11 +80,12 @@ def line(progress: Progress) -> str:
 
 
 def pace(progress: Progress) -> str:
-    """Return how far a run is and how fast."""
+    """Return how far a run is and how fast, and for whom it waits."""
+    waits = f"; waits for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     return (
         f"{progress.cells_done} of {progress.cells} cells, {progress.done} of {progress.trials} trials"
-        f"{under_way(progress)}, {progress.per_second:.3g} trials/s{left}"
+        f"{under_way(progress)}, {progress.per_second:.3g} trials/s{left}{waits}"
     )
 
 

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 
+from elegans.errors import SweepError
 from elegans.probes import Probe
 from elegans.training.engines import Engine
 from elegans.training.loop import train_together
@@ -28,12 +29,14 @@ class WorkerPool:
     Args:
         workers: how many threads.
         probes: the measures to take.
+        stop: once set, what is being trained ends as interrupted and nothing new is begun.
+
+    Raises:
+        SweepError: the system does not give so many threads.
     """
 
-    def __init__(self, workers: int, probes: Sequence[Probe]) -> None:
-        self.workers, self.probes = workers, probes
-        self.stop = threading.Event()
-        """Once set, what is being trained ends as interrupted and nothing new is begun."""
+    def __init__(self, workers: int, probes: Sequence[Probe], stop: threading.Event) -> None:
+        self.workers, self.probes, self.stop = workers, probes, stop
         self.batches = 0
         """How many batches have been handed out and have not ended."""
         self.under_way: dict[int, tuple[int, int, int]] = {}
@@ -41,8 +44,14 @@ class WorkerPool:
         self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
         self._done: SimpleQueue[Outcome | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError:
+            self.stop.set()
+            for _ in self._threads:
+                self._todo.put(None)
+            raise SweepError(f"workers must be at most as many threads as there can be: workers={workers}") from None
 
     def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
         """Hand out a batch."""

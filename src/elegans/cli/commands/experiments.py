@@ -19,6 +19,7 @@ from elegans.cli.common import (
     experiment,
     imports,
     interrupted,
+    lasting,
     named,
     no_cache,
     prepare,
@@ -125,6 +126,8 @@ def run(
 
     entry = find_entry(experiment, scale)
     options = own_options(entry, context.args, named(context))
+    if store is not None:
+        lasting(store)
     prepare(imports, no_cache)
     from elegans.experiments import draw_experiment, run_experiment
     from elegans.experiments.evidence import keep

@@ -13,6 +13,7 @@ from elegans.cli.common import (
     engine,
     imports,
     interrupted,
+    lasting,
     no_cache,
     prepare,
     retry_failed,
@@ -65,7 +66,7 @@ def sweep(
     from elegans.sweeps.store import Store
     from elegans.sweeps.view import SweepView
 
-    kept = store or swept.store or f"{file.stem}.db"
+    kept = lasting(store if store is not None else swept.store or f"{file.stem}.db")
     note_fallback(swept, engine)
     view = SweepView(console())
     try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from elegans import interruption
 from elegans.cli import completion
 from elegans.cli.common import FILE, OPEN, Exit, console, engine, imports, named, no_cache, prepare, say
 
@@ -135,11 +136,13 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     every = CurveView.period(trial)
     watched = [TestError(every=every), TrainError(every=every)]
     watched += [Probe.parse({"kind": kind, "every": every}) for kind in probes]
+    ending_early = "interrupted: a single trial keeps nothing; the same command begins it again"
+    interruption.leave.said = ending_early
     try:
         with CurveView(console(), trial) as view:
             outcome = train_one(trial, probes=watched, engine=engine, watch=view)
     except KeyboardInterrupt:
-        say("interrupted: a single trial keeps nothing; the same command begins it again")
+        say(ending_early)
         return Exit.INTERRUPTED
     for kind in probes:
         taken = outcome.measures[kind].items()

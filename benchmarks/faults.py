@@ -1,0 +1,271 @@
+"""What a run survives: processes killed, stopped and signalled at random moments, full disks, read-only places, clocks.
+
+``make faults`` runs it for some ten minutes and prints one line per fault; it ends with exit code 1 where a row was
+lost, doubled or changed. Each trial's outcome follows from its seed, so that every table can be compared with the one
+of a run that nothing disturbed.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+import elegans as el
+from elegans.errors import StoreError
+from elegans.stopping import StoppingRule
+from elegans.sweeps import Store
+from elegans.sweeps.checking import check
+
+TRIAL = el.Trial(
+    task=el.SparseParity(n=12, k=2),
+    regime=el.Sample(100),
+    model=el.MLP(width=10),
+    training=el.SGD(steps=40, stopping=StoppingRule(examples=100, every=20)),
+)
+SEEDS = 300
+TIMES = ["seconds", "evaluation_seconds"]
+CHILD = """
+import sys, time
+from pathlib import Path
+if len(sys.argv) > 2:
+    time.time = lambda now=time.time, shift=float(sys.argv[2]): now() + shift
+    import psutil
+    usual = psutil.Process.create_time
+    psutil.Process.create_time = lambda process: usual(process) + float(sys.argv[2])
+import elegans as el
+from benchmarks.faults import sweep
+print("ready", flush=True)
+sys.stdin.readline()
+el.run(sweep(), sys.argv[1], engine="fused", workers=2)
+"""
+
+
+def sweep() -> el.Sweep:
+    """Return the trials that every fault disturbs."""
+    return el.grid(TRIAL, {"model.width": [10, 20]}, seeds=SEEDS)
+
+
+class Runner:
+    """A process that has imported elegans and waits to run the sweep on a store."""
+
+    def __init__(self, store: Path, shift: float | None = None) -> None:
+        words = [sys.executable, "-c", CHILD, str(store), *([] if shift is None else [str(shift)])]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout is not None
+        self.process.stdout.readline()
+
+    def go(self) -> "Runner":
+        """Let it begin."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def end(self) -> int:
+        """Wait until it has ended, and return its exit code."""
+        return self.process.wait(120)
+
+
+class Faults:
+    """Runs the faults one after the other, and counts what they did to the rows.
+
+    Args:
+        kills: how many processes are killed at random moments.
+        seed: where the moments come from.
+    """
+
+    def __init__(self, kills: int, seed: int) -> None:
+        self.kills, self.moments = kills, random.Random(seed)
+        self.folder = Path(tempfile.mkdtemp(prefix="elegans-faults-"))
+        self.counts = {"lost": 0, "doubled": 0, "changed": 0}
+        self.expected = el.run(sweep(), engine="fused").drop(columns=TIMES)
+
+    def run(self) -> int:
+        """Run all of them; return the exit code."""
+        try:
+            for name, fault in self._faults():
+                begun = time.monotonic()
+                told = fault()
+                print(f"{name:34}{told}; {json.dumps(self.counts)}; {time.monotonic() - begun:.0f} s", flush=True)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return int(any(self.counts.values()))
+
+    def _faults(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        yield f"{self.kills} kills, one or two runners", self._killed
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            yield f"{number.name}, five at once", lambda number=number: self._signalled(number)
+        yield "SIGSTOP beside a second runner", self._stopped
+        yield "clocks an hour apart", self._clocks
+        yield "a full disk", self._full
+        yield "a read-only place", self._read_only
+
+    def _killed(self) -> str:
+        """Kill runners at random moments, every third time with a second one at work; then compare."""
+        killed = stores = 0
+        while killed < self.kills:
+            stores += 1
+            store = self._store()
+            before: set[tuple[int, int]] = set()
+            while killed < self.kills:
+                runners = [Runner(store).go() for _ in range(1 + (killed % 3 == 0))]
+                time.sleep(self.moments.uniform(0, 0.25))
+                for runner in runners:
+                    runner.signal(signal.SIGKILL)
+                    runner.end()
+                    killed += 1
+                now = self._rows(store)
+                self.counts["lost"] += len(before - now)
+                before = now
+                if len(now) == 2 * SEEDS:
+                    break
+            self._compare(store)
+        return f"{killed} killed on {stores} stores"
+
+    def _signalled(self, number: int) -> str:
+        store = self._store()
+        runner = Runner(store).go()
+        self._wait(store, 50)
+        for _ in range(5):
+            runner.signal(number)
+        runner.end()
+        with Store(store, create=False) as opened:
+            status = opened.status()
+        kept = len(self._rows(store))
+        assert status.runs[0].finished or kept == 2 * SEEDS, "the run was not released"
+        self._compare(store)
+        return f"{kept} kept, run released"
+
+    def _stopped(self) -> str:
+        """Stop one runner: another one trains the rest, and waits for what the first one holds."""
+        store = self._store()
+        one = Runner(store).go()
+        self._wait(store, 20)
+        one.signal(signal.SIGSTOP)
+        two = Runner(store).go()
+        time.sleep(5)
+        with Store(store, create=False) as opened:
+            told = [run for run in opened.status().runs if run.stopped]
+        one.signal(signal.SIGCONT)
+        codes = one.end(), two.end()
+        self._compare(store)
+        return f"status names {len(told)} stopped run, exit codes {codes}"
+
+    def _clocks(self) -> str:
+        store = self._store()
+        one, two = Runner(store), Runner(store, shift=3600.0)
+        codes = one.go(), two.go()
+        ended = [runner.end() for runner in codes]
+        self._compare(store)
+        return f"exit codes {ended}"
+
+    def _full(self) -> str:
+        """Run on a disk of a few hundred KiB, then bring the store to a larger one."""
+        with _mounted("size=400k") as place:
+            if place is None:
+                return "not tried: this user cannot mount"
+            runner = Runner(place / "runs.db").go()
+            code = runner.end()
+            store = self._store()
+            for file in place.iterdir():
+                shutil.copy(file, store.with_name(file.name.replace("runs.db", store.name)))
+        kept = len(self._rows(store))
+        self._compare(store)
+        return f"exit code {code}, {kept} kept"
+
+    def _read_only(self) -> str:
+        store = self._store()
+        el.run(sweep(), store, engine="fused")
+        with _mounted("size=10m") as place:
+            if place is None:
+                return "not tried: this user cannot mount"
+            shutil.copy(store, place / "runs.db")
+            subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+            self._same(place / "runs.db")
+            try:
+                el.run(sweep() + el.grid(TRIAL, {"model.width": [30]}), place / "runs.db", engine="fused")
+            except StoreError:
+                return "read, and refused to write"
+        return "written to: wrong"
+
+    def _store(self) -> Path:
+        return self.folder / f"{time.monotonic_ns()}.db"
+
+    def _rows(self, store: Path) -> set[tuple[int, int]]:
+        """Return the trials that a store has the outcomes of."""
+        if not store.exists():
+            return set()
+        try:
+            with Store(store, create=False) as opened:
+                table = opened.table()
+        except StoreError as error:
+            if "empty" in str(error):  # killed before there were tables
+                return set()
+            raise
+        table = table[table.state != "interrupted"]
+        return set(zip(table.get("model.width", []), table.seed, strict=True)) if len(table) else set()
+
+    def _wait(self, store: Path, count: int) -> None:
+        while len(self._rows(store)) < count:
+            time.sleep(0.01)
+
+    def _compare(self, store: Path) -> None:
+        """Finish the sweep, and count the rows that differ from those of an undisturbed run."""
+        el.run(sweep(), store, engine="fused")
+        self._same(store)
+
+    def _same(self, store: Path) -> None:
+        assert check(store).sound
+        with Store(store, create=False) as opened:
+            table = opened.table(sweep()).drop(columns=TIMES)
+            attempts = pd.read_sql("SELECT attempts FROM trials", opened.engine)["attempts"]
+        self.counts["doubled"] += int((attempts > 1).sum())
+        self.counts["lost"] += max(0, len(self.expected) - len(table))
+        if len(table) == len(self.expected):
+            differ = table.ne(self.expected) & ~(table.isna() & self.expected.isna())
+            self.counts["changed"] += int(differ.any(axis=1).sum())
+
+
+@contextmanager
+def _mounted(options: str) -> Iterator[Path | None]:
+    """Provide a small disk in memory, None where this user cannot mount one."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True)
+        if done.returncode:
+            yield None
+            return
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+
+def main() -> int:
+    """Run the faults that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return Faults(asked.kills, asked.seed).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Signals that end a program: before a run there is nothing to lose, and in a run nothing is cut in two."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+PATIENCE_SECONDS = 5.0
+"""How long one signal is enough: only a later one ends what did not heed the first."""
+INTERRUPTED = 130
+"""The exit code of a program that was interrupted."""
+_USUAL = {
+    getattr(signal, name): usual
+    for name, usual in (
+        ("SIGINT", signal.default_int_handler),
+        ("SIGTERM", signal.SIG_DFL),
+        ("SIGHUP", signal.SIG_DFL),  # the terminal was closed
+    )
+    if hasattr(signal, name)
+}
+
+
+class Leave:
+    """Handles SIGINT in a command: until a run has begun, the process ends at once, whatever it is importing."""
+
+    def __init__(self) -> None:
+        self.said = "interrupted: nothing was begun"
+        """What the process says last."""
+        self.begun = False
+        """Whether a run has begun, and the command itself is to say how it ended."""
+        self.before: float | None = None
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if not self.begun:
+            shown = "\x1b[?25h" if sys.stdout.isatty() else ""  # a live view may have hidden the cursor
+            with suppress(OSError):
+                os.write(1, f"{shown}{self.said}\n".encode())
+            os._exit(INTERRUPTED)
+        now = time.monotonic()
+        if self.before is None or now > self.before + PATIENCE_SECONDS:
+            self.before = now
+            raise KeyboardInterrupt
+
+
+leave = Leave()
+"""The one of this process; ``install`` makes it the handler."""
+
+
+def install() -> None:
+    """Handle SIGINT from now on, unless it is ignored or handled by someone else."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, leave)
+
+
+@contextmanager
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is cut in two.
+
+    However many come at once, they are one. Only the main thread gets signals, and whoever has set up handlers of
+    their own keeps them.
+    """
+    first = 0.0
+
+    def handle(number: int, frame: Any) -> None:
+        nonlocal first
+        if not stop.is_set():
+            first = time.monotonic()
+            stop.set()
+        elif time.monotonic() > first + PATIENCE_SECONDS:
+            raise KeyboardInterrupt
+
+    leave.begun = True
+    taken = {}
+    if threading.current_thread() is threading.main_thread():
+        found = {number: signal.getsignal(number) for number in _USUAL}
+        taken = {number: known for number, known in found.items() if known is _USUAL[number] or known is leave}
+    for number in taken:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, known in taken.items():
+            signal.signal(number, known)
