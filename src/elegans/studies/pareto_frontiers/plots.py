@@ -57,9 +57,9 @@ def half_solved_from(cells: pd.DataFrame, by: str) -> pd.Series:
 def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size", panel: str | None = None) -> Figure:
     """Draw the success rate and the median time to solve against one parameter, one curve for each value of another.
 
-    Bands are Wilson 95% intervals of the rate, and 95% order-statistic intervals of the median, in which unsolved
-    trials are infinite: no median is drawn where fewer than half of the trials were solved, and a band without an
-    upper end goes to the top. Online training, or the dense initialisation, stands apart at the right.
+    Bars are Wilson 95% intervals of the rate, and 95% order-statistic intervals of the median, in which unsolved
+    trials are infinite: no median is drawn where fewer than half of the trials were solved, and an arrow stands for an
+    upper end that is infinite. Online training, or the dense initialisation, stands apart at the right.
 
     Args:
         table: as ``timed_cells`` returns it.
@@ -78,7 +78,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
         for order, (key, colour) in enumerate(colours.items()):
             chosen = shown[shown[curve] == key]
             label = name_of(curve, key)
-            shift = 1 + 0.05 * (order - (len(colours) - 1) / 2)
+            shift = places.spread ** (0.009 * (order - (len(colours) - 1) / 2))
             places.draw(row[0], chosen, ("rate", "low", "high"), colour, label, shift)
             places.draw(row[1], chosen, ("median_steps", "median_low", "median_high"), colour, label, shift)
         _describe(row, places, "" if panel is None else name_of(panel, value))
@@ -87,7 +87,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
     _limit_times(axes[:, 1], table)
     fewest, most = int(table["trials"].min()), int(table["trials"].max())
     note = (
-        f"{fewest if fewest == most else f'{fewest} to {most}'} trials per cell. Bands: Wilson 95% intervals of the "
+        f"{fewest if fewest == most else f'{fewest} to {most}'} trials per cell. Bars: Wilson 95% intervals of the "
         "rate; 95% order-statistic intervals of the median time,\nunsolved trials counted as infinite (no median where "
         "fewer than half were solved)."
     )
@@ -113,27 +113,25 @@ class _Places:
         values = _numbers(table[x])
         self.known = np.unique(values[np.isfinite(values)])
         self.has_apart = bool(np.isnan(values).any())
-        spread = self.known[-1] / self.known[0] if len(self.known) else 1.0
-        self.at = float(self.known[-1] * max(spread**0.14, 1.5)) if len(self.known) else 1.0
+        self.spread = float(max(self.known[-1] / self.known[0], 10)) if len(self.known) else 10.0
+        self.at = float(self.known[-1] * self.spread**0.16) if len(self.known) else 1.0
 
     def draw(
         self, ax: Axes, cells: pd.DataFrame, columns: tuple[str, str, str], colour: Any, label: str, shift: float
     ) -> None:
-        """Draw one curve with its band, and with bars the point that stands apart and those without neighbours."""
+        """Draw one curve and its intervals, beside each other; an arrow stands for an end that is infinite."""
         x = _numbers(cells[self.x])
         middle, low, high = (_numbers(cells[name]) for name in columns)
-        low, high = np.where(np.isfinite(middle), low, np.nan), np.where(np.isfinite(middle), high, np.nan)
+        at = np.where(np.isnan(x), self.at, x) * shift
         order = np.argsort(x)
         inside = order[np.isfinite(x[order])]
-        top = np.where(np.isinf(high), 1e12, high)
-        ax.fill_between(x[inside], low[inside], top[inside], color=colour, alpha=0.16, linewidth=0)
-        ax.plot(x[inside], middle[inside], color=colour, linewidth=1.3, marker="o", markersize=2.2, label=label)
-        here = np.isfinite(np.concatenate([[np.nan], middle[inside], [np.nan]]))
-        alone = inside[here[1:-1] & ~here[:-2] & ~here[2:]]
-        for place in (*np.flatnonzero(np.isnan(x) & np.isfinite(middle)), *alone):
-            bars = [[middle[place] - low[place]], [top[place] - middle[place]]]
-            style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 2.8, "elinewidth": 1.0}
-            ax.errorbar([self.at * shift if np.isnan(x[place]) else x[place]], [middle[place]], yerr=bars, **style)
+        style: dict[str, Any] = {"color": colour, "markersize": 2.6}
+        ax.plot(at[inside], middle[inside], linewidth=1.1, alpha=0.6, color=colour)
+        known = np.isfinite(middle)
+        bars = [(middle - low)[known], np.where(np.isfinite(high), high - middle, 0.35 * middle)[known]]
+        ax.errorbar(at[known], middle[known], yerr=bars, fmt="o", elinewidth=1.0, label=label, **style)
+        endless = known & ~np.isfinite(high)
+        ax.plot(at[endless], 1.35 * middle[endless], "^", **style)
 
     def label_axis(self, ax: Axes) -> None:
         """Write sizes in short, and the name of what stands apart beneath its place."""
