@@ -341,8 +341,13 @@ void find_rows(const PairState& state, const Pairs& pairs, Size count) {
   }
 }
 
-// The numbers of the pairs of a step: all in order, or those drawn for the examples of the step.
+// The numbers of the pairs of a step: those given, all in order, or those drawn for the examples of
+// the step.
 void minibatch(const PairState& state, std::uint64_t step, std::uint32_t* number) {
+  if (state.given) {
+    for (Size q = 0; q < state.batch; q++) number[q] = state.given[q];
+    return;
+  }
   const Words lane = lane_numbers();
   const auto first = static_cast<std::uint32_t>(step * static_cast<std::uint64_t>(state.batch));
   const auto bound = static_cast<std::uint64_t>(state.order * state.order);
@@ -398,6 +403,7 @@ Size advance(PairState& state, const float* factors, Size steps) {
       return done;
     }
     state.step++;
+    if (state.given) state.given += state.batch;
   }
   return steps;
 }

@@ -1,7 +1,10 @@
 // One network on pairs in training.
 #include "pair_types.hpp"
 
+#include <nanobind/stl/optional.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "host.hpp"
 
@@ -72,13 +75,15 @@ class PairNetwork : public Host<PairState> {
     });
   }
 
-  Size advance(const Vector& factors) {
+  Size advance(const Vector& factors, const std::optional<Array<std::uint32_t, 2>>& pairs) {
     check_draws(step() + rows_of(factors));
+    if (pairs) check_given(*pairs, rows_of(factors));
     // Steps that take some milliseconds; the results do not depend on how steps are sliced.
     const double work =
         static_cast<double>(state_.batch * state_.width) * static_cast<double>(state_.order);
     const Size slice = std::max(Size{1}, static_cast<Size>(1e7 / work));
     return take(rows_of(factors), slice, [&](Size done, Size count) {
+      state_.given = pairs ? pairs->data() + done * state_.batch : nullptr;
       return kernel_.pairs->advance(state_, factors.data() + done, count);
     });
   }
@@ -144,6 +149,20 @@ class PairNetwork : public Host<PairState> {
             memory_.allocate<std::int32_t>(capacity), memory_.allocate<std::int32_t>(capacity)};
   }
 
+  void check_given(const Array<std::uint32_t, 2>& pairs, Size steps) const {
+    require(!state_.population, "pairs must not be given with population=True");
+    require_length("pairs", pairs.shape(0), "the number of factors", steps);
+    require_length("a row of pairs", pairs.shape(1), "batch_size", state_.batch);
+    check_numbers(pairs.data(), steps * state_.batch);
+  }
+
+  void check_numbers(const std::uint32_t* number, Size count) const {
+    const auto pairs = static_cast<std::uint32_t>(state_.order * state_.order);
+    for (Size i = 0; i < count; i++) {
+      require(number[i] < pairs, "pairs must be below order^2=", pairs, ": got ", number[i]);
+    }
+  }
+
   // Counters are 32 bits wide: beyond these limits draws would repeat.
   void check_draws(std::int64_t last_step) const {
     const std::int64_t limit = std::int64_t{1} << 32;
@@ -174,10 +193,7 @@ class PairNetwork : public Host<PairState> {
   // Calls `function` with the place and the size of each tile, once its outputs are known.
   template <class Function>
   void each_tile(const Indices& number, Function function) {
-    const auto pairs = static_cast<std::uint32_t>(state_.order * state_.order);
-    for (Size i = 0; i < rows_of(number); i++) {
-      require(number(i) < pairs, "pairs must be below order^2=", pairs, ": got ", number(i));
-    }
+    check_numbers(number.data(), rows_of(number));
     each_block(rows_of(number), pair_tile, [&](Size from, Size size) {
       std::copy_n(number.data() + from, size, state_.test.number);
       kernel_.pairs->outputs(state_, size);
@@ -205,14 +221,17 @@ void bind_pairs(nb::module_& m) {
           "Take copies of (u, v) side by side (width, 2 order), w (order, width) and the table\n"
           "(order, order).\n\n"
           "Each step takes every pair once with `population` (`batch_size` must then be order^2),\n"
-          "else `batch_size` fresh pairs. Learning rates and decays are for hidden and output\n"
+          "else `batch_size` fresh pairs, or those given to `advance`. Learning rates and decays "
+          "are for hidden and output\n"
           "weights; decays are as in `Network`. The loss has a further term penalty * (sum_i\n"
           "|neuron i|_2^b)^(r/b), b being `penalty_norm` and r `penalty_exponent`; a neuron's "
           "norm\n"
           "is that of all of its weights. `step` is the first step to take (after a resume).\n\n"
           "Raises ValueError, with the rule and the value, for a bad argument.")
-      .def("advance", &PairNetwork::advance, "factors"_a,
-           "Take one step per schedule factor; return the steps done, fewer if it diverged.")
+      .def("advance", &PairNetwork::advance, "factors"_a, "pairs"_a = nb::none(),
+           "Take one step per schedule factor, on the pairs (steps, batch_size) where they are "
+           "given;\n"
+           "return the steps done, fewer if it diverged.")
       .def("outputs", &PairNetwork::outputs, "pairs"_a,
            "Outputs (N, order) on pairs by their numbers a * order + b.")
       .def("wrong", &PairNetwork::wrong, "pairs"_a,

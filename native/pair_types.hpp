@@ -41,9 +41,10 @@ struct PairState : NetworkState {
   float penalty_norm, penalty_exponent;
   Key sample_key;
 
-  bool fresh;            // the pairs of `current` have not been found yet
-  Pairs current;         // [batch]
-  Pairs test;            // [pair_tile]
+  bool fresh;                  // the pairs of `current` have not been found yet
+  const std::uint32_t* given;  // [steps][batch]: the pairs of the next steps, or null: drawn
+  Pairs current;               // [batch]
+  Pairs test;                  // [pair_tile]
   float* value_by_pair;  // [pair_group * pair_block][pair_tile]: values of neurons, lanes are pairs
   float* value;          // [pair_tile][pair_block]: the same for one block, lanes are neurons
   float* derivative;     // [pair_tile][pair_block]: the derivatives

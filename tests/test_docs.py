@@ -20,6 +20,7 @@ PAGES = [
     "docs/how-to/tabular.md",
     "docs/how-to/pipeline.md",
     "docs/how-to/claims.md",
+    "docs/reference/tasks-and-models.md",
 ]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 

@@ -283,7 +283,7 @@ def test_an_engine_takes_the_gradient_with_the_dropout_of_its_step():
     parameters = one.model.initialise(one.key("init"), TASK)
 
     def loss(at, step):
-        index = one.regime.batch(one.key("batches"), step, 40, "epochs")
+        index = one.regime.batch(one.task, one.key("batches"), step, 40, "epochs")
         x, y = TASK.examples(TASK.draw(one.key("task")), one.key("sample"), index)
         return ((one.model.train(at, x, one.key("dropout").fold(step)) - y) ** 2 / 2).mean()
 

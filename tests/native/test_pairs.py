@@ -186,6 +186,45 @@ def test_steps_on_fresh_pairs_agree_with_the_reference(native, batch_size):
     assert_steps_agree(native, Problem(order=11, width=40, population=False, batch_size=batch_size, gain=0.7))
 
 
+@dataclass(frozen=True)
+class Given(Problem):
+    """A problem whose minibatches are given to the network: pairs in any order, some of them twice."""
+
+    def minibatch(self, step):
+        return np.random.default_rng(step).integers(0, self.order**2, self.batch_size, dtype=np.uint32)
+
+
+@pytest.mark.parametrize("batch_size", [1, 13, 96, 97, 300])
+def test_steps_on_given_pairs_agree_with_the_reference(native, batch_size):
+    problem = Given(order=11, width=40, population=False, batch_size=batch_size, gain=0.7)
+    before, factors = problem.start(), np.array([1.0, 0.3], np.float32)
+    together = problem.network(native)
+    assert together.advance(factors, np.stack([problem.minibatch(step) for step in range(2)])) == 2
+    one_by_one = problem.network(native)
+    for step, factor in enumerate(factors):
+        after, loss, error = problem.step(before, step, float(factor))
+        one_by_one.advance(factors[step : step + 1], problem.minibatch(step)[None])
+        for got, wanted in zip(one_by_one.parameters(), after, strict=True):
+            np.testing.assert_allclose(got, wanted, **TOLERANCE)
+        np.testing.assert_allclose([one_by_one.loss, one_by_one.error], [loss, error], **TOLERANCE)
+        before = one_by_one.parameters()
+    assert_equal(together.parameters(), before)
+
+
+def test_given_pairs_are_checked(native_module):
+    network = Problem(population=False, batch_size=3).network(native_module)
+    for pairs, message in (
+        (np.zeros((2, 3), np.uint32), "pairs must have length the number of factors=1: got 2"),
+        (np.zeros((1, 4), np.uint32), "a row of pairs must have length batch_size=3: got 4"),
+        (np.array([[0, 48, 49]], np.uint32), r"pairs must be below order\^2=49: got 49"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            network.advance(ONE, pairs)
+    assert network.step == 0
+    with pytest.raises(ValueError, match="pairs must not be given with population=True"):
+        Problem().network(native_module).advance(ONE, np.zeros((1, 49), np.uint32))
+
+
 @pytest.mark.parametrize("norm", [1.0, 1.5, 2.0, 3.0, 5.0])
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, 4.5])
 def test_penalties_agree_with_the_reference(native, norm, exponent):

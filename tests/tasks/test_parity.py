@@ -9,6 +9,8 @@ from scipy import stats
 
 import elegans as el
 
+TASK = el.SparseParity(n=10, k=2)
+
 INDEX = np.arange(4000, dtype=np.uint32)
 
 
@@ -67,14 +69,14 @@ def test_information_counts_the_supports_in_bits():
 
 
 def test_online_batches_never_repeat_an_example():
-    batches = [el.Online().batch(el.random.Key(0, 0), np.uint32(step), 32, "replacement") for step in range(5)]
+    batches = [el.Online().batch(TASK, el.random.Key(0, 0), np.uint32(step), 32, "replacement") for step in range(5)]
     assert np.concatenate(batches).tolist() == list(range(160))
 
 
 def test_batches_with_replacement_are_uniform_over_the_sample():
     """Chi-square over 50 examples in 1000 batches of 32; would fail for one seed in 10^4."""
     key = el.random.stream(2, "batches")
-    drawn = np.concatenate([el.Sample(50).batch(key, np.uint32(step), 32, "replacement") for step in range(1000)])
+    drawn = np.concatenate([el.Sample(50).batch(TASK, key, np.uint32(step), 32, "replacement") for step in range(1000)])
     assert stats.chisquare(np.bincount(drawn, minlength=50)).pvalue > 1e-4
 
 
@@ -82,15 +84,15 @@ def test_batches_with_replacement_are_uniform_over_the_sample():
 def test_epochs_visit_every_example_once(size, batch_size, seed):
     key = el.random.stream(seed, "batches")
     steps = -(-2 * size // batch_size)
-    batches = [el.Sample(size).batch(key, np.uint32(step), batch_size, "epochs") for step in range(steps)]
+    batches = [el.Sample(size).batch(TASK, key, np.uint32(step), batch_size, "epochs") for step in range(steps)]
     seen = np.concatenate(batches)[: 2 * size].reshape(2, size)
     assert [sorted(epoch) for epoch in seen.tolist()] == [list(range(size))] * 2
 
 
 def test_the_largest_sample_costs_no_memory():
-    batch = el.Sample(10**9).batch(el.random.stream(0, "batches"), np.uint32(0), 1000, "replacement")
+    batch = el.Sample(10**9).batch(TASK, el.random.stream(0, "batches"), np.uint32(0), 1000, "replacement")
     assert batch.max() > 9 * 10**8
-    batch = el.Sample(10**9).batch(el.random.stream(0, "batches"), np.uint32(0), 1000, "epochs")
+    batch = el.Sample(10**9).batch(TASK, el.random.stream(0, "batches"), np.uint32(0), 1000, "epochs")
     assert len(np.unique(batch)) == 1000
 
 

@@ -308,12 +308,24 @@ PAIRS = {
     "gaussian": {"model__init": {"kind": "gaussian", "std": 0.5}, "width": 45},
     "larger": {"task": "modular-addition:23", "batch_size": 529, "width": 100, "training__penalty": "norm:0.001"},
     "group": {"task": "group-composition:S4", "batch_size": 576, "width": 70, "training__penalty": "norm:0.001"},
+    "a split in full batches": {
+        "regime": el.Split(0.4),
+        "batch_size": 20,
+        "training__batches": "epochs",
+        "training__weight_decay": 0.01,
+    },
+    "a split": {
+        "task": "group-composition:D5",
+        "regime": el.Split(0.7),
+        "batch_size": 33,
+        "training__penalty": "norm:0.01",
+    },
     "fresh pairs": {"regime": "online", "batch_size": 32, "training__penalty": "norm:0.01"},
     "fresh pairs of a group": {"task": "group-composition:D5", "regime": "online", "batch_size": 101},
 }
 
 
-QUICK = ("a published penalty", "another norm", "relu", "group", "fresh pairs of a group")
+QUICK = ("a published penalty", "another norm", "relu", "group", "a split", "fresh pairs of a group")
 
 
 @pytest.mark.parametrize(
@@ -325,6 +337,31 @@ def test_the_engines_agree_on_networks_of_pairs(name):
     states = assert_same_trajectory([trial.with_seed(seed) for seed in range(2)], native="pairs")
     x = np.random.default_rng(0).normal(size=(13, trial.task.input_size)).astype(np.float32)
     assert_same_answers(states, "pairs", x, 300, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("batches", ["replacement", "epochs"])
+def test_a_split_does_not_depend_on_how_steps_are_grouped(batches, monkeypatch):
+    monkeypatch.setattr("elegans.training.engines.pairs.GIVEN", 60)  # at most three steps are drawn ahead
+    trial = pair_trial(regime=el.Split(0.5), batch_size=20, training__batches=batches)
+    assert_grouping_does_not_matter("pairs", trial, (1, 2, 7))
+
+
+def test_a_split_is_learned_by_heart_before_it_generalises():
+    regime = el.Split(0.5)
+    split = pair_trial(
+        "modular-addition:11",
+        regime,
+        60,
+        60,
+        training__batches="epochs",
+        training__steps=300,
+        training__learning_rate=1.0,
+        training__stopping=el.StoppingRule(error=0, examples=61),
+    )
+    assert regime.sample_size(split.task) == 60
+    outcome = el.train(split)
+    assert (outcome.engine, outcome.train_error) == ("pairs", 0)
+    assert outcome.test_error > 0.5
 
 
 @pytest.mark.parametrize("engine", ["pairs", "jax"])
@@ -467,6 +504,7 @@ BITS = {
     "no dropout": {"dropout": None, "regime": el.Sample(50), "training": {"schedule": "cosine:9"}},
     "online": {"batch_size": 70, "n": 40, "width": 18, "heads": 3, "head_size": 5},
     "the population": {"n": 5, "batch_size": 32, "regime": "population", "encoding": "fixed"},
+    "a split": {"n": 6, "regime": el.Split(0.6), "training": {"batches": "epochs"}},
     "a bag": {"encoding": "bag", "training": {"loss": "hinge", "clip": 0.01}},
     "as published": {"width": 64, "heads": 16, "mlp": None, "n": 30, "std": 0.05},
 }

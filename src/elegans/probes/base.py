@@ -13,7 +13,7 @@ from pydantic import Field
 from elegans import random
 from elegans.component import Component
 from elegans.models import Model
-from elegans.tasks import Task
+from elegans.tasks import Online, Regime, Task
 from elegans.tasks.parity import Supported
 
 
@@ -31,6 +31,7 @@ class Snapshot:
         read_parameters: returns the parameters as NumPy arrays.
         wrong: which examples of a stream the network gets wrong: takes the stream's name and indices.
         memory: what is kept from one measurement of a trial to the next; see ``remember``.
+        regime: how examples reach the learner.
     """
 
     step: int
@@ -42,6 +43,7 @@ class Snapshot:
     read_parameters: Callable[[], Any]
     wrong: Callable[[str, np.ndarray], Bool[np.ndarray, " count"]]
     memory: dict[str, Any] = field(default_factory=dict)
+    regime: Regime = field(default_factory=Online)
 
     @cached_property
     def parameters(self) -> Any:
@@ -66,8 +68,8 @@ class Snapshot:
 
     def examples(self, stream: str, count: int) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
         """Return the first examples of a stream: inputs (count, n) and clean labels (count,)."""
-        hidden = self.task.held_out(self.hidden) if stream == "test" else self.hidden
-        return self.task.examples(hidden, self.key(stream), np.arange(count, dtype=np.uint32))
+        index = np.arange(count, dtype=np.uint32)
+        return self.regime.evaluated(self.task, self.hidden, self.key, stream, index)
 
 
 class Probe(Component, family=True):

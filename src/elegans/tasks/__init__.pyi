@@ -25,5 +25,11 @@ from .priors import (
     Symmetric2 as Symmetric2,
     Unigram as Unigram,
 )
-from .regimes import Online as Online, Population as Population, Regime as Regime, Sample as Sample
+from .regimes import (
+    Online as Online,
+    Population as Population,
+    Regime as Regime,
+    Sample as Sample,
+    Split as Split,
+)
 from .xor import XOR as XOR

@@ -1,8 +1,9 @@
-"""How examples reach the learner: fresh ones at every step, minibatches of a fixed sample, or all inputs at once."""
+"""How examples reach the learner: fresh ones, minibatches of a sample or of a part of all inputs, or all at once."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -22,11 +23,11 @@ LARGEST_POPULATION = 2**20
 
 
 class Regime(Component, family=True):
-    """How examples reach the learner: fresh ones every step, or minibatches of a fixed sample."""
+    """How examples reach the learner, and which ones are held out."""
 
     @abstractmethod
     def batch(
-        self, key: random.Key, step: Any, batch_size: int, order: Literal["replacement", "epochs"]
+        self, task: Task, key: random.Key, step: Any, batch_size: int, order: Literal["replacement", "epochs"]
     ) -> UInt32[Any, " batch_size"]:
         """Return the indices of the examples in the minibatch of a step (counted from 0)."""
 
@@ -35,6 +36,29 @@ class Regime(Component, family=True):
     ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
         """Return the inputs and clean labels that training sees under the given indices: the task's own by default."""
         return task.examples(hidden, key, index)
+
+    def sample_size(self, task: Task) -> int | None:
+        """Return how many examples training goes through again and again; None (the default) where it does not."""
+        return None
+
+    def evaluated(
+        self,
+        task: Task,
+        hidden: Any,
+        key: Callable[[str], random.Key],
+        stream: str,
+        index: UInt32[Any, " count"],
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+        """Return inputs and clean labels of a trial's examples by which a network is evaluated.
+
+        Args:
+            task: what is learned.
+            hidden: what the task drew.
+            key: returns the key of a stream by its name.
+            stream: ``sample`` for the examples of training, ``test`` for those held out, or another of the trial's.
+            index: which of them.
+        """
+        return task.examples(task.held_out(hidden) if stream == "test" else hidden, key(stream), index)
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
         """Return the key that training examples are drawn by: that of the sample stream of a trial's seed by default.
@@ -53,13 +77,16 @@ class Regime(Component, family=True):
 class Online(Regime):
     """Fresh examples at every step: nothing is seen twice."""
 
-    def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
         """Return the next unseen indices: step x batch_size and on."""
         return step * np.uint32(batch_size) + np.arange(batch_size, dtype=np.uint32)
 
 
 class Sample(Regime):
     """A fixed sample, drawn once per trial; minibatches are drawn from it.
+
+    Its examples are independent: of a task with finitely many inputs some are drawn twice and some are held-out
+    examples too, which are drawn from all inputs. ``Split`` keeps training and held-out inputs apart.
 
     Args:
         size: the number of examples in the sample, from 1 to 10^9. No memory grows with it.
@@ -71,14 +98,83 @@ class Sample(Regime):
     def __init__(self, size: int) -> None:
         super().__init__(size=size)  # type: ignore[call-arg]
 
-    def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def sample_size(self, task: Task) -> int:
+        return self.size
+
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
         """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""
-        place = np.arange(batch_size, dtype=np.uint32)
-        size = np.uint32(self.size) if isinstance(self.size, int) else self.size
-        if order == "replacement":
-            return random.integers(key, step + 0 * place, place, size)
-        position = step * np.uint32(batch_size) + place
-        return random.permuted(key, position // size, position % size, size)
+        return _minibatch(self.size, key, step, batch_size, order)
+
+
+class Split(Regime):
+    """A share of all inputs for training, each of them once, and the rest held out: for tasks of at most 2^20 inputs.
+
+    The trial's sample key puts the inputs in a random order; the first ones are for training. Minibatches are drawn
+    from these, with replacement or by shuffled epochs: with ``batches="epochs"`` and their number
+    (``sample_size(task)``) as batch size, every step takes all of them. Held-out example i is the i-th of the others,
+    and what goes beyond begins again at the first: the test error is exact where ``stopping.examples`` is their number
+    (``held_out_size(task)``) or a multiple. With label noise, an input's label is flipped at all steps or at none.
+
+    Args:
+        fraction: the share for training, above 0 and below 1; the number of inputs is rounded.
+    """
+
+    shorthand = "fraction"
+    host_only = True  # how many inputs there are in each part shapes the programs of engines
+    fraction: Annotated[float, Field(gt=0, lt=1)]
+
+    def __init__(self, fraction: float) -> None:
+        super().__init__(fraction=fraction)  # type: ignore[call-arg]
+
+    def sample_size(self, task: Task) -> int:
+        return round(self.fraction * (task.population or 0))
+
+    def held_out_size(self, task: Task) -> int:
+        """Return how many inputs are held out."""
+        return (task.population or 0) - self.sample_size(task)
+
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+        """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""
+        return _minibatch(self.sample_size(task), key, step, batch_size, order)
+
+    def examples(
+        self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+        """Return the training inputs with the given indices, and their labels."""
+        return task.member(hidden, self.numbers(task, key, "sample", index))
+
+    def evaluated(
+        self,
+        task: Task,
+        hidden: Any,
+        key: Callable[[str], random.Key],
+        stream: str,
+        index: UInt32[Any, " count"],
+    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+        if stream not in ("sample", "test"):
+            return super().evaluated(task, hidden, key, stream, index)
+        return task.member(hidden, self.numbers(task, key("sample"), stream, index))
+
+    def numbers(self, task: Task, key: random.Key, stream: str, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+        """Return the numbers, below ``task.population``, of training inputs (``sample``) or held-out ones (``test``).
+
+        Args:
+            task: what is learned.
+            key: the trial's sample key.
+            stream: ``sample`` or ``test``.
+            index: which of them; beyond the last one they begin again.
+        """
+        size, others = self.sample_size(task), self.held_out_size(task)
+        place = index % np.uint32(size) if stream == "sample" else np.uint32(size) + index % np.uint32(others)
+        return random.permuted(key, np.uint32(0) * place, place, np.uint32(size + others))
+
+    def check(self, task: Task, steps: int, batch_size: int) -> None:
+        """Refuse tasks whose inputs cannot be gone through, and fractions that leave one of the two parts empty."""
+        super().check(task, steps, batch_size)
+        size = _finite_population(task, "split")
+        if not 0 < self.sample_size(task) < size:
+            part = "training" if self.sample_size(task) == 0 else "testing"
+            raise ValueError(f"fraction must leave an input for {part}: fraction={self.fraction:g}, {size} inputs")
 
 
 class Population(Regime):
@@ -87,7 +183,7 @@ class Population(Regime):
     The batch size must be their number. With label noise, an input's label is flipped once for all or never.
     """
 
-    def batch(self, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
         """Return 0, …, batch_size - 1, at every step."""
         return np.arange(batch_size, dtype=np.uint32) + np.uint32(0) * step
 
@@ -99,10 +195,25 @@ class Population(Regime):
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
         """Refuse tasks whose inputs cannot be gone through, and batches that are not the population."""
-        size = task.population
-        if size is None:
-            raise ValueError(f"a population must have a task of finitely many, equally likely inputs: {task.kind!r}")
-        if size > LARGEST_POPULATION:
-            raise ValueError(f"a population must have at most 2^20 inputs (train online beyond): {size} inputs")
+        size = _finite_population(task, "population")
         if batch_size != size:
             raise ValueError(f"batch_size must be the number of inputs: batch_size={batch_size}, {size} inputs")
+
+
+def _minibatch(sample_size: Any, key: random.Key, step: Any, batch_size: int, order: str) -> Any:
+    place = np.arange(batch_size, dtype=np.uint32)
+    size = np.uint32(sample_size) if isinstance(sample_size, int) else sample_size
+    if order == "replacement":
+        return random.integers(key, step + 0 * place, place, size)
+    position = step * np.uint32(batch_size) + place
+    return random.permuted(key, position // size, position % size, size)
+
+
+def _finite_population(task: Task, regime: str) -> int:
+    """Return how many inputs a task has, or refuse it where they cannot be gone through."""
+    size = task.population
+    if size is None:
+        raise ValueError(f"a {regime} must have a task of finitely many, equally likely inputs: {task.kind!r}")
+    if size > LARGEST_POPULATION:
+        raise ValueError(f"a {regime} must have at most 2^20 inputs (train online beyond): {size} inputs")
+    return size

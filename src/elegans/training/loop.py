@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float
 
 from elegans.errors import TrialError
 from elegans.probes import Probe, Snapshot
-from elegans.tasks import Sample
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
 from elegans.training.evaluation import StoppingChecks, error_rate
 from elegans.training.outcome import Curve, Outcome
@@ -307,6 +306,7 @@ class _Loop:
             read_parameters=read,
             wrong=wrong,
             memory=self.memories.setdefault(trial.identity, {}),
+            regime=trial.regime,
         )
 
     def _wrong_on(self, stream: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -336,4 +336,4 @@ def _some(interval: Interval, positions: list[int]) -> Interval:
 
 
 def _sample_size(trial: Trial) -> int | None:
-    return trial.regime.size if isinstance(trial.regime, Sample) else None
+    return trial.regime.sample_size(trial.task)

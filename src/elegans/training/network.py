@@ -45,8 +45,8 @@ class TrainedNetwork:
     def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the first examples of the trial's test stream: inputs and clean labels."""
         task = self.trial.task
-        hidden = task.held_out(task.draw(self.trial.key("task")))
-        x, y = task.examples(hidden, self.trial.key("test"), np.arange(count, dtype=np.uint32))
+        hidden, index = task.draw(self.trial.key("task")), np.arange(count, dtype=np.uint32)
+        x, y = self.trial.regime.evaluated(task, hidden, self.trial.key, "test", index)
         return np.asarray(x), np.asarray(y)
 
     def to_equinox(self) -> Any:

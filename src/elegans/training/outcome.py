@@ -115,8 +115,7 @@ class Outcome:
         error: the traceback of a failed trial, or None.
         curve: the minibatch loss and error along the way.
         measures: by probe kind or class, the measured quantities: ``step``, and for each name one value a measurement:
-            a list,
-            or for quantities that are arrays, read back from a store, one array with one row per measurement.
+            a list, or for quantities that are arrays, read back from a store, one array with one row per measurement.
         parameters: the final parameters as NumPy arrays, where the trial was trained in this process.
     """
 

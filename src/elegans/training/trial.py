@@ -15,8 +15,8 @@ from elegans.errors import TrialError
 from elegans.learners.base import Learner
 from elegans.models import Model
 from elegans.stopping import StoppingRule
-from elegans.tasks import Regime, Task
-from elegans.training.optimisers import Training
+from elegans.tasks import Regime, Split, Task
+from elegans.training.optimisers import Minibatches, Training
 
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 RESAMPLED = frozenset({"init", "batches", "dropout"})
@@ -63,10 +63,15 @@ class Trial(Component):
             if self.training is not None:
                 named = f"model={self.model.kind!r}, training={self.training.kind!r}"
                 raise ValueError(f"training must be None for a learner that is not a network: {named}")
+            if isinstance(self.regime, Split):
+                raise ValueError(f"a split must feed a network that trains by minibatches: model={self.model.kind!r}")
             self.model.check_regime(self.task, self.regime)
         elif self.training is None:
             raise ValueError(f"training must be given for a network: model={self.model.kind!r}, training=None")
         else:
+            if isinstance(self.regime, Split) and not isinstance(self.training, Minibatches):
+                named = f"training={self.training.kind!r}"
+                raise ValueError(f"a split must feed a network that trains by minibatches: {named}")
             self.training.check(self.task, self.regime, self.model)
         return self
 

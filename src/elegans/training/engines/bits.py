@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, UInt8, UInt32
 
 from elegans.models import BooleanTransformer
 from elegans.models.inits import Layers
-from elegans.tasks import IdentifiableSample, Online, Population, Regime, Sample
+from elegans.tasks import IdentifiableSample, Online, Population, Regime, Sample, Split
 from elegans.training.engines.drawn import DrawnNetwork
 from elegans.training.engines.single import LOSSES, OneByOne, loss_of
 from elegans.training.losses import wrong
@@ -38,7 +38,7 @@ class _Network(DrawnNetwork):
     engine: ClassVar[str] = "bits"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "model": (BooleanTransformer,),
-        "regime": (IdentifiableSample, Online, Population, Sample),
+        "regime": (IdentifiableSample, Online, Population, Sample, Split),
         "training": (SGD, Adam, AdamW),
         "training.loss": tuple(LOSSES),
         "training.penalty": (type(None),),

@@ -11,7 +11,7 @@ from jaxtyping import Shaped, UInt32
 from elegans import random
 from elegans.compilation import jit
 from elegans.models.inits import Layers
-from elegans.tasks import Population, Sample, Task
+from elegans.tasks import Population, Split, Task
 from elegans.training.engines.single import NativeNetwork
 from elegans.training.optimisers import Adam
 from elegans.training.trial import Trial
@@ -110,14 +110,14 @@ class DrawnNetwork(NativeNetwork):
         from elegans import _native
 
         key, size, order = self.keys["batches"], self.training.batch_size, self.training.batches
-        if isinstance(self.regime, Sample):
-            whole = self.regime.size
+        if (whole := self.regime.sample_size(self.task)) is not None:
             return np.asarray(_native.minibatches(key, step, steps, batch_size=size, sample_size=whole, order=order))
-        return np.array([self.regime.batch(key, np.uint32(at), size, order) for at in range(step, step + steps)])
+        batch = self.regime.batch
+        return np.array([batch(self.task, key, np.uint32(at), size, order) for at in range(step, step + steps)])
 
     def training_examples(self, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
         """Return the examples that training sees under these indices, as the native code reads them."""
-        x, y = self._drawn("sample", index, members=isinstance(self.regime, Population))
+        x, y = self._drawn("sample", index, members=isinstance(self.regime, Population | Split))
         return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index))
 
     def examples(self, stream: str, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
@@ -127,6 +127,8 @@ class DrawnNetwork(NativeNetwork):
 
     def _drawn(self, stream: str, index: UInt32[np.ndarray, " count"], *, members: bool = False) -> tuple[Any, Any]:
         hidden = self.hidden if stream == "sample" else self.task.held_out(self.hidden)
+        if isinstance(self.regime, Split):
+            members, index = True, self.regime.numbers(self.task, self.keys["sample"], stream, index)
         key = [np.uint32(word) for word in self.keys[stream]]
         program, blocks = _program(self.task, members), []
         for block, count in _blocks(index):

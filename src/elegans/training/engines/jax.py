@@ -115,12 +115,11 @@ class JaxEngine(Engine):
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
     ) -> Bool[np.ndarray, "trials count"]:
         programs = _programs_of(state)
-        program = programs.wrong_noisy if stream == "sample" else programs.wrong_clean
+        program = programs.wrong_in_training if stream == "sample" else programs.wrong_held_out
         count = index.shape[1]
         padded = np.zeros((len(index), _round_up(count)), np.uint32)
         padded[:, :count] = index
-        inputs = {**state.inputs, "examples": state.inputs["keys"][stream]}
-        return np.asarray(program(state.parameters, inputs, padded))[:, :count]
+        return np.asarray(program(state.parameters, state.inputs, padded))[:, :count]
 
     def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
         programs = _programs_of(state)
@@ -154,8 +153,8 @@ def _signature(trial: Trial) -> str:
 @dataclass(frozen=True)
 class _Programs:
     advance: Callable[..., Any]
-    wrong_clean: Callable[..., Any]
-    wrong_noisy: Callable[..., Any]
+    wrong_held_out: Callable[..., Any]
+    wrong_in_training: Callable[..., Any]
     predict: Callable[..., Any]
 
 
@@ -185,8 +184,8 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     network = _Network(pinned.trial, pinned.static)
     return _Programs(
         advance=jit(network.advance, donate_argnums=(0, 1)),
-        wrong_clean=jit(jax.vmap(network.wrong_on_clean)),
-        wrong_noisy=jit(jax.vmap(network.wrong_on_noisy)),
+        wrong_held_out=jit(jax.vmap(network.wrong_held_out)),
+        wrong_in_training=jit(jax.vmap(network.wrong_in_training)),
         predict=jit(jax.vmap(network.predict, in_axes=(0, 0, None))),
     )
 
@@ -228,7 +227,8 @@ class _Network:
 
         trial = self.template.substitute(inputs["traced"])
         training = _training(trial)
-        index = trial.regime.batch(random.Key(*inputs["keys"]["batches"]), step, training.batch_size, training.batches)
+        batches = random.Key(*inputs["keys"]["batches"])
+        index = trial.regime.batch(trial.task, batches, step, training.batch_size, training.batches)
         key = random.Key(*inputs["keys"]["sample"])
         x, y = _precisely(trial.regime.examples, trial.task, inputs["hidden"], key, index)
         y = self._corrupt(trial, inputs, y, index)
@@ -240,17 +240,16 @@ class _Network:
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
         return _flush(moved), optimiser, loss, error, finite
 
-    def wrong_on_clean(self, parameters: Any, inputs: Any, index: Any) -> Any:
+    def wrong_held_out(self, parameters: Any, inputs: Any, index: Any) -> Any:
         """Return which held-out examples one network gets wrong."""
         trial = self.template.substitute(inputs["traced"])
-        hidden = trial.task.held_out(inputs["hidden"])
-        x, y = _precisely(trial.task.examples, hidden, random.Key(*inputs["examples"]), index)
+        x, y = self._evaluated(trial, inputs, "test", index)
         return wrong(self._outputs(trial, parameters, x), y)
 
-    def wrong_on_noisy(self, parameters: Any, inputs: Any, index: Any) -> Any:
-        """Return which examples one network gets wrong, labels being as training sees them."""
+    def wrong_in_training(self, parameters: Any, inputs: Any, index: Any) -> Any:
+        """Return which training examples one network gets wrong, labels being as training sees them."""
         trial = self.template.substitute(inputs["traced"])
-        x, y = _precisely(trial.task.examples, inputs["hidden"], random.Key(*inputs["examples"]), index)
+        x, y = self._evaluated(trial, inputs, "sample", index)
         return wrong(self._outputs(trial, parameters, x), self._corrupt(trial, inputs, y, index))
 
     def predict(self, parameters: Any, inputs: Any, x: Any) -> Any:
@@ -263,6 +262,12 @@ class _Network:
         loss = _training(trial).loss.value(output, y).mean()
         total = loss + _training(trial).added(trial.model, self._whole(parameters))
         return total, (loss, wrong(output, y).astype(jnp.float32).mean(), jnp.isfinite(output).all())
+
+    def _evaluated(self, trial: Trial, inputs: Any, stream: str, index: Any) -> Any:
+        def key(name: str) -> random.Key:
+            return random.Key(*inputs["keys"][name])
+
+        return _precisely(trial.regime.evaluated, trial.task, inputs["hidden"], key, stream, index)
 
     def _outputs(self, trial: Trial, parameters: Any, x: Any) -> Any:
         return _precisely(trial.model.apply, self._whole(parameters), x)

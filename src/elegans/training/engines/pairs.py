@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, Int32, UInt32
 from elegans import random
 from elegans.models import MLP
 from elegans.models.activations import Activation, Power, ReLU
-from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Task
+from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Split, Task
 from elegans.training.engines.single import NativeNetwork, OneByOne
 from elegans.training.losses import CrossEntropy
 from elegans.training.optimisers import SGD
@@ -19,6 +19,8 @@ ACTIVATIONS: dict[type[Activation], str] = {ReLU: "relu", Power: "power"}
 LARGEST_ORDER = 2**12
 """The largest number of elements: the table of their products is in memory."""
 LARGEST_BATCH = 2**24
+GIVEN = 2**20
+"""The largest number of pairs that are drawn ahead for steps, above one step's."""
 
 
 class _Network(NativeNetwork):
@@ -27,7 +29,7 @@ class _Network(NativeNetwork):
     engine: ClassVar[str] = "pairs"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "task": (ModularAddition, GroupComposition),
-        "regime": (Online, Population),
+        "regime": (Online, Population, Split),
         "model": (MLP,),
         "model.activation": tuple(ACTIVATIONS),
         "training": (SGD,),
@@ -58,7 +60,12 @@ class _Network(NativeNetwork):
         rates = [training.rates(f"{layer}.weight") for layer in ("hidden", "output")]
         strength, norm, exponent = _penalty(training, model)
         self.model, self.training, self.population = model, training, np.uint32(task.population or 0)
-        self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "test")}
+        self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "test", "batches")}
+        self.parts: dict[str, UInt32[np.ndarray, " size"]] = {}
+        if isinstance(regime := trial.regime, Split):
+            sizes = {"sample": regime.sample_size(task), "test": regime.held_out_size(task)}
+            for name, size in sizes.items():
+                self.parts[name] = regime.numbers(task, self.keys["sample"], name, np.arange(size, dtype=np.uint32))
         self.native = _native.PairNetwork(
             np.ascontiguousarray(initial["hidden"]["weight"]),
             np.ascontiguousarray(initial["output"]["weight"]),
@@ -76,8 +83,35 @@ class _Network(NativeNetwork):
             sample_key=self.keys["sample"],
         )
 
+    def take(self, steps: int) -> tuple[float, float]:
+        """Take some steps, on a split as many at a time as there are pairs for."""
+        if not self.parts:
+            return super().take(steps)
+        from elegans import _native
+
+        training, part, done = self.training, self.parts["sample"], 0
+        most, sums = max(1, GIVEN // training.batch_size), np.zeros(2)
+        while done < steps and self.diverged_at < 0:
+            step, count = self.native.step, min(most, steps - done)
+            drawn = _native.minibatches(
+                self.keys["batches"],
+                step,
+                count,
+                batch_size=training.batch_size,
+                sample_size=len(part),
+                order=training.batches,
+            )
+            if taken := self.native.advance(training.factors(step, count), part[drawn]):
+                sums += taken * np.array([self.native.loss, self.native.error])
+                done += taken
+        loss, error = sums / done if done else (np.nan, np.nan)
+        return float(loss), float(error)
+
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
-        drawn = random.integers(self.keys[stream], index, np.uint32(0), self.population)
+        if self.parts:
+            drawn = self.parts[stream][index % np.uint32(len(self.parts[stream]))]
+        else:
+            drawn = random.integers(self.keys[stream], index, np.uint32(0), self.population)
         pairs, place = np.unique(drawn, return_inverse=True)  # often there are fewer pairs than examples
         return np.asarray(self.native.wrong(pairs)[place])
 
