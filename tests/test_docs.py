@@ -13,6 +13,7 @@ PAGES = [
     "docs/how-to/extend.md",
     "docs/how-to/sweeps.md",
     "docs/how-to/look-inside.md",
+    "docs/how-to/tokens.md",
     "docs/how-to/trace.md",
     "docs/how-to/certify.md",
     "docs/how-to/margins.md",

@@ -182,3 +182,49 @@ def test_what_cannot_be_measured_is_refused(probe, changes, message):
     task, model = changes.get("task", TASK), changes.get("model", MODEL)
     with pytest.raises((ValueError, TrialError), match=message):
         probe.check(task, model)
+
+
+class Reversed(el.Task):
+    """A task on tokens that is not one of Markov chains: the label of a sequence is its first token."""
+
+    @property
+    def input_size(self):
+        return 9
+
+    @property
+    def symbols(self):
+        return 4
+
+    @property
+    def classes(self):
+        return 4
+
+    def examples(self, hidden, key, index):
+        places = np.arange(9, dtype=np.uint32)[None, :]
+        tokens = el.random.integers(key, index[:, None], places, np.uint32(4)).astype(np.int32)
+        return tokens, tokens[:, ::-1]
+
+
+def test_attention_is_measured_on_any_task_of_tokens():
+    probes = [AttentionMaps(length=5), AttentionScores(examples=8), PositionalProfile()]
+    trial = el.Trial(
+        task=Reversed(),
+        regime=el.Online(),
+        model=el.AttentionOnly(width=4),
+        training=el.Adam(steps=2, loss="cross-entropy", stopping=el.StoppingRule(examples=20)),
+    )
+    measures = el.train(trial, probes=probes).measures
+    assert measures["attention-maps"]["layer2"][0].shape == (1, 5, 5)
+    assert np.allclose(measures["attention-maps"]["layer1"][0].sum(axis=-1), 1, atol=1e-5)
+    assert measures["positional-profile"]["encoding"][0].shape == (1, 9)
+    assert 0 < measures["attention-scores"]["layer1.previous"][0][0] < 1
+
+
+@pytest.mark.parametrize("probe", [AttentionMaps(), AttentionScores(), PositionalProfile()])
+def test_what_a_task_or_model_lacks_is_named(probe):
+    with pytest.raises(ValueError, match="must have a task of tokens: sparse-parity has symbols=None"):
+        probe.check(el.SparseParity(n=9, k=2), MODEL)
+    with pytest.raises(ValueError, match="Markov chains, whose true distributions it knows: reversed"):
+        ChainLosses().check(Reversed(), MODEL)
+    with pytest.raises(ValueError, match="must have a task of token sequences: 'sparse-parity' has symbols=None"):
+        MODEL.check(el.SparseParity(n=9, k=2))

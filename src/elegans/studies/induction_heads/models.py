@@ -46,7 +46,7 @@ class MinimalAttention(Model):
     def check(self, task: Task) -> None:
         """Refuse tasks that are not sequences of tokens, and a start that gradients do not leave."""
         if task.symbols is None:
-            raise ValueError(f"minimal attention must have a task of token sequences: task={task.kind!r}")
+            raise ValueError(f"minimal attention must have a task of token sequences: {task.kind!r} has symbols=None")
         if self.pair == self.position == self.diagonal == 0:
             raise ValueError("pair and position must not both be 0: pair=0, position=0, diagonal=0")
 

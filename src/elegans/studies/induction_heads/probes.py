@@ -134,7 +134,7 @@ class AttentionScores(Probe):
     examples: Count = 128
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is not a transformer on Markov chains of at least two tokens."""
+        """Refuse what is not a transformer on sequences of at least two tokens."""
         _require_attention(self, task, model)
         if task.input_size < 2:
             raise ValueError(f"{self.kind} must have at least two tokens: length={task.input_size}")
@@ -175,8 +175,8 @@ class AttentionMaps(Probe):
     length: Count = 20
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is not a transformer on Markov chains, and sequences that it cannot read."""
-        k = _require_attention(self, task, model).k
+        """Refuse what is not a transformer on tokens, and sequences that it cannot read."""
+        k = _require_attention(self, task, model)
         if self.tokens is None:
             return
         if not self.tokens or max(self.tokens) >= k:
@@ -210,7 +210,8 @@ class PositionalProfile(Probe):
 
     def check(self, task: Task, model: Model) -> None:
         """Refuse models without relative positions, and sequences too short for the score."""
-        _require_chains(self, task, model)
+        if task.symbols is None:
+            raise ValueError(f"{self.kind} must have a task of tokens: {task.kind} has symbols=None")
         relative = isinstance(model, AttentionOnly) and model.positions == "relative"
         if not (relative or isinstance(model, MinimalAttention)):
             raise ValueError(f"{self.kind} needs a network with relative positions: {model.kind}")
@@ -255,17 +256,20 @@ def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray
 def _require_chains(probe: Probe, task: Task, model: Model) -> MarkovChains:
     """Refuse other tasks than Markov chains, and models that are not networks."""
     if not isinstance(task, MarkovChains):
-        raise ValueError(f"{probe.kind} must have a task of Markov chains: {task.kind}")
+        rule = f"{probe.kind} must have a task of Markov chains, whose true distributions it knows"
+        raise ValueError(f"{rule}: {task.kind}")
     if isinstance(model, Learner):
         raise ValueError(f"{probe.kind} needs a network: {model.kind}")
     return task
 
 
-def _require_attention(probe: Probe, task: Task, model: Model) -> MarkovChains:
-    chains = _require_chains(probe, task, model)
+def _require_attention(probe: Probe, task: Task, model: Model) -> int:
+    """Refuse tasks without tokens and models without attention matrices; return the number of symbols."""
+    if task.symbols is None:
+        raise ValueError(f"{probe.kind} must have a task of tokens: {task.kind} has symbols=None")
     if not isinstance(model, AttentionOnly):
-        raise ValueError(f"{probe.kind} needs a transformer: {model.kind}")
-    return chains
+        raise ValueError(f"{probe.kind} needs a transformer, a model with `attention`: {model.kind}")
+    return task.symbols
 
 
 def _with_prior(task: MarkovChains, prior: Prior) -> MarkovChains:
