@@ -213,7 +213,7 @@ def test_fields_that_break_a_rule_are_named(fields, message):
 
 @pytest.mark.parametrize("model", [el.AttentionOnly(), el.MinimalAttention()], ids=str)
 def test_tasks_without_tokens_are_refused(model):
-    with pytest.raises(TrialError, match="task of token sequences: task='sparse-parity'"):
+    with pytest.raises(TrialError, match="task of token sequences: 'sparse-parity' has symbols=None"):
         el.Trial(
             task=el.SparseParity(n=6, k=2),
             regime=el.Online(),

@@ -120,9 +120,8 @@ class AttentionOnly(Model):
     def check(self, task: Task) -> None:
         """Refuse tasks that are not sequences of tokens."""
         if task.symbols is None:
-            raise ValueError(
-                f"attention-only networks must have a task of token sequences: {task.kind!r} has symbols=None"
-            )
+            rule = "attention-only networks must have a task of token sequences"
+            raise ValueError(f"{rule}: {task.kind!r} has symbols=None")
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         length, k, width = task.input_size, _symbols(task), self.width

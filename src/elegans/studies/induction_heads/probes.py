@@ -268,7 +268,7 @@ def _require_attention(probe: Probe, task: Task, model: Model) -> int:
     if task.symbols is None:
         raise ValueError(f"{probe.kind} must have a task of tokens: {task.kind} has symbols=None")
     if not isinstance(model, AttentionOnly):
-        raise ValueError(f"{probe.kind} needs a transformer, a model with `attention`: {model.kind}")
+        raise ValueError(f"{probe.kind} needs a transformer: {model.kind}")
     return task.symbols
 
 
