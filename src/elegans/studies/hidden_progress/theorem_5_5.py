@@ -18,7 +18,7 @@ from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, percent, quiet
 from elegans.probes import Probe, TestLoss
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -197,7 +197,7 @@ def _cells(rows: pd.DataFrame) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw the error after the first step and the readout: against the first batch, and against n with none."""
     table = tables["table"]
-    figure, drawn = panels(1, 2, height=2.7, width=5.1)
+    figure, drawn = panels(1, 2, height=3.1, width=6.0)
     left, right = drawn[0]
     given = table[table["rate"] == "given"]
     for place, ((n, k), rows) in enumerate(given.dropna(subset=["batch"]).groupby(["task.n", "task.k"], sort=False)):
@@ -213,13 +213,13 @@ def plot(tables: Tables) -> Figure:
         quiet(ax)
         ax.set(xscale="log", ylim=(-0.015, 0.55))
         percent(ax)
-        ax.legend(fontsize=SMALL, frameon=False, loc=(0.2, 0.66))
+        ax.legend(
+            fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, columnspacing=1
+        )
     sizes = sorted(exact["task.n"].unique())
     right.set_xticks(sizes, [f"{size}" for size in sizes])
     right.minorticks_off()
-    title = "Theorem 5.5: one step of a sign network, then its readout"
-    figure.suptitle(title, fontsize=LARGE, fontweight="bold")
-    figure.supxlabel("Medians with 95% order-statistic intervals.", fontsize=SMALL, color=GREY)
+    lettered((left, right), ("First step on a batch of examples", "First step by the exact gradient"))
     return figure
 
 
