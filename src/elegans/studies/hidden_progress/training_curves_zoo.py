@@ -22,7 +22,7 @@ from elegans.analysis import finite, median
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, HouseFigure, percent, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, percent, quiet, short
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
@@ -267,34 +267,34 @@ def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the minibatch error of every network against steps, one panel per setting, those of a figure together.
+    """Draw the minibatch error of every network against steps, one panel per network of figure 5.1.
 
-    The network with the smallest seed is drawn strongly, the others faintly. What goes on long after most have solved
-    is left out. Up to eight panels stand four in a row; more stand six in a row.
+    The network with the smallest seed is drawn strongly, the others faintly. Curves end where solved; what goes on long
+    after most have solved is left out. Of the readings of the sinusoid the first is drawn; the settings of figure B.2
+    are in the table.
     """
-    groups = {
-        name: list(own.groupby("panel", sort=False)) for name, own in tables["table"].groupby("figure", sort=False)
-    }
-    columns = [min(4, len(own)) if len(own) <= 8 else 6 for own in groups.values()]
-    rows = [-(-len(own) // across) for own, across in zip(groups.values(), columns, strict=True)]
-    heights = [0.35 + (1.2 if across > 4 else 1.35) * down for down, across in zip(rows, columns, strict=True)]
-    figure = HouseFigure(figsize=(7.4, sum(heights) + 0.4), layout="constrained")
-    note = (
-        "Error on fresh minibatches, averaged between checks, against steps; strong: seed 0. Curves end where solved;\n"
-        f"axes end at {LONGEST} times the median time of the trials that were solved, or before."
+    table = tables["table"]
+    own = table[table["figure"] == "figure 5.1"].groupby("panel", sort=False)
+    shown = dict(list(own))
+    others = [title for title, rows in shown.items() if rows["configuration"].iloc[0] == "x"][1:]
+    kept = [(title, rows) for title, rows in shown.items() if title not in others]
+    columns = min(4, len(kept))
+    down = -(-len(kept) // columns)
+    figure, drawn = panels(down, columns, height=1.75 + 0.3 / down, width=max(1.75 * columns, 5.0), sharey=True)
+    axes = drawn.ravel()
+    for ax, (_, rows) in zip(axes, kept, strict=False):
+        _draw(ax, rows)
+    for ax in axes[len(kept) :]:
+        ax.set_axis_off()
+    for ax in drawn[:, 0]:
+        ax.set_ylabel("error", fontsize=MEDIUM)
+    for place in range(len(kept)):
+        axes[place].set_xlabel("steps", fontsize=MEDIUM)
+    names = [title.partition(") ")[2].partition("\n")[0] for title, _ in kept]
+    lettered(
+        axes,
+        [f"{name}, B = {rows['training.batch_size'].iloc[0]}" for name, (_, rows) in zip(names, kept, strict=True)],
     )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
-    parts: Any = figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights).ravel()
-    for part, (name, own), down, across in zip(parts, groups.items(), rows, columns, strict=True):
-        part.suptitle("Settings of " + str(name), fontsize=LARGE, x=0.01, ha="left")
-        axes = part.subplots(down, across, squeeze=False, sharey=True)
-        for ax in axes[:, 0]:
-            ax.set_ylabel("error", fontsize=MEDIUM)
-        for ax in axes.ravel()[len(own) :]:
-            ax.set_axis_off()
-        for ax, (title, curves) in zip(axes.ravel(), own, strict=False):
-            ax.set_title(title, loc="left", fontsize=SMALL - 0.8)
-            _draw(ax, curves)
     return figure
 
 
