@@ -14,6 +14,14 @@ TRIAL = el.Trial(
     training=el.SGD(steps=1000, loss="hinge"),
 )
 
+
+def _nested(levels):
+    record = {}
+    for _ in range(levels):
+        record = {"a": record}
+    return record
+
+
 BAD = [
     (lambda: el.SparseParity(n=50, k=60), "k must be at most n: k=60, n=50"),
     (lambda: el.SparseParity(n=0, k=1), "n must be greater than or equal to 1: n=0"),
@@ -58,6 +66,33 @@ BAD = [
     # other test modules may have tasks of their own in the register
     (lambda: el.Trial.from_json('{"task": {"n": 5}}'), "task must name its kind (one of "),
     (lambda: el.Trial.from_toml("[task"), "a trial must be TOML"),
+    (lambda: el.MLP(width=10**30), f"width must be below 2^31: width={10**30}"),
+    (lambda: el.DeepMLP(widths=(10, 2**31)), f"widths must be below 2^31: widths=(10, {2**31})"),
+    (lambda: el.SGD(steps=5, batch_size=2**31), f"batch_size must be below 2^31: batch_size={2**31}"),
+    (lambda: el.StoppingRule(every=10**30), f"every must be less than {2**32}: every={10**30}"),
+    (lambda: el.SparseParity(n=10**4299, k=2), "n must be less than or equal to 65536: n=2^14280 or more"),
+    (lambda: el.MLP(width=True), "width must be a number: width=True"),
+    (lambda: el.SGD(steps=5, learning_rate=True), "learning_rate must be a number: learning_rate=True"),
+    (lambda: TRIAL.replace("regime", 1000), "regime must be a regime or a record: 1000; did you mean 'sample:1000'?"),
+    (lambda: TRIAL.replace("regime", -3), "regime must be a regime or a record: -3"),
+    (lambda: TRIAL.replace("regime", {"kind": [1]}), "the kind of a regime must be a text: kind=[1]"),
+    (lambda: TRIAL.replace("training.loss", {"kind": {}}), "the kind of a loss must be a text: kind={}"),
+    (lambda: TRIAL.replace("training.loss", {"kind": "hinge", "x": 1}), "Hinge has no field 'x'; there are none"),
+    (lambda: TRIAL.replace("task", "x" * 10**6), f"unknown task '{'x' * 79}…; there are: "),
+    (lambda: TRIAL.replace("task", _nested(10**5)), "task must name its kind (one of "),
+    (lambda: TRIAL.replace(3, 1), "a path must be a text: 3"),
+    (lambda: el.Trial.parse(None), "trial must be a valid dictionary or instance of Trial: trial=None"),
+    (lambda: el.Trial.from_json(None), "a trial must be JSON in a text: got a NoneType"),
+    (lambda: el.Trial.from_json("[1]"), "a trial must be JSON of a record: got a list"),
+    (lambda: el.Trial.from_json("[" * 10**5), "a trial must have at most 64 levels: too many nested brackets"),
+    (lambda: el.Trial.from_toml("a = " + "[" * 10**5), "a trial must have at most 64 levels: too many nested brackets"),
+    (lambda: el.Trial.from_toml("a" + ".a" * 10**5 + "=1"), "a trial must have at most 64 levels: a key of more dots"),
+    (
+        lambda: el.Trial.from_toml("a = " + "{a = " * 70 + "1" + "}" * 70),
+        "a trial must have at most 64 levels: levels=71",
+    ),
+    (lambda: el.Trial.from_json("9" * 5000), "a trial must be JSON: Exceeds the limit (4300 digits)"),
+    (lambda: el.Trial.from_toml("a = " + "9" * 5000), "a trial must be TOML: Exceeds the limit (4300 digits)"),
     (lambda: el.Trial.from_json("nonsense"), "a trial must be JSON"),
 ]
 

@@ -11,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -25,7 +26,10 @@ from pydantic import (
 )
 
 from elegans import discovery
-from elegans.errors import TrialError, suggest
+from elegans.errors import TrialError, shown, suggest
+
+LARGEST = 2**31
+"""Whole numbers are below it, where a field gives no bound of its own: engines count in 32 bits."""
 
 
 class Traced:
@@ -100,13 +104,15 @@ class Component(BaseModel):
         Raises:
             ValueError: the kind is unknown; the nearest is suggested.
         """
+        if not isinstance(kind, str):
+            raise ValueError(f"the kind of a {family_name(cls)} must be a text: kind={shown(kind)}")
         if kind not in cls._members:
             for one in discovery.below(cls.__name__):
                 if one.kind == kind:
                     import_module(one.module)
         if kind in cls._members:
             return cls._members[kind]
-        raise ValueError(f"unknown {family_name(cls)} {kind!r}{suggest(str(kind), cls.kinds())}")
+        raise ValueError(f"unknown {family_name(cls)} {shown(kind)}{suggest(kind, cls.kinds())}")
 
     @classmethod
     def parse(cls, value: Any) -> Self:
@@ -130,16 +136,18 @@ class Component(BaseModel):
         if not isinstance(value, Mapping):
             if not hasattr(cls, "_members"):
                 return handler(value)
-            raise ValueError(f"{family_name(cls)} must be a {family_name(cls)} or a record: {value!r}")
+            rule = f"{family_name(cls)} must be a {family_name(cls)} or a record"
+            raise ValueError(f"{rule}: {shown(value)}{cls._short_for(value)}")
         fields = dict(value)
         if not cls._is_family:
             named = fields.pop("kind", cls.kind)
             if named != cls.kind:
-                raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {named!r}")
+                raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {shown(named)}")
+            _check_numbers(cls, fields)
             return handler(fields)
         if "kind" not in fields:
             known = ", ".join(cls.kinds())
-            raise ValueError(f"{family_name(cls)} must name its kind (one of {known}): {fields}")
+            raise ValueError(f"{family_name(cls)} must name its kind (one of {known}): {shown(fields)}")
         named = fields.pop("kind")
         return cls.of_kind(named)(**fields)
 
@@ -153,6 +161,18 @@ class Component(BaseModel):
                 raise ValueError(f"{kind!r} takes nothing after a colon: {text!r}")
             record[member.shorthand] = argument
         return record
+
+    @classmethod
+    def _short_for(cls, value: Any) -> str:
+        """Return ``; did you mean …?`` where a kind and a colon before the value make a component of this family."""
+        for kind, member in getattr(cls, "_members", {}).items():
+            if member.shorthand is not None and isinstance(value, int | float) and not isinstance(value, bool):
+                try:
+                    member(**{member.shorthand: value})
+                except TrialError:
+                    continue
+                return f"; did you mean '{kind}:{value}'?"
+        return ""
 
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -173,6 +193,8 @@ class Component(BaseModel):
         Raises:
             TrialError: there is no such field, or the value breaks a rule.
         """
+        if not isinstance(path, str):
+            raise TrialError(f"a path must be a text: {shown(path)}")
         name, _, rest = path.partition(".")
         if name not in type(self).model_fields:
             known = type(self).model_fields
@@ -252,6 +274,30 @@ def _is_float(annotation: Any) -> bool:
     return annotation is float
 
 
+def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
+    """Refuse what pydantic takes for numbers: True and False, and whole numbers that no engine counts to."""
+    numeric, unbounded = _numbers(cls)
+    for name, value in fields.items():
+        members = value if isinstance(value, list | tuple) else (value,)
+        if name in numeric and any(isinstance(one, bool) for one in members):
+            raise ValueError(f"{name} must be a number: {name}={shown(value)}")
+        if name in unbounded and any(isinstance(one, int) and abs(one) >= LARGEST for one in members):
+            raise ValueError(f"{name} must be below 2^31: {name}={shown(value)}")
+
+
+@cache
+def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the fields that take numbers and no booleans, and of these the whole numbers without an upper bound."""
+    numeric, unbounded = set(), set()
+    for name, field in cls.model_fields.items():
+        kinds = re.findall(r"\b(int|float|bool)\b", repr(field.annotation))
+        if kinds and "bool" not in kinds:
+            numeric.add(name)
+            if "float" not in kinds and not re.search(r"\bL[te]\(", repr(field)):
+                unbounded.add(name)
+    return frozenset(numeric), frozenset(unbounded)
+
+
 def family_name(cls: type[Component]) -> str:
     """Return the name of a class's family in lower case, as it is used in messages."""
     for base in cls.__mro__:
@@ -264,7 +310,7 @@ def explain(error: ValidationError, cls: type[BaseModel]) -> str:
     """Return a validation error as one line that states the rule and the value."""
     found = error.errors(include_url=False)
     first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
-    path = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(part) for part in first["loc"]) or cls.__name__.lower()
     if first["type"] == "value_error":
         return str(first["ctx"]["error"])
     if first["type"] == "extra_forbidden":
@@ -273,11 +319,12 @@ def explain(error: ValidationError, cls: type[BaseModel]) -> str:
         return f"{cls.__name__} needs {path!r}"
     if first["type"] == "literal_error":
         allowed = [part.strip("' ") for part in re.split(r", | or ", first["ctx"]["expected"])]
-        return f"{path} must be one of {', '.join(allowed)}: {path}={first['input']!r}{_near(first['input'], allowed)}"
+        given = shown(first["input"])
+        return f"{path} must be one of {', '.join(allowed)}: {path}={given}{_near(given, allowed)}"
     rule = first["msg"].removeprefix("Input ").replace("should be", "must be").replace("should have", "must have")
-    return f"{path} {rule[0].lower()}{rule[1:]}: {path}={first['input']!r}"
+    return f"{path} {rule[0].lower()}{rule[1:]}: {path}={shown(first['input'])}"
 
 
-def _near(given: Any, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(str(given), allowed, n=1)
+def _near(given: str, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(given.strip("'"), allowed, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -5,7 +5,11 @@ Every message is one line that states the rule and the offending value, as in
 """
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from fractions import Fraction
+
+QUOTED = 80
+"""How many characters of a value a message quotes."""
 
 
 class ElegansError(Exception):
@@ -56,9 +60,39 @@ class ElegansWarning(UserWarning):
     """What is worth knowing although nothing was refused: trials that failed, code that has changed, a slow engine."""
 
 
+def shown(value: object, text_of: Callable[[object], str] = repr) -> str:
+    """Return a value as a message quotes it: one short line, whatever it is.
+
+    Args:
+        value: of any type; arrays are named by their shape, and what is too long by its type.
+        text_of: ``repr``, or ``str`` for messages that quote words without quotation marks.
+    """
+    if isinstance(value, int) and value.bit_length() > 4 * QUOTED:
+        more = "" if value.bit_count() == 1 else " or more"
+        return f"{'-' if value < 0 else ''}2^{value.bit_length() - 1}{more}"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"{article(type(value).__name__)} of shape {shape}"
+    try:
+        text = str(value) if isinstance(value, Fraction) else text_of(value)
+    except Exception:  # of a class of the user's, or a list that holds numbers of too many digits
+        return article(type(value).__name__)
+    if len(text) > QUOTED and not isinstance(value, str | bytes | list | tuple | dict):
+        return article(type(value).__name__)
+    text = " ".join(text.split())
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"
+
+
+def article(name: str) -> str:
+    """Return a class's name after ``a`` or ``an``."""
+    return f"{'an' if name[:1] in 'AEIOUaeio' or name[:3] in ('MLP', 'SGD') else 'a'} {name}"
+
+
 def suggest(name: str, known: Collection[str]) -> str:
     """Return ``; did you mean …?`` for the nearest known name, or the list of all known names."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if not known:
+        return "; there are none"
+    near = difflib.get_close_matches(name[:QUOTED], known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
 
 

@@ -32,6 +32,19 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@cache
+def memory() -> int:
+    """Return how many bytes of memory this process may use: the machine's, or its container's where that is less."""
+    import psutil
+
+    total = int(psutil.virtual_memory().total)
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.strip().isdecimal() else total
+
+
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python, of ``PACKAGES`` and of more distributions, as far as they are installed."""
     found = {"python": platform.python_version()}

@@ -23,7 +23,7 @@ class StoppingRule(Component):
     error: Annotated[float, Field(ge=0, lt=1)] = 0.1
     examples: Annotated[int, Field(ge=1, le=10**7)] = 10_000
     consecutive: Annotated[int, Field(ge=1)] = 1
-    every: Annotated[int, Field(ge=1)] = 200
+    every: Annotated[int, Field(ge=1, lt=2**32)] = 200
     stop: bool = True
 
     @property

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from elegans.calculators.domain import Form, Number, require, require_form
+from elegans.calculators.domain import Binomial, Form, Number, Side, require, require_form
 
 LARGEST_TABLE = 24
 """The largest number of signs whose functions are tabulated: 2^24 values."""
 
 
-def krawtchouk(n: int, degree: int, minus_ones: int) -> int:
+def krawtchouk(n: Side, degree: int, minus_ones: int) -> int:
     """Return a Krawtchouk polynomial: the sum of all degree-d monomials' values, exchanged.
 
     It is the sum of chi_A(x) over all x with the given number of -1s, for any A with ``degree`` members.
@@ -69,7 +69,7 @@ def symmetric_coefficient(values: Sequence[Number], degree: int) -> Fraction:
     return total / Fraction(2**n)
 
 
-def half_coefficient(n: int, degree: int) -> Fraction:
+def half_coefficient(n: Binomial, degree: int) -> Fraction:
     """Return a Fourier coefficient of Half: 1 where the sum of n signs is 0, else 0.
 
     Formula: with n = 2M and d = 2j: (-1)^j C(M, j) / C(2M, 2j) C(2M, M) / 2^(2M); 0 for odd d.
@@ -86,7 +86,7 @@ def half_coefficient(n: int, degree: int) -> Fraction:
     return Fraction((-1) ** j * math.comb(middle, j) * math.comb(n, middle), math.comb(n, degree) * 2**n)
 
 
-def majority_coefficient(n: int, degree: int, tie: int = 0) -> Fraction:
+def majority_coefficient(n: Binomial, degree: int, tie: int = 0) -> Fraction:
     """Return a Fourier coefficient of the majority of n signs.
 
     Half of n - 1 signs is the derivative of the majority of n, which gives odd n. For even n a tie is
@@ -136,7 +136,7 @@ def majority_ratio(n: int, degree: int) -> Fraction:
     return Fraction(degree, n - degree - 1)
 
 
-def majority_weight(n: int, degree: int) -> Fraction:
+def majority_weight(n: Binomial, degree: int) -> Fraction:
     """Return the Fourier weight of the majority of n signs at a degree.
 
     Formula: W_n(d) = C(n, d) Maj^_n(d)^2; for odd n these sum to 1 over d.
@@ -150,7 +150,7 @@ def majority_weight(n: int, degree: int) -> Fraction:
     return math.comb(n, degree) * majority_coefficient(n, degree) ** 2
 
 
-def limit_weight(degree: int, form: Form = "corrected") -> float:
+def limit_weight(degree: Binomial, form: Form = "corrected") -> float:
     """Return the limit of the majority's Fourier weight at an odd degree as n grows.
 
     The weights W_n(d) fall towards rho*(d) as n grows, and the rho* sum to 1. The printed rho is half of it:
@@ -171,7 +171,7 @@ def limit_weight(degree: int, form: Form = "corrected") -> float:
 
 
 def two_level_coefficient(
-    n: int, s: int, degrees: tuple[int, int], *, epsilon: Number = 0, bias: Number = 0
+    n: Side, s: int, degrees: tuple[int, int], *, epsilon: Number = 0, bias: Number = 0
 ) -> Fraction:
     """Return a Fourier coefficient of a threshold with weights 1 on s signs and epsilon on the others.
 

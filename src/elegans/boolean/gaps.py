@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from elegans.boolean.fourier import majority_coefficient, set_index
-from elegans.calculators.domain import Form, coordinates, require, require_form, require_parity
+from elegans.calculators.domain import Binomial, Form, coordinates, require, require_form, require_parity
 
 
 def gap_correlations(coefficients: Any, support: Iterable[int]) -> np.ndarray:
@@ -80,7 +80,7 @@ def _sizes(correlations: Any, support: Iterable[int]) -> tuple[np.ndarray, np.nd
     return size[..., relevant], np.delete(size, relevant, axis=-1)
 
 
-def majority_gap(n: int, k: int) -> Fraction:
+def majority_gap(n: Binomial, k: int) -> Fraction:
     """Return the gap of the majority of n signs at every support of k: positive exactly where n > 2k - 1.
 
     A threshold neuron with weights of 1 and -1 has half of it.

@@ -6,14 +6,22 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 
-from elegans.calculators.domain import Number, require, require_parity, require_positive, require_probability
+from elegans.calculators.domain import (
+    AtMost,
+    Number,
+    require,
+    require_parity,
+    require_positive,
+    require_probability,
+)
 from elegans.calculators.rational import Vector
 
 
-def parity_of_sum(k: int) -> Vector:
+def parity_of_sum(k: Annotated[int, AtMost(50_000)]) -> Vector:
     """Return the parity of k signs for each value -k, -k + 2, …, k of their sum.
 
     The paper writes it as the sum mod 2, which is the same for all of these values.

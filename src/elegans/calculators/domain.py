@@ -2,12 +2,39 @@
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal, NamedTuple
 
-from elegans.errors import TheoryError
+from elegans.errors import TheoryError, shown
 
 Number = int | float | Fraction
 """What may stand for an exact number: a float stands for the dyadic rational that it stores."""
+
+
+class AtMost(NamedTuple):
+    """In an annotation, bounds a whole number: ``n: Annotated[int, AtMost(10_000)]``.
+
+    Args:
+        limit: the largest value that a few seconds and a few gigabytes suffice for.
+    """
+
+    limit: int
+
+
+Binomial = Annotated[int, AtMost(100_000)]
+"""A whole number that exact binomial coefficients are taken of: of so many binary digits."""
+Listed = Annotated[int, AtMost(1_000_000)]
+"""A whole number that many terms are listed or added of."""
+Side = Annotated[int, AtMost(2_000)]
+"""The side of a matrix, or of a triangle of binomial coefficients."""
+
+
+class WithInfinity:
+    """In an annotation, marks numbers that may be infinite."""
+
+
+Extended = Annotated[float, WithInfinity]
+"""A number that may be infinite."""
+
 
 Form = Literal["corrected", "printed"]
 """Whether a formula is the one that holds, or the one that the source prints."""
@@ -25,7 +52,7 @@ def require(condition: bool, rule: str, **values: object) -> None:
         TheoryError: it does not.
     """
     if not condition:
-        raise TheoryError(f"{rule}: " + ", ".join(f"{name}={value}" for name, value in values.items()))
+        raise TheoryError(f"{rule}: " + ", ".join(f"{name}={shown(value, str)}" for name, value in values.items()))
 
 
 def require_form(form: str, allowed: Iterable[str] = ("corrected", "printed")) -> None:

@@ -1,11 +1,10 @@
 """From what was typed after ``elegans train`` to a trial, and after ``elegans run`` to an experiment's own options."""
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from elegans import discovery
-from elegans.errors import ExperimentError, TrialError, suggest
+from elegans import discovery, records
+from elegans.errors import ExperimentError, TrialError, shown, suggest
 from elegans.experiments.registry import Entry
 
 
@@ -99,8 +98,8 @@ def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
 def literal(text: str) -> Any:
     """Return a value as TOML would read it (numbers, booleans, lists, records), or else the text itself."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return records.read(f"value = {text}", "TOML", "a value", TrialError)["value"]
+    except TrialError:
         return text
 
 
@@ -111,6 +110,8 @@ def assign(record: dict[str, Any], path: str, value: Any) -> None:
         TrialError: something on the way is not a record.
     """
     *way, last = path.split(".")
+    if len(way) >= records.DEEPEST:
+        raise TrialError(f"a path must have at most {records.DEEPEST} names: {shown(path)}")
     for name in way:
         record = record.setdefault(name, {})
         if not isinstance(record, dict):

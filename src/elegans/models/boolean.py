@@ -4,6 +4,7 @@ Source: thesis, sections 4.2 and 4.6, appendices A.2 and A.3.1.
 """
 
 import math
+from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -126,6 +127,10 @@ class BooleanTransformer(Model):
         if self.encoding != "trained" and self.width < needed:
             rule = f"width must be at least n + 3 = {needed} for orthonormal positions"
             raise ValueError(f"{rule}: width={self.width}, n={task.input_size}")
+
+    def size(self, task: Task) -> int:
+        mlp = sum(inputs * outputs for inputs, outputs in pairwise([self.width, *self.sizes]))
+        return self.width * (task.input_size + 4 * self.heads * self.head_width) + mlp
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         normals = GaussianInit(std=self.std)

@@ -1,5 +1,6 @@
 """MLPs of any depth."""
 
+from itertools import pairwise
 from typing import Annotated, Any
 
 from jaxtyping import Float32
@@ -38,6 +39,9 @@ class DeepMLP(Model):
     def layers(self) -> list[str]:
         """The names of the hidden layers in order: ``hidden``, ``hidden2``, …."""
         return [f"hidden{depth}" if depth > 1 else "hidden" for depth in range(1, len(self.widths) + 1)]
+
+    def size(self, task: Task) -> int:
+        return sum(inputs * outputs for inputs, outputs in pairwise([task.input_size, *self.widths, 1]))
 
     def parameter_names(self, task: Task) -> list[str]:
         inner = [f"{layer}.{name}" for layer in self.layers for name in ("weight", "bias")]

@@ -68,6 +68,9 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
     width: Annotated[int, Field(ge=1)]
     init: SerializeAsAny[Init] = DenseInit()
 
+    def size(self, task: Task) -> int:
+        return self.width * (task.input_size + 2)
+
     def check(self, task: Task) -> None:
         self.init.check(self.width, task)
 
@@ -101,6 +104,9 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
 
     width: Annotated[int, Field(ge=1)]
     bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    def size(self, task: Task) -> int:
+        return self.width * (task.input_size + 2)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Draw frequencies and phases."""
@@ -138,6 +144,9 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
 
     width: Annotated[int, Field(ge=1)]
     init: SerializeAsAny[Init] = DenseInit()
+
+    def size(self, task: Task) -> int:
+        return self.width * (task.input_size + 2)
 
     def check(self, task: Task) -> None:
         self.init.check(self.width, task)

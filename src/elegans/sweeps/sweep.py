@@ -2,7 +2,6 @@
 
 import math
 import operator
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from elegans import extensions
+from elegans import extensions, records
 from elegans.component import Component
 from elegans.errors import SweepError, printable, suggest
 from elegans.files import readable
@@ -113,11 +112,7 @@ class Sweep:
             TrialError: the trial, or a cell of the grid, breaks a rule.
         """
         text, folder = _read(source)
-        try:
-            record = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SweepError(f"a sweep file must be TOML: {error}") from None
-        return _from_record(record, folder)
+        return _from_record(records.read(text, "TOML", "a sweep file", SweepError), folder)
 
 
 def grid(trial: Trial, axes: Mapping[str, Sequence[Any]], seeds: int | Iterable[int] = 1) -> Sweep:

@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import tomllib
 from functools import cached_property
 from typing import Annotated, Any
 
 import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
-from elegans import discovery, random
+from elegans import discovery, random, records
 from elegans.component import Component
 from elegans.errors import TrialError
 from elegans.learners.base import Learner
@@ -84,6 +83,12 @@ class Trial(Component):
         return self.model.rounds(self.task)
 
     @property
+    def memory(self) -> int:
+        """How many bytes its arrays take at the least: parameters and their gradients, and a minibatch."""
+        examples = self.training.batch_size if isinstance(self.training, Minibatches) else 0
+        return 4 * (2 * self.model.size(self.task) + examples * self.task.input_size)
+
+    @property
     def stopping(self) -> StoppingRule:
         """When the trial counts as solved, and whether it then ends."""
         if self.training is not None:
@@ -124,18 +129,12 @@ class Trial(Component):
     @classmethod
     def from_json(cls, text: str) -> "Trial":
         """Read a trial from JSON."""
-        try:
-            return cls.parse(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise TrialError(f"a trial must be JSON: {error}") from None
+        return cls.parse(records.read(text, "JSON", "a trial", TrialError))
 
     @classmethod
     def from_toml(cls, text: str) -> "Trial":
         """Read a trial from TOML with the tables ``task``, ``regime``, ``model`` and ``training``."""
-        try:
-            return cls.parse(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise TrialError(f"a trial must be TOML: {error}") from None
+        return cls.parse(records.read(text, "TOML", "a trial", TrialError))
 
     def to_toml(self) -> str:
         """Return the trial as TOML; ``Trial.from_toml`` reads it back."""

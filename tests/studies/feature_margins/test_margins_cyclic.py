@@ -180,7 +180,7 @@ def test_a_relu_network_is_of_degree_2():
     [
         (lambda: theory.cyclic_maximum_margin(8), r"p must be odd \(Theorem 7.7.*: p=8"),
         (lambda: theory.cyclic_maximum_margin(1), r"p must be at least 3 \(Theorem 7.7\): p=1"),
-        (lambda: theory.cyclic_width(7, 5), "per_frequency must be 6, 7 or 8: per_frequency=5"),
+        (lambda: theory.cyclic_width(7, 5), "per_frequency must be one of 6, 7, 8: per_frequency=5"),
         (
             lambda: theory.cyclic_neurons(7, [4], 0, 0),
             r"frequencies must lie in 1..\(p - 1\)/2: p=7, frequencies=\[4\]",

@@ -6,7 +6,8 @@ tokens, ``bits`` (native) transformers on bits that are read at a class token, `
 ``layerwise`` the algorithms that train one layer after the other, ``learner`` what is not a network.
 """
 
-from elegans.errors import EngineError, suggest
+from elegans.errors import EngineError, shown, suggest
+from elegans.machine import memory
 from elegans.training.engines import attention, bits, fused, layerwise, learner, pairs
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.engines.jax import JaxEngine
@@ -23,10 +24,14 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
     """Return the engine of a name, or for ``auto`` the first that works here and takes the trial.
 
     Raises:
-        EngineError: there is no such engine, it does not work on this machine, or it cannot take the trial.
+        EngineError: there is no such engine, it does not work on this machine, or it cannot take the trial; or the
+            trial's arrays exceed the memory.
     """
     if name != "auto" and name not in ENGINES:
         raise EngineError(f"unknown engine {name!r}{suggest(name, ['auto', *ENGINES])}")
+    if (needed := trial.memory) > (there := memory()):
+        rule = "a trial must fit into the memory of the machine"
+        raise EngineError(f"{rule}: {needed / 2**30:.3g} GiB at least, of {there / 2**30:.3g} GiB: {_sizes(trial)}")
     reasons = refusals(trial, name)
     for engine in ENGINES.values():
         if name in ("auto", engine.name) and engine.name not in reasons:
@@ -55,3 +60,10 @@ def fallback(trial: Trial, name: str = "auto") -> str | None:
     near = [reason for reason in near if "takes no network" not in reason and "takes no training" not in reason]
     kinds = f"no native engine takes model {trial.model.kind!r} on task {trial.task.kind!r}"
     return f"note: the jax engine trains this, often many times slower than a native one: {'; '.join(near) or kinds}"
+
+
+def _sizes(trial: Trial) -> str:
+    """Return the fields that a trial's memory follows from."""
+    names = ("width", "widths", "heads", "head_size", "mlp_width", "batch_size")
+    parts = {**vars(trial.model), **(vars(trial.training) if trial.training is not None else {})}
+    return ", ".join(f"{name}={shown(parts[name])}" for name in names if parts.get(name) is not None)

@@ -12,13 +12,13 @@ Shared arguments:
 """
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Complex, Float
 
 from elegans import random
-from elegans.calculators.domain import Form, require, require_form
+from elegans.calculators.domain import AtMost, Form, require, require_form
 from elegans.studies.feature_margins.theory.weights import PairWeights
 
 PerFrequency = Literal[6, 7, 8]
@@ -58,7 +58,7 @@ def cyclic_amplitude(p: int) -> float:
     return math.sqrt(2 / (3 * p))
 
 
-def cyclic_neurons(p: int, frequencies: Any, phases_u: Any, phases_v: Any) -> PairWeights:
+def cyclic_neurons(p: Annotated[int, AtMost(10_000)], frequencies: Any, phases_u: Any, phases_v: Any) -> PairWeights:
     """Return neurons of norm 1 that may appear in a network of the largest margin: phases add up.
 
     Formula: u(a) = A cos(theta_u + 2 pi zeta a/p), v(b) = A cos(theta_v + 2 pi zeta b/p),
@@ -80,7 +80,9 @@ def cyclic_neurons(p: int, frequencies: Any, phases_u: Any, phases_v: Any) -> Pa
     return PairWeights(u, v, w)
 
 
-def random_cyclic_neurons(p: int, count: int, key: random.Key) -> PairWeights:
+def random_cyclic_neurons(
+    p: Annotated[int, AtMost(10_000)], count: Annotated[int, AtMost(10_000)], key: random.Key
+) -> PairWeights:
     """Return neurons of norm 1 at the optimum of the single-neuron problem, uniform over frequencies and phases.
 
     Formula: as for ``cyclic_neurons``.
@@ -93,7 +95,7 @@ def random_cyclic_neurons(p: int, count: int, key: random.Key) -> PairWeights:
     return cyclic_neurons(p, frequencies, phases[:, 0], phases[:, 1])
 
 
-def cyclic_construction(p: int, per_frequency: PerFrequency = 8) -> PairWeights:
+def cyclic_construction(p: Annotated[int, AtMost(1_000)], per_frequency: PerFrequency = 8) -> PairWeights:
     """Return a network of L_{2,3} norm 1 that has the largest margin, the same at every pair.
 
     With eight neurons a frequency each pair of neurons is a product, (x + y)^2 z - (x - y)^2 z = 4xyz, of the four that

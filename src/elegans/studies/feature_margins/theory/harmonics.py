@@ -13,13 +13,13 @@ Shared arguments:
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from elegans import random
-from elegans.calculators.domain import Form, require, require_form
+from elegans.calculators.domain import AtMost, Form, require, require_form
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.characters import characters_of, folded
 from elegans.studies.feature_margins.theory.cyclic import QUARTERS
@@ -139,7 +139,9 @@ def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeigh
     return PairWeights(u, v, w)
 
 
-def random_group_neurons(group: Group, irrep: int, count: int, key: random.Key) -> PairWeights:
+def random_group_neurons(
+    group: Group, irrep: int, count: Annotated[int, AtMost(10_000)], key: random.Key
+) -> PairWeights:
     """Return neurons of norm 1 at the optimum of the single-neuron problem, with vectors uniform on the sphere.
 
     Formula: as for ``group_neurons``.

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from elegans.boolean.fourier import sign_table
-from elegans.calculators.domain import coordinates, require
+from elegans.calculators.domain import Listed, coordinates, require
 from elegans.studies.feature_margins.theory.weights import LARGEST_INPUT, ParityWeights
 
 LARGEST_K = 16
@@ -34,7 +34,7 @@ def parity_maximum_margin(k: int) -> float:
     return math.exp(math.lgamma(k + 1) + (math.log(2) - (k + 1) * math.log(k + 1)) / 2)
 
 
-def parity_width(k: int) -> int:
+def parity_width(k: Listed) -> int:
     """Return how many neurons a network of the largest margin is built of.
 
     Formula: 2^(k - 1).

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import Listed, require, require_positive
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.characters import conjugate_irreps
 from elegans.studies.feature_margins.theory.cyclic import cyclic_maximum_margin
@@ -75,7 +75,7 @@ def penalty_threshold(gamma: float, labels: int) -> float:
     return gamma * (labels - 1) / labels
 
 
-def cyclic_penalised_optimum(p: int, penalty: float, exponent: float = 3) -> PenalisedOptimum:
+def cyclic_penalised_optimum(p: Listed, penalty: float, exponent: float = 3) -> PenalisedOptimum:
     """Return the best penalised loss of quadratic networks on addition mod p, and the network that has it.
 
     It is a multiple of the network of the largest margin at every penalty below the threshold, with a ratio of 1.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from elegans.calculators.domain import require
+from elegans.calculators.domain import Extended, require
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.cyclic import cyclic_maximum_margin, cyclic_width
 from elegans.studies.feature_margins.theory.game import margin_game
@@ -147,7 +147,7 @@ def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None
     return MarginProblem("these labels of pairs", 3, flat, tau, q, bound, False)
 
 
-def norm_split_gain(width: int, degree: int, outer: float) -> float:
+def norm_split_gain(width: int, degree: int, outer: Extended) -> float:
     """Return how much more than one neuron several of the best ones make of a norm L_{a,b} of 1.
 
     With b = nu any split of the mass among best neurons is as good, which leaves the freedom to combine them; below it

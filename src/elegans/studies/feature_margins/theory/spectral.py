@@ -10,13 +10,13 @@ Shared arguments:
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from elegans import random
-from elegans.calculators.domain import require
+from elegans.calculators.domain import AtMost, require
 
 STARTS = 40
 """How many random starts are tried."""
@@ -40,7 +40,9 @@ class SearchedMaximum(NamedTuple):
     starts: int
 
 
-def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | None = None) -> SearchedMaximum:
+def tensor_spectral_norm(
+    tensor: Any, starts: Annotated[int, AtMost(10_000)] = STARTS, key: random.Key | None = None
+) -> SearchedMaximum:
     """Return the spectral norm of a tensor of three axes, by alternating power iteration from random starts.
 
     Formula: max over unit x, y, z of sum_{abc} T[a, b, c] x_a y_b z_c.
@@ -70,7 +72,9 @@ def tensor_spectral_norm(tensor: Any, starts: int = STARTS, key: random.Key | No
     return SearchedMaximum(float(value[best]), (x[best], y[best], z[best]), agreeing, starts)
 
 
-def best_pair_neuron(payoff: Any, starts: int = STARTS, key: random.Key | None = None) -> SearchedMaximum:
+def best_pair_neuron(
+    payoff: Any, starts: Annotated[int, AtMost(10_000)] = STARTS, key: random.Key | None = None
+) -> SearchedMaximum:
     """Return the best single quadratic neuron on pairs under any sampling of examples and weighting of wrong labels.
 
     Where the squares of u and v cancel, as they do for uniform pairs and weights that depend on the error alone, it is

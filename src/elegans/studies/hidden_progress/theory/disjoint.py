@@ -14,11 +14,11 @@ Shared arguments:
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from elegans.calculators.domain import Form, Number, require, require_form
+from elegans.calculators.domain import AtMost, Form, Number, require, require_form
 
 MOST_SUMS = 2**18
 """The largest number of distinct sums of irrelevant weights whose distribution is tabulated."""
@@ -166,7 +166,9 @@ def odd_probability(probabilities: Iterable[Number]) -> Number:
     return (1 - math.prod((1 - 2 * p for p in probabilities), start=Fraction(1))) / 2
 
 
-def plateau_level(block: int, k: int, gamma: Number, crossing: Crossing = "first") -> int:
+def plateau_level(
+    block: Annotated[int, AtMost(1_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
+) -> int:
     """Return the size of the relevant weights at which gradient flow from weights of 1 and -1 leaves its plateau.
 
     All relevant weights are then of one size b(t), and sums of irrelevant weights are whole numbers: the error falls in
@@ -201,7 +203,9 @@ def plateau_level(block: int, k: int, gamma: Number, crossing: Crossing = "first
     return 1
 
 
-def plateau_ratio(block: int, k: int, gamma: Number, crossing: Crossing = "first") -> float:
+def plateau_ratio(
+    block: Annotated[int, AtMost(1_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
+) -> float:
     """Return the share of the time to perfection that gradient flow from weights of 1 and -1 spends on its plateau.
 
     With "first" the time ends as the relevant weights pass n' - 1, with "last" at the explosion. The two ratios differ

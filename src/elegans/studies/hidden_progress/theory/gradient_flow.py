@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import Extended, require, require_positive
 from elegans.errors import TheoryError
 
 _LARGEST = 1e6
@@ -60,7 +60,7 @@ def flow_growth_bounds(start: Sequence[float], time: Any) -> tuple[np.ndarray, n
     return _square(geometric, k, time) - geometric, _square(arithmetic, k, time) - arithmetic
 
 
-def flow_time(start: Sequence[float], growth: float = math.inf) -> float:
+def flow_time(start: Sequence[float], growth: Extended = math.inf) -> float:
     """Return the time at which the squares of the relevant weights have grown by a given amount.
 
     Formula: t(c) = integral over 0..c of (1/2) prod_i (q + v_i(0)^2)^(-1/2) dq; c infinite is the explosion.

@@ -23,13 +23,16 @@ Shared arguments:
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from elegans.boolean.fourier import majority_coefficient, majority_size
 from elegans.boolean.gaps import require_majority_gap, require_signs, sign_threshold_coefficient
 from elegans.boolean.learning import neurons_for_any_good
 from elegans.calculators.domain import (
+    AtMost,
+    Binomial,
     Form,
+    Listed,
     Number,
     coordinates,
     require,
@@ -186,7 +189,7 @@ def feature_batch(n: int, width: int, tau: float, delta: float) -> int:
     return math.ceil(2 / tau**2 * math.log(4 * n * width / delta))
 
 
-def feature_width(k: int, delta: float, form: Form = "corrected") -> int:
+def feature_width(k: Listed, delta: float, form: Form = "corrected") -> int:
     """Return the width at which every bias of the readout has a good neuron with probability at least 1 - delta.
 
     A pair of mirrored neurons has a good one where its weights agree on S, with probability 2^(1 - k), and has a given
@@ -224,7 +227,7 @@ class ParityReadout(NamedTuple):
         )
 
 
-def parity_readout(k: int, form: Form = "corrected") -> ParityReadout:
+def parity_readout(k: Annotated[int, AtMost(50_000)], form: Form = "corrected") -> ParityReadout:
     """Return k + 1 ReLU neurons of the support's sum that make twice its parity, exactly.
 
     The printed k neurons have the other sign, and miss the value of all ones: they make -2 chi, but 6 where all signs
@@ -254,7 +257,7 @@ def feature_loss(n: int, k: int, epsilon: float) -> float:
     return 16 * epsilon * k**2 * n
 
 
-def sign_network_rate(n: int, k: int) -> Fraction:
+def sign_network_rate(n: Binomial, k: int) -> Fraction:
     """Return the learning rate of the one step on the hidden weights.
 
     Formula: eta = 1 / (k |Maj^_n(k - 1)|).

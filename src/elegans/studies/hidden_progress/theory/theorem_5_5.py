@@ -13,7 +13,7 @@ from typing import NamedTuple
 from elegans.boolean.fourier import majority_size
 from elegans.boolean.gaps import require_majority_gap
 from elegans.boolean.learning import convex_sgd_rate
-from elegans.calculators.domain import Form, require, require_form, require_positive
+from elegans.calculators.domain import Form, Listed, require, require_form, require_positive
 from elegans.studies.hidden_progress.theory.sign_network import (
     feature_batch,
     feature_loss,
@@ -133,7 +133,7 @@ class Theorem55Orders(NamedTuple):
     steps: float
 
 
-def theorem55_orders(n: int, k: int, epsilon: float, form: Form = "corrected") -> Theorem55Orders:
+def theorem55_orders(n: Listed, k: int, epsilon: float, form: Form = "corrected") -> Theorem55Orders:
     """Return the orders of magnitude that the main text's statement gives: how the theorem scales.
 
     The main text has r^2 n in the number of steps where the appendix, and the proof, have r n^2.

@@ -13,11 +13,19 @@ Shared arguments:
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from elegans.calculators.domain import Form, least_count, require, require_form, require_positive, require_probability
+from elegans.calculators.domain import (
+    AtMost,
+    Form,
+    least_count,
+    require,
+    require_form,
+    require_positive,
+    require_probability,
+)
 
 
 def disjoint_sgd_rates(weights: Any, steps: int, delta: float, form: Form = "corrected") -> np.ndarray:
@@ -84,7 +92,11 @@ class Theorem58:
 
 
 def theorem58_parameters(
-    block: int, k: int, epsilon: float, delta: float = 0.01, form: Form = "corrected"
+    block: Annotated[int, AtMost(1_000)],
+    k: Annotated[int, AtMost(100)],
+    epsilon: float,
+    delta: float = 0.01,
+    form: Form = "corrected",
 ) -> Theorem58:
     """Return the least number of steps of Theorem 5.8 and what is promised at their end.
 

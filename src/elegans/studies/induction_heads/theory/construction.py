@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from elegans.calculators.domain import Form, require, require_form, require_positive
+from elegans.calculators.domain import Form, Side, require, require_form, require_positive
 from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, sequences
 
 
@@ -97,7 +97,7 @@ def attention_parameters(network: AttentionNetwork) -> dict[str, dict[str, Float
     return {part: {name: np.asarray(a, np.float32) for name, a in arrays.items()} for part, arrays in named.items()}
 
 
-def bigram_construction(k: int, length: int, scale: float = 100.0, slope: float = 1.0) -> AttentionNetwork:
+def bigram_construction(k: Side, length: Side, scale: float = 100.0, slope: float = 1.0) -> AttentionNetwork:
     """Return the two-layer transformer of Proposition 8.2, which reads off what has followed the current token.
 
     The first layer attends to the previous token and writes it into a second block; the second attends to the tokens
@@ -129,7 +129,7 @@ def bigram_construction(k: int, length: int, scale: float = 100.0, slope: float 
     return AttentionNetwork(np.eye(k, d), (first, second), slope * np.eye(d, k, -2 * k))
 
 
-def construction_frequencies(tokens: Any, k: int, form: Form = "corrected") -> Float[np.ndarray, "count length k"]:
+def construction_frequencies(tokens: Any, k: Side, form: Form = "corrected") -> Float[np.ndarray, "count length k"]:
     """Return the limit of the construction's output for a large scale, exactly.
 
     A softmax averages, so the output is the frequency of what has followed the current token, not its count as printed.

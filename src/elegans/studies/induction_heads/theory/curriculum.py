@@ -6,8 +6,9 @@ hypotheses or domain raise ``TheoryError``.
 """
 
 import math
+from typing import Annotated
 
-from elegans.calculators.domain import Form, require, require_form, require_positive
+from elegans.calculators.domain import AtMost, Form, Listed, require, require_form, require_positive
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights, minimal_constant, minimal_step
 from elegans.studies.induction_heads.theory.two_states import (
     first_step_constants,
@@ -18,7 +19,7 @@ from elegans.studies.induction_heads.theory.two_states import (
 
 
 def two_step_curriculum(
-    length: int,
+    length: Annotated[int, AtMost(500)],
     epsilon: float,
     first_rate: float,
     second_rate: float,
@@ -64,7 +65,7 @@ def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
     return (math.atanh(2 * epsilon) / (2 * epsilon) - 1) / 8
 
 
-def curriculum_position(place: int, epsilon: float, form: Form = "corrected") -> float:
+def curriculum_position(place: Listed, epsilon: float, form: Form = "corrected") -> float:
     """Return what the leading term of v_j is a multiple of after the curriculum's second step.
 
     The term is rate_2 (rho - c') (n(n+1)/2t) times this, rho - c' being the difference of W's entries after the first.

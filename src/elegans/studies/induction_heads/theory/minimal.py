@@ -6,12 +6,12 @@ Gradients are given as the direction of descent, -dL/dW and -dL/dv. There are at
 arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from elegans.calculators.domain import require
+from elegans.calculators.domain import AtMost, Side, require
 from elegans.studies.induction_heads.theory.strategies import sequences
 from elegans.tasks.chains import stationary_distribution
 
@@ -45,7 +45,7 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
     return np.asarray(np.einsum("cpl,cpli->cpi", pair[seen], gathered))
 
 
-def minimal_bigram(k: int, length: int) -> MinimalWeights:
+def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
     """Return weights with which the minimal model counts bigrams, exactly.
 
     Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} 1[x_t' = i] 1[x_(t'-1) = x_p].
@@ -55,7 +55,7 @@ def minimal_bigram(k: int, length: int) -> MinimalWeights:
     return MinimalWeights(np.eye(k), np.eye(length)[1])
 
 
-def minimal_unigram(k: int, length: int) -> MinimalWeights:
+def minimal_unigram(k: Side, length: Side) -> MinimalWeights:
     """Return weights with which the minimal model counts single tokens, exactly.
 
     Formula: v = delta_1, W = 1 1^T: f_{p,i} = sum_{t'=1}^{p} [x_t' = i].
@@ -65,7 +65,7 @@ def minimal_unigram(k: int, length: int) -> MinimalWeights:
     return MinimalWeights(np.ones((k, k)), np.eye(length)[0])
 
 
-def minimal_constant(k: int, length: int, pair: float, position: float) -> MinimalWeights:
+def minimal_constant(k: Side, length: Side, pair: float, position: float) -> MinimalWeights:
     """Return constant weights, with which training begins.
 
     Formula: W = w 1 1^T, v = c 1.
@@ -75,7 +75,7 @@ def minimal_constant(k: int, length: int, pair: float, position: float) -> Minim
     return MinimalWeights(np.full((k, k), float(pair)), np.full(length, float(position)))
 
 
-def chain_tensor(chains: Any, length: int) -> Float[np.ndarray, "*chains length k k"]:
+def chain_tensor(chains: Any, length: Annotated[int, AtMost(10_000)]) -> Float[np.ndarray, "*chains length k k"]:
     """Return the tensor of the minimal model's loss for given chains of any number of symbols, with a stationary start.
 
     Average it over a distribution of chains for the population's: the loss is linear in it.

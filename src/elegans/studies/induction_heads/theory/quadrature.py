@@ -11,13 +11,13 @@ function's hypotheses or domain raise ``TheoryError``.
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import comb, entr
 
-from elegans.calculators.domain import require
+from elegans.calculators.domain import AtMost, Listed, require
 
 
 @lru_cache(maxsize=16)
@@ -28,7 +28,7 @@ def unit_rule(nodes: int) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray
     return (places + 1) / 2, weights / 2
 
 
-def flat_rule(nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def flat_rule(nodes: Annotated[int, AtMost(500)] = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a rule for averages over a and b, independent and uniform on (0, 1).
 
     Each half of the square is mapped so that its corner a = b = 1 becomes an edge; 40 nodes give the constants to
@@ -48,7 +48,7 @@ def flat_rule(nodes: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.concatenate([larger, smaller]), np.concatenate([smaller, larger]), np.tile(weights, 2)
 
 
-def flat_average(value: Callable[..., Any], nodes: int = 60) -> np.ndarray:
+def flat_average(value: Callable[..., Any], nodes: Annotated[int, AtMost(500)] = 60) -> np.ndarray:
     """Return the average of a function of a chain over flat rows of two symbols.
 
     Formula: the integral of f(1 - a, 1 - b) over a, b in (0, 1).
@@ -76,7 +76,7 @@ class TwoStateLosses(NamedTuple):
     entropy: float
 
 
-def two_state_losses(nodes: int = 60) -> TwoStateLosses:
+def two_state_losses(nodes: Annotated[int, AtMost(500)] = 60) -> TwoStateLosses:
     """Return what uniform guesses and the stationary distribution lose on chains of two symbols with flat rows.
 
     The token at which the loss is taken is from the stationary distribution, so that a row counts by its symbol's
@@ -95,7 +95,7 @@ def two_state_losses(nodes: int = 60) -> TwoStateLosses:
     return TwoStateLosses(float(math.log(2) - given), float(alone - given), float(given))
 
 
-def simplex_uniform_loss(k: int) -> float:
+def simplex_uniform_loss(k: Listed) -> float:
     """Return the loss of uniform guesses on distributions that are uniform on the simplex.
 
     It holds for independent tokens, and for doubly stochastic chains of two symbols.
@@ -107,7 +107,7 @@ def simplex_uniform_loss(k: int) -> float:
     return math.log(k) - sum(1 / i for i in range(2, k + 1))
 
 
-def smoothed_unigram_loss(k: int, seen: int) -> float:
+def smoothed_unigram_loss(k: Listed, seen: Listed) -> float:
     """Return what the add-one unigram loses, exactly, on independent tokens from a distribution uniform on the simplex.
 
     Formula: k sum_{c=0}^{N} p(c) (-q ln q) - (H_k - 1) with q = (c + 1) / (N + k) and

@@ -6,13 +6,13 @@ distribution after each context, shape (count, contexts, k). Arguments outside a
 ``TheoryError``.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import rel_entr
 
-from elegans.calculators.domain import require
+from elegans.calculators.domain import AtMost, Side, require
 from elegans.studies.induction_heads.theory.quadrature import unit_rule
 from elegans.tasks.chains import context_codes, stationary_distribution, transitions, true_rows
 
@@ -29,7 +29,7 @@ def kl_divergence(true: Any, predicted: Any) -> np.ndarray:
     return np.asarray(rel_entr(np.asarray(true, float), np.asarray(predicted, float)).sum(axis=-1))
 
 
-def ngram_counts(tokens: Any, k: int, order: int) -> Int[np.ndarray, "count length k"]:
+def ngram_counts(tokens: Any, k: Side, order: Annotated[int, AtMost(100)]) -> Int[np.ndarray, "count length k"]:
     """Return how often each symbol has followed the last order - 1 tokens, at every position.
 
     Formula: counts_p(i) = #{q < p : x_(q-m+1..q) = x_(p-m+1..p), x_(q+1) = i} with m = order - 1; of order 1, how often
@@ -55,7 +55,7 @@ def ngram_counts(tokens: Any, k: int, order: int) -> Int[np.ndarray, "count leng
 
 
 def ngram_strategy(
-    tokens: Any, k: int, order: int, concentration: float | tuple[float, ...] = 1.0
+    tokens: Any, k: Side, order: Annotated[int, AtMost(100)], concentration: float | tuple[float, ...] = 1.0
 ) -> Float[np.ndarray, "count length k"]:
     """Return the prediction from smoothed n-gram frequencies: uniform, unigram, bigram, trigram for orders 0 to 3.
 
@@ -79,7 +79,9 @@ def ngram_strategy(
     return np.asarray((counts + alpha) / (counts.sum(axis=-1, keepdims=True) + alpha.sum()))
 
 
-def chain_strategies(tokens: Any, k: int, order: int = 2) -> dict[str, Float[np.ndarray, "count length k"]]:
+def chain_strategies(
+    tokens: Any, k: Side, order: Annotated[int, AtMost(100)] = 2
+) -> dict[str, Float[np.ndarray, "count length k"]]:
     """Return the predictions of n-gram strategies by name: uniform, unigram, bigram, trigram, 4-gram, ….
 
     Formula: ``ngram_strategy`` of orders 0, 1, …, order.
@@ -94,7 +96,7 @@ def chain_strategies(tokens: Any, k: int, order: int = 2) -> dict[str, Float[np.
     return {named[n] if n < len(named) else f"{n}-gram": ngram_strategy(tokens, k, n) for n in orders}
 
 
-def bayes_strategy(tokens: Any, nodes: int = 128) -> Float[np.ndarray, "count length 2"]:
+def bayes_strategy(tokens: Any, nodes: Annotated[int, AtMost(1_000)] = 128) -> Float[np.ndarray, "count length 2"]:
     """Return Bayes' prediction for two symbols, flat rows and a stationary start.
 
     Add-one bigrams only approach it: they do without what the first token says about the chain.

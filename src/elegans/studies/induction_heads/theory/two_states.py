@@ -10,12 +10,12 @@ the printed one. Arguments outside a function's hypotheses or domain raise ``The
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from elegans.calculators.domain import Form, require, require_form
+from elegans.calculators.domain import AtMost, Binomial, Form, Listed, Side, require, require_form
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 
@@ -40,7 +40,7 @@ class PowerSums(NamedTuple):
     none: np.ndarray
 
 
-def power_sums(eigenvalue: Any, length: int, method: Literal["sums", "closed"] = "sums") -> PowerSums:
+def power_sums(eigenvalue: Any, length: Listed, method: Literal["sums", "closed"] = "sums") -> PowerSums:
     """Return the sums of powers of lambda in the first step's gradient.
 
     Formula: S_A = sum_{d<t} (d+1)(t-d) lambda^d; S_B = S_C = sum_{d<t} (t-d)(t-d+1)/2 lambda^d; S_D = t(t+1)(t+2)/6.
@@ -73,7 +73,7 @@ def power_sums(eigenvalue: Any, length: int, method: Literal["sums", "closed"] =
 
 
 def first_pair_gradient(
-    a: Any, b: Any, length: int, method: Literal["sums", "closed"] = "sums"
+    a: Any, b: Any, length: Side, method: Literal["sums", "closed"] = "sums"
 ) -> Float[np.ndarray, "*chains 2 2"]:
     """Return -dL/dW of chains of two symbols, per unit c, at W = c 1 1^T, v = c 1.
 
@@ -96,7 +96,7 @@ def first_pair_gradient(
     return np.asarray(chain.stationary[..., None, :] * weighted / (length * gap**2)[..., None, None])
 
 
-def first_position_gradient(a: Any, b: Any, length: int) -> Float[np.ndarray, "*chains length"]:
+def first_position_gradient(a: Any, b: Any, length: Side) -> Float[np.ndarray, "*chains length"]:
     """Return -dL/dv of chains of two symbols, per unit c, at W = c 1 1^T, v = c 1.
 
     Formula: (1/t) (n(n+1)/2 ((u^2+w^2)/(lambda-1)^2 - 1/2)
@@ -109,7 +109,7 @@ def first_position_gradient(a: Any, b: Any, length: int) -> Float[np.ndarray, "*
 
 
 def second_position_gradient(
-    a: Any, b: Any, length: int, form: Form = "corrected"
+    a: Any, b: Any, length: Side, form: Form = "corrected"
 ) -> Float[np.ndarray, "*chains length"]:
     """Return the part of the second step's -dL/dv that comes from the diagonal of W: -dL/dv at W = I.
 
@@ -144,7 +144,9 @@ def second_position_gradient(
     return np.asarray(found / t)
 
 
-def flat_tensor(length: int, nodes: int = 60) -> Float[np.ndarray, "length 2 2"]:
+def flat_tensor(
+    length: Annotated[int, AtMost(500)], nodes: Annotated[int, AtMost(100)] = 60
+) -> Float[np.ndarray, "length 2 2"]:
     """Return the tensor of the minimal model's loss for two symbols, averaged over flat rows.
 
     Formula: E[T] with t T_jml = sum_i (P_mi - 1/2) pi_l (pi_i + lambda^(j-1) N_li) (pi_m n(n+1)/2 + H_n N_im),
@@ -170,7 +172,7 @@ def flat_tensor(length: int, nodes: int = 60) -> Float[np.ndarray, "length 2 2"]
     return total / length
 
 
-def symmetric_moments(length: int, epsilon: float = 0.5) -> Float[np.ndarray, " length"]:
+def symmetric_moments(length: Listed, epsilon: float = 0.5) -> Float[np.ndarray, " length"]:
     """Return the moments of the eigenvalue of symmetric chains, a = b uniform on 1/2 - epsilon to 1/2 + epsilon.
 
     Formula: E[lambda^d] = (2 epsilon)^d / (d+1) for even d, 0 for odd, d = 1, …, t.
@@ -182,7 +184,7 @@ def symmetric_moments(length: int, epsilon: float = 0.5) -> Float[np.ndarray, " 
     return np.where(d % 2, 0.0, (2 * epsilon) ** d / (d + 1))
 
 
-def symmetric_tensor(length: int, epsilon: float = 0.5) -> Float[np.ndarray, "length 2 2"]:
+def symmetric_tensor(length: Binomial, epsilon: float = 0.5) -> Float[np.ndarray, "length 2 2"]:
     """Return the tensor of the minimal model's loss for chains without a unigram signal: a = b.
 
     Formula: t T_jml = (1/8) sum_{d=1}^{n} (n-d+1) E[lambda^d] + (1/8) n(n+1)/2 E[lambda^j] (+1 for m = l, else -1),
@@ -201,7 +203,7 @@ def symmetric_tensor(length: int, epsilon: float = 0.5) -> Float[np.ndarray, "le
 
 
 def symmetric_first_position(
-    length: int, epsilon: float = 0.5, form: Form = "corrected"
+    length: Binomial, epsilon: float = 0.5, form: Form = "corrected"
 ) -> Float[np.ndarray, " length"]:
     """Return -dL/dv, per unit c, at W = c 1 1^T, v = c 1 for chains without a unigram signal.
 
@@ -239,7 +241,7 @@ def first_step_constants() -> FirstStepConstants:
     return FirstStepConstants((8 * LN2 - 5) / 12, (7 - 10 * LN2) / 6, 1.5 - 2 * LN2)
 
 
-def first_step_leading(length: int, scale: float, rate: float) -> MinimalWeights:
+def first_step_leading(length: Listed, scale: float, rate: float) -> MinimalWeights:
     """Return the leading terms of the weights after a first step on flat rows from W = c 1 1^T, v = c 1.
 
     The ratio of the two entries of W's gradient is close to 4 in the limit: at t = 100 it is 4.46, at 10 it is 9.5.
@@ -263,7 +265,7 @@ def first_step_leading(length: int, scale: float, rate: float) -> MinimalWeights
     )
 
 
-def second_step_profile(places: Any, form: Form = "corrected", nodes: int = 40) -> np.ndarray:
+def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[int, AtMost(500)] = 40) -> np.ndarray:
     """Return the coefficients h_j of the second step's leading term: the even/odd pattern.
 
     ``second_position_gradient``, averaged over flat rows, is n(n+1)/(2t) h_j + O(1). Even j are above the constant

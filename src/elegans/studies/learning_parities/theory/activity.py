@@ -11,12 +11,12 @@ Shared arguments:
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from elegans.boolean.fourier import sign_table
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import AtMost, require, require_positive
 from elegans.studies.learning_parities.theory.parity import require_mix
 from elegans.studies.learning_parities.theory.window import InitialNeurons, Window, signed_window
 
@@ -39,7 +39,7 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
     return factor * (n - 1 if together else 1) / math.sqrt(math.comb(n - 1, k))
 
 
-def biased_uniform_mean_square(n: int, k: int, bias: float) -> float:
+def biased_uniform_mean_square(n: Annotated[int, AtMost(1_000)], k: int, bias: float) -> float:
     """Return the mean over random weights of a squared uniform correlation outside A, exactly.
 
     Lemma 5 is Markov's inequality on its bound 1 / C(n - 1, k), of which it is a small part: 2.8e-6 against 2.7e-3

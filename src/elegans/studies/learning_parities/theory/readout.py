@@ -16,21 +16,21 @@ Shared arguments:
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table
 from elegans.boolean.learning import parity_of_sum
-from elegans.calculators.domain import Form, require, require_form
+from elegans.calculators.domain import AtMost, Binomial, Form, require, require_form
 from elegans.calculators.rational import Matrix, Vector
 from elegans.errors import TheoryError
 from elegans.studies.learning_parities.theory.parity import biased_support
 from elegans.studies.learning_parities.theory.window import CAP
 
 
-def biased_features(k: int, form: Form = "corrected") -> Matrix:
+def biased_features(k: Annotated[int, AtMost(400)], form: Form = "corrected") -> Matrix:
     """Return the ideal features for each value of the sum of the signs on A.
 
     The least-squares residual of the parity on the printed ones is 0, 0.894 and 0.603 for k = 3, 5, 7.
@@ -51,7 +51,7 @@ def biased_features(k: int, form: Form = "corrected") -> Matrix:
     return tuple(tuple(Fraction(min(max(abs(r) - (z if r > 0 else -z), 0), most)) for r in values) for z in values)
 
 
-def biased_readout(k: int) -> Vector:
+def biased_readout(k: Binomial) -> Vector:
     """Return the weights with which the ideal features make the parity exactly.
 
     For k = 3: 3/2, -2, 2, -3/2; for k = 5: 1/2, -2, 2, -2, 2, -1/2.

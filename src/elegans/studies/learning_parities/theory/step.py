@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import Side, require, require_positive
 from elegans.studies.learning_parities.theory.parity import biased_support, require_mix
 from elegans.studies.learning_parities.theory.window import CAP, InitialNeurons, signed_window
 
@@ -118,7 +118,7 @@ def biased_antipodal_output(preactivation: Any, output: Any) -> Float[np.ndarray
     return np.asarray(np.clip(preactivation, -CAP, CAP) @ np.asarray(output, float))
 
 
-def p_good_biased(k: int) -> Fraction:
+def p_good_biased(k: Side) -> Fraction:
     """Return the probability that a neuron's weights on A sum to 0, which makes it good.
 
     7/27, 51/243, 393/2187 for k = 3, 5, 7; about sqrt(3 / (4 pi k)).

@@ -8,14 +8,14 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from elegans import random
 from elegans.boolean.fourier import set_index, sign_table, walsh_hadamard
-from elegans.calculators.domain import coordinates, require
+from elegans.calculators.domain import AtMost, Listed, Side, coordinates, require
 from elegans.models.inits import DenseInit, fan_in_uniform
 
 LARGEST_EXACT = 16
@@ -25,7 +25,12 @@ _ENTRIES = 2**23
 
 
 def dense_gradients(
-    n: int, support: Iterable[int], neurons: int, *, seed: int = 0, examples: int | None = None
+    n: Side,
+    support: Iterable[int],
+    neurons: Annotated[int, AtMost(10_000)],
+    *,
+    seed: int = 0,
+    examples: Listed | None = None,
 ) -> Float[np.ndarray, "neurons n"]:
     """Return the correlations G_i of dense neurons, drawn as ``DenseInit`` draws them, biases included.
 

@@ -19,6 +19,8 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from elegans.calculators.domain import (
+    Binomial,
+    Listed,
     Number,
     require,
     require_form,
@@ -50,7 +52,7 @@ def information_bits(n: int, k: int) -> float:
     return math.log2(math.comb(n, k))
 
 
-def p_ambiguous_bound(n: int, k: int, sample: int) -> Fraction:
+def p_ambiguous_bound(n: int, k: int, sample: Listed) -> Fraction:
     """Return a bound on the probability that another k-parity agrees with all labels of a random sample.
 
     Formula: (C(n, k) - 1) 2^-m, at most 1.
@@ -225,7 +227,7 @@ def under_sparse_frontier(n: int, k: int, s: int) -> Resources:
     return Resources(Fraction(n, k) ** s, Fraction(n, k) ** (k - s - 1))
 
 
-def dense_frontier(n: int, k: int) -> tuple[Resources, Resources]:
+def dense_frontier(n: Binomial, k: int) -> tuple[Resources, Resources]:
     """Return the width and the range of samples claimed for dense initialisation, constants dropped.
 
     No proof is given for it: it is the end of both sparse families, s = 0 and s of order n.

@@ -8,14 +8,14 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from elegans import random
 from elegans.boolean.fourier import sign_table, walsh_hadamard
-from elegans.calculators.domain import require, require_parity, require_positive
+from elegans.calculators.domain import AtMost, require, require_parity, require_positive
 from elegans.studies.pareto_frontiers.theory.frontier import sq_resource
 
 LARGEST_INPUT = 16
@@ -71,11 +71,11 @@ def noise_forcing_demo(
     n: int,
     k: int,
     *,
-    width: int,
-    steps: int,
+    width: Annotated[int, AtMost(100)],
+    steps: Annotated[int, AtMost(1_000)],
     tau: float,
     seed: int = 0,
-    sample: int | None = None,
+    sample: Annotated[int, AtMost(10_000)] | None = None,
     learning_rate: float = 0.1,
 ) -> NoiseForcing:
     """Run the adversary of the lower bound against gradient descent on a random parity.
@@ -126,7 +126,13 @@ def noise_forcing_demo(
 
 
 def target_free_noise(
-    n: int, k: int, *, width: int, steps: int, seed: int = 0, learning_rate: float = 0.1
+    n: int,
+    k: int,
+    *,
+    width: Annotated[int, AtMost(100)],
+    steps: Annotated[int, AtMost(1_000)],
+    seed: int = 0,
+    learning_rate: float = 0.1,
 ) -> Float[np.ndarray, " parities"]:
     """Return what noise it takes to hide each k-parity from the network of ``noise_forcing_demo``.
 

@@ -16,11 +16,13 @@ Shared arguments:
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Annotated
 
 import numpy as np
 
 from elegans.boolean.learning import neurons_for_any_good
 from elegans.calculators.domain import (
+    AtMost,
     Form,
     Number,
     require,
@@ -186,7 +188,9 @@ def is_r_prime_good(counts: Sequence[int], r_prime: float) -> bool:
     return all(r_prime / 2 <= count <= 2 * r_prime for count in counts)
 
 
-def p_r_prime_good(neurons: int, p: Number, biases: int, r_prime: float) -> float:
+def p_r_prime_good(
+    neurons: Annotated[int, AtMost(1_000)], p: Number, biases: Annotated[int, AtMost(1_000)], r_prime: float
+) -> float:
     """Return the exact probability that an initialisation is r'-good.
 
     Formula: N! [z^t] (sum_{r'/2 <= c <= 2r'} (q z)^c / c!)^B (1 - B q)^(N - t) / (N - t)!, summed over t;
@@ -207,6 +211,8 @@ def p_r_prime_good(neurons: int, p: Number, biases: int, r_prime: float) -> floa
     low, high = math.ceil(r_prime / 2), min(math.floor(2 * r_prime), neurons)
     if low > high:
         return 0.0
+    rule = "biases x counts must be at most 30000 for the exact distribution"
+    require(biases * (high - low) <= 30_000, rule, biases=biases, counts=high - low)
     mean, good = neurons * float(p) / biases, float(p)
     counts = np.arange(low, high + 1)
     one = np.exp([c * math.log(mean) - mean - math.lgamma(c + 1) for c in counts])

@@ -29,8 +29,10 @@ from elegans.boolean.fourier import (
     walsh_hadamard,
 )
 from elegans.calculators.domain import (
+    Binomial,
     Form,
     Number,
+    Side,
     coordinates,
     require,
     require_form,
@@ -39,7 +41,7 @@ from elegans.calculators.domain import (
 )
 
 
-def over_sparse_relevant(k: int, s: int) -> Fraction:
+def over_sparse_relevant(k: int, s: Binomial) -> Fraction:
     """Return C_{k,s}: a good over-sparse neuron's correlation on the coordinates of the support.
 
     Its sign is (-1)^((k - 2) / 2). It holds for every bias b with |b| < 1.
@@ -51,7 +53,7 @@ def over_sparse_relevant(k: int, s: int) -> Fraction:
     return majority_coefficient(s, k - 1) / 2
 
 
-def over_sparse_irrelevant(k: int, s: int) -> Fraction:
+def over_sparse_irrelevant(k: int, s: Binomial) -> Fraction:
     """Return c_{k,s}: a good over-sparse neuron's correlation on its weights outside the support.
 
     Formula: c_{k,s} = Maj^_s(k + 1) / 2.
@@ -94,7 +96,7 @@ def over_sparse_lower_bound(k: int, s: int, form: Form = "corrected") -> float:
     return math.sqrt(limit_weight(k - 1, form) / math.comb(s, k - 1)) / 2
 
 
-def over_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) -> tuple[Fraction, ...]:
+def over_sparse_gradient(n: Side, support: Iterable[int], ones: Iterable[int]) -> tuple[Fraction, ...]:
     """Return the population correlation of an over-sparse neuron, good or bad, with any bias |b| < 1.
 
     Formula: good neuron: G_i = C_{k,s} on S, c_{k,s} on the ones outside S, else 0. One member j of S missing:
@@ -113,7 +115,7 @@ def over_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) ->
     return tuple(high if missing == {i} else Fraction(0) for i in range(n))
 
 
-def under_sparse_relevant(n: int, k: int, s: int) -> Fraction:
+def under_sparse_relevant(n: Binomial, k: int, s: int) -> Fraction:
     """Return xi_rel: a good under-sparse neuron's correlation on the rest of the support.
 
     Formula: xi_rel = Half^_s(s) Maj^_{n-s}(k - s - 1) / 2.
@@ -129,7 +131,7 @@ def under_sparse_relevant(n: int, k: int, s: int) -> Fraction:
     return half_coefficient(s, s) * majority_coefficient(n - s, k - s - 1) / 2
 
 
-def under_sparse_irrelevant(n: int, k: int, s: int) -> Fraction:
+def under_sparse_irrelevant(n: Binomial, k: int, s: int) -> Fraction:
     """Return xi_irr: a good under-sparse neuron's correlation outside the support.
 
     Formula: xi_irr = Half^_s(s) Maj^_{n-s}(k - s + 1) / 2.
@@ -168,7 +170,7 @@ def under_sparse_ratio(n: int, k: int, s: int, form: Form = "corrected") -> Frac
     return Fraction(above, k - s - 1)
 
 
-def under_sparse_gradient(n: int, support: Iterable[int], ones: Iterable[int]) -> tuple[Fraction, ...]:
+def under_sparse_gradient(n: Side, support: Iterable[int], ones: Iterable[int]) -> tuple[Fraction, ...]:
     """Return the population correlation of an under-sparse neuron, good or bad.
 
     It is the same for every epsilon with 0 < epsilon < 1/(n - s) and every bias with |b| < epsilon.

@@ -18,11 +18,22 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Annotated
 
 import numpy as np
 
 from elegans.boolean.learning import parity_of_sum
-from elegans.calculators.domain import Form, Number, coordinates, require, require_form, require_over_sparse
+from elegans.calculators.domain import (
+    AtMost,
+    Binomial,
+    Form,
+    Number,
+    Side,
+    coordinates,
+    require,
+    require_form,
+    require_over_sparse,
+)
 from elegans.calculators.rational import Matrix, Vector, null_space, solve
 from elegans.errors import TheoryError
 from elegans.studies.pareto_frontiers.theory.neurons import (
@@ -38,7 +49,7 @@ PAPER_OFFSET = Fraction(1, 16)
 """The offset of the paper, with which the readout's norm is far larger."""
 
 
-def over_sparse_biases(k: int, offset: Number | None = None, form: Form = "corrected") -> Vector:
+def over_sparse_biases(k: Binomial, offset: Number | None = None, form: Form = "corrected") -> Vector:
     """Return the values of the hidden bias.
 
     The printed list leaves out i = 0 and the parity with it: the features' best fit misses it by about 1.35
@@ -62,7 +73,7 @@ def over_sparse_biases(k: int, offset: Number | None = None, form: Form = "corre
     return tuple((2 * i - k + chosen) / (2 * k) for i in range(int(form == "printed"), k // 2))
 
 
-def bad_neuron_slack(k: int, offset: Number = OFFSET) -> Fraction:
+def bad_neuron_slack(k: Binomial, offset: Number = OFFSET) -> Fraction:
     """Return how far below 0 a bad neuron's input stays after the population step, on every input.
 
     Formula: (1 - o) / (2k).
@@ -77,7 +88,7 @@ def bad_neuron_slack(k: int, offset: Number = OFFSET) -> Fraction:
     return -(max(over_sparse_biases(k, offset)) + Fraction(1, 2 * k))
 
 
-def readout_features(k: int, biases: Sequence[Number]) -> Matrix:
+def readout_features(k: Side, biases: Sequence[Number]) -> Matrix:
     """Return the ideal hidden features for each value of the support's sum: the matrix V.
 
     Formula: V(s) = (1, relu(s / 2k + beta_j) for all j, relu(-s / 2k + beta_j) for all j), s = -k, -k + 2, …, k.
@@ -100,7 +111,7 @@ def readout_features(k: int, biases: Sequence[Number]) -> Matrix:
     return tuple(row(s) for s in range(-k, k + 1, 2))
 
 
-def over_sparse_readout(k: int, biases: Sequence[Number] | None = None) -> Vector:
+def over_sparse_readout(k: Annotated[int, AtMost(50)], biases: Sequence[Number] | None = None) -> Vector:
     """Return the output weights nu that make the parity of the ideal features, exactly.
 
     Formula: V nu = chi.
@@ -138,7 +149,7 @@ def readout_norm(readout: Iterable[Number]) -> float:
 
 
 def spread_readout(
-    k: int, bias_index: Sequence[int | None], positive: Sequence[bool], offset: Number = OFFSET
+    k: Annotated[int, AtMost(50)], bias_index: Sequence[int | None], positive: Sequence[bool], offset: Number = OFFSET
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return output weights for a whole network that make the parity of its ideal features.
 
@@ -165,7 +176,7 @@ def spread_readout(
     return float(readout[0]), first, mirrored
 
 
-def smallest_hinge_loss(k: int, biases: Sequence[Number]) -> Fraction:
+def smallest_hinge_loss(k: Annotated[int, AtMost(50)], biases: Sequence[Number]) -> Fraction:
     """Return the smallest population hinge loss that any readout of the ideal features has, exactly.
 
     0 for the corrected list. For the printed one 1, 0.773, 0.646, 0.565, 0.509 for k = 2, 4, 6, 8, 10.
@@ -194,7 +205,7 @@ def smallest_hinge_loss(k: int, biases: Sequence[Number]) -> Fraction:
     return best
 
 
-def over_sparse_rate(k: int, s: int) -> Fraction:
+def over_sparse_rate(k: int, s: Annotated[int, AtMost(300_000)]) -> Fraction:
     """Return the learning rate of the first layer's one step.
 
     Formula: eta = 1 / (2k |C_{k,s}|), with weight decay 1 on the same weights and 0 on all else.
@@ -203,7 +214,7 @@ def over_sparse_rate(k: int, s: int) -> Fraction:
     return 1 / (2 * k * abs(over_sparse_relevant(k, s)))
 
 
-def over_sparse_threshold(k: int, s: int) -> Fraction:
+def over_sparse_threshold(k: int, s: Annotated[int, AtMost(30_000)]) -> Fraction:
     """Return the truncation of the gradient that keeps the support and nothing else.
 
     Formula: gamma = (|C_{k,s}| + |c_{k,s}|) / 2; exact where every entry is within (|C| - |c|) / 2 of its mean.
@@ -216,7 +227,7 @@ def over_sparse_threshold(k: int, s: int) -> Fraction:
     return (abs(over_sparse_relevant(k, s)) + abs(over_sparse_irrelevant(k, s))) / 2
 
 
-def over_sparse_gap(k: int, s: int) -> Fraction:
+def over_sparse_gap(k: int, s: Binomial) -> Fraction:
     """Return how far a good neuron's correlations on the support stand above those on its other ones.
 
     Formula: |C_{k,s}| - |c_{k,s}| = |C_{k,s}| (s - 2k + 1) / (s - k).
@@ -229,7 +240,7 @@ def over_sparse_gap(k: int, s: int) -> Fraction:
 
 
 def over_sparse_step(
-    n: int, support: Iterable[int], ones: Iterable[int], *, sign: int = 1, truncated: bool = False
+    n: Side, support: Iterable[int], ones: Iterable[int], *, sign: int = 1, truncated: bool = False
 ) -> Vector:
     """Return a neuron's weights after the population step.
 

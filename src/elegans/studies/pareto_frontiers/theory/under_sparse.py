@@ -18,11 +18,14 @@ Shared arguments:
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
 
 from elegans.boolean.learning import parity_of_sum
 from elegans.calculators.domain import (
+    AtMost,
+    Binomial,
     Number,
+    Side,
     coordinates,
     require,
     require_form,
@@ -43,7 +46,7 @@ ThresholdForm = Literal["midpoint", "printed"]
 """Where to truncate gradients: in the middle of the gap, or at the irrelevant correlation itself."""
 
 
-def under_sparse_biases(k: int, epsilon: Number) -> Vector:
+def under_sparse_biases(k: Binomial, epsilon: Number) -> Vector:
     """Return the values of the hidden bias: k of them, each with probability 1/k.
 
     The proof counts k + 1 neurons and a probability of 1 / (k + 1); k and a constant are enough.
@@ -59,7 +62,7 @@ def under_sparse_biases(k: int, epsilon: Number) -> Vector:
     return tuple(Fraction(epsilon) * (2 * j - k + 1) / (2 * k) for j in range(k))
 
 
-def under_sparse_gap(n: int, k: int, s: int) -> Fraction:
+def under_sparse_gap(n: Binomial, k: int, s: int) -> Fraction:
     """Return how far a good neuron's correlations on the rest of the support stand above those outside it.
 
     Formula: |xi_rel| - |xi_irr|.
@@ -71,7 +74,7 @@ def under_sparse_gap(n: int, k: int, s: int) -> Fraction:
     return abs(under_sparse_relevant(n, k, s)) - abs(under_sparse_irrelevant(n, k, s))
 
 
-def under_sparse_threshold(n: int, k: int, s: int, form: ThresholdForm = "midpoint") -> Fraction:
+def under_sparse_threshold(n: Binomial, k: int, s: int, form: ThresholdForm = "midpoint") -> Fraction:
     """Return the truncation of the gradient that keeps the rest of the support and nothing else.
 
     Formula: gamma = (|xi_rel| + |xi_irr|) / 2; printed, for the population gradient: |xi_irr|.
@@ -120,7 +123,9 @@ def under_sparse_decay(k: int, epsilon: Number) -> Fraction:
     return 1 - Fraction(epsilon) / (2 * k)
 
 
-def under_sparse_step(n: int, support: Iterable[int], ones: Iterable[int], epsilon: Number, *, sign: int = 1) -> Vector:
+def under_sparse_step(
+    n: Side, support: Iterable[int], ones: Iterable[int], epsilon: Number, *, sign: int = 1
+) -> Vector:
     """Return a neuron's weights after the truncated population step.
 
     A good neuron whose output weight has the sign of xi_rel has epsilon/(2k) on the ones,
@@ -148,7 +153,7 @@ def under_sparse_step(n: int, support: Iterable[int], ones: Iterable[int], epsil
     )
 
 
-def under_sparse_features(k: int) -> Matrix:
+def under_sparse_features(k: Annotated[int, AtMost(100)]) -> Matrix:
     """Return the ideal hidden features, divided by epsilon, for each value of the support's sum.
 
     Row s = -k is 1 and zeros, and every next row has one feature more: a triangular system.
@@ -164,7 +169,7 @@ def under_sparse_features(k: int) -> Matrix:
     return tuple((Fraction(1), *(max(zero, Fraction(s, 2 * k) + b) for b in knots)) for s in range(-k, k + 1, 2))
 
 
-def under_sparse_readout(k: int) -> Vector:
+def under_sparse_readout(k: Annotated[int, AtMost(50)]) -> Vector:
     """Return the output weights, times epsilon, that make the parity of the ideal features exactly.
 
     Without the constant the k relus are all 0 where every sign of the support is -1: that one level of k + 1 is lost.
@@ -182,7 +187,7 @@ def under_sparse_readout(k: int) -> Vector:
     return found
 
 
-def under_sparse_largest_epsilon(n: int, k: int, s: int) -> Fraction:
+def under_sparse_largest_epsilon(n: int, k: Annotated[int, AtMost(60)], s: int) -> Fraction:
     """Return an epsilon below which the subnetwork computes the parity on all inputs, after the population step.
 
     The weights differ from epsilon/(2k) on the support and 0 elsewhere by at most epsilon^2/(2k), n - s of them. The
@@ -202,7 +207,9 @@ def under_sparse_largest_epsilon(n: int, k: int, s: int) -> Fraction:
     return min(Fraction(1), 2 * k / size) / (n - s)
 
 
-def under_sparse_subnetwork(k: int, epsilon: Number) -> tuple[Fraction, Sequence[tuple[Fraction, Fraction]]]:
+def under_sparse_subnetwork(
+    k: Annotated[int, AtMost(50)], epsilon: Number
+) -> tuple[Fraction, Sequence[tuple[Fraction, Fraction]]]:
     """Return the readout of the subnetwork at its actual scale: one good neuron of the right copy for each bias.
 
     Formula: c = a_0, and output weight a_j / epsilon for the neuron with bias b_j.
@@ -216,7 +223,7 @@ def under_sparse_subnetwork(k: int, epsilon: Number) -> tuple[Fraction, Sequence
     return constant, tuple(zip(under_sparse_biases(k, epsilon), scaled, strict=True))
 
 
-def under_sparse_sample(n: int, k: int, s: int, width: int, delta: float) -> int:
+def under_sparse_sample(n: Binomial, k: int, s: int, width: int, delta: float) -> int:
     """Return the sample size at which the midpoint threshold keeps exactly the right coordinates.
 
     It is of order (n - s)^(k - s - 1), the exponent that the paper claims.
@@ -232,7 +239,7 @@ def under_sparse_sample(n: int, k: int, s: int, width: int, delta: float) -> int
     return selection_sample(n, width, under_sparse_gap(n, k, s), delta)
 
 
-def under_sparse_printed_precision(n: int, k: int, s: int) -> Fraction:
+def under_sparse_printed_precision(n: Binomial, k: int, s: int) -> Fraction:
     """Return the gradient precision that the paper asks for.
 
     It is said to be of order (n - s)^(-(k - s - 1)/2), but |xi_irr| is of order (n - s)^(-(k - s + 1)/2): taken

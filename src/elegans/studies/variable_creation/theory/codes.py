@@ -6,13 +6,13 @@ Shared arguments:
     T: the number of positions, at least 1.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
 from elegans import random
-from elegans.calculators.domain import Form, require, require_form
+from elegans.calculators.domain import AtMost, Form, Side, require, require_form
 
 Encoding = Literal["fixed", "trained", "bag"]
 """Fixed positions, trained positions (chosen by the construction), or a bag of vectors, one for each 1."""
@@ -42,7 +42,7 @@ class Codes(NamedTuple):
         return int(self.position.shape[1])
 
 
-def orthonormal_codes(T: int, d: int | None = None) -> Codes:
+def orthonormal_codes(T: Side, d: Annotated[int, AtMost(10_000)] | None = None) -> Codes:
     """Return orthonormal positions, tokens and class token.
 
     Formula: v_t = e_t; E_0, E_1, v_CLS = e_(d-2), e_(d-1), e_d.
@@ -57,7 +57,7 @@ def orthonormal_codes(T: int, d: int | None = None) -> Codes:
     return _coded(np.eye(T, width))
 
 
-def random_codes(T: int, d: int, seed: int = 0) -> Codes:
+def random_codes(T: Side, d: Side, seed: int = 0) -> Codes:
     """Return nearly orthogonal positions, random signs scaled to norm 1; tokens and class token are orthogonal to all.
 
     Formula: v_t uniform on {-1, 1}^(d-3) / sqrt(d - 3); |v_t . v_u| is about sqrt(2 log(T^2) / d) at most.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from elegans.calculators.domain import Form, coordinates, require, require_form
+from elegans.calculators.domain import Form, Side, coordinates, require, require_form
 from elegans.component import Component
 from elegans.models.boolean import BooleanTransformer
 from elegans.models.inits import Layers
@@ -107,7 +107,7 @@ class SelectingTransformer(NamedTuple):
 
 def selecting_transformer(
     function: str | BooleanFunction | Sequence[float],
-    T: int,
+    T: Side,
     support: Sequence[int],
     *,
     encoding: Encoding = "fixed",

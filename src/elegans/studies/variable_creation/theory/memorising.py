@@ -7,12 +7,12 @@ Shared arguments:
     inputs: d_f.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
 
-from elegans.calculators.domain import Form, require, require_form, require_positive
+from elegans.calculators.domain import AtMost, Form, Listed, require, require_form, require_positive
 
 _BUMP = {"corrected": (1, 1, 1, 1), "printed": (1, 1, -1, -1)}
 """The signs of the slopes of the four ramps of a bump."""
@@ -82,7 +82,7 @@ def memoriser_shapes(
     return (inputs + 1, second), (second + 1, third), (third,)
 
 
-def memoriser_units(s: int, symbols: int = 2) -> tuple[int, int]:
+def memoriser_units(s: Annotated[int, AtMost(10_000)], symbols: Listed = 2) -> tuple[int, int]:
     """Return how many hidden units a table of all functions of s tokens takes, in each of the two layers.
 
     Formula: (4 s M^s, 2 M^s).

@@ -5,18 +5,18 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 import itertools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import WithInfinity, require, require_positive
 
 LARGEST_SHARPENED = 16
 """The largest number of weights over whose subsets the sharp constant is found."""
 
 
-def softmax(scores: Any) -> np.ndarray:
+def softmax(scores: Annotated[Any, WithInfinity]) -> np.ndarray:
     """Return the weights of scores along the last axis, without overflow.
 
     Formula: p_t = exp(z_t) / sum_u exp(z_u).

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64
 
-from elegans.calculators.domain import Form, require, require_form
+from elegans.calculators.domain import Extended, Form, require, require_form
 
 
-def mixed_norm(matrix: Float[Any, "rows columns"], p: float, q: float) -> float:
+def mixed_norm(matrix: Float[Any, "rows columns"], p: Extended, q: Extended) -> float:
     """Return the q-norm of the p-norms of a matrix' columns.
 
     Formula: ||M||_{p,q} = || (||M_:1||_p, ||M_:2||_p, ...) ||_q, the columns first.

@@ -12,12 +12,12 @@ Shared arguments:
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from elegans import random
-from elegans.calculators.domain import Number, require, require_parity
+from elegans.calculators.domain import AtMost, Listed, Number, require, require_parity
 from elegans.tasks.boolean import BooleanFunction, SparseBoolean
 
 
@@ -83,7 +83,9 @@ def expected_consistent(function: str | BooleanFunction, n: int, k: int, m: int,
     return total
 
 
-def identifying_samples(task: SparseBoolean, draws: int = 400, largest: int = 256, seed: int = 0) -> np.ndarray:
+def identifying_samples(
+    task: SparseBoolean, draws: Annotated[int, AtMost(10_000)] = 400, largest: Listed = 256, seed: int = 0
+) -> np.ndarray:
     """Return, for random sequences of examples, after how many of them one support alone is consistent.
 
     Formula: min {m : |{J : f_J agrees with the first m labels}| = 1}, by bisection: consistent supports only get fewer.
@@ -111,7 +113,9 @@ def identifying_samples(task: SparseBoolean, draws: int = 400, largest: int = 25
     return np.array(found, np.int64)
 
 
-def identifiability(task: SparseBoolean, sizes: Sequence[int], draws: int = 400, seed: int = 0) -> Identifiability:
+def identifiability(
+    task: SparseBoolean, sizes: Sequence[int], draws: Annotated[int, AtMost(10_000)] = 400, seed: int = 0
+) -> Identifiability:
     """Return how likely random samples of given sizes single out the support.
 
     Formula: P(|{J : f_J agrees with m labels}| = 1), the share among independent draws, with a 95% Wilson interval; the

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import Listed, require, require_positive
 from elegans.studies.xor_two_phases.theory.network import (
     ROOT2,
     network,
@@ -195,7 +195,7 @@ def xor_final_loss(heavy_margin: float) -> float:
     return 4 * math.exp(-heavy_margin)
 
 
-def xor_clean_map(margins: Any, rate: float, steps: int) -> Float64[np.ndarray, "steps+1 clusters"]:
+def xor_clean_map(margins: Any, rate: float, steps: Listed) -> Float64[np.ndarray, "steps+1 clusters"]:
     """Return how the margins of four clusters of aligned, balanced neurons grow, step by step.
 
     Formula: each of |a| and s grows by eta tau_2 g_mu times the other, so gamma <- gamma (1 + eta tau_2 g_mu)^2.

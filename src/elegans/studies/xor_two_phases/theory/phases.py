@@ -18,7 +18,7 @@ Shared arguments:
 import math
 from typing import NamedTuple
 
-from elegans.calculators.domain import require, require_positive
+from elegans.calculators.domain import Listed, require, require_positive
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
 LARGE_EXPONENT = 600
@@ -124,7 +124,7 @@ def xor_control(d: int, theta: float, zeta: float, rate: float, step: int) -> Xo
 
 
 def xor_strong_signal(
-    d: int, theta: float, zeta: float, rate: float, step: int, *, spread: float, start: float = 1, excess: float = 1
+    d: int, theta: float, zeta: float, rate: float, step: Listed, *, spread: float, start: float = 1, excess: float = 1
 ) -> float:
     """Return the least squared signal S_t^2 of a strong neuron at a step of phase 1.
 

@@ -14,12 +14,12 @@ Shared arguments:
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
 
-from elegans.calculators.domain import Form, require, require_form, require_positive
+from elegans.calculators.domain import AtMost, Form, require, require_form, require_positive
 from elegans.studies.xor_two_phases.theory.network import ROOT2, XorGradients, network, rotated, xor_parts, xor_sizes
 from elegans.studies.xor_two_phases.theory.noise import Distribution, blocks, half_signs, noise_sums, within_half
 
@@ -164,7 +164,9 @@ def _over(amount: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(amount, divisor, out=np.zeros(amount.shape), where=divisor != 0))
 
 
-def xor_surrogate_trajectory(sizes: Any, rate: float, steps: int) -> Float64[np.ndarray, "steps+1 4 p"]:
+def xor_surrogate_trajectory(
+    sizes: Any, rate: float, steps: Annotated[int, AtMost(10_000)]
+) -> Float64[np.ndarray, "steps+1 4 p"]:
     """Return how the parts of neurons evolve under the surrogate loss with Gaussian noise, step by step.
 
     It predicts a run until the network's output matters: s grows as exp(tau_1 eta t) with tau_1 = 1 / sqrt(2 pi) while
