@@ -16,6 +16,10 @@ class ElegansError(Exception):
     """Any error that elegans raises on purpose."""
 
 
+class ArgumentError(ElegansError, TypeError):
+    """An argument of another type than a public function takes."""
+
+
 class TrialError(ElegansError, ValueError):
     """A task, regime, model, training or trial that breaks a rule."""
 

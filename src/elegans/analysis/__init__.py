@@ -4,6 +4,6 @@ A wrong argument raises a ValueError, and a table without a column that is neede
 the rule and the value.
 """
 
-import lazy_loader
+from elegans import faces
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)

@@ -15,9 +15,11 @@ class AtMost(NamedTuple):
 
     Args:
         limit: the largest value that a few seconds and a few gigabytes suffice for.
+        least: the smallest value; None where the calculator itself says so.
     """
 
     limit: int
+    least: int | None = None
 
 
 Binomial = Annotated[int, AtMost(100_000)]
@@ -26,6 +28,8 @@ Listed = Annotated[int, AtMost(1_000_000)]
 """A whole number that many terms are listed or added of."""
 Side = Annotated[int, AtMost(2_000)]
 """The side of a matrix, or of a triangle of binomial coefficients."""
+Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
+"""Where random numbers begin."""
 
 
 class WithInfinity:
@@ -108,6 +112,7 @@ def least_count(enough: Callable[[int], bool], low: int) -> int:
     """Return the smallest number above ``low`` that is enough, for a condition that goes on to hold once it does."""
     high = 2 * low
     while not enough(high):
+        require(high < 2**1000, "the smallest number that is enough must be below 2^1000", enough_above=high)
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

@@ -4,6 +4,6 @@ What a function cannot take (another model, an outcome without parameters, a tas
 choice) raises a CertificateError.
 """
 
-import lazy_loader
+from elegans import faces
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)

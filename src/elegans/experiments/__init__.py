@@ -1,5 +1,5 @@
 """Published figures and tables by name: each is one file here, and runs at three scales."""
 
-import lazy_loader
+from elegans import faces
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)

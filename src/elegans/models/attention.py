@@ -123,7 +123,7 @@ class AttentionOnly(Model):
             rule = "attention-only networks must have a task of token sequences"
             raise ValueError(f"{rule}: {task.kind!r} has symbols=None")
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return self.width * (2 * _symbols(task) + self.layers * (3 * self.width + 2 * (self.mlp_width or 0)))
 
     def initialise(self, key: random.Key, task: Task) -> Layers:

@@ -68,7 +68,7 @@ class Model(Component, family=True):
     def check(self, task: Task) -> None:
         """Refuse a task that this model cannot learn."""
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         """Return how many numbers the parameters hold, or a lower bound on it; 0 (the default) where none is known.
 
         A trial whose parameters exceed the machine's memory is refused before any are drawn.

@@ -128,7 +128,7 @@ class BooleanTransformer(Model):
             rule = f"width must be at least n + 3 = {needed} for orthonormal positions"
             raise ValueError(f"{rule}: width={self.width}, n={task.input_size}")
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         mlp = sum(inputs * outputs for inputs, outputs in pairwise([self.width, *self.sizes]))
         return self.width * (task.input_size + 4 * self.heads * self.head_width) + mlp
 

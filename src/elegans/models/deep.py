@@ -40,7 +40,7 @@ class DeepMLP(Model):
         """The names of the hidden layers in order: ``hidden``, ``hidden2``, …."""
         return [f"hidden{depth}" if depth > 1 else "hidden" for depth in range(1, len(self.widths) + 1)]
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return sum(inputs * outputs for inputs, outputs in pairwise([task.input_size, *self.widths, 1]))
 
     def parameter_names(self, task: Task) -> list[str]:

@@ -68,7 +68,7 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
     width: Annotated[int, Field(ge=1)]
     init: SerializeAsAny[Init] = DenseInit()
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 2)
 
     def check(self, task: Task) -> None:
@@ -105,7 +105,7 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
     width: Annotated[int, Field(ge=1)]
     bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 2)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
@@ -145,7 +145,7 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
     width: Annotated[int, Field(ge=1)]
     init: SerializeAsAny[Init] = DenseInit()
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 2)
 
     def check(self, task: Task) -> None:

@@ -90,7 +90,7 @@ class MLP(Model):
             named = f"init={self.init.kind!r}, readout={self.readout}"
             raise ValueError(f"several outputs must have a second layer and an init that draws it: {named}")
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 1 + self.outputs(task))
 
     def parameter_names(self, task: Task) -> list[str]:

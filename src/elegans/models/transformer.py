@@ -47,7 +47,7 @@ class ParityTransformer(Model):
     embedding_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     init: LayerInit = DenseInit(convention="glorot")
 
-    def size(self, task: Task) -> int:
+    def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 4 * self.heads * self.head_size + 2 * (self.mlp_width or self.width))
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:

@@ -4,6 +4,6 @@ What does not fit (a column is missing, axes are not as many as panels, two entr
 ExperimentError.
 """
 
-import lazy_loader
+from elegans import faces
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)

@@ -86,7 +86,7 @@ class Trial(Component):
     def memory(self) -> int:
         """How many bytes its arrays take at the least: parameters and their gradients, and a minibatch."""
         examples = self.training.batch_size if isinstance(self.training, Minibatches) else 0
-        return 4 * (2 * self.model.size(self.task) + examples * self.task.input_size)
+        return 4 * (2 * self.model.parameter_count(self.task) + examples * self.task.input_size)
 
     @property
     def stopping(self) -> StoppingRule:

@@ -43,7 +43,7 @@ from elegans.calculators.domain import (
 from elegans.calculators.rational import Vector
 
 
-def unbiased_biases(k: int) -> Vector:
+def unbiased_biases(k: Binomial) -> Vector:
     """Return the values of the hidden bias in the initialisation under which the network starts at 0.
 
     Formula: -1 + 1/k, -1 + 2/k, …, 1 - 1/k.

@@ -24,7 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.boolean.fourier import set_index, sign_table, walsh_hadamard
-from elegans.calculators.domain import Form, coordinates, require, require_form, require_parity, require_positive
+from elegans.calculators.domain import (
+    Binomial,
+    Form,
+    coordinates,
+    require,
+    require_form,
+    require_parity,
+    require_positive,
+)
 
 LARGEST_SHARE = 16
 """How often k must go into n for C(n, k) >= 16^k (Theorem 2)."""
@@ -98,7 +106,7 @@ def biased_linear_bound(k: int, features: int, norm: float, form: Form = "correc
     return 0.5 - size / (2.0**k * math.sqrt(2))
 
 
-def biased_average_bound(n: int, k: int, features: int, norm: float) -> float:
+def biased_average_bound(n: Binomial, k: Binomial, features: int, norm: float) -> float:
     """Return the proof's bound on the mean over A of the best hinge loss on the uniform part D1.
 
     Formula: E_A min_{||w|| <= B} L_{D1} >= 1 - sqrt(2 N) B C(n, k)^(-1/4).

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from elegans import random
 from elegans.boolean.fourier import set_index, sign_table, walsh_hadamard
-from elegans.calculators.domain import AtMost, Listed, Side, coordinates, require
+from elegans.calculators.domain import AtMost, Listed, Seed, Side, coordinates, require
 from elegans.models.inits import DenseInit, fan_in_uniform
 
 LARGEST_EXACT = 16
@@ -29,7 +29,7 @@ def dense_gradients(
     support: Iterable[int],
     neurons: Annotated[int, AtMost(10_000)],
     *,
-    seed: int = 0,
+    seed: Seed = 0,
     examples: Listed | None = None,
 ) -> Float[np.ndarray, "neurons n"]:
     """Return the correlations G_i of dense neurons, drawn as ``DenseInit`` draws them, biases included.

@@ -16,9 +16,10 @@ Shared arguments:
 
 import math
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from elegans.calculators.domain import (
+    AtMost,
     Binomial,
     Listed,
     Number,
@@ -118,7 +119,7 @@ def sq_resource(parameters: int, steps: int, tau: Number, delta: Number) -> floa
     return float(parameters) * steps / (float(tau) ** 2 * float(delta))
 
 
-def sq_threshold(n: int, k: int, form: SQForm = "strict") -> Fraction:
+def sq_threshold(n: int, k: Annotated[int, AtMost(10_000)], form: SQForm = "strict") -> Fraction:
     """Return the resource below which some parity is out of reach of noisy gradient descent.
 
     Noise of at most tau must cancel a deviation of which Assumption 2 leaves tau / 2. Markov's inequality then
@@ -163,7 +164,7 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
     return float(sq_threshold(n, k, form)) / sq_resource(parameters, steps, 1, delta)
 
 
-def sq_correlated_fraction(n: int, k: int, tau: Number) -> Fraction:
+def sq_correlated_fraction(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> Fraction:
     """Return a bound on the share of parities with which one statistical query correlates by more than its tolerance.
 
     Formula: 1 / (tau^2 C(n, k)), at most 1, for a query bounded by 1 (Bessel: squared correlations add to at most 1).
@@ -174,7 +175,7 @@ def sq_correlated_fraction(n: int, k: int, tau: Number) -> Fraction:
     return min(Fraction(1), 1 / (Fraction(tau) ** 2 * math.comb(n, k)))
 
 
-def sq_queries(n: int, k: int, tau: Number) -> int:
+def sq_queries(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> int:
     """Return the least number of statistical queries that may identify a parity, when answers may err by a tolerance.
 
     An adversary answers 0 as long as it may: each answer rules out fewer than 1 / tau^2 parities, and all but one must

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from elegans import random
 from elegans.boolean.fourier import sign_table, walsh_hadamard
-from elegans.calculators.domain import AtMost, require, require_parity, require_positive
+from elegans.calculators.domain import AtMost, Seed, require, require_parity, require_positive
 from elegans.studies.pareto_frontiers.theory.frontier import sq_resource
 
 LARGEST_INPUT = 16
@@ -74,7 +74,7 @@ def noise_forcing_demo(
     width: Annotated[int, AtMost(100)],
     steps: Annotated[int, AtMost(1_000)],
     tau: float,
-    seed: int = 0,
+    seed: Seed = 0,
     sample: Annotated[int, AtMost(10_000)] | None = None,
     learning_rate: float = 0.1,
 ) -> NoiseForcing:
@@ -131,7 +131,7 @@ def target_free_noise(
     *,
     width: Annotated[int, AtMost(100)],
     steps: Annotated[int, AtMost(1_000)],
-    seed: int = 0,
+    seed: Seed = 0,
     learning_rate: float = 0.1,
 ) -> Float[np.ndarray, " parities"]:
     """Return what noise it takes to hide each k-parity from the network of ``noise_forcing_demo``.
@@ -174,7 +174,7 @@ def _note(seen: dict[str, float], name: str, values: np.ndarray) -> None:
     seen[name] = max(seen[name], float(np.abs(values).max()))
 
 
-def _batch(n: int, support: np.ndarray, size: int, seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+def _batch(n: int, support: np.ndarray, size: int, seed: Seed, step: int) -> tuple[np.ndarray, np.ndarray]:
     index = np.arange(step * size, (step + 1) * size, dtype=np.uint32)
     x = random.rademacher(random.stream(seed, "sample"), index, n).astype(np.float64)
     return x, x[:, support].prod(axis=1)
@@ -183,7 +183,7 @@ def _batch(n: int, support: np.ndarray, size: int, seed: int, step: int) -> tupl
 class _Network:
     """Hidden weights and biases and an output bias, in one vector; the output weights are fixed signs."""
 
-    def __init__(self, n: int, width: int, seed: int) -> None:
+    def __init__(self, n: int, width: int, seed: Seed) -> None:
         self.shape = (width, n)
         self.parameters = width * (n + 1) + 1
         key, index, lane = random.stream(seed, "init"), np.arange(width, dtype=np.uint32), np.arange(n + 1)

@@ -23,6 +23,7 @@ import numpy as np
 from elegans.boolean.learning import neurons_for_any_good
 from elegans.calculators.domain import (
     AtMost,
+    Binomial,
     Form,
     Number,
     require,
@@ -33,7 +34,7 @@ from elegans.calculators.domain import (
 )
 
 
-def p_good_over(n: int, k: int, s: int) -> Fraction:
+def p_good_over(n: Binomial, k: Binomial, s: Binomial) -> Fraction:
     """Return the probability that s random ones cover the support.
 
     Formula: C(n - k, s - k) / C(n, s) = prod_{i<k} (s - i) / (n - i).
@@ -154,7 +155,9 @@ def neurons_for_all_biases(p: Number, biases: int, delta: float) -> int:
     return high
 
 
-def good_per_bias(n: int, k: int, s: int, width: int, *, biases: int | None = None, form: Form = "corrected") -> float:
+def good_per_bias(
+    n: Binomial, k: Binomial, s: Binomial, width: int, *, biases: int | None = None, form: Form = "corrected"
+) -> float:
     """Return r': about how many good over-sparse neurons each value of the bias gets.
 
     The printed r' is a lower bound of the expectation, low by a factor of about 2^(k + 1): with it, "at most
@@ -229,7 +232,7 @@ def p_r_prime_good(
     return min(1.0, total)
 
 
-def lemma15_width(n: int, k: int, s: int, delta: float) -> int:
+def lemma15_width(n: Binomial, k: Binomial, s: Binomial, delta: float) -> int:
     """Return the width at which an over-sparse initialisation is r'-good with probability at least 1 - delta.
 
     The claim holds with the exact r' (``good_per_bias``), and fails with the printed one. The printed

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from elegans import random
-from elegans.calculators.domain import AtMost, Form, Side, require, require_form
+from elegans.calculators.domain import AtMost, Form, Seed, Side, require, require_form
 
 Encoding = Literal["fixed", "trained", "bag"]
 """Fixed positions, trained positions (chosen by the construction), or a bag of vectors, one for each 1."""
@@ -57,7 +57,7 @@ def orthonormal_codes(T: Side, d: Annotated[int, AtMost(10_000)] | None = None) 
     return _coded(np.eye(T, width))
 
 
-def random_codes(T: Side, d: Side, seed: int = 0) -> Codes:
+def random_codes(T: Side, d: Side, seed: Seed = 0) -> Codes:
     """Return nearly orthogonal positions, random signs scaled to norm 1; tokens and class token are orthogonal to all.
 
     Formula: v_t uniform on {-1, 1}^(d-3) / sqrt(d - 3); |v_t . v_u| is about sqrt(2 log(T^2) / d) at most.

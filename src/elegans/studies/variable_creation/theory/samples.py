@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from elegans import random
-from elegans.calculators.domain import AtMost, Listed, Number, require, require_parity
+from elegans.calculators.domain import AtMost, Binomial, Listed, Number, Seed, require, require_parity
 from elegans.tasks.boolean import BooleanFunction, SparseBoolean
 
 
@@ -37,7 +37,9 @@ class Identifiability(NamedTuple):
     high: np.ndarray
 
 
-def support_agreement(function: str | BooleanFunction, k: int, overlap: int, p: Number = Fraction(1, 2)) -> Number:
+def support_agreement(
+    function: str | BooleanFunction, k: Binomial, overlap: Binomial, p: Number = Fraction(1, 2)
+) -> Number:
     """Return how likely a symmetric function has one value on two supports that share some coordinates.
 
     For balanced conjunctions of three bits it is at most 0.794: no other conjunction is right on more than 0.8 of the
@@ -61,7 +63,9 @@ def support_agreement(function: str | BooleanFunction, k: int, overlap: int, p: 
     return total
 
 
-def expected_consistent(function: str | BooleanFunction, n: int, k: int, m: int, p: Number = Fraction(1, 2)) -> Number:
+def expected_consistent(
+    function: str | BooleanFunction, n: Binomial, k: Binomial, m: int, p: Number = Fraction(1, 2)
+) -> Number:
     """Return the expected number of wrong supports that agree with all labels of a random sample.
 
     The support is not identified with at most this probability.
@@ -84,7 +88,7 @@ def expected_consistent(function: str | BooleanFunction, n: int, k: int, m: int,
 
 
 def identifying_samples(
-    task: SparseBoolean, draws: Annotated[int, AtMost(10_000)] = 400, largest: Listed = 256, seed: int = 0
+    task: SparseBoolean, draws: Annotated[int, AtMost(10_000)] = 400, largest: Listed = 256, seed: Seed = 0
 ) -> np.ndarray:
     """Return, for random sequences of examples, after how many of them one support alone is consistent.
 
@@ -114,7 +118,7 @@ def identifying_samples(
 
 
 def identifiability(
-    task: SparseBoolean, sizes: Sequence[int], draws: Annotated[int, AtMost(10_000)] = 400, seed: int = 0
+    task: SparseBoolean, sizes: Sequence[int], draws: Annotated[int, AtMost(10_000)] = 400, seed: Seed = 0
 ) -> Identifiability:
     """Return how likely random samples of given sizes single out the support.
 

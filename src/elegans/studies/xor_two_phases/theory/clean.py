@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from elegans.calculators.domain import Listed, require, require_positive
+from elegans.calculators.domain import Listed, Seed, require, require_positive
 from elegans.studies.xor_two_phases.theory.network import (
     ROOT2,
     network,
@@ -40,7 +40,7 @@ PHASE_TWO_RATE = ROOT2 / 4
 
 
 def xor_clean_growth(
-    weight: Any, output: Any, *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
+    weight: Any, output: Any, *, distribution: Distribution = "auto", basis: Any = None, seed: Seed = 0
 ) -> XorGrowth:
     """Return the growth of every neuron's parts under the clean gradient, exactly.
 
@@ -105,7 +105,7 @@ def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -
 
 
 def xor_noise_decay(
-    weight: Any, output: Any, scale: float, *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
+    weight: Any, output: Any, scale: float, *, distribution: Distribution = "auto", basis: Any = None, seed: Seed = 0
 ) -> np.ndarray:
     """Return how fast the clean gradient shrinks the weighted noise of every neuron, relative to that noise.
 

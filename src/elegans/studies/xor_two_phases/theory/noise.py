@@ -14,7 +14,7 @@ import numpy as np
 from elegans import random
 from elegans.boolean.fourier import sign_table
 from elegans.boolean.learning import sums_of_signs
-from elegans.calculators.domain import require
+from elegans.calculators.domain import Seed, require
 
 Distribution = Literal["auto", "exact", "binomial", "gaussian", "sampled"]
 """How the distribution of w . xi is found."""
@@ -41,7 +41,7 @@ class NoiseSums(NamedTuple):
     beyond: np.ndarray
 
 
-def noise_sums(rest: np.ndarray, limit: np.ndarray, distribution: Distribution, seed: int = 0) -> NoiseSums:
+def noise_sums(rest: np.ndarray, limit: np.ndarray, distribution: Distribution, seed: Seed = 0) -> NoiseSums:
     """Return P(|w . xi| <= limit) and E[|w . xi|; |w . xi| > limit] for the rows w of ``rest``.
 
     Args:
@@ -81,7 +81,7 @@ def half_signs(size: int) -> np.ndarray:
     return sign_table(size)[: max(1, 2**size // 2)].astype(float)
 
 
-def drawn_signs(size: int, seed: int) -> np.ndarray:
+def drawn_signs(size: int, seed: Seed) -> np.ndarray:
     """Return random sign vectors, float64 of shape (2^14, size)."""
     return np.asarray(random.rademacher(random.stream(seed, "probe"), np.arange(DRAWN, dtype=np.uint32), size), float)
 

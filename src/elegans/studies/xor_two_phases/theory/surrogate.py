@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64
 
-from elegans.calculators.domain import AtMost, Form, require, require_form, require_positive
+from elegans.calculators.domain import AtMost, Form, Seed, require, require_form, require_positive
 from elegans.studies.xor_two_phases.theory.network import ROOT2, XorGradients, network, rotated, xor_parts, xor_sizes
 from elegans.studies.xor_two_phases.theory.noise import Distribution, blocks, half_signs, noise_sums, within_half
 
@@ -47,7 +47,7 @@ class XorGrowth(NamedTuple):
 
 
 def xor_surrogate_growth(
-    weight: Any, output: Float[Any, " p"], *, distribution: Distribution = "auto", basis: Any = None, seed: int = 0
+    weight: Any, output: Float[Any, " p"], *, distribution: Distribution = "auto", basis: Any = None, seed: Seed = 0
 ) -> XorGrowth:
     """Return the growth of every neuron's parts under the surrogate loss.
 

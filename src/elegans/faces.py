@@ -1,0 +1,26 @@
+"""The faces of packages: public names, resolved when first used; functions check the types of their arguments."""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import lazy_loader
+
+
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the stub beside its file.
+
+    Functions come with ``elegans.arguments.checked``; modules that import them from where they are defined call them
+    without it.
+    """
+    resolve, names, public = lazy_loader.attach_stub(package, file)
+
+    def get(name: str) -> Any:
+        value = resolve(name)
+        if isinstance(value, FunctionType):
+            from elegans.arguments import checked
+
+            return checked(value)
+        return value
+
+    return get, names, public
