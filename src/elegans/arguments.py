@@ -11,9 +11,12 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NoReturn, TypeVar
 
+import numpy as np
+
 from elegans.errors import ArgumentError, ElegansError, article, shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 Check = Callable[[str, Any], Any]
 """From an argument's name and value to the value that the function is given."""
 
@@ -53,7 +56,12 @@ class Types:
         """Return the check of an array."""
 
         def check(name: str, value: Any) -> Any:
-            if value is None or isinstance(value, str | bytes | Mapping) or callable(value):
+            try:
+                entries = np.asarray(value)
+                numeric = entries.astype(float) if entries.dtype == object else entries
+            except (ValueError, TypeError):
+                self.refuse(f"{name} must be an array of numbers", name, value)
+            if value is None or numeric.dtype.kind not in "biufc":
                 self.refuse(f"{name} must be an array of numbers", name, value)
             return value
 
@@ -80,6 +88,14 @@ class Types:
             return value
 
         return check
+
+    def word(self, allowed: Sequence[Any]) -> Check:
+        """Return the check of one of several words: its type; the function refuses others."""
+        return functools.partial(self._object, type(allowed[0]))
+
+    def member(self, kind: Any, marks: Sequence[Any]) -> Check:
+        """Return the check of a list's members: those of numbers are the function's own."""
+        return self.check(kind, marks) if kind not in (int, float, str) else self.anything(marks)
 
     def record(self, name: str, value: Any) -> None:
         """Refuse an object of the right class for what it holds."""
@@ -115,27 +131,22 @@ class Types:
         if origin in (typing.Union, types.UnionType):
             return self.union(parts, marks)
         if origin is typing.Literal:
-            return functools.partial(self._word, parts)
+            return self.word(parts)
         if origin is Callable:
             return self._callable
         if origin is tuple and parts[-1] is not Ellipsis:
             return functools.partial(self._tuple, [self.check(part) for part in parts])
         if issubclass(origin, Mapping):
             return functools.partial(self._object, Mapping)
-        return functools.partial(self._list, parts[0], self.check(parts[0], marks))
+        return functools.partial(self._list, parts[0], self.member(parts[0], marks))
 
     def _object(self, kind: type, name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            if kind in (str, bool, Mapping):
+            if kind in (str, int, bool, Mapping):
                 self.refuse(f"{name} must be {described([kind])}", name, value)
             of = "" if name == kind.__name__.lower() else f" as {name}"
             raise self.refusal(f"{self.function} takes {article(kind.__name__)}{of}: got {_named(value)}")
         self.record(name, value)
-        return value
-
-    def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
-        if not isinstance(value, str | int) or value not in allowed:
-            self.refuse(f"{name} must be one of {', '.join(map(str, allowed))}", name, value)
         return value
 
     def _callable(self, name: str, value: Any) -> Any:
@@ -178,6 +189,14 @@ def checked(function: Function, kind: Callable[[str], Types] = Types) -> Functio
     return typing.cast(Function, call)
 
 
+def methods_checked(kind: Class) -> Class:
+    """Return a class whose public methods and whose making refuse arguments of other types than they state."""
+    for name, method in list(vars(kind).items()):
+        if isinstance(method, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
+            setattr(kind, name, checked(method))
+    return kind
+
+
 def bind(
     function: Callable[..., Any], kind: Callable[[str], Types], given: Sequence[Any], named: Mapping[str, Any]
 ) -> inspect.BoundArguments:
@@ -200,7 +219,7 @@ def bind(
 @functools.cache
 def _checks(function: Callable[..., Any], kind: Callable[[str], Types]) -> tuple[inspect.Signature, dict[str, Check]]:
     """Return a function's signature and the check of each of its arguments that has an annotation."""
-    signature, maker = inspect.signature(function), kind(function.__name__)
+    signature, maker = inspect.signature(function), kind(function.__qualname__.removesuffix(".__init__"))
     hints = _hints(function)
     return signature, {
         name: maker.union((hints[name], type(None)), ()) if one.default is None else maker.check(hints[name])
@@ -210,12 +229,12 @@ def _checks(function: Callable[..., Any], kind: Callable[[str], Types]) -> tuple
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return a function's annotations, without those that name what only type checkers import."""
+    """Return a function's annotations, without those that only type checkers can evaluate."""
     found = {}
     for name, hint in function.__annotations__.items():
         try:
             found[name] = eval(hint, function.__globals__) if isinstance(hint, str) else hint
-        except NameError:
+        except (NameError, TypeError):
             continue
     return found
 

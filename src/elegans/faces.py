@@ -1,5 +1,6 @@
 """The faces of packages: public names, resolved when first used; functions check the types of their arguments."""
 
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -20,7 +21,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         if isinstance(value, FunctionType):
             from elegans.arguments import checked
 
-            return checked(value)
+            value = vars(sys.modules[package])[name] = checked(value)
         return value
 
     return get, names, public

@@ -77,6 +77,12 @@ class Numbers(Types):
     def union(self, parts: Sequence[Any], marks: Sequence[Any]) -> Check:
         return self._exact if set(map(str, parts)) == _EXACT else super().union(parts, marks)
 
+    def word(self, allowed: Sequence[Any]) -> Check:
+        return functools.partial(self._word, allowed)
+
+    def member(self, kind: Any, marks: Sequence[Any]) -> Check:
+        return self.check(kind, marks)
+
     def iterator(self, name: str, value: Iterator[Any]) -> Any:
         listed = tuple(itertools.islice(value, ENTRIES + 1))
         if len(listed) > ENTRIES:
@@ -90,6 +96,11 @@ class Numbers(Types):
                 inner = getattr(value, field)
                 if isinstance(inner, np.ndarray | float):
                     self._array(True, f"{name}.{field}", inner)
+
+    def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
+        if not isinstance(value, str | int) or value not in allowed:
+            self.refuse(f"{name} must be one of {', '.join(map(str, allowed))}", name, value)
+        return value
 
     def _whole(self, bound: AtMost, name: str, value: Any) -> Any:
         plain = scalar(value)

@@ -1,5 +1,6 @@
 """Proofs that a trained two-layer network is right on all inputs, or has the largest margin, or what fails."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +10,7 @@ from jaxtyping import Int8
 
 from elegans.certificates.network import Network, network_of
 from elegans.certificates.search import CertificateSearch
-from elegans.errors import CertificateError
+from elegans.errors import CertificateError, shown
 from elegans.tasks import SparseParity, Task
 from elegans.training.outcome import Outcome
 
@@ -137,7 +138,10 @@ def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...
 
 
 def _places(network: Network, support: Sequence[int]) -> tuple[int, ...]:
-    places = tuple(sorted(int(place) for place in support))
+    try:
+        places = tuple(sorted(operator.index(place) for place in support))
+    except TypeError:
+        raise CertificateError(f"support must hold whole numbers: support={shown(support)}") from None
     fits = places and len(set(places)) == len(places) and places[0] >= 0 and places[-1] < network.n
     if not fits:
         raise CertificateError(

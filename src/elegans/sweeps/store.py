@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Connection, select
 
+from elegans.arguments import methods_checked
 from elegans.errors import StoreError, printable
 from elegans.files import readable, replaced
 from elegans.probes import Probe
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from elegans.sweeps.rows import Row
 
 
+@methods_checked
 class Store:
     """Outcomes of trials, one row per network, and the claims of the runs at work on them.
 
