@@ -43,7 +43,7 @@ class Types:
             return self._composed(origin, parts, marks)
         if annotation in (Any, object) or isinstance(annotation, str | TypeVar):
             return self.anything(marks)
-        if hasattr(annotation, "dtypes"):  # what jaxtyping makes of shapes
+        if hasattr(annotation, "dim_str"):  # what jaxtyping makes of shapes
             return self.array(marks)
         plain = {int: self.whole, float: self.real}
         return plain[annotation](marks) if annotation in plain else functools.partial(self._object, annotation)

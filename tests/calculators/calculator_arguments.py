@@ -72,6 +72,6 @@ def _kind(annotation):
     kinds = {int: WHOLE, float: REAL, bool: st.booleans(), type(None): st.none(), str: st.sampled_from(["and", "zzz"])}
     if annotation in kinds:
         return kinds[annotation]
-    if annotation is typing.Any or hasattr(annotation, "dtypes"):
+    if annotation is typing.Any or hasattr(annotation, "dim_str"):
         return st.sampled_from(ARRAYS)
     return st.sampled_from([*OBJECTS.get(annotation, []), *STRANGE])

@@ -366,7 +366,34 @@ def test_hidden_layers_may_differ_in_width():
             {"X": 1e300},
             "a value too large for dtype('float32')",
         ),
-        ("classifier", {"width": 0}, {}, "The 'width' parameter of SparseMLPClassifier must be an int in the range"),
+        ("classifier", {"width": 0}, {}, "The 'width' parameter of SparseMLPClassifier must be an int in"),
+        (
+            "classifier",
+            {"width": 2**31},
+            {},
+            "The 'width' parameter of SparseMLPClassifier must be an int in the range",
+        ),
+        ("classifier", {"width": 10**9}, {}, "networks must fit into the memory of the machine: "),
+        (
+            "classifier",
+            {"depth": 10**30},
+            {},
+            "The 'depth' parameter of SparseMLPClassifier must be an int in the range",
+        ),
+        ("regressor", {"batch_size": 10**30}, {}, "The 'batch_size' parameter of SparseMLPRegressor must be an int in"),
+        (
+            "regressor",
+            {"epochs": 10**30},
+            {},
+            "The 'epochs' parameter of SparseMLPRegressor must be an int in the range",
+        ),
+        (
+            "regressor",
+            {"n_members": 10**9},
+            {},
+            "The 'n_members' parameter of SparseMLPRegressor must be an int in the",
+        ),
+        ("regressor", {"hidden_layer_sizes": [1.5]}, {}, "hidden must be whole numbers: hidden="),
         ("classifier", {"class_weight": "blanced"}, {}, "The 'class_weight' parameter of SparseMLPClassifier must be"),
         ("classifier", {}, {"y": np.linspace(0, 1, 90)}, "Unknown label type: continuous"),
         ("classifier", {}, {"validation": 3}, "validation must be (X, y) or (X, y, sample_weight)"),
@@ -385,6 +412,22 @@ def test_bad_data_and_settings_are_refused(estimator, options, data, message):
     extra = {"validation": data["validation"]} if "validation" in data else {}
     with pytest.raises(ValueError, match=re.escape(message)):
         make(estimator, **options).fit(X[:rows], y[:rows], **extra)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": "x"}, "epochs must be a whole number: epochs='x'"),
+        ({"epochs": 10**30}, f"epochs must be at least 0 and below 2^31: epochs={10**30}"),
+        ({"batch_size": True}, "batch_size must be a whole number: batch_size=True"),
+        ({"learning_rate": None}, "learning_rate must be a number: learning_rate=None"),
+        ({"hidden": (2**31,)}, f"hidden must be at most 100 widths below 2^31: hidden=({2**31},)"),
+        ({"hidden": 5}, "hidden must be whole numbers: hidden=5"),
+    ],
+)
+def test_settings_of_another_type_or_size_are_refused(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Settings(**changes)
 
 
 def test_partial_fit_refuses_what_it_cannot_know():

@@ -46,7 +46,7 @@ def guarded(function: Function) -> Function:
                 value = function(*bound.args, **bound.kwargs)
         except ElegansError:
             raise
-        except (ArithmeticError, ValueError, IndexError, TypeError, MemoryError, RecursionError) as error:
+        except (ArithmeticError, ValueError, IndexError, TypeError, MemoryError, RecursionError, Warning) as error:
             reason = shown(" ".join(str(error).split()) or type(error).__name__, str)
             raise TheoryError(f"{function.__name__} has no value here: {reason}: {_quoted(bound.arguments)}") from error
         if isinstance(value, float) and math.isnan(value):

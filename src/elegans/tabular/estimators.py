@@ -23,13 +23,14 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from elegans import random
+from elegans.component import LARGEST
 from elegans.models.inits import Init, SparseInit
 from elegans.tabular.descent import Stop, link
 from elegans.tabular.network import Epoch, start
-from elegans.tabular.settings import Settings
+from elegans.tabular.settings import DEEPEST, Settings
 from elegans.tabular.stopping import Best
 
-_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+_AT_LEAST_ONE = Interval(Integral, 1, LARGEST - 1, closed="both")
 _ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
 _MANY_ROWS = 1000
 """Rows from which on early stopping and float32 are automatic."""
@@ -129,7 +130,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "width": [_AT_LEAST_ONE],
-        "depth": [_AT_LEAST_ONE],
+        "depth": [Interval(Integral, 1, DEEPEST, closed="both")],
         "hidden_layer_sizes": ["array-like", _AT_LEAST_ONE, None],
         "init": [str, Init],
         "init_layers": [StrOptions({"first", "all"})],
@@ -141,7 +142,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         "early_stopping": ["boolean", StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [_AT_LEAST_ONE],
-        "n_members": [_AT_LEAST_ONE],
+        "n_members": [Interval(Integral, 1, 100_000, closed="both")],
         "missing": [StrOptions({"error", "mean", "median", "most_frequent"})],
         "missing_indicator": ["boolean"],
         "standardise": ["boolean"],

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from elegans import random
+from elegans.errors import shown
+from elegans.machine import memory
 from elegans.models.inits import DenseInit, Init, SparseInit
 from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, share_out, with_ones
 from elegans.tabular.settings import Settings
@@ -199,6 +201,10 @@ def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1)
         raise ValueError("there must be at least one seed: seeds=[]")
     _check_init(settings, inputs)
     sizes = [inputs, *settings.hidden, heads]
+    numbers = len(seeds) * sum(fan_out * (fan_in + 1) for fan_in, fan_out in itertools.pairwise(sizes))
+    if (needed := 3 * np.dtype(settings.dtype).itemsize * numbers) > memory():  # values, and two moments or gradients
+        named = f"hidden={shown(settings.hidden)}, members={len(seeds)}"
+        raise ValueError(f"networks must fit into the memory of the machine: {needed / 2**30:.3g} GiB: {named}")
     layers = [
         np.empty((len(seeds), fan_out, fan_in + 1), settings.dtype) for fan_in, fan_out in itertools.pairwise(sizes)
     ]

@@ -1,12 +1,18 @@
 """What networks for tables are, and how they are trained."""
 
+import operator
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
 
+from elegans.component import LARGEST
+from elegans.errors import shown
 from elegans.models.inits import Init
 
+DEEPEST = 100
+"""The largest number of hidden layers."""
 HEADS = ("logistic", "softmax", "square")
 OPTIMISERS = ("sgd", "adamw")
 INIT_LAYERS = ("first", "all")
@@ -45,20 +51,34 @@ class Settings:
     dtype: Literal["float32", "float64"] = "float32"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
+        try:
+            object.__setattr__(self, "hidden", tuple(operator.index(width) for width in self.hidden))
+        except TypeError:
+            raise ValueError(f"hidden must be whole numbers: hidden={shown(self.hidden)}") from None
         object.__setattr__(self, "init", Init.parse(self.init))
         choices = {"head": HEADS, "init_layers": INIT_LAYERS, "optimiser": OPTIMISERS, "dtype": DTYPES}
         for name, known in choices.items():
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={getattr(self, name)!r}")
+                raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={shown(getattr(self, name))}")
+        for name, kind in {
+            "learning_rate": Real,
+            "weight_decay": Real,
+            "batch_size": Integral,
+            "epochs": Integral,
+        }.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise ValueError(f"{name} must be a {'whole ' * (kind is Integral)}number: {name}={shown(value)}")
         rules = {
             "hidden must be one or more widths of at least 1": bool(self.hidden) and min(self.hidden) >= 1,
+            f"hidden must be at most {DEEPEST} widths below 2^31": len(self.hidden) <= DEEPEST
+            and all(width < LARGEST for width in self.hidden),
             "learning_rate must be above 0 and finite": 0 < self.learning_rate < np.inf,
             "weight_decay must be at least 0 and finite": 0 <= self.weight_decay < np.inf,
-            "batch_size must be at least 1": self.batch_size >= 1,
-            "epochs must be at least 0": self.epochs >= 0,
+            "batch_size must be at least 1 and below 2^31": 1 <= self.batch_size < LARGEST,
+            "epochs must be at least 0 and below 2^31": 0 <= self.epochs < LARGEST,
         }
         for rule, kept in rules.items():
             name = rule.split()[0]
             if not kept:
-                raise ValueError(f"{rule}: {name}={getattr(self, name)!r}")
+                raise ValueError(f"{rule}: {name}={shown(getattr(self, name))}")

@@ -257,7 +257,7 @@ def feature_loss(n: int, k: int, epsilon: float) -> float:
     return 16 * epsilon * k**2 * n
 
 
-def sign_network_rate(n: Binomial, k: int) -> Fraction:
+def sign_network_rate(n: Annotated[int, AtMost(300_000)], k: int) -> Fraction:
     """Return the learning rate of the one step on the hidden weights.
 
     Formula: eta = 1 / (k |Maj^_n(k - 1)|).

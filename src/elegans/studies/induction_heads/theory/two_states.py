@@ -145,7 +145,7 @@ def second_position_gradient(
 
 
 def flat_tensor(
-    length: Annotated[int, AtMost(500)], nodes: Annotated[int, AtMost(100)] = 60
+    length: Annotated[int, AtMost(1_000)], nodes: Annotated[int, AtMost(200)] = 60
 ) -> Float[np.ndarray, "length 2 2"]:
     """Return the tensor of the minimal model's loss for two symbols, averaged over flat rows.
 

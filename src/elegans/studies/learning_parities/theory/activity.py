@@ -39,7 +39,7 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
     return factor * (n - 1 if together else 1) / math.sqrt(math.comb(n - 1, k))
 
 
-def biased_uniform_mean_square(n: Annotated[int, AtMost(1_000)], k: int, bias: float) -> float:
+def biased_uniform_mean_square(n: Annotated[int, AtMost(500)], k: int, bias: float) -> float:
     """Return the mean over random weights of a squared uniform correlation outside A, exactly.
 
     Lemma 5 is Markov's inequality on its bound 1 / C(n - 1, k), of which it is a small part: 2.8e-6 against 2.7e-3

@@ -129,8 +129,8 @@ def target_free_noise(
     n: int,
     k: int,
     *,
-    width: Annotated[int, AtMost(100)],
-    steps: Annotated[int, AtMost(1_000)],
+    width: Annotated[int, AtMost(50)],
+    steps: Annotated[int, AtMost(500)],
     seed: Seed = 0,
     learning_rate: float = 0.1,
 ) -> Float[np.ndarray, " parities"]:

@@ -25,6 +25,7 @@ from elegans.calculators.domain import (
     AtMost,
     Binomial,
     Form,
+    Listed,
     Number,
     require,
     require_form,
@@ -191,9 +192,7 @@ def is_r_prime_good(counts: Sequence[int], r_prime: float) -> bool:
     return all(r_prime / 2 <= count <= 2 * r_prime for count in counts)
 
 
-def p_r_prime_good(
-    neurons: Annotated[int, AtMost(1_000)], p: Number, biases: Annotated[int, AtMost(1_000)], r_prime: float
-) -> float:
+def p_r_prime_good(neurons: Listed, p: Number, biases: Annotated[int, AtMost(1_000)], r_prime: float) -> float:
     """Return the exact probability that an initialisation is r'-good.
 
     Formula: N! [z^t] (sum_{r'/2 <= c <= 2r'} (q z)^c / c!)^B (1 - B q)^(N - t) / (N - t)!, summed over t;

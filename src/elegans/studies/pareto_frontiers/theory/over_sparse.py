@@ -205,7 +205,7 @@ def smallest_hinge_loss(k: Annotated[int, AtMost(50)], biases: Sequence[Number])
     return best
 
 
-def over_sparse_rate(k: int, s: Binomial) -> Fraction:
+def over_sparse_rate(k: int, s: Annotated[int, AtMost(300_000)]) -> Fraction:
     """Return the learning rate of the first layer's one step.
 
     Formula: eta = 1 / (2k |C_{k,s}|), with weight decay 1 on the same weights and 0 on all else.

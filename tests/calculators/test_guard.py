@@ -1,0 +1,77 @@
+"""Calculators state what they are defined for: whatever they are given, they answer with a number or a TheoryError."""
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from calculator_arguments import arguments
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+
+from elegans import theory
+from elegans.errors import ElegansError, TheoryError
+
+NAMES = sorted(entry.name for entry in theory.catalogue())
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("krawtchouk", {"n": 10**4299, "degree": 1, "minus_ones": 1}, "n must be at most 2000: n=2^14280 or more"),
+        ("krawtchouk", {"n": 2001, "degree": 1, "minus_ones": 1}, "n must be at most 2000: n=2001"),
+        ("krawtchouk", {"n": 5.5, "degree": 1, "minus_ones": 1}, "n must be a whole number: n=5.5"),
+        ("krawtchouk", {"n": True, "degree": 1, "minus_ones": 1}, "n must be a whole number: n=True"),
+        ("krawtchouk", {"n": "5", "degree": 1, "minus_ones": 1}, "n must be a whole number: n=5"),
+        ("parity_of_sum", {"k": 10**6}, "k must be at most 50000: k=1000000"),
+        ("flat_tensor", {"length": 10**9}, "length must be at most 1000: length=1000000000"),
+        ("convex_sgd_rate", {"norm": math.nan, "gradient": 1, "steps": 1}, "norm must be finite: norm=nan"),
+        ("convex_sgd_rate", {"norm": math.inf, "gradient": 1, "steps": 1}, "norm must be finite: norm=inf"),
+        ("convex_sgd_rate", {"norm": 10**400, "gradient": 1, "steps": 1}, "norm must be at most 1.8e308: norm=2^1328"),
+        (
+            "expected_good",
+            {"neurons": 3, "p": Fraction(1, 10**400)},
+            "the terms of p must be below 2^1100: ",
+        ),
+        ("walsh_hadamard", {"values": [1, math.nan]}, "values must be finite: values=nan"),
+        ("walsh_hadamard", {"values": [[1, 2], [3]]}, "values must be an array of numbers: values=[[1, 2], [3]]"),
+        ("walsh_hadamard", {"values": ["a"]}, "values must be an array of real numbers: values=['a']"),
+        ("walsh_hadamard", {"values": [1j]}, "values must be an array of real numbers: values=[1j]"),
+        ("walsh_hadamard", {"values": range(10**12)}, "values must have at most 10000000 entries: values=range(0, "),
+        ("strict_gap", {"correlations": [1.0, 2], "support": 1}, "support must be a list of whole numbers: support=1"),
+        ("strict_gap", {"correlations": [1.0, 2], "support": [0.5]}, "support must be a whole number: support=0.5"),
+        ("group_width", {"group": 3}, "group_width takes a Group: got an int: 3"),
+        ("dense_gradients", {"n": 5, "support": [0], "neurons": 1, "seed": -1}, "seed must be at least 0: seed=-1"),
+        ("lemma14_steps", {"norm": 1e17, "feature_norm": 1e301, "epsilon": 0.01}, "enough must be below 2^1000"),
+    ],
+)
+def test_what_a_calculator_is_not_defined_for_is_refused_with_rule_and_value(name, given, message):
+    with pytest.raises(TheoryError, match=re.escape(message)):
+        getattr(theory, name)(**given)
+
+
+def test_numbers_of_numpy_and_integral_floats_are_whole_numbers():
+    assert theory.krawtchouk(np.int32(40), 2.0, np.uint8(20)) == theory.krawtchouk(40, 2, 20)
+
+
+def test_an_iterator_is_read_once():
+    assert theory.strict_gap([1.0, 2, 3], iter([2])) == theory.strict_gap([1.0, 2, 3], [2])
+
+
+@settings(
+    max_examples=250,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.data())
+def test_any_arguments_have_a_value_or_a_refusal_in_one_line(data):
+    name = data.draw(st.sampled_from(NAMES))
+    try:
+        value = getattr(theory, name)(**data.draw(arguments(name)))
+    except ElegansError as error:
+        assert "\n" not in str(error) and len(str(error)) < 1000
+    else:
+        assert not isinstance(value, float) or not math.isnan(value)

@@ -1,0 +1,135 @@
+"""Public functions name the type that they take, and what they were given instead."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import elegans as el
+from elegans.arguments import checked
+from elegans.errors import ArgumentError, CertificateError, EngineError, shown
+
+TRIAL = el.Trial(
+    task=el.SparseParity(n=10, k=2),
+    regime=el.Sample(100),
+    model=el.MLP(width=4),
+    training=el.SGD(steps=5),
+)
+PROBE = el.probes.WeightMovement(every=5)
+
+
+def outcome():
+    return el.train(TRIAL)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: el.train(el.grid(TRIAL, {})), "train takes a Trial: got a Sweep"),
+        (lambda: el.train(TRIAL, probes=PROBE), "probes must be a list of probes: probes=WeightMovement(every=5"),
+        (lambda: el.train(TRIAL, probes=["weight-movement"]), "train takes a Probe as probes: got a str: 'weight-mo"),
+        (lambda: el.train(TRIAL, engine=3), "engine must be a text: engine=3"),
+        (lambda: el.train(TRIAL, watch=3), "watch must be a function: watch=3"),
+        (lambda: el.run(TRIAL), "run takes a Sweep: got a Trial"),
+        (lambda: el.run(el.grid(TRIAL, {}), store=5), "store must be a Store, a text or a Path: store=5"),
+        (lambda: el.run(el.grid(TRIAL, {}), probes=PROBE), "probes must be a list of probes: probes=WeightMovement("),
+        (lambda: el.run(el.grid(TRIAL, {}), workers=1.5), "workers must be a whole number: workers=1.5"),
+        (lambda: el.run(el.grid(TRIAL, {}), retry_failed="x"), "retry_failed must be True or False: retry_failed='x'"),
+        (lambda: el.grid({"task": 1}, {}), "grid takes a Trial: got a dict"),
+        (lambda: el.grid(TRIAL, [("model.width", [1])]), "axes must be a dictionary: axes=[('model.width', [1])]"),
+        (lambda: el.grid(TRIAL, {}, seeds=TRIAL), "seeds must be a whole number or an Iterable: seeds=a Trial"),
+        (lambda: el.Store(5), "url must be a text or a Path: url=5"),
+        (lambda: el.Store().outcome(outcome()), "Store.outcome takes a Trial: got an Outcome"),
+        (lambda: el.Store().table(TRIAL), "Store.table takes a Sweep: got a Trial"),
+        (lambda: el.certify(TRIAL), "certify takes an Outcome: got a Trial"),
+        (lambda: el.certify(outcome(), support=3), "support must be a list of whole numbers: support=3"),
+        (lambda: el.plots.learning_curve(pd.DataFrame()), "learning_curve takes an Outcome: got a DataFrame"),
+        (lambda: el.plots.success_frontier(outcome()), "success_frontier takes a DataFrame as table: got an Outcome"),
+        (lambda: el.plots.attention_map([["a"]]), "values must be an array of numbers: values=[['a']]"),
+        (lambda: el.analysis.cells(TRIAL), "cells takes a DataFrame as table: got a Trial"),
+    ],
+)
+def test_another_type_than_a_function_takes_is_named(call, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)) as raised:
+        call()
+    assert isinstance(raised.value, TypeError)
+    assert "\n" not in str(raised.value)
+
+
+def test_coordinates_are_not_rounded():
+    with pytest.raises(CertificateError, match=re.escape("support must hold whole numbers: support=[1.5, 2]")):
+        el.certify(outcome(), support=[1.5, 2])
+
+
+def test_a_call_that_python_refuses_is_refused_by_the_name_of_the_function():
+    with pytest.raises(TypeError, match="train: missing a required argument: 'trial'"):
+        el.train()
+
+
+def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
+    def function(count: int, share: float, names: tuple[str, ...], values: list[float] | None = None) -> tuple:
+        return count, share, names, values
+
+    given = np.int64(3), np.float32(0.5), ("a",), np.arange(3)
+    assert checked(function)(*given) == given
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "sizes"),
+    [
+        (el.MLP(width=10**9), el.SGD(steps=5), "width=1000000000, batch_size=32"),
+        (el.DeepMLP(widths=(10**6, 10**6)), el.SGD(steps=5), "widths=(1000000, 1000000), batch_size=32"),
+        (el.ParityTransformer(width=10**6), el.SGD(steps=5), "width=1000000, heads=128"),
+        (el.BooleanTransformer(width=10**6, heads=1), el.SGD(steps=5), "width=1000000, heads=1"),
+        (el.RandomReLU(width=10**9), el.SGD(steps=5), "width=1000000000"),
+        (el.MLP(width=4), el.SGD(steps=1, batch_size=2**31 - 1), f"width=4, batch_size={2**31 - 1}"),
+    ],
+)
+def test_a_trial_whose_arrays_exceed_the_memory_is_refused_before_it_starts(monkeypatch, model, training, sizes):
+    monkeypatch.setattr("elegans.training.engines.memory", lambda: 2**33)
+    trial = el.Trial(task=el.SparseParity(n=50, k=3), regime=el.Online(), model=model, training=training)
+    with pytest.raises(EngineError, match=r"a trial must fit into the memory of the machine: .* of 8 GiB: ") as raised:
+        el.train(trial)
+    assert sizes in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        el.MLP(width=30),
+        el.DeepMLP(widths=(30, 20)),
+        el.RandomReLU(width=30),
+        el.RandomFourier(width=30),
+        el.GatedLinear(width=30),
+        el.ParityTransformer(width=32, heads=2),
+        el.BooleanTransformer(width=32, heads=2),
+    ],
+)
+def test_a_model_counts_no_more_parameters_than_it_draws_and_most_of_them(model):
+    task = el.SparseParity(n=10, k=2)
+    drawn = el.random.Key(0, 0)
+    arrays, left = [], [model.initialise(drawn, task)]
+    while left:
+        one = left.pop()
+        left += one.values() if isinstance(one, dict) else []
+        arrays += [] if isinstance(one, dict) else [np.asarray(one)]
+    total = sum(array.size for array in arrays)
+    assert 0.45 * total <= model.parameter_count(task) <= total
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10**1000, "2^3321 or more"),
+        (-(2**1000), "-2^1000"),
+        ([10**5000], "a list"),
+        (np.zeros((2, 3)), "a ndarray of shape (2, 3)"),
+        ("x\ny", "'x\\ny'"),
+        ("x" * 1000, "'" + "x" * 79 + "…"),
+        (pd.DataFrame({"a": range(3)}), "a DataFrame of shape (3, 1)"),
+        (TRIAL, "a Trial"),
+    ],
+)
+def test_a_message_quotes_any_value_in_one_short_line(value, text):
+    assert shown(value) == text
