@@ -23,7 +23,13 @@ CHECKED = ("state", "solved_at", "steps", "test_error", "train_error")
 """What a trial that is trained again must end in."""
 
 
-def retrain(of: "Trial | Outcome | Row", *, probes: Sequence[Probe] = (), engine: str | None = None) -> Outcome:
+def retrain(
+    of: "Trial | Outcome | Row",
+    *,
+    probes: Sequence[Probe] = (),
+    engine: str | None = None,
+    progress: bool | None = None,
+) -> Outcome:
     """Train a trial of a table, a store or a sweep again, and return its outcome with its network.
 
     On the same machine with the same versions the network is that of the sweep bit for bit, where the engine trains one
@@ -34,6 +40,7 @@ def retrain(of: "Trial | Outcome | Row", *, probes: Sequence[Probe] = (), engine
         of: a row of a table, an outcome or a trial.
         probes: measures to take along the way.
         engine: an engine's name; by default the one that is recorded, or ``auto`` for a trial.
+        progress: whether to show the progress, as in ``train``.
 
     Raises:
         SweepError: it is not a row with all columns of a trial; ``Store.trial(row)`` finds those that lack some.
@@ -43,10 +50,11 @@ def retrain(of: "Trial | Outcome | Row", *, probes: Sequence[Probe] = (), engine
         ElegansWarning: it ended otherwise than the row or outcome says.
     """
     if isinstance(of, Trial):
-        return train(of, probes=probes, engine=engine or "auto")
+        return train(of, probes=probes, engine=engine or "auto", progress=progress)
     recorded = {name: getattr(of, name) for name in (*CHECKED, "engine")} if isinstance(of, Outcome) else record(of)
     trial = of.trial if isinstance(of, Outcome) else trial_of(recorded)
-    outcome = train(trial, probes=probes, engine=engine or recorded.get("engine") or "auto")
+    chosen = engine or recorded.get("engine") or "auto"
+    outcome = train(trial, probes=probes, engine=chosen, progress=progress)
     pairs = {name: (recorded[name], getattr(outcome, name)) for name in CHECKED if name in recorded}
     changed = [f"{name} {now} instead of {then}" for name, (then, now) in pairs.items() if then != now]
     if changed:

@@ -18,6 +18,7 @@ from elegans.sweeps.progress import Progress
 from elegans.sweeps.runner import Watch, complete, report
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep, grid
+from elegans.sweeps.view import watching
 from elegans.training import Trial
 from elegans.training.states import FINISHED
 
@@ -93,6 +94,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     workers: int | None = None,
     engine: str = "auto",
     watch: Watch | None = None,
+    progress: bool | None = None,
 ) -> Contour:
     """Find where the success rate passes a level, training far fewer trials than the whole grid has.
 
@@ -124,6 +126,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         workers: how many threads train, as in ``elegans.run``.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         watch: told of the progress, of all trials asked for so far.
+        progress: whether to show it, as in ``elegans.run``.
 
     Raises:
         SweepError: a value breaks a rule: the level, values that do not increase, a budget below that of one cell's
@@ -141,8 +144,8 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     cells = grid(trial, {y: up, x: across}).cells
     if len(cells) != len(up) * len(across):
         raise SweepError(f"every value must be there once: {x}={list(across)}, {y}={list(up)}")
-    trainer = _Trainer(cells, len(across), workers, engine, watch)
-    with opened(store) as kept:
+    with opened(store) as kept, watching(progress, watch) as told:
+        trainer = _Trainer(cells, len(across), workers, engine, told)
         search = FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
         search.run(lambda asked: trainer.ask(kept, asked))
         sweep = Sweep(trainer.parts(search.trials))
