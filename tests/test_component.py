@@ -80,6 +80,10 @@ BAD = [
     (lambda: TRIAL.replace("training.loss", {"kind": "hinge", "x": 1}), "Hinge has no field 'x'; there are none"),
     (lambda: TRIAL.replace("task", "x" * 10**6), f"unknown task '{'x' * 79}…; there are: "),
     (lambda: TRIAL.replace("task", _nested(10**5)), "task must name its kind (one of "),
+    (
+        lambda: TRIAL.replace("training", {"kind": "descent", "steps": 5}),
+        "the kind 'descent' is what others have in common, and cannot be made itself",
+    ),
     (lambda: TRIAL.replace(3, 1), "a path must be a text: 3"),
     (lambda: el.Trial.parse(None), "trial must be a valid dictionary or instance of Trial: trial=None"),
     (lambda: el.Trial.from_json(None), "a trial must be JSON in a text: got a NoneType"),

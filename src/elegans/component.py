@@ -7,6 +7,7 @@ class defined outside the package is a member as soon as its file has been impor
 """
 
 import difflib
+import inspect
 import re
 import types
 import typing
@@ -149,7 +150,10 @@ class Component(BaseModel):
             known = ", ".join(cls.kinds())
             raise ValueError(f"{family_name(cls)} must name its kind (one of {known}): {shown(fields)}")
         named = fields.pop("kind")
-        return cls.of_kind(named)(**fields)
+        member = cls.of_kind(named)
+        if inspect.isabstract(member):
+            raise ValueError(f"the kind {named!r} is what others have in common, and cannot be made itself")
+        return member(**fields)
 
     @classmethod
     def _from_text(cls, text: str) -> dict[str, Any]:
