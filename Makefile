@@ -65,7 +65,7 @@ test-native: venv ## the native tests under the address and undefined-behaviour 
 	file="$$(ls $(CURDIR)/$(SANITIZED)/_native*.so)"; \
 	ELEGANS_NATIVE_FILE="$$file" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	LD_PRELOAD="$$(ldd "$$file" | awk '/lib(asan|stdc)/ { print $$3 }' | tr '\n' ' ')" \
-	  $(BIN)/python -m pytest tests/native
+	  ELEGANS_NATIVE_CALLS=100000 $(BIN)/python -m pytest tests/native
 
 check: venv ## formatting, lint, types, the floors of the house
 	$(BIN)/ruff check .
