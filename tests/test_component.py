@@ -206,3 +206,16 @@ def test_a_later_field_counts_in_the_identity_only_where_it_is_not_the_default()
     assert base.cell != base.replace("model.output_bias", False).cell
     assert base.cell == base.replace("model.output_bias", True).cell
     assert el.Trial.from_json(base.to_json()) == base
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ("sample", "Sample needs 'size'"),
+        ({"kind": "split"}, "Split needs 'fraction'"),
+        ({"kind": "split", "fraction": 0.5, "size": 3}, "Split has no field 'size'; there are: fraction"),
+    ],
+)
+def test_a_record_of_a_class_with_positional_arguments_is_refused_by_its_fields(record, message):
+    with pytest.raises(el.TrialError, match=message):
+        el.Trial.parse({"task": "modular-addition:11", "regime": record, "model": "mlp", "training": "sgd"})

@@ -153,7 +153,11 @@ class Component(BaseModel):
         member = cls.of_kind(named)
         if inspect.isabstract(member):
             raise ValueError(f"the kind {named!r} is what others have in common, and cannot be made itself")
-        return member(**fields)
+        try:
+            return member(**fields)
+        except TypeError:  # of an __init__ of its own: the check of the fields names the one that lacks or is too much
+            Component.__init__(member.__new__(member), **fields)
+            raise
 
     @classmethod
     def _from_text(cls, text: str) -> dict[str, Any]:
