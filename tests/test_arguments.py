@@ -67,6 +67,47 @@ def test_a_call_that_python_refuses_is_refused_by_the_name_of_the_function():
         el.train()
 
 
+class WrongInit(el.DenseInit, kind="wrong-test-init"):
+    transposed: bool = True
+
+    def parameters(self, key, width, task):
+        drawn = super().parameters(key, width, task)
+        weight = drawn["hidden"]["weight"]
+        return {**drawn, "hidden": {"weight": weight.T}} if self.transposed else {"hidden": {"weight": weight}}
+
+
+class WrongProbe(el.probes.Probe, kind="wrong-test-probe"):
+    gives: str
+
+    def measure(self, snapshot):
+        return {"list": [1], "text": {"a": "b"}, "growing": {"a": np.zeros(snapshot.step)}}[self.gives]
+
+
+@pytest.mark.parametrize(
+    ("init", "message"),
+    [
+        (WrongInit(), "the init 'wrong-test-init' must draw hidden.weight of shape (4, 10): shape=(10, 4)"),
+        (WrongInit(transposed=False), "the init 'wrong-test-init' must draw hidden.bias of shape (4,): nothing"),
+    ],
+)
+def test_an_init_that_draws_another_shape_is_named(init, message):
+    with pytest.raises(el.TrialError, match=re.escape(message)):
+        el.train(TRIAL.replace("model.init", init))
+
+
+@pytest.mark.parametrize(
+    ("gives", "message"),
+    [
+        ("list", "the probe 'wrong-test-probe' must return numbers or arrays by name: got a list"),
+        ("text", "the probe 'wrong-test-probe' must return numbers or arrays by name: a='b'"),
+        ("growing", "the probe 'wrong-test-probe' must measure 'a' in a shape that stays: (0,) before, (5,) at step 5"),
+    ],
+)
+def test_a_probe_that_measures_another_shape_is_named(gives, message):
+    with pytest.raises(el.TrialError, match=re.escape(message)):
+        el.train(TRIAL, probes=[WrongProbe(gives=gives, every=5)])
+
+
 def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
     def function(count: int, share: float, names: tuple[str, ...], values: list[float] | None = None) -> tuple:
         return count, share, names, values

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
+from elegans.errors import TrialError
 from elegans.models.activations import Activation, Power, ReLU
 from elegans.models.base import Model
 from elegans.models.inits import DenseInit, Init, Layers
@@ -107,6 +108,14 @@ class MLP(Model):
         drawn = self.init.parameters(key, self.width, task)
         if (outputs := self.outputs(task)) > 1:
             drawn = {**drawn, "output": self.init.readout(key, self.width, outputs)}
+        hidden, several = (self.width, task.input_size), (outputs,) * (outputs > 1)
+        shapes = {"hidden.weight": hidden, "hidden.bias": hidden[:1], "output.weight": (*several, self.width)}
+        for name in self.parameter_names(task):
+            layer, _, part = name.partition(".")
+            shape, needed = getattr(drawn.get(layer, {}).get(part), "shape", None), shapes.get(name, several)
+            if shape != needed:
+                rule = f"the init {self.init.kind!r} must draw {name} of shape {needed}"
+                raise TrialError(f"{rule}: {'nothing' if shape is None else f'shape={shape}'}")
         names = [name.split(".") for name in self.parameter_names(task)]
         return {layer: {name: drawn[layer][name] for of, name in names if of == layer} for layer, _ in names}
 

@@ -1,7 +1,7 @@
 """The loop above every engine: stop rules, evaluation, curves and probes live here, once."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from elegans.errors import TrialError
+from elegans.errors import TrialError, article, shown
 from elegans.probes import Probe, Snapshot
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
 from elegans.training.evaluation import StoppingChecks, error_rate
@@ -282,8 +282,14 @@ class _Loop:
                 if taken["step"] and taken["step"][-1] == self.step:
                     continue
                 taken["step"].append(self.step)
-                for name, value in probe.measure(snapshot).items():
-                    taken.setdefault(name, []).append(value)
+                for name, value in _measured(probe, snapshot).items():
+                    before = taken.setdefault(name, [])
+                    if before and np.shape(before[-1]) != np.shape(value):
+                        rule = f"the probe {probe.kind!r} must measure {name!r} in a shape that stays"
+                        raise TrialError(
+                            f"{rule}: {np.shape(before[-1])} before, {np.shape(value)} at step {self.step}"
+                        )
+                    before.append(value)
 
     def _snapshot(
         self, position: int, trial: Trial, read: Callable[[], Any], answers: dict[tuple[str, bytes], np.ndarray]
@@ -337,3 +343,15 @@ def _some(interval: Interval, positions: list[int]) -> Interval:
 
 def _sample_size(trial: Trial) -> int | None:
     return trial.regime.sample_size(trial.task)
+
+
+def _measured(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
+    """Return what a probe measures, or name the probe that returns something else than numbers by name."""
+    found = probe.measure(snapshot)
+    if not isinstance(found, Mapping):
+        rule = f"the probe {probe.kind!r} must return numbers or arrays by name"
+        raise TrialError(f"{rule}: got {article(type(found).__name__)}")
+    for name, value in found.items():
+        if getattr(value, "dtype", np.asarray(value).dtype).kind not in "biufc":
+            raise TrialError(f"the probe {probe.kind!r} must return numbers or arrays by name: {name}={shown(value)}")
+    return found
