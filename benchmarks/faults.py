@@ -1,25 +1,28 @@
 """What a run survives: processes killed, stopped and signalled at random moments, full disks, read-only places, clocks.
 
-``make faults`` runs it for some ten minutes and prints one line per fault; it ends with exit code 1 where a row was
-lost, doubled or changed. Each trial's outcome follows from its seed, so that every table can be compared with the one
-of a run that nothing disturbed.
+``make faults`` prints one line per fault; it ends with exit code 1 where a row was lost, doubled or changed. Each
+trial's outcome follows from its seed, so that every table can be compared with that of a run that nothing disturbed.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import psutil
 
 import elegans as el
 from elegans.errors import StoreError
@@ -35,20 +38,8 @@ TRIAL = el.Trial(
 )
 SEEDS = 300
 TIMES = ["seconds", "evaluation_seconds"]
-CHILD = """
-import sys, time
-from pathlib import Path
-if len(sys.argv) > 2:
-    time.time = lambda now=time.time, shift=float(sys.argv[2]): now() + shift
-    import psutil
-    usual = psutil.Process.create_time
-    psutil.Process.create_time = lambda process: usual(process) + float(sys.argv[2])
-import elegans as el
-from benchmarks.faults import sweep
-print("ready", flush=True)
-sys.stdin.readline()
-el.run(sweep(), sys.argv[1], engine="fused", workers=2)
-"""
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["elegans.sweeps.runner", "elegans.models.mlp", "elegans.tasks.parity", "pandas"])
 
 
 def sweep() -> el.Sweep:
@@ -56,31 +47,36 @@ def sweep() -> el.Sweep:
     return el.grid(TRIAL, {"model.width": [10, 20]}, seeds=SEEDS)
 
 
+def run_sweep(store: Path, shift: float) -> None:
+    """Run the sweep on a store, in a process whose clock is set wrong."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    now, started = time.time, psutil.Process.create_time
+    time.time = lambda: now() + shift
+    psutil.Process.create_time = lambda process: started(process) + shift  # type: ignore
+    try:
+        el.run(sweep(), store, engine="fused", workers=2, progress=False)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except StoreError:
+        sys.exit(1)
+
+
 class Runner:
-    """A process that has imported elegans and waits to run the sweep on a store."""
+    """A process that runs the sweep on a store."""
 
-    def __init__(self, store: Path, shift: float | None = None) -> None:
-        words = [sys.executable, "-c", CHILD, str(store), *([] if shift is None else [str(shift)])]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
-        self.process.stdout.readline()
-
-    def go(self) -> "Runner":
-        """Let it begin."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self
+    def __init__(self, store: Path, shift: float = 0.0) -> None:
+        self.process = PROCESSES.Process(target=run_sweep, args=(store, shift), daemon=True)
+        self.process.start()
 
     def signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid or 0, number)
 
-    def end(self) -> int:
+    def end(self) -> int | None:
         """Wait until it has ended, and return its exit code."""
-        return self.process.wait(120)
+        self.process.join(120)
+        return self.process.exitcode
 
 
 class Faults:
@@ -95,7 +91,7 @@ class Faults:
         self.kills, self.moments = kills, random.Random(seed)
         self.folder = Path(tempfile.mkdtemp(prefix="elegans-faults-"))
         self.counts = {"lost": 0, "doubled": 0, "changed": 0}
-        self.expected = el.run(sweep(), engine="fused").drop(columns=TIMES)
+        self.expected = el.run(sweep(), engine="fused", progress=False).drop(columns=TIMES)
 
     def run(self) -> int:
         """Run all of them; return the exit code."""
@@ -111,7 +107,7 @@ class Faults:
     def _faults(self) -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"{self.kills} kills, one or two runners", self._killed
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            yield f"{number.name}, five at once", lambda number=number: self._signalled(number)
+            yield f"{number.name}, five at once", partial(self._signalled, number)
         yield "SIGSTOP beside a second runner", self._stopped
         yield "clocks an hour apart", self._clocks
         yield "a full disk", self._full
@@ -125,8 +121,8 @@ class Faults:
             store = self._store()
             before: set[tuple[int, int]] = set()
             while killed < self.kills:
-                runners = [Runner(store).go() for _ in range(1 + (killed % 3 == 0))]
-                time.sleep(self.moments.uniform(0, 0.25))
+                runners = [Runner(store) for _ in range(1 + (killed % 3 == 0))]
+                self._let(store, runners[0], at_work=killed % 4 > 0)
                 for runner in runners:
                     runner.signal(signal.SIGKILL)
                     runner.end()
@@ -139,9 +135,16 @@ class Faults:
             self._compare(store)
         return f"{killed} killed on {stores} stores"
 
+    def _let(self, store: Path, runner: Runner, at_work: bool) -> None:
+        """Let a runner go on for a random while: after the first outcome that it adds, or after its start."""
+        before = _recorded(store)
+        while at_work and runner.process.is_alive() and _recorded(store) <= before:
+            time.sleep(0.002)
+        time.sleep(self.moments.uniform(0, 0.05 if at_work else 0.5))
+
     def _signalled(self, number: int) -> str:
         store = self._store()
-        runner = Runner(store).go()
+        runner = Runner(store)
         self._wait(store, 50)
         for _ in range(5):
             runner.signal(number)
@@ -156,10 +159,10 @@ class Faults:
     def _stopped(self) -> str:
         """Stop one runner: another one trains the rest, and waits for what the first one holds."""
         store = self._store()
-        one = Runner(store).go()
+        one = Runner(store)
         self._wait(store, 20)
         one.signal(signal.SIGSTOP)
-        two = Runner(store).go()
+        two = Runner(store)
         time.sleep(5)
         with Store(store, create=False) as opened:
             told = [run for run in opened.status().runs if run.stopped]
@@ -170,9 +173,8 @@ class Faults:
 
     def _clocks(self) -> str:
         store = self._store()
-        one, two = Runner(store), Runner(store, shift=3600.0)
-        codes = one.go(), two.go()
-        ended = [runner.end() for runner in codes]
+        runners = Runner(store), Runner(store, shift=3600.0)
+        ended = [runner.end() for runner in runners]
         self._compare(store)
         return f"exit codes {ended}"
 
@@ -181,7 +183,7 @@ class Faults:
         with _mounted("size=400k") as place:
             if place is None:
                 return "not tried: this user cannot mount"
-            runner = Runner(place / "runs.db").go()
+            runner = Runner(place / "runs.db")
             code = runner.end()
             store = self._store()
             for file in place.iterdir():
@@ -192,7 +194,7 @@ class Faults:
 
     def _read_only(self) -> str:
         store = self._store()
-        el.run(sweep(), store, engine="fused")
+        el.run(sweep(), store, engine="fused", progress=False)
         with _mounted("size=10m") as place:
             if place is None:
                 return "not tried: this user cannot mount"
@@ -200,7 +202,9 @@ class Faults:
             subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
             self._same(place / "runs.db")
             try:
-                el.run(sweep() + el.grid(TRIAL, {"model.width": [30]}), place / "runs.db", engine="fused")
+                el.run(
+                    sweep() + el.grid(TRIAL, {"model.width": [30]}), place / "runs.db", engine="fused", progress=False
+                )
             except StoreError:
                 return "read, and refused to write"
         return "written to: wrong"
@@ -228,7 +232,7 @@ class Faults:
 
     def _compare(self, store: Path) -> None:
         """Finish the sweep, and count the rows that differ from those of an undisturbed run."""
-        el.run(sweep(), store, engine="fused")
+        el.run(sweep(), store, engine="fused", progress=False)
         self._same(store)
 
     def _same(self, store: Path) -> None:
@@ -241,6 +245,13 @@ class Faults:
         if len(table) == len(self.expected):
             differ = table.ne(self.expected) & ~(table.isna() & self.expected.isna())
             self.counts["changed"] += int(differ.any(axis=1).sum())
+
+
+def _recorded(store: Path) -> int:
+    """Return how many outcomes a store has, 0 where it is not there yet."""
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+        return int(connection.execute("SELECT count(*) FROM trials WHERE state IS NOT NULL").fetchone()[0])
+    return 0
 
 
 @contextmanager
@@ -263,7 +274,6 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     return Faults(asked.kills, asked.seed).run()
 
 

@@ -160,6 +160,7 @@ DAMAGE = {
             ("state", "x'736f6c766564'"),
             ("state", "CAST(x'ff' AS TEXT)"),
             ("engine", "x'00'"),
+            ("engine", "char(27) || '[2J'"),
             ("probes", "'{'"),
             ("probes", "'[1]'"),
             ("probes", "'{}'"),

@@ -98,9 +98,17 @@ class Stored(TypeDecorator[Any]):
 
 
 class ShortText(Stored):
-    """Texts of a bounded length."""
+    """Names of a bounded length."""
 
     impl = String
+    name = "a name"
+
+    def read(self, value: Any) -> Any:
+        """Return a name, which has no control characters."""
+        found = super().read(value)
+        if found is not None and not (found.isprintable() and len(found) <= (self.length or len(found))):
+            raise self._damage(value)
+        return found
 
 
 class Whole(Stored):
