@@ -52,7 +52,7 @@ def run_sweep(store: Path, shift: float) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     now, started = time.time, psutil.Process.create_time
     time.time = lambda: now() + shift
-    psutil.Process.create_time = lambda process: started(process) + shift  # type: ignore
+    psutil.Process.create_time = lambda process: started(process) + shift  # type: ignore[assignment, method-assign]
     try:
         el.run(sweep(), store, engine="fused", workers=2, progress=False)
     except KeyboardInterrupt:
