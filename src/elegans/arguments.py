@@ -165,12 +165,12 @@ class Types:
         """Return a list, set or array whose every member passes, or what ``iterator`` makes of an iterator."""
         if isinstance(value, Iterator):
             return self.iterator(name, value)
-        listed = isinstance(value, Iterable) and hasattr(value, "__len__") and not hasattr(value, "columns")
+        listed = isinstance(value, Iterable) and hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
         if isinstance(value, str | bytes | Mapping) or not listed:
             self.refuse(f"{name} must be a list of {described([kind], several=True)}", name, value)
-        if not isinstance(value, range) and not hasattr(value, "dtype"):
-            for member in value:
-                check(name, member)
+        alike = isinstance(value, range) or hasattr(value, "dtype")
+        for member in value[:1] if alike else value:
+            check(name, member)
         return value
 
 
