@@ -93,11 +93,12 @@ def plot(tables: Tables) -> Figure:
     sample generalise; the lower number says how many of all do. The errors are those of the cell with the longest delay
     (framed), of the same sample without weight decay, and of the largest and the smallest sample with its weight decay.
     """
-    cells: dict[Any, pd.DataFrame] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
+    cells: dict[Any, Any] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
     found = {key: grokking_summary(rows) for key, rows in cells.items()}
     delays = {key: one["delay"] for key, one in found.items() if one.get("delay") is not None}
     figure = HouseFigure(figsize=(7.0, 3.9), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    left, right = parts
     decays, sizes = (sorted({key[place] for key in cells}) for place in (0, 1))
     longest = max(delays, key=lambda key: delays[key]) if delays else next(iter(cells))
     ax = left.subplots()

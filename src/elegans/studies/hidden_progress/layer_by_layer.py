@@ -208,7 +208,7 @@ def plot(tables: Tables) -> Figure:
     for cell in table.to_dict("records"):
         _cell(ax, cell["task.k"], lines.index((cell["network"], cell["task.n"])), cell)
     for line, (network, _) in enumerate(lines):
-        most = 2 ** (int(network.split()[0]) - 1) + 0.5
+        most = 2 ** (int(str(network).split()[0]) - 1) + 0.5
         if most <= degrees[-1]:
             ax.plot([most, most], [line - 0.48, line + 0.48], color=COLOURS[1], linewidth=1.6)
     ax.set(xlim=(0.5, degrees[-1] + 0.5), ylim=(len(lines) - 0.5, -0.5))

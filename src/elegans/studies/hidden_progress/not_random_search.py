@@ -158,7 +158,8 @@ def plot(tables: Tables) -> Figure:
     figure, ((first, last, share),) = panels(1, 3, height=2.9)
     grid = np.geomspace(0.003, 100, 400)
     networks = list(tables["times"].groupby(["network", "task.n", "task.k"], sort=False))
-    for colour, ((network, n, k), rows) in zip(COLOURS, networks, strict=False):
+    for colour, (_, rows) in zip(COLOURS, networks, strict=False):
+        network, n, k = (rows[name].iloc[0] for name in ("network", "task.n", "task.k"))
         steps, trials = rows["steps"].to_numpy(float), rows["trials"].to_numpy()
         middle, done = quantile(np.repeat(steps, trials), 0.5), np.cumsum(trials) / trials.sum()
         shown = np.isfinite(steps)

@@ -290,11 +290,9 @@ def plot(tables: Tables) -> Figure:
         ax.set_ylabel("error", fontsize=MEDIUM)
     for place in range(len(kept)):
         axes[place].set_xlabel("steps", fontsize=MEDIUM)
-    names = [title.partition(") ")[2].partition("\n")[0] for title, _ in kept]
-    lettered(
-        axes,
-        [f"{name}, B = {rows['training.batch_size'].iloc[0]}" for name, (_, rows) in zip(names, kept, strict=True)],
-    )
+    names = [str(title).partition(") ")[2].partition("\n")[0] for title, _ in kept]
+    batches = [int(rows["training.batch_size"].iloc[0]) for _, rows in kept]
+    lettered(axes, [f"{name}, B = {batch}" for name, batch in zip(names, batches, strict=True)])
     return figure
 
 

@@ -119,8 +119,8 @@ def plot(tables: Tables) -> Figure:
     times = table[["whisker_low", "slowest", "median_steps", "whisker_high", "fastest"]].to_numpy(float)
     known = times[np.isfinite(times)]
     top, bottom = known.max() * 2.5, known.min() * 0.6
-    for ax, (n, rows) in zip(drawn[0], groups, strict=True):
-        _boxes(ax, rows.sort_values("model.width"), n, top)
+    for ax, (_, rows) in zip(drawn[0], groups, strict=True):
+        _boxes(ax, rows.sort_values("model.width"), top)
         ax.set_ylim(bottom, top)
         logarithmic(ax)
         ax.set_xlabel("width", fontsize=MEDIUM)
@@ -131,7 +131,7 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _boxes(ax: Axes, rows: pd.DataFrame, n: int, top: float) -> None:
+def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
     high = 10 * top  # what has no end leaves at the top
     ends = rows[["median_steps", "lower", "upper", "whisker_low", "whisker_high"]].fillna(high).clip(upper=high)
     stats = [dict(zip(("med", "q1", "q3", "whislo", "whishi"), row, strict=True)) for row in ends.to_numpy(float)]
@@ -146,7 +146,8 @@ def _boxes(ax: Axes, rows: pd.DataFrame, n: int, top: float) -> None:
         ax.plot(width, np.minimum(rows[name], high), "x", color=COLOURS[0], markersize=2.4, markeredgewidth=0.6)
     reference: dict[str, Any] = {"color": COLOURS[1], "linewidth": 1.2, "linestyle": "--"}
     grid = np.geomspace(width[0], width[-1], 50)
-    search = [random_search_time(n, int(rows["task.k"].iloc[0]), neurons) for neurons in grid]
+    n, k = (int(rows[name].iloc[0]) for name in ("task.n", "task.k"))
+    search = [random_search_time(n, k, neurons) for neurons in grid]
     ax.plot(grid, search, label="as many random searches as neurons", **reference)
     ends_at = 0.6 * width[0], 1.6 * width[-1]
     if width[0] < EXACT:

@@ -21,8 +21,10 @@ LARGEST_WEIGHTS = 2**24
 """Heads of all layers x length^2 at most: sixteen sequences' attention is in memory."""
 
 
-ORDER = ("token", "position", "scale", "shift", "query", "relative", "merge")
-ORDER += ("hidden", "hidden_bias", "residual", "residual_bias", "weight")
+ORDER = (
+    "token", "position", "scale", "shift", "query", "relative", "merge",
+    "hidden", "hidden_bias", "residual", "residual_bias", "weight",
+)  # fmt: skip
 """The arrays of an embedding, layer, MLP or output as the native code has them; query stands for key and value too."""
 
 
