@@ -246,8 +246,8 @@ def test_networks_go_through_pickle_and_go_on():
         ({"dtype": "float16"}, "dtype must be one of float32, float64: dtype='float16'"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite: learning_rate=0.0"),
         ({"weight_decay": -1.0}, "weight_decay must be at least 0 and finite: weight_decay=-1.0"),
-        ({"batch_size": 0}, "batch_size must be at least 1: batch_size=0"),
-        ({"epochs": -1}, "epochs must be at least 0: epochs=-1"),
+        ({"batch_size": 0}, "batch_size must be at least 1 and below 2^31: batch_size=0"),
+        ({"epochs": -1}, "epochs must be at least 0 and below 2^31: epochs=-1"),
         ({"init": "sprase:2"}, "did you mean"),
     ],
 )

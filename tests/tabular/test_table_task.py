@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import elegans as el
-from elegans.errors import TrialError
+from elegans.errors import RunError, TrialError
 from elegans.tabular import datasets
 from elegans.tabular.datasets import load_table
 from elegans.tabular.learners import Forest, TabularNetwork, exact
@@ -208,8 +208,8 @@ def test_a_sample_of_one_class_fails_with_the_rule(table):
     seed = next(seed for seed in range(100) if len(set(task.draw(el.random.stream(seed, "task"))["rows"][:2] % 2)) == 1)
     with pytest.raises(TrialError, match="a sample must have rows of both classes: size=2, of the second"):
         el.train(trial(2, task, seed=seed))
-    outcome = el.run(el.Sweep(((trial(2, task), (seed,)),)))
-    assert outcome["state"].tolist() == ["failed"]
+    with pytest.raises(RunError, match="1 of 1 trials failed .*a sample must have rows of both classes"):
+        el.run(el.Sweep(((trial(2, task), (seed,)),)))
 
 
 def test_the_validation_error_needs_a_table():

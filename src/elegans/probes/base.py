@@ -79,7 +79,7 @@ class Probe(Component, family=True):
         every: how many steps lie between two measurements.
     """
 
-    every: Annotated[int, Field(ge=1)] = 100
+    every: Annotated[int, Field(ge=1, lt=2**32)] = 100
 
     @abstractmethod
     def measure(self, snapshot: Snapshot) -> Mapping[str, float | np.ndarray]:

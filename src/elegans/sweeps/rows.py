@@ -58,7 +58,7 @@ def retrain(
     pairs = {name: (recorded[name], getattr(outcome, name)) for name in CHECKED if name in recorded}
     changed = [f"{name} {now} instead of {then}" for name, (then, now) in pairs.items() if then != now]
     if changed:
-        warnings.warn(f"the trial ended otherwise than recorded: {', '.join(changed)}", ElegansWarning, stacklevel=2)
+        warnings.warn(f"the trial ended otherwise than recorded: {', '.join(changed)}", ElegansWarning, stacklevel=3)
     return outcome
 
 

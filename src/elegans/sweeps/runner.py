@@ -149,7 +149,7 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     error = store.outcome(first).error
     quoted = f"the first, of model {first.model.label()!r} with seed {first.seed}:\n\n{error}"
     if len(failed) < len(sweep):
-        warnings.warn(f"{count}; {quoted}", ElegansWarning, stacklevel=3)
+        warnings.warn(f"{count}; {quoted}", ElegansWarning, stacklevel=4)
         return
     raised = RunError(f"{count}: {reason(error)}")
     raised.add_note(quoted)
@@ -199,7 +199,7 @@ def _warn_of_change(sweep: Sweep, probes: Sequence[Probe], count: int) -> None:
     classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
     before = f"{count} of {len(sweep)} trials are of before the code of {classes} was changed"
     told = f'{before}: retrain="changed" trains them again'
-    warnings.warn(told, ElegansWarning, stacklevel=4)
+    warnings.warn(told, ElegansWarning, stacklevel=5)
 
 
 def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:

@@ -46,10 +46,11 @@ def test_curves_are_drawn_with_their_intervals_and_online_stands_apart(timed):
     assert rate.get_title(loc="left") == "dense initialisation"
     legend = figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["width = 10", "width = 1000"]
-    wide = next(line for line in rate.lines if line.get_label() == "width = 1000")
-    np.testing.assert_allclose(wide.get_ydata(), [0.7, 0.7])
+    wide = next(bars for bars in rate.containers if bars.get_label() == "width = 1000")
+    points, _, (intervals,) = wide.lines
+    np.testing.assert_allclose(points.get_ydata()[:2], [0.7, 0.7])
     low = timed[(timed["model.width"] == 1000) & (timed["regime"] == "sample:300")]["low"].iloc[0]
-    bottoms = [band.get_paths()[0].vertices[:, 1].min() for band in rate.collections if hasattr(band, "get_paths")]
+    bottoms = [path.vertices[:, 1].min() for path in intervals.get_paths()]
     assert any(bottom == pytest.approx(low) for bottom in bottoms)
     assert [label.get_text() for label in below.get_xticklabels()] == ["300", "1k", "online"]
 

@@ -132,7 +132,7 @@ def _delays(
     framed: tuple[float, int],
 ) -> None:
     """Draw the map of delays, one row per weight decay and one column per sample size."""
-    top = np.log10(1 + max(delays.values(), default=1))
+    top = np.log10(1 + max([1, *delays.values()]))
     for (row, decay), (column, size) in product(enumerate(decays), enumerate(sizes)):
         one = found.get((decay, size))
         if one is None:

@@ -163,7 +163,12 @@ def with_starts(experiment: Experiment, value: Any) -> Experiment:
         raise ExperimentError(f"starts must be mirrored or gaussian: starts={value!r}")
     if value == "mirrored":
         return experiment
-    sizes = {"smoke": ((49, 3, 32, 400), 1), "laptop": ((101, 5, 128, 4000), 5), "paper": ((301, 7, 512, 10_000), 10)}
+    sizes = {
+        "smoke": ((49, 3, 32, 400), 1),
+        "laptop": ((101, 5, 128, 4000), 5),
+        "part": ((101, 5, 128, 10_000), 10),
+        "paper": ((301, 7, 512, 10_000), 10),
+    }
     scales = {name: Scale(partial(_starts, size), trials=trials) for name, (size, trials) in sizes.items()}
     return replace(experiment, scales=scales, analyse=partial(analyse, chosen={"starts": STARTS}), claims=())
 

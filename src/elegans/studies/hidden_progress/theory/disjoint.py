@@ -167,7 +167,7 @@ def odd_probability(probabilities: Iterable[Number]) -> Number:
 
 
 def plateau_level(
-    block: Annotated[int, AtMost(1_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
+    block: Annotated[int, AtMost(2_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
 ) -> int:
     """Return the size of the relevant weights at which gradient flow from weights of 1 and -1 leaves its plateau.
 
@@ -204,7 +204,7 @@ def plateau_level(
 
 
 def plateau_ratio(
-    block: Annotated[int, AtMost(1_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
+    block: Annotated[int, AtMost(2_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
 ) -> float:
     """Return the share of the time to perfection that gradient flow from weights of 1 and -1 spends on its plateau.
 

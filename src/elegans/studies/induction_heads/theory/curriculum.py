@@ -19,7 +19,7 @@ from elegans.studies.induction_heads.theory.two_states import (
 
 
 def two_step_curriculum(
-    length: Annotated[int, AtMost(1_000)],
+    length: Annotated[int, AtMost(2_000)],
     epsilon: float,
     first_rate: float,
     second_rate: float,
