@@ -4,8 +4,8 @@ import signal
 import sqlite3
 import threading
 import time
-from contextlib import suppress
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
