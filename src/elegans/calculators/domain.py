@@ -26,7 +26,7 @@ Binomial = Annotated[int, AtMost(100_000)]
 """A whole number that exact binomial coefficients are taken of: of so many binary digits."""
 Listed = Annotated[int, AtMost(1_000_000)]
 """A whole number that many terms are listed or added of."""
-Side = Annotated[int, AtMost(5_000)]
+Side = Annotated[int, AtMost(2_000)]
 """The side of a matrix, or of a triangle of binomial coefficients."""
 Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
 """Where random numbers begin."""

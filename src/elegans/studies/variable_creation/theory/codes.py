@@ -57,7 +57,7 @@ def orthonormal_codes(T: Side, d: Annotated[int, AtMost(10_000)] | None = None) 
     return _coded(np.eye(T, width))
 
 
-def random_codes(T: Side, d: Side, seed: Seed = 0) -> Codes:
+def random_codes(T: Side, d: Annotated[int, AtMost(10_000)], seed: Seed = 0) -> Codes:
     """Return nearly orthogonal positions, random signs scaled to norm 1; tokens and class token are orthogonal to all.
 
     Formula: v_t uniform on {-1, 1}^(d-3) / sqrt(d - 3); |v_t . v_u| is about sqrt(2 log(T^2) / d) at most.
