@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from elegans import extensions
 from elegans.display import note, wanted
-from elegans.errors import ElegansWarning, RunError, StoreError, SweepError
+from elegans.errors import ElegansWarning, RunError, StoreError, SweepError, shown
 from elegans.interruption import stopped_by_signals
 from elegans.machine import MOST_WORKERS, cores
 from elegans.probes import Probe
@@ -23,7 +23,7 @@ from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress, share
 from elegans.sweeps.reading import Survey, reason
 from elegans.sweeps.store import Store, opened
-from elegans.sweeps.sweep import Sweep, counted
+from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.view import watching
 from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose, fallback
@@ -169,7 +169,7 @@ def _prepared(
 ) -> Callable[..., np.ndarray]:
     """Refuse what cannot run, before a store is made; return what trains it and returns which trials failed."""
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
-        raise SweepError(f"workers must be from 1 to {MOST_WORKERS}: workers={counted(workers)}")
+        raise SweepError(f"workers must be from 1 to {MOST_WORKERS}: workers={shown(workers)}")
     if retrain not in get_args(Retrain):
         raise SweepError(f"retrain must be missing or changed: retrain={retrain!r}")
     _check_probes(sweep, probes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from elegans import extensions, records
 from elegans.component import Component
-from elegans.errors import SweepError, printable, suggest
+from elegans.errors import SweepError, printable, shown, suggest
 from elegans.files import readable
 from elegans.training.trial import Trial
 
@@ -132,7 +132,7 @@ def grid(trial: Trial, axes: Mapping[str, Sequence[Any]], seeds: int | Iterable[
     lists = [_axis(path, values) for path, values in axes.items()]
     size = math.prod(map(len, lists))
     if size > LARGEST_GRID:
-        raise SweepError(f"a grid must have at most {LARGEST_GRID:,} cells: {counted(size)}")
+        raise SweepError(f"a grid must have at most {LARGEST_GRID:,} cells: {shown(size)}")
     _check_size(size * len(chosen))
     cells = (_replaced(trial, dict(zip(axes, values, strict=True))) for values in product(*lists))
     return Sweep(_merged([(cell.with_seed(0), chosen) for cell in cells]))
@@ -156,12 +156,12 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={seeds!r}") from None
     if not chosen:
-        told = counted(seeds) if isinstance(seeds, int) else repr(seeds)
+        told = shown(seeds)
         raise SweepError(f"seeds must be at least one: seeds={told}")
-    spaced = isinstance(chosen, range)  # of which only the ends are looked at: it may be of any length
+    spaced = isinstance(chosen, range)  # only its ends are checked: it may be of any length
     for seed in (chosen[0], chosen[-1]) if spaced else (min(chosen), max(chosen)):
         if not 0 <= seed < 2**64:
-            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={counted(seed)}")
+            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={shown(seed)}")
     if isinstance(chosen, range):
         _check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
         return chosen
@@ -171,12 +171,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
 
 def _check_size(trials: int) -> None:
     if trials > LARGEST_SWEEP:
-        raise SweepError(f"a sweep must have at most {LARGEST_SWEEP:,} trials: {counted(trials)}")
-
-
-def counted(number: Any) -> str:
-    """Return a number, which may have more digits than Python writes."""
-    return f"{number}" if abs(number) < 10**20 else f"{'-' if number < 0 else ''}2^{number.bit_length() - 1} or more"
+        raise SweepError(f"a sweep must have at most {LARGEST_SWEEP:,} trials: {shown(trials)}")
 
 
 def _united(before: Seeds, seeds: Seeds) -> Seeds:
