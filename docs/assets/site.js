@@ -1,0 +1,27 @@
+// Formulas are set by KaTeX; the table of results is filtered by study and verdict.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const formula of document.querySelectorAll(".arithmatex")) {
+    renderMathInElement(formula, {
+      delimiters: [{ left: "\\(", right: "\\)", display: false }, { left: "\\[", right: "\\]", display: true }],
+    });
+  }
+  const table = document.getElementById("claims-table");
+  if (!table) return;
+  const address = new URLSearchParams(location.search);
+  const choices = ["study", "verdict"].map((name) => [name, document.getElementById(`filter-${name}`)]);
+  const filter = () => {
+    let shown = 0;
+    for (const row of table.tBodies[0].rows) {
+      row.hidden = choices.some(([name, choice]) => choice.value && row.dataset[name] !== choice.value);
+      shown += !row.hidden;
+    }
+    document.getElementById("filter-count").textContent = `${shown} of ${table.tBodies[0].rows.length} claims`;
+    for (const [name, choice] of choices) choice.value ? address.set(name, choice.value) : address.delete(name);
+    history.replaceState(null, "", address.size ? `?${address}` : location.pathname);
+  };
+  for (const [name, choice] of choices) {
+    choice.value = address.get(name) ?? "";
+    choice.addEventListener("change", filter);
+  }
+  filter();
+});

@@ -1,0 +1,69 @@
+"""Pages of experiments: their form is checked, and badges, verdicts and provenance are added from the evidence."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import listing
+import quoted
+
+from elegans.experiments.evidence import collected
+from elegans.experiments.registry import Entry, entries
+
+PARTS = ("**Claim.**", "**Answer.**", "](../images/", "\n## Findings\n", "\n## Differences from the source\n")
+"""What the page of an experiment has, in this order."""
+TYPED = re.compile(r"\d[\d.,]*\s?%|\d\.\d|\b\d[\d,]* of \d|\(\d[^()]* to \d[^()]*\)|\b\d+ times\b|\bfactor of \d")
+"""Numbers that look like results."""
+QUOTED = re.compile(r"\{\{.*?\}\}|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|https?://\S+", re.DOTALL)
+"""What may hold numbers: macros, formulas, code and links."""
+
+
+def complaints(name: str, text: str) -> list[str]:
+    """Return what the page of an experiment lacks, and the results in it that were typed by hand."""
+    found = []
+    last = 0
+    for part in PARTS:
+        place = text.find(part)
+        if place < last:
+            found.append(f"{part.strip()!r} is missing, or stands too early")
+        last = max(last, place)
+    title = text.partition("\n")[0].removeprefix("# ").strip()
+    if title == name:
+        found.append("the title is the experiment's name instead of its finding")
+    for heading, body in _prose(text):
+        found += [f"{heading}: {typed!r} is typed by hand" for typed in TYPED.findall(QUOTED.sub("", body))]
+    return found
+
+
+def _prose(text: str) -> list[tuple[str, str]]:
+    """Return the parts of a page that state results: the answer and the findings."""
+    answer = text.partition("**Answer.**")[2].partition("\n## ")[0]
+    findings = text.partition("\n## Findings\n")[2].partition("\n## ")[0].partition("\n??? ")[0]
+    return [("answer", answer), ("findings", findings)]
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Check the page of an experiment, and add its badges, verdicts and provenance."""
+    folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
+    if folder != "experiments" or name not in entries():
+        return markdown
+    if "**Answer.**" in page.file.content_string and (found := complaints(name, page.file.content_string)):
+        raise PluginError(f"{page.file.src_uri}: " + "; ".join(found))
+    return with_evidence(entries()[name], markdown)
+
+
+def with_evidence(entry: Entry, markdown: str) -> str:
+    """Return a page with its badges below the title, and verdicts and provenance at its end."""
+    title, _, body = markdown.partition("\n")
+    runs = [one for one in collected() if one.experiment == entry.name]
+    parts = [title, listing.badges(entry), body.strip(), "## Verdicts", listing.table(entry.claims)]
+    for one in sorted(runs, key=lambda one: one.rank):
+        options = "".join(f", {name} {value}" for name, value in one.content["options"].items())
+        listed = quoted.provenance(one).replace("\n", "\n    ")
+        parts.append(f'??? info "Provenance: scale {one.scale}{options}"\n\n    {listed}')
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,203 @@
+"""Lists of what the package holds, made from the evidence and from the pages: badges, results, counts, gallery."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import quoted
+
+from elegans.discovery import studies
+from elegans.experiments.evidence import verdict_of
+from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
+
+DOCS = Path(__file__).parents[1]
+WORDS = ("holds", "holds in part", "fails", "undecided", "not run")
+"""Verdicts, and what stands where there is none."""
+SHORT = 160
+"""Characters of a reason above which the rest is folded."""
+
+
+@cache
+def works() -> dict[str, str]:
+    """Return for each study the address of its work."""
+    found = {}
+    for name, study in studies().items():
+        text = ast.get_docstring(ast.parse((study.folder / "__init__.py").read_text())) or ""
+        address = re.search(r"https://\S+?(?=[.,]?(?:\s|$))", text)
+        found[name] = address[0] if address else ""
+    return found
+
+
+@cache
+def title_of(page: str) -> str:
+    """Return the title of a page, named by its path without ``.md``."""
+    return (DOCS / f"{page}.md").read_text().partition("\n")[0].removeprefix("# ")
+
+
+def study_title(name: str) -> str:
+    """Return the title of a study's page."""
+    return title_of(f"studies/{name}")
+
+
+def word(claim: ClaimEntry) -> str:
+    """Return a claim's verdict in a word or three."""
+    kept = verdict_of(claim.id)
+    return "not run" if kept is None else str(kept[1]["verdict"])
+
+
+def badge(verdict: str) -> str:
+    """Return a verdict as a coloured badge."""
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
+
+
+def badges(entry: Entry) -> str:
+    """Return the study of an experiment and the badges of its claims, each a link to the verdict."""
+    listed = " ".join(
+        f'<a href="#{anchor(claim.id)}" title="{escape(claim.statement)}">{badge(word(claim))}</a>'
+        for claim in entry.claims
+    )
+    return f'<p class="badges" markdown>[{study_title(entry.study)}](../studies/{entry.study}.md) · {listed}</p>'
+
+
+def anchor(claim: str) -> str:
+    """Return the anchor of a claim's verdict on a page."""
+    return "claim-" + claim.replace("/", "-").replace(".", "-")
+
+
+def source_of(claim: ClaimEntry) -> str:
+    """Return where a claim stands, linked to the work."""
+    address = works()[claim.study]
+    return f"[{claim.source}]({address})" if address else claim.source
+
+
+def key_number(verdict: Mapping[str, Any]) -> str:
+    """Return the deciding number of a verdict with its interval, or nothing where there are several."""
+    numbers = verdict["numbers"]
+    if isinstance(numbers.get("estimate"), int | float):
+        return quoted.text_of(numbers)
+    if {"successes", "trials"} <= numbers.keys():
+        low, high = numbers.get("limits", (None, None))
+        limits = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
+        return f"{numbers['successes']} of {numbers['trials']}{limits}"
+    return ""
+
+
+def reason(text: str) -> str:
+    """Return a verdict's reason for a cell of a table, folded where it is long."""
+    text = escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+    if len(text) <= SHORT:
+        return text
+    start = text[:SHORT].rpartition(" ")[0]
+    return f"<details><summary>{start} …</summary>{text}</details>"
+
+
+def table(found: Iterable[ClaimEntry]) -> str:
+    """Return a table of claims for their experiment's page: verdict, statement, reason, and the run behind it."""
+    rows = ["| verdict | claim | reason and run |", "| --- | --- | --- |"]
+    for claim in found:
+        kept = verdict_of(claim.id)
+        because = "no committed run decides it yet" if kept is None else f"{reason(kept[1]['because'])}{_run(*kept)}"
+        stated = f"{claim.statement} ({source_of(claim)}) `{claim.id}`"
+        rows.append(f'| <span id="{anchor(claim.id)}"></span>{badge(word(claim))} | {_cell(stated)} | {because} |')
+    return "\n".join(rows)
+
+
+def _run(evidence: Any, verdict: Mapping[str, Any]) -> str:
+    record = evidence.content["record"]
+    needs = f" *Needs:* {_cell(verdict['needs'])}." if verdict.get("needs") else ""
+    return f"{needs} <small>Scale {evidence.scale} ({evidence.setting}), {record['date'][:10]}.</small>"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def counts() -> str:
+    """Return a table of how many claims of each study have which verdict."""
+    rows = ["| study | " + " | ".join(map(badge, WORDS)) + " |", "| --- |" + " ---: |" * len(WORDS)]
+    total: Counter[str] = Counter()
+    for study, found in groupby(claims().values(), key=lambda claim: claim.study):
+        own = Counter(map(word, found))
+        total += own
+        rows.append(f"| {study_title(study)} | " + " | ".join(str(own[kind]) for kind in WORDS) + " |")
+    rows.append("| **all** | " + " | ".join(f"**{total[kind]}**" for kind in WORDS) + " |")
+    return "\n".join(rows)
+
+
+def results() -> str:
+    """Return every claim as a row of one table, which the page's script filters by study and by verdict."""
+    rows = []
+    for claim in claims().values():
+        kept = verdict_of(claim.id)
+        address = works()[claim.study]
+        scale, number, why = "", "", "no committed run decides it yet"
+        if kept is not None:
+            evidence, verdict = kept
+            scale, number, why = evidence.scale, key_number(verdict), reason(verdict["because"])
+        source = f'<a href="{address}">{escape(claim.source)}</a>' if address else escape(claim.source)
+        page = f'<a href="../experiments/{claim.experiment}/#{anchor(claim.id)}">{claim.experiment}</a>'
+        cells = (
+            badge(word(claim)),
+            f"{escape(claim.statement)} <small>({source})</small>",
+            f"{number} {why}".strip(),
+            scale,
+            page,
+        )
+        shown = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr data-study="{claim.study}" data-verdict="{word(claim)}">{shown}</tr>')
+    heads = "".join(f"<th>{head}</th>" for head in ("verdict", "claim", "decided by", "scale", "experiment"))
+    chosen = "".join(f'<option value="{name}">{escape(study_title(name))}</option>' for name in studies())
+    verdicts = "".join(f'<option value="{one}">{one}</option>' for one in WORDS)
+    return (
+        '<p class="filters"><label>Study <select id="filter-study"><option value="">all</option>'
+        f'{chosen}</select></label> <label>Verdict <select id="filter-verdict"><option value="">all</option>'
+        f'{verdicts}</select></label> <output id="filter-count" aria-live="polite"></output></p>'
+        f'<table id="claims-table"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    )
+
+
+def image_of(name: str) -> tuple[str, str] | None:
+    """Return the first image of an experiment's page and its description, if there is one."""
+    match = re.search(r"!\[([^\]]*)\]\(\.\./(images/[^)]+)\)", (DOCS / "experiments" / f"{name}.md").read_text())
+    return (match[2], match[1]) if match else None
+
+
+def gallery(study: str | None = None, names: Iterable[str] = (), up: str = "") -> str:
+    """Return thumbnails of experiments, each a link to its page: of some, of a study, or of all by study.
+
+    Args:
+        study: which study's.
+        names: which experiments.
+        up: the path from the page to the root of the documentation, such as ``../``.
+    """
+    chosen = [entries()[name] for name in names] or [one for one in entries().values() if study in (None, one.study)]
+    if study is None and not names:
+        parts = groupby(chosen, key=lambda entry: entry.study)
+        return "\n\n".join(f"## {study_title(name)}\n\n{_cards(own, up)}" for name, own in parts)
+    return _cards(chosen, up)
+
+
+def _cards(found: Iterable[Entry], up: str) -> str:
+    cards = []
+    for entry in found:
+        shown = image_of(entry.name)
+        picture = f"![{shown[1]}]({up}{shown[0]}){{ loading=lazy .off-glb }}" if shown else ""
+        cards.append(f"-   [{picture}<br>{title_of(f'experiments/{entry.name}')}]({up}experiments/{entry.name}.md)")
+    return '<div class="grid cards gallery" markdown>\n\n' + "\n".join(cards) + "\n\n</div>"
+
+
+def experiments(study: str) -> str:
+    """Return a table of a study's experiments: page, source, and verdicts."""
+    rows = ["| experiment | source | verdicts |", "| --- | --- | --- |"]
+    for entry in entries().values():
+        if entry.study == study:
+            marks = " ".join(badge(kind) + f" {count}" for kind, count in Counter(map(word, entry.claims)).items())
+            page = f"[{title_of(f'experiments/{entry.name}')}](../experiments/{entry.name}.md)"
+            rows.append(f"| {page} | {_cell(entry.source)} | {marks} |")
+    return "\n".join(rows)

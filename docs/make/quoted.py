@@ -1,0 +1,240 @@
+"""Numbers and tables that pages quote from the committed evidence, as text.
+
+A page holds no measured number: it names where the evidence has it, and a name that the evidence does not have stops
+the build. A *path* leads through the record's findings, or through the numbers of a claim's verdict, key by key.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from elegans.experiments.evidence import Evidence, collected, verdict_of
+
+MAIN = ("estimate", "exponent", "median", "median_steps", "correlation")
+"""Keys whose number has its interval beside it, under ``interval`` or ``limits``."""
+
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class NotInEvidence(LookupError):
+    """A page quotes what the evidence does not have."""
+
+
+def evidence_of(experiment: str, scale: str | None = None, options: str | None = None) -> Evidence:
+    """Return an experiment's evidence: of a scale, or else of the one nearest to the published.
+
+    Args:
+        experiment: its name.
+        scale: the scale's name.
+        options: its options as the file's name has them: ``kappas=0.1``.
+
+    Raises:
+        NotInEvidence: there is none.
+    """
+    found = [
+        one
+        for one in collected()
+        if one.experiment == experiment
+        and scale in (None, one.scale)
+        and (options or "") == ".".join(f"{name}={value}" for name, value in one.content["options"].items())
+    ]
+    if not found:
+        raise NotInEvidence(f"no evidence of {experiment} (scale={scale}, options={options})")
+    return min(found, key=lambda one: one.rank)
+
+
+def found(evidence: Evidence, path: Sequence[str | int], **style: Any) -> str:
+    """Return a number of a record's findings as text; see ``text_of``."""
+    return _at(evidence.content["record"]["findings"], path, f"findings of {evidence.path.name}", style)
+
+
+def judged(claim: str, path: Sequence[str | int], **style: Any) -> str:
+    """Return a number of a claim's verdict as text; see ``text_of``."""
+    return _at(verdict(claim)["numbers"], path, f"numbers of {claim}", style)
+
+
+def verdict(claim: str) -> Mapping[str, Any]:
+    """Return a claim's verdict from the evidence that decides it."""
+    kept = verdict_of(claim)
+    if kept is None:
+        raise NotInEvidence(f"no verdict of {claim}")
+    return kept[1]
+
+
+def _at(start: Any, path: Sequence[str | int], where: str, style: Mapping[str, Any]) -> str:
+    beside, value = None, start
+    for key in path:
+        beside = value
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            known = ", ".join(map(str, value)) if isinstance(value, Mapping) else repr(value)
+            raise NotInEvidence(f"{where} have no {list(path)!r}: {key!r} is none of {known}") from None
+    style = dict(style)
+    named = style.pop("interval", None)
+    if named is not None and not (isinstance(beside, Mapping) and named in beside):
+        raise NotInEvidence(f"{where} have no {named!r} beside {path[-1]!r}")
+    return text_of(value, interval=beside[named] if named else _interval(beside, path[-1] if path else ""), **style)
+
+
+def _interval(beside: Any, key: str | int) -> Any:
+    """Return the pair of numbers that belongs to a key's number, if there is one."""
+    if not isinstance(beside, Mapping):
+        return None
+    shared = beside.get("interval", beside.get("limits")) if key in MAIN else None
+    return beside.get(f"{key}_interval", shared)
+
+
+def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: Any) -> str:
+    """Return a value of the evidence as text.
+
+    A number comes with its interval, ``1.23 (1.20 to 1.26)``; a mapping that has a ``median`` or an ``estimate`` as
+    that number; a list of an estimate and two limits likewise; and a pair of whole numbers as ``57 of 60``.
+
+    Args:
+        value: a number, a text, a list or a mapping.
+        interval: the two limits of the number.
+        bare: whether the interval is left out.
+        **style: of numbers: ``digits`` (significant, 3), ``percent`` (fractions as percentages), ``signed``.
+    """
+    if isinstance(value, Mapping):
+        key = next((name for name in MAIN if name in value), None)
+        if key is None:
+            raise NotInEvidence(f"a mapping without a main number cannot be quoted: {', '.join(map(str, value))}")
+        return text_of(value[key], interval=_interval(value, key), bare=bare, **style)
+    if isinstance(value, str | bool):
+        return str(value)
+    if isinstance(value, Sequence):
+        return _listed(value, bare, style)
+    if interval is None or bare or interval[0] == interval[1] == value:
+        return _number(value, **style)
+    return f"{_number(value, **style)} ({_number(interval[0], **style)} to {_number(interval[1], **style)})"
+
+
+def _listed(values: Sequence[Any], bare: bool, style: Mapping[str, Any]) -> str:
+    if len(values) == 2 and all(isinstance(part, int) for part in values):
+        return f"{values[0]:,} of {values[1]:,}"
+    if len(values) == 3:
+        return text_of(values[0], interval=values[1:], bare=bare, **style)
+    return ", ".join(text_of(value, **style) for value in values)
+
+
+def _number(number: Any, digits: int = 3, percent: bool = False, signed: bool = False) -> str:
+    if number is None:
+        return "∞"
+    sign = "+" if signed else ""
+    if percent:
+        return f"{_number(100 * number, digits, signed=signed)}%"
+    if isinstance(number, int) or (float(number).is_integer() and abs(number) < 1e7):
+        return f"{int(number):{sign},}"
+    size = math.floor(math.log10(abs(number)))
+    if size < -4 or size >= 7:
+        return f"{number / 10**size:{sign}.{digits}g} × 10{str(size).translate(SUPERSCRIPTS)}"  # noqa: RUF001
+    decimals = max(digits - 1 - size, 0)
+    return f"{round(number, decimals):{sign},.{decimals}f}"
+
+
+def findings_table(
+    evidence: Evidence, path: Sequence[str | int], columns: Mapping[str, str], *, first: str, **style: Any
+) -> str:
+    """Return a Markdown table of findings: one row per key of the mapping at a path, one column per key of its members.
+
+    Args:
+        evidence: whose findings.
+        path: to a mapping of mappings, or a list of them.
+        columns: headings by key; a key with slashes is a path.
+        first: the heading of the column of row names.
+        **style: as ``text_of`` takes it, for all numbers.
+    """
+    rows: Any = evidence.content["record"]["findings"]
+    for key in path:
+        rows = rows[key]
+    names = list(rows) if isinstance(rows, Mapping) else list(range(len(rows)))
+    lines = [[first, *columns.values()]]
+    for name in names:
+        if isinstance(rows[name], Mapping):
+            lines.append([str(name), *(_optional(rows[name], key.split("/"), style) for key in columns)])
+    return _markdown(lines)
+
+
+def _optional(row: Mapping[str, Any], path: Sequence[str], style: Mapping[str, Any]) -> str:
+    """Return a cell of a table, empty where the row lacks it."""
+    try:
+        return _at(row, path, "the row", style)
+    except NotInEvidence:
+        return ""
+
+
+def csv_table(
+    evidence: Evidence, name: str | None, columns: Mapping[str, str], where: Mapping[str, Any], limit: int, **style: Any
+) -> str:
+    """Return a Markdown table of the rows of an evidence's CSV that have the given values.
+
+    Args:
+        evidence: which.
+        name: the table's name, None where there is only one.
+        columns: headings by column.
+        where: values by column that the rows have.
+        limit: the largest number of rows.
+        **style: as ``text_of`` takes it, for all numbers.
+
+    Raises:
+        NotInEvidence: no row has these values, more rows than the limit do, or the table was thinned.
+    """
+    tables = evidence.content["tables"]
+    kept = tables[name or next(iter(tables))]
+    if kept["rows"] != kept["kept"]:
+        raise NotInEvidence(f"{kept['file']} keeps {kept['kept']} of {kept['rows']} rows: quote its findings instead")
+    rows = pd.read_csv(evidence.path.with_name(kept["file"]))
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    if not 0 < len(rows) <= limit:
+        raise NotInEvidence(f"{kept['file']} has {len(rows)} rows with {dict(where)}, not 1 to {limit}")
+    cells = [[_cell(value, style) for value in row] for row in rows[list(columns)].itertuples(index=False)]
+    return _markdown([list(columns.values()), *cells])
+
+
+def _cell(value: Any, style: Mapping[str, Any]) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return ""
+    return text_of(value.item() if hasattr(value, "item") else value, **style)
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as a Markdown table; the first row is the heading, columns after the first stand right."""
+    head, *rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
+
+
+def made(evidence: Evidence) -> str:
+    """Return what made a figure: command, trials and date, for its caption."""
+    record = evidence.content["record"]
+    trials = f"{record['trials']:,} trials; " if record["trials"] else ""
+    return f"{trials}`{record['command'].removesuffix(' --evidence')}`, {record['date'][:10]}"
+
+
+def provenance(evidence: Evidence) -> str:
+    """Return a Markdown list of how a run was made: command, states, time, machine and versions."""
+    record = evidence.content["record"]
+    states = ", ".join(f"{count:,} {state}" for state, count in record["states"].items())
+    machine = record["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    cores = f"{machine['cores']} cores of {machine['processor']}"
+    lines = [
+        f"Command: `{record['command']}` ({evidence.setting}), {record['date'][:10]}",
+        f"Trials: {record['trials']:,} in {record['cells']:,} cells" + (f" ({states})" if states else ""),
+        f"Time: {_duration(record['seconds'])}; training {_duration(record['training_seconds'])} of processor time",
+        f"Machine: {cores}, {machine['instruction_set']}, {machine['memory_gib']} GiB",
+        f"Versions: {versions}",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

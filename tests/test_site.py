@@ -1,0 +1,74 @@
+"""Pages quote numbers from the committed evidence, and hold none of their own."""
+
+import re
+from pathlib import Path
+
+import listing
+import pytest
+import quoted
+
+from elegans.discovery import studies
+from elegans.experiments.registry import claims, entries
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize(
+    ("value", "style", "text"),
+    [
+        (1.2345, {}, "1.23"),
+        (1.2345, {"interval": [1.2, 1.3]}, "1.23 (1.20 to 1.30)"),
+        (1.2345, {"interval": [1.2, 1.3], "bare": True}, "1.23"),
+        (0.98765, {"percent": True}, "98.8%"),
+        (1.0, {"percent": True, "interval": [0.5, 1.0]}, "100% (50% to 100%)"),
+        (-0.0512, {"signed": True}, "-0.0512"),
+        (0.0512, {"signed": True}, "+0.0512"),
+        (1670.0, {"interval": [1510.0, 1760.0]}, "1,670 (1,510 to 1,760)"),
+        (1234.56, {}, "1,235"),
+        (2.5e-7, {}, "2.5 × 10⁻⁷"),  # noqa: RUF001
+        (3.25e8, {}, "3.25 × 10⁸"),  # noqa: RUF001
+        (None, {}, "∞"),
+        (5, {"interval": [4, None]}, "5 (4 to ∞)"),
+        ([57, 60], {}, "57 of 60"),
+        ([0.5, 0.25, 0.75], {}, "0.500 (0.250 to 0.750)"),
+        ({"median": 0.5, "interval": [0.25, 0.75]}, {}, "0.500 (0.250 to 0.750)"),
+        ("holds", {}, "holds"),
+        (0.0, {}, "0"),
+    ],
+)
+def test_values_of_the_evidence_become_text(value: object, style: dict[str, object], text: str) -> None:
+    assert quoted.text_of(value, **style) == text  # type: ignore[arg-type]
+
+
+def test_a_number_that_the_evidence_lacks_is_refused() -> None:
+    evidence = quoted.evidence_of("width")
+    assert quoted.found(evidence, ["(30, 3)", "width 10", "trials"]) == "200"
+    with pytest.raises(quoted.NotInEvidence, match="'width 11' is none of width 1, "):
+        quoted.found(evidence, ["(30, 3)", "width 11", "trials"])
+    with pytest.raises(quoted.NotInEvidence, match="without a main number"):
+        quoted.found(evidence, ["(30, 3)"])
+    with pytest.raises(quoted.NotInEvidence, match="no evidence of width"):
+        quoted.evidence_of("width", scale="laptop")
+
+
+def test_tables_are_made_from_findings_and_refused_from_thinned_rows() -> None:
+    shown = quoted.findings_table(
+        quoted.evidence_of("width"), ["(30, 3)"], {"median_steps": "steps", "absent": "nothing"}, first="width"
+    )
+    assert shown.splitlines()[:2] == ["| width | steps | nothing |", "| --- | ---: | ---: |"]
+    assert "| width 10 | 1,670 (1,510 to 1,760) |  |" in shown
+    with pytest.raises(quoted.NotInEvidence, match="quote its findings instead"):
+        quoted.csv_table(quoted.evidence_of("theorem-5.8"), None, {"k": "k"}, {}, 10)
+
+
+def test_every_claim_stands_in_the_results() -> None:
+    rows = re.findall(r'<tr data-study="(\w+)" data-verdict="([\w ]+)">', listing.results())
+    assert len(rows) == len(claims())
+    assert {study for study, _ in rows} == studies().keys()
+    assert {verdict for _, verdict in rows} <= set(listing.WORDS)
+
+
+def test_every_study_and_every_experiment_has_a_page_in_the_navigation() -> None:
+    navigation = (DOCS.parent / "mkdocs.yml").read_text()
+    pages = [f"studies/{name}.md" for name in studies()] + [f"experiments/{name}.md" for name in entries()]
+    assert [page for page in pages if f"- {page}\n" not in navigation or not (DOCS / page).exists()] == []
