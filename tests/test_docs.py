@@ -28,7 +28,7 @@ BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', r
 
 def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
     entries = re.findall(r"- ([^:]+): (reference/.*\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert len(entries) > 12
+    assert len(entries) > 11
     for title, page in entries:
         assert (ROOT / "docs" / page).read_text().startswith(f"# {title}\n"), page
 

@@ -72,3 +72,15 @@ def test_every_study_and_every_experiment_has_a_page_in_the_navigation() -> None
     navigation = (DOCS.parent / "mkdocs.yml").read_text()
     pages = [f"studies/{name}.md" for name in studies()] + [f"experiments/{name}.md" for name in entries()]
     assert [page for page in pages if f"- {page}\n" not in navigation or not (DOCS / page).exists()] == []
+
+
+@pytest.mark.parametrize("one", listing.misprints(), ids=lambda one: one["statement"])
+def test_every_erratum_names_a_test_of_its_function(one: dict[str, str]) -> None:
+    file, _, name = one["test"].partition("::")
+    text = (DOCS.parent / file).read_text()
+    body = re.search(rf"\ndef {name}\(.*?(?=\n(?:def |@|class )|\Z)", text, re.DOTALL)
+    assert body, one["test"]
+    functions = [function.rpartition(".")[2] for function in re.findall(r"`([^`]+)`", one["functions"])]
+    assert functions
+    if one["statement"] != "Table D.1":  # its test compares the group's characters with a table of its own
+        assert any(re.search(rf"\b{function}\b", body[0], re.IGNORECASE) for function in functions), functions

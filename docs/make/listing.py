@@ -1,6 +1,7 @@
 """Lists of what the package holds, made from the evidence and from the pages: badges, results, counts, gallery."""
 
 import ast
+import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -201,3 +202,42 @@ def experiments(study: str) -> str:
             page = f"[{title_of(f'experiments/{entry.name}')}](../experiments/{entry.name}.md)"
             rows.append(f"| {page} | {_cell(entry.source)} | {marks} |")
     return "\n".join(rows)
+
+
+@cache
+def misprints() -> tuple[dict[str, str], ...]:
+    """Return the statements that do not hold as printed, each with what holds, the functions and the test."""
+    with (DOCS / "make" / "errata.csv").open(newline="") as lines:
+        return tuple(csv.DictReader(lines))
+
+
+def errata() -> str:
+    """Return for each study a table of misprints, and one of its claims that fail."""
+    parts = []
+    for name in studies():
+        own = [one for one in misprints() if one["study"] == name]
+        failing = [claim for claim in claims().values() if claim.study == name and word(claim) == "fails"]
+        if own or failing:
+            parts.append(f"## {study_title(name)} {{#{name}}}")
+        if own:
+            parts.append(_misprints(own))
+        if failing:
+            rows = ["| claim that fails | measured or computed |", "| --- | --- |"]
+            rows += [f"| {_claimed(claim)} | {reason(verdict_of(claim.id)[1]['because'])} |" for claim in failing]
+            parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _misprints(own: Iterable[Mapping[str, str]]) -> str:
+    rows = ["| statement | printed | what holds | function and test |", "| --- | --- | --- | --- |"]
+    for one in own:
+        shown = [_cell(one[key]) for key in ("statement", "printed", "holds", "functions")]
+        file, _, test = one["test"].partition("::")
+        words = test.removeprefix("test_").replace("_", " ")
+        rows.append(f"| {' | '.join(shown)}<br><small>`{Path(file).name}`: {words}</small> |")
+    return "\n".join(rows)
+
+
+def _claimed(claim: ClaimEntry) -> str:
+    page = f"[{title_of(f'experiments/{claim.experiment}')}](experiments/{claim.experiment}.md#{anchor(claim.id)})"
+    return f"{_cell(claim.statement)} ({source_of(claim)}); {page}"

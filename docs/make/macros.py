@@ -72,5 +72,12 @@ def define_env(env: Any) -> None:
         """Return how the evidence was made, as a list."""
         return quoted.provenance(own(of, scale, options))
 
-    for function in (listing.results, listing.counts, listing.gallery, listing.experiments, listing.badge):
+    for function in (
+        listing.results,
+        listing.counts,
+        listing.gallery,
+        listing.experiments,
+        listing.badge,
+        listing.errata,
+    ):
         env.macro(function)
