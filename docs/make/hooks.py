@@ -42,7 +42,7 @@ def complaints(name: str, text: str) -> list[str]:
 
 def _prose(text: str) -> list[tuple[str, str]]:
     """Return the parts of a page that state results: the answer and the findings."""
-    answer = text.partition("**Answer.**")[2].partition("\n## ")[0]
+    answer = text.partition("**Answer.**")[2].partition("\n\n")[0]
     findings = text.partition("\n## Findings\n")[2].partition("\n## ")[0].partition("\n??? ")[0]
     return [("answer", answer), ("findings", findings)]
 
