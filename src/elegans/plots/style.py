@@ -50,10 +50,11 @@ def panels(
 
 
 def lettered(axes: Any, findings: Sequence[str]) -> None:
-    """Title panels in reading order: a bold letter, and the finding that the panel shows."""
+    """Title panels in reading order: a bold letter where there are several, and the finding that the panel shows."""
     drawn = np.atleast_1d(np.asarray(axes, object)).ravel()
     for ax, letter, finding in zip(drawn, "abcdefgh", findings, strict=False):
-        ax.set_title(rf"$\bf{{{letter}}}$  {finding}", loc="left", fontsize=MEDIUM)
+        named = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
+        ax.set_title(named, loc="left", fontsize=MEDIUM)
 
 
 def figure_of(axes: Any) -> Figure:

@@ -19,7 +19,7 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, by_interval, table, together
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
 from elegans.studies.hidden_progress.rules import tried
@@ -30,6 +30,8 @@ from elegans.training import Trial
 
 DELTA = 0.05
 """The probability of failure that the bound allows."""
+PROVED = 1 - DELTA
+"""The success rate that it proves."""
 SHARES = (64, 32, 16, 8, 4)
 """Batches are one so-many-th of the bound."""
 MORE = (2, 1)
@@ -104,31 +106,42 @@ def _perturbed() -> list[dict[str, Any]]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the success rate against the batch in units of the bound, a curve per parity, with Wilson 95% bands."""
-    figure, drawn = panels(1, 1, height=3.1, width=4.6)
-    ax = drawn[0, 0]
-    groups = tables["table"].groupby(["task.n", "task.k"], sort=False)
-    for colour, ((n, k), rows) in zip(COLOURS, groups, strict=False):
+    """Draw the success rate against the batch in units of the bound, a curve per parity, with Wilson 95% bands.
+
+    The title says from which share of the bound on at least 95% of the trials of every parity succeed.
+    """
+    table = tables["table"]
+    figure, ((ax,),) = panels(1, 1, height=3.1, width=5.0)
+    for colour, ((n, k), rows) in zip(COLOURS, table.groupby(["task.n", "task.k"], sort=False), strict=False):
         x = rows["share"].to_numpy(float)
-        label = f"n = {n}, k = {k}: bound of {rows['bound'].iloc[0]:,.0f} examples"
+        label = f"n = {n}, k = {k}: {rows['bound'].iloc[0]:,.0f} examples"
         ax.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
         ax.plot(x, rows["rate"], color=colour, linewidth=1.3, marker="o", markersize=2.5, label=label)
-    ax.axvline(1, color=GREY, linewidth=0.8, linestyle="--")
-    ax.annotate("proved: 95%", (1, 0.03), xytext=(-3, 0), textcoords="offset points", ha="right", fontsize=SMALL)
+    ax.axvline(1, color=GREY, linewidth=0.8, linestyle="--", label="proved: 95% from here on")
     ax.set_xscale("log", base=2)
     ticks = 2.0 ** np.arange(-6, 1)
-    ax.set_xticks(ticks, ["1" if tick == 1 else f"1/{1 / tick:.0f}" for tick in ticks])
-    ax.set_xlim(right=1.15)
-    ax.set_ylim(-0.03, 1.03)
+    ax.set_xticks(ticks, [_fraction(tick) for tick in ticks])
+    ax.set(xlim=(None, 1.15), ylim=(-0.03, 1.03))
     percent(ax)
-    ax.set_xlabel("examples, in units of Hoeffding's bound", fontsize=MEDIUM)
-    ax.set_ylabel("support identified", fontsize=MEDIUM)
-    ax.set_title("One gradient of one neuron, all weights 1", loc="left", fontsize=LARGE)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(0.99, 0.12))
+    ax.set_xlabel("examples / examples that the bound asks for", fontsize=MEDIUM)
+    ax.set_ylabel("trials that identify the support", fontsize=MEDIUM)
+    lettered(ax, [_suffices(table)])
+    figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
     quiet(ax)
-    note = f"{tables['table']['trials'].max()} trials per point. Bands: Wilson 95% intervals."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
     return figure
+
+
+def _suffices(table: pd.DataFrame) -> str:
+    """Return from which share of the bound on 95% of the trials of every parity succeed, in words."""
+    shares = 2.0 ** np.round(np.log2(table["share"].to_numpy(float)))
+    enough = [share for share in np.unique(shares) if (table["rate"].to_numpy(float)[shares >= share] >= PROVED).all()]
+    if not enough:
+        return "The success rate grows with the examples"
+    return f"From {_fraction(enough[0])} of the bound on, at least 95% of the trials succeed"
+
+
+def _fraction(share: float) -> str:
+    return "1" if share == 1 else f"1/{1 / share:.0f}"
 
 
 def findings(tables: Tables) -> dict[str, Any]:

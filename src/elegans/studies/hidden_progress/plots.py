@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, name_of, panels, quiet, shades
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, logarithmic, name_of, panels, quiet, shades
 
 TITLE = 38
 """Characters in a line of a panel's title."""
 TICKS = 6
 """How many ticks an axis of sizes has about."""
-LEGEND = 0.3
+LEGEND = 0.4
 """The share of an axis that is kept free for the legend, over that of the data."""
 
 
@@ -38,26 +38,19 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
     groups = list(table.groupby(panel, sort=False))
     columns = 2 if len(groups) == 4 else min(3, len(groups))
     rows = -(-len(groups) // columns)
-    figure, drawn = panels(rows, columns, height=1.95 + 0.5 / rows, width=max(2.35 * columns + 0.3, 5.0))
+    figure, drawn = panels(rows, columns, height=1.95 + 0.5 / rows, width=7.0 if columns == 3 else 5.0)
     axes = drawn.ravel()
     values = sorted(table[curve].unique())
     colours = dict(zip(values, COLOURS if len(values) <= 2 else shades(len(values)), strict=False))
-    for place, (ax, (value, shown)) in enumerate(zip(axes, groups, strict=False)):
+    for place, (ax, (_, shown)) in enumerate(zip(axes, groups, strict=False)):
         power_law(ax, shown, x=x, curve=curve, colours=colours)
-        ax.set_title(textwrap.fill(name_of(panel, value), TITLE), loc="left", fontsize=MEDIUM)
         if place % columns == 0:
             ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
         if place >= len(groups) - columns:
             ax.set_xlabel(label, fontsize=MEDIUM)
     for ax in axes[len(groups) :]:
         ax.set_axis_off()
-    fewest, most = int(table["trials"].min()), int(table["trials"].max())
-    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    note = (
-        f"{count} trials per point. Bands: 95% bootstrap intervals of the median time,\n"
-        "unsolved trials counted as infinite. Dashed: fitted power laws."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    lettered(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
     return figure
 
 
@@ -96,4 +89,5 @@ def _describe(ax: Axes, shown: pd.DataFrame, x: str) -> None:
     if len(known):
         ax.set_ylim(known.min() * 0.6, known.max() * 1.5 * (known.max() / known.min()) ** LEGEND)
     logarithmic(ax)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=2, handlelength=1.2, columnspacing=1)
+    style: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "alignment": "left"}
+    ax.legend(title="fitted exponents", loc="upper left", ncols=2, handlelength=1.2, columnspacing=1, **style)

@@ -5,10 +5,12 @@ are what the algorithm of the cited work estimates: it returns the sets whose co
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments.base import Experiment, Scale
@@ -16,7 +18,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_share, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, configuration, repeated
@@ -92,15 +94,25 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the length of the list against the coefficient at the support, of each network that reached 55%."""
-    figure, ((ax,),) = panels(1, 1, height=2.7, width=4.0)
-    for colour, (width, rows) in zip(COLOURS, tables["table"].query("solved").groupby("width"), strict=False):
-        ax.plot(rows["coefficient"], rows["listed"], "o", color=colour, markersize=3, label=f"width {width}")
-    ax.axvline(HEAVY, color="0.6", linewidth=0.8, linestyle="--")
-    ax.set_xlabel("coefficient of the support", fontsize=MEDIUM)
-    ax.set_ylabel(f"sets with at least {HEAVY:g}", fontsize=MEDIUM)
+    """Draw the length of the list against the coefficient at the support, of each network that reached 55%.
+
+    The title says how many of their lists have the support: those to the right of the dashed line.
+    """
+    table = tables["table"].query("solved")
+    figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)
+    for colour, (width, rows) in zip(COLOURS, table.groupby("width"), strict=False):
+        style: dict[str, Any] = {"color": colour, "markersize": 3.5, "alpha": 0.6, "markeredgewidth": 0}
+        ax.plot(rows["coefficient"], rows["listed"], "o", label=f"width {width}", **style)
+    label = f"coefficient of {HEAVY:g}: the support is in the list"
+    ax.axvline(HEAVY, color=GREY, linewidth=0.8, linestyle="--", label=label)
+    ax.set_xlabel("Fourier coefficient at the support", fontsize=MEDIUM)
+    ax.set_ylabel(f"sets with a coefficient of at least {HEAVY:g}", fontsize=MEDIUM)
+    ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    inside = int((table["coefficient"] >= HEAVY).sum())
+    lettered(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
+    figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=3)
     quiet(ax)
-    ax.legend(fontsize=SMALL, frameon=False)
     return figure
 
 

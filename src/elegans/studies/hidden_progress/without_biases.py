@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
+from elegans.analysis import wilson
 from elegans.boolean.fourier import symmetric_coefficient
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, percent, quiet
 from elegans.studies.hidden_progress.rules import by_bounds, tried
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.sweeps import Sweep
@@ -25,6 +27,7 @@ from elegans.sweeps import Sweep
 CLAIM = "progress/odd-k-needs-bias"
 NETWORKS = {10: "i", 100: "ii"}
 """The configurations by width."""
+WIDTHS = {name: width for width, name in NETWORKS.items()}
 RATES, TRIALS = (0.001, 0.01, 0.1, 1.0), 29
 MOST = 0.9
 """29 of 29 trials show that more than nine in ten do the same."""
@@ -102,18 +105,27 @@ def _even(degree: int, bias: int) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the share of trials that are solved against the learning rate, with and without hidden biases."""
-    figure, (axes,) = panels(1, 2, height=2.4, width=5.2, sharey=True)
-    for ax, (name, rows) in zip(axes, tables["table"].groupby("configuration", sort=False), strict=True):
-        for bias, colour, label in ((True, COLOURS[0], "hidden biases"), (False, COLOURS[1], "none")):
+    """Draw the share of trials that are solved against the learning rate, with Wilson 95% intervals."""
+    figure, (axes,) = panels(1, 2, height=2.6, width=5.0, sharey=True)
+    for ax, (_, rows) in zip(axes, tables["table"].groupby("configuration", sort=False), strict=True):
+        for bias, colour, label in ((True, COLOURS[0], "with hidden biases"), (False, COLOURS[1], "without")):
             own = rows[rows["bias"] == bias].sort_values("rate")
-            ax.plot(own["rate"], own["solved"] / own["trials"], "o-", color=colour, markersize=3.5, label=label)
+            share = own["solved"] / own["trials"]
+            low, high = np.transpose([wilson(*counts) for counts in own[["solved", "trials"]].to_numpy(int).tolist()])
+            bars: Any = np.maximum([share - low, high - share], 0)
+            style: dict[str, Any] = {"color": colour, "markersize": 3.5, "linewidth": 1.2, "elinewidth": 0.9}
+            ax.errorbar(own["rate"], share, yerr=bars, fmt="o-", label=label, **style)
         ax.set(xscale="log", ylim=(-0.05, 1.05))
-        ax.set_title(f"({name}) width {10 if name == 'i' else 100}", loc="left", fontsize=MEDIUM)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("learning rate", fontsize=MEDIUM)
         quiet(ax)
-    axes[0].set_ylabel("share of trials solved", fontsize=MEDIUM)
-    axes[-1].legend(fontsize=SMALL, frameon=False)
+    percent(axes[0])
+    axes[0].set_ylabel("trials solved", fontsize=MEDIUM)
+    names = tables["table"]["configuration"].drop_duplicates()
+    lettered(axes, [f"Width {WIDTHS[name]}" for name in names])
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
     return figure
 
 
