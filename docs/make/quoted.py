@@ -132,7 +132,10 @@ def _number(number: Any, digits: int = 3, percent: bool = False, signed: bool = 
         return f"{int(number):{sign},}"
     size = math.floor(math.log10(abs(number)))
     if size < -4 or size >= 7:
-        return f"{number / 10**size:{sign}.{digits}g} × 10{str(size).translate(SUPERSCRIPTS)}"  # noqa: RUF001
+        mantissa, _, power = f"{number:{sign}.{digits - 1}e}".partition("e")
+        if "." in mantissa:
+            mantissa = mantissa.rstrip("0").rstrip(".")
+        return f"{mantissa} × 10{str(int(power)).translate(SUPERSCRIPTS)}"  # noqa: RUF001
     decimals = max(digits - 1 - size, 0)
     return f"{round(number, decimals):{sign},.{decimals}f}"
 
