@@ -8,8 +8,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.results import Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import GREY, MEDIUM, SATISFIED, SMALL, VIOLATED, legend_below, panels, quiet
 from elegans.sweeps import Sweep
+
+ENDS = 1e-6, 1e6
+"""Of the axis of deviations."""
 
 
 def nothing(trials: int) -> Sweep:
@@ -46,21 +49,26 @@ def checks(rows: Iterable[dict[str, Any]]) -> Tables:
 
 
 def plot_checks(tables: Tables) -> Figure:
-    """Draw the largest deviation of every check as a share of what its statement allows, on a logarithmic axis."""
+    """Draw the largest deviation of every check as a share of what its statement allows, on a logarithmic axis.
+
+    Arrows at the ends of the axis are values beyond them.
+    """
     table = tables["checks"].iloc[::-1].reset_index(drop=True)
     figure, ((ax,),) = panels(1, 1, height=0.6 + 0.16 * len(table))
-    share = (table["worst"] / table["limit"].where(table["limit"] != 0)).clip(lower=1e-6, upper=1e6)
-    share = share.fillna(pd.Series(np.where(table["worst"] <= table["limit"], 1e-6, 1e6)))
-    for satisfied, colour, label in ((True, COLOURS[0], "satisfied"), (False, COLOURS[1], "violated")):
+    low, high = ENDS
+    share = table["worst"] / table["limit"].where(table["limit"] != 0)
+    share = share.fillna(pd.Series(np.where(table["worst"] <= table["limit"], 0, np.inf))).clip(low, high)
+    marks = {"o": (share > low) & (share < high), "<": share == low, ">": share == high}
+    for satisfied, colour, label in ((True, SATISFIED, "satisfied"), (False, VIOLATED, "violated")):
         rows = table["satisfied"] == satisfied
-        if rows.any():
-            ax.plot(share[rows], table.index[rows], "o", color=colour, markersize=4, label=label)
+        ax.plot([], [], "o", color=colour, markersize=4, label=f"{label}: {rows.sum()} of {len(rows)}")
+        for mark, shown in marks.items():
+            ax.plot(share[rows & shown], table.index[rows & shown], mark, color=colour, markersize=4)
     ax.axvline(1, color=GREY, linewidth=0.9)
-    ax.set(xscale="log", xlim=(5e-7, 2e6), ylim=(-0.8, len(table) - 0.2))
+    ax.set(xscale="log", xlim=(0.5 * low, 2 * high), ylim=(-0.8, len(table) - 0.2))
     labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
     ax.set_yticks(table.index, labels, fontsize=SMALL)
-    ax.set_xlabel("deviation / allowed", fontsize=MEDIUM)
-    figure.supxlabel("Values beyond the ends of the axis lie at its ends.", fontsize=SMALL, color=GREY)
+    ax.set_xlabel("largest deviation / allowed deviation", fontsize=MEDIUM)
     quiet(ax)
-    figure.legend(fontsize=SMALL, frameon=False, loc="outside upper right", ncols=2)
+    legend_below(figure, ax, columns=2)
     return figure

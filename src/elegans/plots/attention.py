@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, new_figure, quiet
+from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, RATES, SMALL, new_figure, quiet
 
 HEAD_COLOURS = ("0.15", *COLOURS[1:])
 """The heads of a layer: a single one is black, so that colour is the tokens' alone."""
@@ -106,7 +106,7 @@ def attention_map(
         raise ExperimentError("a map of attention must be finite on and below the diagonal: there is NaN or infinity")
     ax = _axes(2.2, 2.2) if ax is None else ax
     top = limit or (max(float(np.abs(masked).max()), 1e-9) if logits else 1.0)
-    ax.imshow(masked, cmap="PuOr_r" if logits else "viridis", vmin=-top if logits else 0, vmax=top)
+    ax.imshow(masked, cmap=DIVERGING if logits else RATES, vmin=-top if logits else 0, vmax=top)
     ax.spines[:].set_visible(False)
     ax.set(xticks=[], yticks=[])
     if tokens is not None:

@@ -18,6 +18,16 @@ SMALL, MEDIUM, LARGE = 6.5, 7.5, 8.5
 """Sizes of type in points, for figures printed at 7 inches."""
 
 RATES = matplotlib.colormaps["viridis"]
+"""Of quantities that have no sign."""
+DIVERGING = matplotlib.colormaps["RdBu_r"]
+"""Of signed quantities: white is 0, red is above."""
+GRAMS = dict(
+    zip(("uniform", "unigram", "bigram", "trigram", "4-gram"), [COLOURS[i] for i in (4, 0, 1, 2, 3)], strict=True)
+)
+"""What predicts the next token from how many tokens."""
+LAYER_COLOURS = (COLOURS[2], COLOURS[3])
+"""The first layer of a network, or what does its work, and the second."""
+SATISFIED, VIOLATED = COLOURS[0], COLOURS[1]
 
 
 class HouseFigure(Figure):
@@ -55,6 +65,16 @@ def lettered(axes: Any, findings: Sequence[str]) -> None:
     for ax, letter, finding in zip(drawn, "abcdefgh", findings, strict=False):
         named = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
         ax.set_title(named, loc="left", fontsize=MEDIUM)
+
+
+def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
+    """Put one legend below a figure, of all that is named in some of its panels, each name once."""
+    named: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    style: dict[str, Any] = {"loc": "outside lower center", "fontsize": SMALL, "frameon": False}
+    figure.legend(list(named.values()), list(named), ncols=columns, **style)
 
 
 def figure_of(axes: Any) -> Figure:

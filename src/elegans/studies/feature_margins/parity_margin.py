@@ -17,7 +17,7 @@ from elegans.analysis import share
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, ink, quiet
+from elegans.plots.style import COLOURS, DIVERGING, MEDIUM, SMALL, ink, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.parity_margin_claims import CLAIMS
 from elegans.studies.feature_margins.plots import margin_curves, stacked, titled
@@ -191,7 +191,7 @@ def _draw_strongest(table: pd.DataFrame, ax: Axes) -> None:
     grid = table.pivot(index="neuron", columns="weight", values="value")
     grid = grid.loc[list(table["neuron"].drop_duplicates()), list(table["weight"].drop_duplicates())]
     values = grid.to_numpy(float)
-    image = ax.imshow(values, cmap="RdBu", vmin=-0.6, vmax=0.6, aspect="auto")
+    image = ax.imshow(values, cmap=DIVERGING, vmin=-0.6, vmax=0.6, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         colour = ink(image.cmap(image.norm(value)))
         ax.text(

@@ -14,8 +14,7 @@ from scipy.special import softmax
 
 from elegans.errors import ExperimentError
 from elegans.plots.attention import HEAD_COLOURS, TOKEN_COLOURS, attention_lines, attention_map, letter
-from elegans.plots.style import GREY, MEDIUM, SMALL, HouseFigure, quiet, short
-from elegans.studies.induction_heads.plots import STRATEGY_COLOURS
+from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 
 FRAMES = 50
 """How many times are shown at the most."""
@@ -93,7 +92,7 @@ def _losses(ax: Axes, history: AttentionHistory, time: int) -> None:
     ax.plot(history.steps[: time + 1], history.losses[: time + 1], color="black", linewidth=1.2)
     ax.plot(history.steps[time], history.losses[time], "o", color="black", markersize=3)
     for name, loss in history.lines.items():
-        colour, lowest = STRATEGY_COLOURS[name], loss == min(history.lines.values())
+        colour, lowest = GRAMS[name], loss == min(history.lines.values())
         ax.axhline(loss, color=colour, linewidth=0.8, linestyle="--")
         # the curve is high on the left and low on the right
         place: dict[str, Any] = {"x": 0.02 if lowest else 1.0, "ha": "left" if lowest else "right", "y": loss}
@@ -120,7 +119,7 @@ def attention_page(histories: Mapping[str, AttentionHistory], path: Path) -> Non
         ExperimentError: a network has diverged.
     """
     data = [_data(name, history.thinned()) for name, history in histories.items()]
-    colours = {"heads": ["currentColor", *HEAD_COLOURS[1:]], "tokens": TOKEN_COLOURS, "lines": STRATEGY_COLOURS}
+    colours = {"heads": ["currentColor", *HEAD_COLOURS[1:]], "tokens": TOKEN_COLOURS, "lines": GRAMS}
     inside = json.dumps({"networks": data, "colours": colours}, allow_nan=False, separators=(",", ":"))
     page = files("elegans.studies.induction_heads").joinpath("attention.html").read_text(encoding="utf-8")
     path.write_text(page.replace("{{data}}", inside.replace("<", "\\u003c")), encoding="utf-8")

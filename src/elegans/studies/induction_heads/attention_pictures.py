@@ -26,13 +26,13 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Model
 from elegans.plots.attention import attention_lines, attention_map
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
+from elegans.plots.style import COLOURS, GRAMS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
 from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.measures import chain_loss
-from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, title
+from elegans.studies.induction_heads.plots import title
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, sweep_of, thesis_networks, transformer
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
@@ -260,7 +260,7 @@ def _curves(axes: np.ndarray, rows: pd.DataFrame) -> None:
             axes[1].plot(run["step"], run[name], color=colour, label=label if typical[0] else None, **style)
     shown = rows[rows["typical"]]
     for name in ("unigram", "bigram"):
-        style = {"color": STRATEGY_COLOURS[name], "linewidth": 0.8, "linestyle": "--"}
+        style = {"color": GRAMS[name], "linewidth": 0.8, "linestyle": "--"}
         axes[0].axhline(shown[f"line.{name}"].iloc[0], label=name, **style)
     for name, (_, colour) in LABELS.items():
         axes[1].axhline(shown[f"uniform_{name}"].iloc[0], color=colour, linewidth=0.8, linestyle="--")

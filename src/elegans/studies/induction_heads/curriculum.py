@@ -19,10 +19,10 @@ from elegans import random
 from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, SMALL, panels
+from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
-from elegans.studies.induction_heads.plots import STRATEGY_COLOURS, finish, points
+from elegans.studies.induction_heads.plots import finish, points
 from elegans.studies.induction_heads.settings import sweep_of
 from elegans.studies.induction_heads.steps import (
     ENTRIES,
@@ -325,7 +325,7 @@ def _background(ax: Axes, rows: pd.DataFrame) -> None:
 
 def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
     for name in ("bigram", "unigram"):
-        colour = STRATEGY_COLOURS[name]
+        colour = GRAMS[name]
         ax.plot(rows["length"], rows[name], "-", color=colour, linewidth=1.2, label=f"{name} counts")
         ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
     ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of the two counts")
@@ -337,7 +337,7 @@ def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
     ax.plot(rows["length"], rows["loss"], color="black", linewidth=1.2, label="logits, rescaled")
     ax.plot(seen["length"], seen["loss"], "o", color="black", markersize=3, label="as measured")
     for name in ("unigram", "bigram"):
-        colour, length = STRATEGY_COLOURS[name], rows["length"]
+        colour, length = GRAMS[name], rows["length"]
         ax.plot(length, rows[f"{name}_loss"], color=colour, linewidth=1, label=f"{name} counts, rescaled")
         ax.plot(length, rows[f"line.{name}"], "--", color=colour, linewidth=0.8, label=f"{name} strategy")
     ax.set_ylim(0, 2.2 * float(rows["unigram_loss"].max()))
@@ -358,7 +358,7 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(own["start"], own["loss"], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
     for name in ("unigram", "bigram"):
         line = float(rows[f"line.{name}"].iloc[0])
-        ax.axhline(line, color=STRATEGY_COLOURS[name], linewidth=0.8, linestyle="--", zorder=0)
+        ax.axhline(line, color=GRAMS[name], linewidth=0.8, linestyle="--", zorder=0)
     least = float(rows["start"][rows["start"] > 0].min())
     ax.set_xscale("symlog", linthresh=least)
     ax.set_xticks([0, 0.01, 0.1, 1])

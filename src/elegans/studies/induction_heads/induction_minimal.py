@@ -21,12 +21,11 @@ from matplotlib.figure import Figure
 from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades
+from elegans.plots.style import COLOURS, GRAMS, GREY, MEDIUM, SMALL, panels, quiet, shades
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
 from elegans.studies.induction_heads.plots import (
-    STRATEGY_COLOURS,
     along,
     chain_distances,
     chain_losses,
@@ -199,7 +198,7 @@ def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
     curves_of_trials(ax, rows, "early_position", COLOURS[5], "early v, final W")
     curves_of_trials(ax, rows, "own", "black", "both early", (0, (3, 1.5)))
     unigram = per_trial(rows, "line.unigram")
-    level(ax, unigram, STRATEGY_COLOURS["unigram"], "unigram")
+    level(ax, unigram, GRAMS["unigram"], "unigram")
     level(ax, per_trial(rows, "limit"), LIMIT, "best counts")
     ax.set_ylim(0, 1.4 * unigram)
     ax.set_ylabel("KL(true ‖ rescaled)", fontsize=MEDIUM)

@@ -8,13 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, panels, quiet, short
 from elegans.studies.induction_heads.tables import strategies_of
 
-STRATEGY_COLOURS = dict(
-    zip(("uniform", "unigram", "bigram", "trigram", "4-gram"), [COLOURS[i] for i in (4, 0, 1, 2, 3)], strict=True)
-)
-"""A strategy has one colour in all figures."""
 LEGEND: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "edgecolor": "none", "framealpha": 0.7}
 HEADROOM = 1.12
 """How far above the largest loss an axis of losses goes."""
@@ -43,10 +39,15 @@ def curves_of_trials(
     style: Any = "-",
     at: str = "sequences",
 ) -> None:
-    """Draw one quantity of all trials of a cell as faint curves, and their median as a strong one."""
+    """Draw one quantity of all trials of a cell as faint curves, and their median as a strong one.
+
+    Trials need not have been measured at the same times: the median is that of their interpolated curves.
+    """
     runs = rows.pivot_table(index=at, columns="seed", values=name)
     if runs.shape[1] > 1:
-        ax.plot(runs.index, runs, color=colour, linewidth=0.5, alpha=0.3, linestyle=style)
+        for _, run in runs.items():
+            ax.plot(run.dropna(), color=colour, linewidth=0.5, alpha=0.3, linestyle=style)
+    runs = runs.interpolate(method="index", limit_area="inside")
     ax.plot(runs.index, runs.median(axis=1), color=colour, linewidth=1.2, linestyle=style, label=label, zorder=3)
 
 
@@ -59,7 +60,7 @@ def level(ax: Axes, loss: float, colour: Any, name: str, *, style: str = "--", a
 def strategy_levels(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("unigram", "bigram")) -> None:
     """Draw the median losses of strategies as horizontal lines."""
     for name in strategies:
-        level(ax, per_trial(rows, f"line.{name}"), STRATEGY_COLOURS[name], name)
+        level(ax, per_trial(rows, f"line.{name}"), GRAMS[name], name)
 
 
 def per_trial(rows: pd.DataFrame, name: str) -> float:
@@ -95,10 +96,10 @@ def chain_distances(ax: Axes, rows: pd.DataFrame, *, legend: bool = True) -> Non
     times, phases = run["sequences"].to_numpy(float), run["phase"].to_numpy(object)
     starts = [0, *(np.flatnonzero(phases[1:] != phases[:-1]) + 1)]
     for first, after in zip(starts, [*starts[1:], len(times) - 1], strict=True):
-        colour = STRATEGY_COLOURS.get(str(phases[first]), "white")
+        colour = GRAMS.get(str(phases[first]), "white")
         ax.axvspan(times[first], times[after], color=colour, alpha=0.12, linewidth=0, zorder=0)
     for name in strategies_of(rows):
-        ax.plot(times, run[f"distance.{name}"], color=STRATEGY_COLOURS[name], linewidth=1.3, label=name)
+        ax.plot(times, run[f"distance.{name}"], color=GRAMS[name], linewidth=1.3, label=name)
     if legend:
         ax.legend(title="distance to", alignment="left", loc="center right", bbox_to_anchor=(1, 0.57), **LEGEND)
     ax.set_ylim(bottom=0)
@@ -115,7 +116,7 @@ def chain_stages(rows: pd.DataFrame) -> Figure:
     series = list(rows.groupby("series", sort=False))
     figure, drawn = panels(len(series), 2)
     for (left, right), (name, own) in zip(drawn, series, strict=True):
-        chain_losses(left, own, [line for line in STRATEGY_COLOURS if line != "uniform" and f"line.{line}" in own])
+        chain_losses(left, own, [line for line in GRAMS if line != "uniform" and f"line.{line}" in own])
         left.set_ylim(0, HEADROOM * float(own["loss"].max()))
         if "linear" in own:
             level(left, per_trial(own, "linear"), GREY, "linear logits", style=":")

@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
+from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.plots import along, title
 from elegans.studies.induction_heads.positional_profile_claims import CLAIMS
@@ -184,7 +184,7 @@ def _biases(ax: Axes, curves: pd.DataFrame) -> None:
 def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
     """Draw a profile over time, red where a distance is favoured, until soon after the transition; return the image."""
     grid = table.pivot(index="distance", columns="sequences", values="profile")
-    limits: dict[str, Any] = {"vmin": -STRONGEST, "vmax": STRONGEST, "cmap": "RdBu_r", "shading": "nearest"}
+    limits: dict[str, Any] = {"vmin": -STRONGEST, "vmax": STRONGEST, "cmap": DIVERGING, "shading": "nearest"}
     image = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), **limits)
     ax.set_yticks(range(0, int(grid.index.max()) + 1, 2))
     ax.set_ylabel("tokens back", fontsize=MEDIUM)
