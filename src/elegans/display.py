@@ -1,9 +1,12 @@
 """Views that draw over themselves, on a terminal and in a notebook; plain lines elsewhere."""
 
+import html
 import io
+import math
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from types import TracebackType
@@ -26,6 +29,46 @@ def wanted(progress: bool | None, watched: bool) -> bool:
         return progress
     main = threading.current_thread() is threading.main_thread()
     return main and not watched and (in_notebook() or sys.stderr.isatty())
+
+
+def card(title: str, facts: Mapping[str, Any], drawing: str = "") -> str:
+    """Return what a notebook shows of an object, as HTML: a title, facts in two columns, and a drawing.
+
+    Args:
+        title: in bold.
+        facts: values by name, escaped; those that are None are left out.
+        drawing: HTML that stands below, not escaped.
+    """
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<td style='text-align:left'>{html.escape(str(value))}</td></tr>"
+        for name, value in facts.items()
+        if value is not None
+    )
+    return f"<div><b>{html.escape(title)}</b><table>{rows}</table>{drawing}</div>"
+
+
+def sparkline(x: Sequence[float], y: Sequence[float], label: str) -> str:
+    """Return a curve as a small SVG drawing with its first and its last value, from 0 to its largest value.
+
+    Args:
+        x: places, not falling.
+        y: values, as many; those that are not finite are left out.
+        label: what is drawn.
+    """
+    points = [(place, value) for place, value in zip(x, y, strict=True) if math.isfinite(value)]
+    if len(points) < 2:
+        return ""
+    width, height = 240, 60
+    right, top = points[-1][0] or 1, max(value for _, value in points) or 1
+    line = " ".join(f"{place / right * width:.1f},{height - value / top * height:.1f}" for place, value in points)
+    text = f"{label}: {points[0][1]:.3g} to {points[-1][1]:.3g}"
+    shape = f"width='{width}' height='{height}' viewBox='0 -2 {width} {height + 4}'"
+    drawn = f"<polyline points='{line}' fill='none' stroke='#0072B2' stroke-width='1.5'/>"
+    named = html.escape(text)
+    return (
+        f"<figure><svg {shape} role='img' aria-label='{named}'>{drawn}</svg><figcaption>{named}</figcaption></figure>"
+    )
 
 
 @cache

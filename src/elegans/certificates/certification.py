@@ -10,6 +10,7 @@ from jaxtyping import Int8
 
 from elegans.certificates.network import Network, network_of
 from elegans.certificates.search import CertificateSearch
+from elegans.display import card
 from elegans.errors import CertificateError, shown
 from elegans.tasks import SparseParity, Task
 from elegans.training.outcome import Outcome
@@ -45,6 +46,15 @@ class Certificate:
     nodes: int
     method: Method
     float32_rounding: float
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "verdict": self.verdict,
+            "support": ", ".join(map(str, self.support)),
+            "smallest margin": f"{self.margin:.6g} to {self.attained:.6g}",
+            "method": f"{self.method}, {self.nodes} boxes of inputs bounded",
+        }
+        return card("Certificate", facts)
 
     @property
     def proved(self) -> bool:

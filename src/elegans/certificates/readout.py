@@ -10,6 +10,7 @@ from elegans import random
 from elegans.certificates.certification import hidden_support
 from elegans.certificates.network import SINGLE, Network, network_of
 from elegans.certificates.spectra import LARGEST_N, output_table
+from elegans.display import card
 from elegans.errors import CertificateError
 from elegans.tasks import SparseParity
 from elegans.training.outcome import Outcome
@@ -39,6 +40,11 @@ class ReadOut:
     gap: float
     by: Literal["weights", "influence"]
     correct: bool | None
+
+    def _repr_html_(self) -> str:
+        support = ", ".join(map(str, self.support))
+        facts = {"support": support, "gap": f"{self.gap:.3g}", "scores": self.by, "correct": self.correct}
+        return card("Support read out of a network", facts)
 
 
 def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights") -> ReadOut:

@@ -1,5 +1,6 @@
 """What an experiment is, and the result of running one."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from elegans.display import card
 from elegans.errors import ExperimentError, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
@@ -146,6 +148,18 @@ class Result:
         names |= {name: f"{name}.csv" for name in self.tables}
         names |= {name: name for name in self.experiment.extras}
         return {what: self.folder / name for what, name in names.items()}
+
+    def _repr_html_(self) -> str:
+        judged = {name: f"{one['verdict']}: {one['because']}" for name, one in self.record["verdicts"].items()}
+        facts = {"scale": self.scale, "trials": self.record["trials"], "folder": self.folder, **judged}
+        figure = self.files["figure"]
+        drawing = ""
+        if figure.exists():
+            encoded = base64.b64encode(figure.read_bytes()).decode()
+            drawing = (
+                f"<img alt='{self.experiment.name}' style='max-width:100%' src='data:image/png;base64,{encoded}'/>"
+            )
+        return card(self.experiment.name, facts, drawing)
 
     @property
     def failed(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from elegans.display import card
 from elegans.errors import ClaimError
 
 HOLDS, IN_PART, FAILS, UNDECIDED = "holds", "holds in part", "fails", "undecided"
@@ -89,6 +90,10 @@ class Claim:
     decide: Callable[[Mapping[str, pd.DataFrame]], Verdict]
     setting: str = ""
     revised: str = ""
+
+    def _repr_html_(self) -> str:
+        facts = {"states": self.statement, "source": self.source, "published setting": self.setting or None}
+        return card(f"Claim {self.id}", {**facts, "rule": self.rule, "revised": self.revised or None})
 
     @property
     def version(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from elegans import extensions, records
 from elegans.component import Component
+from elegans.display import card
 from elegans.errors import SweepError, printable, shown, suggest
 from elegans.files import readable
 from elegans.training.trial import Trial
@@ -64,12 +65,19 @@ class Sweep:
 
     def __repr__(self) -> str:
         """Return on one line how many trials there are, and what differs between their cells."""
+        varied = [f"{name}: {listed}" for name, listed in self._varied().items()]
+        return f"Sweep({len(self)} trials of {len(self.parts)} cells{'; ' if varied else ''}{'; '.join(varied[:8])})"
+
+    def _repr_html_(self) -> str:
+        return card("Sweep", {"trials": len(self), "cells": len(self.parts), **self._varied()})
+
+    def _varied(self) -> dict[str, str]:
+        """Return the parameters that differ between the first cells, each with its values."""
         values: dict[str, dict[Any, None]] = {}
         for cell in self.cells[:NAMED]:
             for name, value in cell.columns().items():
                 values.setdefault(name, {})[str(value)] = None
-        varied = [f"{name}: {_listed(list(found))}" for name, found in values.items() if len(found) > 1]
-        return f"Sweep({len(self)} trials of {len(self.parts)} cells{'; ' if varied else ''}{'; '.join(varied[:8])})"
+        return {name: _listed(list(found)) for name, found in values.items() if len(found) > 1}
 
     @cached_property
     def first(self) -> np.ndarray:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from elegans.component import Component
+from elegans.display import card, sparkline
 from elegans.errors import TrialError
 from elegans.training.network import TrainedNetwork
 from elegans.training.states import State
-from elegans.training.trial import Trial
+from elegans.training.trial import Trial, labels
 
 CURVE_POINTS = 128
 
@@ -80,23 +80,6 @@ class Measures(dict[str, dict[str, Any]]):
         return self[kind]
 
 
-def _labels(trial: Trial) -> dict[str, Any]:
-    """Return the parts of a trial with their own numbers, in short."""
-    found: dict[str, Any] = {}
-    for name in ("task", "regime", "model", "training"):
-        part = getattr(trial, name)
-        if part is not None:
-            own = {field: getattr(part, field) for field in type(part).model_fields if field in part.model_fields_set}
-            shown = ", ".join(f"{field}={_short(value)}" for field, value in own.items())
-            found[name] = f"{part.kind}({shown})"
-    return {**found, "seed": trial.seed, **({"restart": trial.restart} if trial.restart else {})}
-
-
-def _short(value: Any) -> str:
-    text = value.label() if isinstance(value, Component) else str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 @dataclass(frozen=True, repr=False)
 class Outcome:
     """The outcome of a trial: how it ended, when it was solved, its final errors, curve and measures.
@@ -146,13 +129,28 @@ class Outcome:
             *(f"{name} {error:.2%}" for name, error in errors.items() if error is not None),
         ]
         lines = [f"Outcome({', '.join(said)}; {self.seconds:.3g} s on {self.engine}"]
-        lines.append(", ".join(f"{name}={label}" for name, label in _labels(self.trial).items()))
+        lines.append(", ".join(f"{name}={label}" for name, label in labels(self.trial).items()))
         measured = [f"{kind} ({len(columns.get('step', ()))} times)" for kind, columns in self.measures.items()]
         held = [repr(self.curve), *(["measures " + ", ".join(measured)] if measured else [])]
         lines.append("; ".join([*held, *([repr(self.network)] if self.parameters is not None else [])]))
         if self.error:
             lines.append(self.error.strip().splitlines()[-1])
         return "\n  ".join(lines) + ")"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "state": self.state if self.solved_at is None else f"{self.state} at step {self.solved_at}",
+            "steps": self.steps,
+            "test error": None if self.test_error is None else f"{self.test_error:.2%}",
+            "train error": None if self.train_error is None else f"{self.train_error:.2%}",
+            "time": f"{self.seconds:.3g} s on {self.engine}",
+            **labels(self.trial),
+            "measures": ", ".join(self.measures) or None,
+            "error": self.error.strip().splitlines()[-1] if self.error else None,
+        }
+        curves = {"minibatch loss": self.curve.loss, "minibatch error": self.curve.error}
+        drawn = "".join(sparkline(self.curve.step, values, name) for name, values in curves.items())
+        return card("Outcome", facts, drawn)
 
     @property
     def solved(self) -> bool:

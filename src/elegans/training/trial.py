@@ -10,6 +10,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import discovery, random, records
 from elegans.component import Component
+from elegans.display import card
 from elegans.errors import TrialError
 from elegans.learners.base import Learner
 from elegans.models import Model
@@ -122,6 +123,9 @@ class Trial(Component):
         """Return which engine trains the trial, why, and how long it takes here: an ``Explanation``, to be printed."""
         return discovery.load("elegans.training.explanation", "explain")(self)
 
+    def _repr_html_(self) -> str:
+        return card("Trial", labels(self))
+
     def to_json(self) -> str:
         """Return the trial as JSON; ``Trial.from_json`` reads it back."""
         return self.model_dump_json()
@@ -144,3 +148,20 @@ class Trial(Component):
 def identity(cell: str, seed: int) -> str:
     """Return the identity of the trial of a cell with a seed."""
     return hashlib.sha256(f"{cell}:{seed}".encode()).hexdigest()
+
+
+def labels(trial: Trial) -> dict[str, Any]:
+    """Return the parts of a trial with their own numbers, in short."""
+    found: dict[str, Any] = {}
+    for name in ("task", "regime", "model", "training"):
+        part = getattr(trial, name)
+        if part is not None:
+            own = {field: getattr(part, field) for field in type(part).model_fields if field in part.model_fields_set}
+            shown = ", ".join(f"{field}={_short(value)}" for field, value in own.items())
+            found[name] = f"{part.kind}({shown})"
+    return {**found, "seed": trial.seed, **({"restart": trial.restart} if trial.restart else {})}
+
+
+def _short(value: Any) -> str:
+    text = value.label() if isinstance(value, Component) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,70 @@
+"""What notebooks show of objects."""
+
+import math
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import elegans as el
+from elegans.certificates import Certificate, ReadOut
+from elegans.display import card, sparkline
+from elegans.experiments.claims import Claim, Verdict
+from elegans.experiments.run import run_experiment
+
+TRIAL = el.Trial(
+    task=el.SparseParity(n=10, k=1),
+    regime=el.Sample(50),
+    model=el.MLP(width=5),
+    training=el.SGD(steps=300, stopping=el.StoppingRule(every=20, stop=False)),
+)
+HOLDS = Verdict("holds", "")
+CLAIM = Claim(id="work/<b>", statement="a < b", source="figure 1", rule="none", decide=lambda tables: HOLDS)
+CERTIFICATE = Certificate("proved", (0, 3), 0.5, 0.75, np.ones(10, np.int8), 7, "branching", 1e-6)
+READ_OUT = ReadOut((0, 3), np.arange(10), np.ones(10), 12.5, "weights", True)
+
+
+def parsed(shown: str) -> dict[str, str]:
+    """Return the facts of a card, which has to be well-formed."""
+    rows = ET.fromstring(shown).iter("tr")
+    return {row[0].text or "": row[1].text or "" for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("thing", "fact", "value"),
+    [
+        (TRIAL, "model", "mlp(width=5)"),
+        (el.grid(TRIAL, {"model.width": [5, 6]}, seeds=3), "model.width", "5, 6"),
+        (CLAIM, "states", "a < b"),
+        (CERTIFICATE, "smallest margin", "0.5 to 0.75"),
+        (READ_OUT, "support", "0, 3"),
+    ],
+)
+def test_a_notebook_shows_an_object_as_a_card_of_facts(thing: object, fact: str, value: str) -> None:
+    assert parsed(thing._repr_html_())[fact] == value  # type: ignore[attr-defined]
+
+
+def test_a_notebook_shows_an_outcome_with_its_curves() -> None:
+    outcome = el.train(TRIAL, progress=False)
+    shown = outcome._repr_html_()
+    assert parsed(shown)["state"].startswith(outcome.state)
+    lines = [line.attrib["points"].split() for line in ET.fromstring(shown).iter("polyline")]
+    assert [len(points) for points in lines] == [len(outcome.curve.step)] * 2
+
+
+def test_a_notebook_shows_a_result_with_its_figure_and_verdicts(tmp_path) -> None:
+    result = run_experiment("certificates-parity", "paper", out=tmp_path)
+    shown = result._repr_html_()
+    assert parsed(shown)["margins/theorem-7.8"].startswith("holds: ")
+    assert "data:image/png;base64," in shown
+
+
+def test_text_in_a_card_is_escaped_and_what_is_missing_is_left_out() -> None:
+    assert parsed(card("<script>", {"a & b": "<i>", "none": None})) == {"a & b": "<i>"}
+
+
+def test_a_curve_leaves_out_values_that_are_not_finite() -> None:
+    drawn = ET.fromstring(sparkline([1, 2, 3], [1.0, math.nan, 0.5], "loss"))
+    (line,) = drawn.iter("polyline")
+    assert len(line.attrib["points"].split()) == 2
+    assert sparkline([1], [1.0], "loss") == ""
