@@ -123,7 +123,7 @@ def _listed(values: Sequence[Any], bare: bool, style: Mapping[str, Any]) -> str:
 
 
 def _number(number: Any, digits: int = 3, percent: bool = False, signed: bool = False) -> str:
-    if number is None:
+    if number is None or math.isinf(number):
         return "∞"
     sign = "+" if signed else ""
     if percent:
