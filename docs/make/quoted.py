@@ -5,6 +5,7 @@ the build. A *path* leads through the record's findings, or through the numbers 
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -217,7 +218,8 @@ def made(evidence: Evidence) -> str:
     """Return what made a figure: command, trials and date, for its caption."""
     record = evidence.content["record"]
     trials = f"{record['trials']:,} trials; " if record["trials"] else ""
-    return f"{trials}`{record['command'].removesuffix(' --evidence')}`, {record['date'][:10]}"
+    command = re.sub(r" --(evidence|workers \d+)", "", record["command"])
+    return f"{trials}`{command}`, {record['date'][:10]}"
 
 
 def provenance(evidence: Evidence) -> str:
