@@ -22,21 +22,15 @@ from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.groups import Group
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import SMALL
+from elegans.plots.style import MEDIUM, lettered, panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.group_margins_claims import CLAIMS
-from elegans.studies.feature_margins.plots import (
-    feature_counts,
-    feature_shares,
-    margin_curves,
-    power_histogram,
-    stacked,
-    titled,
-)
+from elegans.studies.feature_margins.plots import feature_shares, margin_curves
 from elegans.studies.feature_margins.probes import Decomposition, IrrepPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
+    SINGLE,
     by_network,
     features,
     margins,
@@ -58,6 +52,8 @@ SMOKE_STEPS = 20_000
 SMALLEST, LARGEST = 3, 120
 """The orders that are trained: smaller groups have one non-trivial irrep, larger ones slow steps."""
 DEGREE = 3
+COLUMNS = 3
+"""How many groups are drawn at the most."""
 STDS = (0.1, 1.0)
 """Standard deviations of Gaussian initial weights on S_3."""
 POWER, NETWORK = "irrep-power", ("group", "order", "width", "r", "init")
@@ -169,25 +165,28 @@ def _irreps(one: Trial) -> dict[str, Any]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw margins, neurons and shares by irrep, and histograms of powers, one column per group."""
+    """Draw margins and shares by irrep, one column per group, up to three groups.
+
+    The lower titles say how many of the neurons that training has not given up have nearly all power in one irrep.
+    """
     usual = tables["margins"]["init"].iloc[0]
     tables = {kind: table[(table["r"] == DEGREE) & (table["init"] == usual)] for kind, table in tables.items()}
-    groups = list(tables["margins"]["group"].unique())
-    figure, (part,) = stacked((8.0,), width=max(3.6, 2.4 * len(groups)))
-    drawn = part.subplots(4, len(groups), squeeze=False)
-    for column, name in zip(drawn.T, groups, strict=True):
-        own = {kind: table[table["group"] == name].assign(series=name) for kind, table in tables.items()}
-        margin_curves(own["margins"], column[0])
-        titled(column[0], f"{name}, {own['margins']['width'].iloc[0]} neurons")
+    groups = list(tables["margins"]["group"].unique())[:COLUMNS]
+    figure, drawn = panels(2, len(groups), height=2.4, width=7.0 if len(groups) > 1 else 5.0)
+    upper, lower = [], []
+    for (above, below), name in zip(drawn.T, groups, strict=True):
+        own = {kind: table[table["group"] == name].assign(series="networks") for kind, table in tables.items()}
+        margin_curves(own["margins"], above)
+        upper.append(f"{name}, {own['margins']['width'].iloc[0]} neurons")
         irreps = own["features"]
         names = irreps["feature"].astype(str).str.replace("⊗", "\n⊗ ")
-        irreps = irreps.assign(feature=names + "\n(" + irreps["dimension"].astype(str) + ")")
-        feature_counts(irreps, column[1])
-        feature_shares(irreps, column[2])
-        power_histogram(own["neurons"], column[3])
-        column[3].legend(fontsize=SMALL, frameon=False, loc="upper left")
+        feature_shares(irreps.assign(feature=names + "\n(" + irreps["dimension"].astype(str) + ")"), below)
+        below.set_xlabel("irrep (dimension)", fontsize=MEDIUM)
+        kept = own["neurons"].loc[own["neurons"]["kept"], "power"]
+        lower.append(f"{name}: {100 * (kept >= SINGLE).mean():.4g}% of neurons have one irrep")
     for ax in drawn[:, 1:].ravel():
         ax.set_ylabel("")
+    lettered(drawn, [*upper, *lower])
     return figure
 
 

@@ -19,17 +19,14 @@ from matplotlib.ticker import MaxNLocator
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS
 from elegans.studies.feature_margins.plots import (
     feature_counts,
-    feature_shares,
     lines,
     margin_curves,
     power_histogram,
-    stacked,
-    titled,
 )
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered
@@ -59,6 +56,8 @@ RECORDED = 24
 """Of so many neurons the weights are recorded."""
 DRAWN = 3
 """So many of them are drawn."""
+APART = 2.4
+"""How far the waves of two neurons lie apart, in units of their amplitude."""
 FINE = 20
 """Points of an interpolation from one weight to the next."""
 DENSE = ((7, 98), (7, 200), (11, 242))
@@ -176,7 +175,10 @@ def _weights(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw neurons of the largest p, margins, the margin by width, powers, and neurons and shares by frequency."""
+    """Draw margins, the margin by width, powers, neurons by frequency and embeddings; the last three at the largest p.
+
+    Margins have a panel for each activation; those by width have one where several widths were trained.
+    """
     named = {kind: table.assign(series="p = " + table["p"].astype(str)) for kind, table in _usual(tables).items()}
     curves = named["margins"]
     narrow = curves["rate"] < curves.groupby("p")["rate"].transform("max")
@@ -185,25 +187,41 @@ def plot(tables: Tables) -> Figure:
     rate = main.loc[main["p"] == p, "rate"].max()
     largest = {kind: table[(table["p"] == p) & (table["rate"] == rate)] for kind, table in named.items()}
     kinds = list(dict.fromkeys(largest["margins"]["activation"]))
-    figure, parts = stacked((3.0, 2.2, 1.9, 1.9))
-    for side, kind in zip(parts[0].subfigures(1, 2), kinds[::-1], strict=False):
-        weights = largest["weights"]
-        _neurons(side, weights[weights["activation"] == kind])
-        side.suptitle(f"{kind}, p = {p}: weights and power by frequency", fontsize=MEDIUM)
-    axes = parts[1].subplots(1, len(kinds) + (len(widths) > 0), squeeze=False)[0]
+    count = len(kinds) + (len(widths) > 0) + 3
+    columns = 2 if count <= 4 else 3
+    figure, drawn = panels(-(-count // columns), columns, height=2.3 if columns == 2 else 2.1)
+    axes = list(drawn.ravel())
+    titles = [f"Margins, {kind} networks" for kind in kinds]
     for ax, kind in zip(axes, kinds, strict=False):
         own = main[main["activation"] == kind]
         (_plain_curves if own["ratio"].isna().all() else margin_curves)(own, ax)
-        titled(ax, kind)
     if len(widths):
-        _widths(widths, axes[-1])
-    powers = largest["neurons"]
-    axes = parts[2].subplots(1, 1 + len(kinds), squeeze=False)[0]
-    for place, (ax, kind) in enumerate(zip(axes, [kinds[-1], *kinds[::-1]], strict=True)):
-        power_histogram(powers[powers["activation"] == kind], ax, start=place == 0, end=place > 0)
-        titled(ax, f"{kind}: {'end' if place else 'beginning'}")
-    _features(parts[3].subplots(1, 2), largest["features"])
+        _widths(widths, axes[len(kinds)])
+        titles.append(f"Margin by width, p = {widths['p'].iloc[0]}")
+    powers, counts, embeddings = axes[count - 3 : count]
+    _powers(powers, largest["neurons"])
+    feature_counts(largest["features"].assign(series=largest["features"]["activation"]), counts)
+    counts.set_xlabel("frequency", fontsize=MEDIUM)
+    kind = kinds[0]
+    _neurons(embeddings, largest["weights"].query("activation == @kind"))
+    titles += [f"Powers of neurons, p = {p}", f"Neurons by frequency, p = {p}", f"Embeddings of neurons, p = {p}"]
+    lettered(axes, titles)
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    if len(kinds) > 1:
+        counts.set_ylim(top=1.3 * counts.get_ylim()[1])
+        counts.legend(fontsize=SMALL, frameon=False, ncols=2, loc="upper left")
     return figure
+
+
+def _powers(ax: Axes, table: pd.DataFrame) -> None:
+    """Draw the powers at the beginning, which is that of all networks, and at the end, a colour per activation."""
+    kinds = list(table["activation"].drop_duplicates())
+    for place, kind in enumerate(kinds):
+        label = "end" if len(kinds) == 1 else f"end, {kind}"
+        own = table[table["activation"] == kind]
+        power_histogram(own, ax, start=place == 0, colour=COLOURS[place], label=label)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
 
 
 def _usual(tables: Tables) -> Tables:
@@ -218,15 +236,6 @@ def _usual(tables: Tables) -> Tables:
     return kept
 
 
-def _features(axes: Any, table: pd.DataFrame) -> None:
-    named = table.assign(series=table["activation"])
-    for ax, draw in zip(axes, (feature_counts, feature_shares), strict=True):
-        draw(named, ax)
-        ax.set_xlabel("frequency", fontsize=MEDIUM)
-    axes[0].set_ylim(top=1.3 * axes[0].get_ylim()[1])
-    axes[0].legend(fontsize=SMALL, frameon=False, ncols=2, loc="upper left")
-
-
 def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
     """Draw the normalised margin itself, for networks whose largest margin no theorem gives."""
     lines(table, "normalised", ax)
@@ -235,27 +244,22 @@ def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
 
 
-def _neurons(side: Any, table: pd.DataFrame) -> None:
-    """Draw one neuron per row: embedding weights as dots with their interpolation, and their power by frequency."""
-    found = [rows.sort_values("place")["value"].to_numpy(float) for _, rows in table.groupby("neuron", sort=False)]
-    drawn = side.subplots(len(found), 2, squeeze=False, sharex="col")
-    for (left, right), values in zip(drawn, found, strict=True):
-        p = len(values)
+def _neurons(ax: Axes, table: pd.DataFrame) -> None:
+    """Draw one neuron above the other: embedding weights as dots, each over its largest, and the wave through them."""
+    names = []
+    groups = [rows.sort_values("place")["value"].to_numpy(float) for _, rows in table.groupby("neuron", sort=False)]
+    for height, values in enumerate(groups[::-1]):
         places, smooth = interpolation(values)
-        left.plot(places, smooth, color=COLOURS[5], linewidth=1)
-        left.plot(np.arange(p), values, ".", color=COLOURS[1], markersize=2.5)
-        left.set_ylim(-1.15 * np.abs(smooth).max(), 1.15 * np.abs(smooth).max())
-        left.set_yticks([0])
-        power = np.abs(np.fft.rfft(values)) ** 2
-        right.bar(np.arange(1, len(power)), power[1:] / power.sum(), color=COLOURS[0], width=0.8)
-        right.set_ylim(0, 1.08)
-        right.set_yticks([0, 1])
-        for ax in (left, right):
-            quiet(ax)
-            ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-            ax.tick_params(labelbottom=ax in drawn[-1])
-    drawn[-1, 0].set_xlabel("a", fontsize=MEDIUM)
-    drawn[-1, 1].set_xlabel("frequency", fontsize=MEDIUM)
+        scale = APART * np.abs(smooth).max()
+        ax.axhline(height, color="0.85", linewidth=0.6)
+        ax.plot(places, height + smooth / scale, color=COLOURS[5], linewidth=1)
+        ax.plot(np.arange(len(values)), height + values / scale, ".", color=COLOURS[0], markersize=3)
+        power = np.abs(np.fft.rfft(values)[1:]) ** 2
+        names.append(f"frequency {power.argmax() + 1}\n{100 * power.max() / power.sum():.4g}% of power")
+    ax.set_yticks(range(len(names)), names)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.set_xlabel("input a", fontsize=MEDIUM)
+    quiet(ax)
 
 
 def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
@@ -274,18 +278,17 @@ def _widths(curves: pd.DataFrame, ax: Axes) -> None:
     ended, lost = last[~diverged], last[diverged]
     ax.plot(ended["width"], ended["ratio"], "o", color=COLOURS[0], markersize=3, alpha=0.6, markeredgewidth=0)
     middle = ended.groupby("width")["ratio"].median()
-    ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1)
+    ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1, label="median")
     if len(lost):
         bottom, label = np.full(len(lost), 0.03), f"{len(lost)} diverged"
         ax.plot(lost["width"], bottom, "x", color=COLOURS[1], markersize=4, label=label)
-        ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
     p = int(last["p"].iloc[0])
-    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":")
-    ax.text(4 * (p - 1), 0.3, " 4(p - 1)", fontsize=SMALL, color=GREY)
+    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="4(p - 1)")
     ax.axhline(1, color="black", linewidth=0.9)
     ax.set_ylim(0, 1.08)
     ax.set_xlabel("width", fontsize=MEDIUM)
-    titled(ax, f"quadratic, p = {p}, by width")
+    ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
     quiet(ax)
 
 

@@ -38,7 +38,7 @@ def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
     ax.axhline(1, color="black", linewidth=0.9, label=limit)
     for optimum in optima:
         label = rf"optimum at $\lambda$: {optimum:.3f}"
-        ax.axhline(optimum, color=COLOURS[1], linewidth=0.9, linestyle=DASHED, label=label)
+        ax.axhline(optimum, color="black", linewidth=0.9, linestyle=DASHED, label=label)
     ax.set_ylim(0, 1.08)
     ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
@@ -59,7 +59,9 @@ def lines(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
     quiet(ax)
 
 
-def power_histogram(table: pd.DataFrame, ax: Axes, *, start: bool = True, end: bool = True) -> None:
+def power_histogram(
+    table: pd.DataFrame, ax: Axes, *, start: bool = True, colour: str = COLOURS[0], label: str = "end"
+) -> None:
     """Draw how many neurons have which share of their embedding's power in one feature, at the beginning and the end.
 
     Neurons that training has given up (``kept`` is false) are left out at the end.
@@ -68,22 +70,23 @@ def power_histogram(table: pd.DataFrame, ax: Axes, *, start: bool = True, end: b
         table: one row per neuron: ``power`` and ``initial_power``, from 0 to 1, and ``kept``.
         ax: the axes to draw on.
         start: whether the beginning is drawn.
-        end: whether the end is drawn.
+        colour: the colour of the end.
+        label: what the end is called.
 
     Source: thesis, figures 7.4, 7.6 (c) and (d), D.2 and D.3.
     """
     bins = np.linspace(0, 1, 41).tolist()
     drawn = {
         "beginning": (table["initial_power"], "0.65", start),
-        "end": (table.loc[table["kept"], "power"], COLOURS[0], end),
+        label: (table.loc[table["kept"], "power"], colour, True),
     }
-    for label, (values, colour, wanted) in drawn.items():
+    for name, (values, shade, wanted) in drawn.items():
         if wanted:
             weights = np.full(len(values), 100 / max(1, len(values)))
             # a power of 1 may come out above 1 by rounding
-            ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
+            ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=shade, alpha=0.8, label=name)
     ax.set_xlim(0, 1.02)
-    ax.set_xlabel("maximum normalised power", fontsize=MEDIUM)
+    ax.set_xlabel("largest share of a neuron's power", fontsize=MEDIUM)
     ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
     quiet(ax)
 
