@@ -153,6 +153,8 @@ def _group(ax: Axes, rows: pd.DataFrame) -> None:
     for r, own in rows.groupby("r"):
         ax.plot(np.log(1 / own["penalty"]), 1 - own["ratio"], color=_colour(r), label=f"r = {r}")
     ax.set(xscale="log", yscale="log")
+    ax.set_xticks([10, 20, 50], ["10", "20", "50"])
+    ax.set_xticks([], minor=True)
     ax.set_xlabel("ln(1 / penalty)", fontsize=MEDIUM)
     quiet(ax)
 
