@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-native check format faults bench docs figures clean
+.PHONY: help venv demo test test-fast test-slow test-native check format faults bench docs figures notebooks clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,9 @@ docs: venv ## the site, into site/
 
 figures: venv ## the figures of the site, drawn from the committed evidence
 	$(BIN)/python docs/make/figures.py
+
+notebooks: venv ## the notebooks of "Getting started", executed, with their outputs
+	$(BIN)/python docs/make/notebooks.py
 
 clean: ## remove what was built and installed (not results/)
 	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,15 +1,15 @@
-"""Every code block of the README, the tutorial and the how-to pages runs as it stands."""
+"""Every code block of the README and the how-to pages runs as it stands, and so do the notebooks."""
 
 import re
 import shlex
 from pathlib import Path
 
+import notebooks
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
-    "docs/tutorial.md",
     "docs/how-to/extend.md",
     "docs/how-to/sweeps.md",
     "docs/how-to/look-inside.md",
@@ -58,3 +58,13 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
         if file:
             (tmp_path / file.strip()).write_text(out)
     assert list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", sorted(notebooks.FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_of_getting_started_runs(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    cells = notebooks.executed(path, tmp_path).cells
+    kept = notebooks.nbformat.read(path, 4).cells
+    for cell, old in zip(cells, kept, strict=True):
+        kinds = [[output.output_type for output in one.get("outputs", [])] for one in (cell, old)]
+        assert kinds[0] == kinds[1], f"make notebooks: {cell.source}"

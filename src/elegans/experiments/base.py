@@ -113,7 +113,7 @@ class Experiment:
         return self.scales[name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What an experiment resulted in, and where it is written.
 
@@ -148,6 +148,11 @@ class Result:
         names |= {name: f"{name}.csv" for name in self.tables}
         names |= {name: name for name in self.experiment.extras}
         return {what: self.folder / name for what, name in names.items()}
+
+    def __repr__(self) -> str:
+        """Return on one line what was run, and where its files lie."""
+        trials = f"{self.record['trials']} trials at scale {self.scale}"
+        return f"Result({self.experiment.name}: {trials}; {self.folder})"
 
     def _repr_html_(self) -> str:
         judged = {name: f"{one['verdict']}: {one['because']}" for name, one in self.record["verdicts"].items()}
