@@ -22,6 +22,8 @@ PAGES = [
     "docs/how-to/pipeline.md",
     "docs/how-to/claims.md",
     "docs/reference/tasks-and-models.md",
+    "docs/reference/theory.md",
+    "docs/index.md",
 ]
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
