@@ -15,7 +15,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import decided, share_limits, table, together
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, logarithmic, panels, quiet
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
@@ -99,7 +99,7 @@ def analyse(results: Results) -> Tables:
 
 def plot(tables: Tables) -> Figure:
     """Draw the median time at each variation's best learning rate, one curve per network."""
-    figure, drawn = panels(1, 2, height=3.0, width=7.4, sharey=True)
+    figure, drawn = panels(1, 2, height=3.8, width=7.0, sharey=True)
     best = tables["table"].sort_values(["rate", "median_steps"], ascending=[False, True])
     best = best.groupby(["network", "variation"], sort=False).head(1)
     wide = best["variation"].str.startswith("width")
@@ -111,11 +111,10 @@ def plot(tables: Tables) -> Figure:
             ax.plot(own["place"], own["median_steps"], color=colour, marker="o", markersize=3, label=str(network))
         ax.set_xticks(list(places.values()), list(places))
         ax.set_title(title, loc="left", fontsize=MEDIUM)
-        ax.legend(fontsize=SMALL - 1, frameon=False)
+        ax.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1))
         quiet(ax)
     logarithmic(drawn[0, 0])
     drawn[0, 0].set_ylabel("median steps to solve", fontsize=MEDIUM)
-    figure.supxlabel(f"{tables['table']['trials'].max()} trials per point.", fontsize=SMALL, color=GREY)
     return figure
 
 
