@@ -10,7 +10,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import decided, share_limits, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, panels, percent, quiet
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
@@ -80,8 +80,7 @@ def plot(tables: Tables) -> Figure:
         percent(ax)
         quiet(ax)
     drawn[0, 0].set_ylabel("trials solved", fontsize=MEDIUM)
-    drawn[0, 0].legend(fontsize=SMALL, frameon=False)
-    figure.supxlabel(f"{tables['table']['trials'].max()} trials per point.", fontsize=SMALL, color=GREY)
+    legend_below(figure, drawn[0, 0])
     return figure
 
 
