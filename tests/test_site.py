@@ -60,6 +60,12 @@ def test_tables_are_made_from_findings_and_refused_from_thinned_rows() -> None:
     )
     assert shown.splitlines()[:2] == ["| width | steps | nothing |", "| --- | ---: | ---: |"]
     assert "| width 10 | 1,670 (1,510 to 1,760) |  |" in shown
+    kernels = quoted.findings_table(quoted.evidence_of("xor-samples"), [], {"solved": "solved"}, first="learner")
+    assert "| tangent kernel | 70 of 70 |" in kernels and "kernel_errors" not in kernels
+    variants = quoted.findings_table(
+        quoted.evidence_of("xor-variants"), [], {"error_at_the_end/1": "median error"}, first="variant", percent=True
+    )
+    assert "| XOR of Gaussian inputs | 1.40% |" in variants
     with pytest.raises(quoted.NotInEvidence, match="quote its findings instead"):
         quoted.csv_table(quoted.evidence_of("theorem-5.8"), None, {"k": "k"}, {}, 10)
 

@@ -70,8 +70,8 @@ def _at(start: Any, path: Sequence[str | int], where: str, style: Mapping[str, A
     for key in path:
         beside = value
         try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):
+            value = value[int(key) if isinstance(value, list) else key]
+        except (KeyError, IndexError, TypeError, ValueError):
             known = ", ".join(map(str, value)) if isinstance(value, Mapping) else repr(value)
             raise NotInEvidence(f"{where} have no {list(path)!r}: {key!r} is none of {known}") from None
     style = dict(style)
@@ -146,6 +146,8 @@ def findings_table(
 ) -> str:
     """Return a Markdown table of findings: one row per key of the mapping at a path, one column per key of its members.
 
+    A member that has none of the columns is left out.
+
     Args:
         evidence: whose findings.
         path: to a mapping of mappings, or a list of them.
@@ -160,7 +162,8 @@ def findings_table(
     lines = [[first, *columns.values()]]
     for name in names:
         if isinstance(rows[name], Mapping):
-            lines.append([str(name), *(_optional(rows[name], key.split("/"), style) for key in columns)])
+            cells = [_optional(rows[name], key.split("/"), style) for key in columns]
+            lines += [[str(name), *cells]] if any(cells) else []
     return _markdown(lines)
 
 
