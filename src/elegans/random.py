@@ -181,7 +181,7 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
         uint32 of shape (count, n).
     """
     counters = index[:, None], np.arange((n + 3) // 4, dtype=np.uint32)[None, :]
-    # four numbers of each word: XLA would write out the rounds, and compile them, four times where they are no loop
+    # four numbers of each word: XLA would write out the rounds, and compile them, four times where they are not a loop
     looped = any(_is_jax(value) for value in (*key, index))
     first, second = _looped_words(key, *counters) if looped else bits(key, *counters)
     xp = first.__array_namespace__()

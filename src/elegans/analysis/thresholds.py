@@ -38,7 +38,7 @@ def threshold(
     Args:
         sizes: in increasing order.
         solved: how many trials are solved at each size, shape (..., sizes).
-        trials: out of how many, broadcast against it; sizes without trials are no threshold.
+        trials: out of how many, broadcast against it; sizes without trials are not thresholds.
         level: the share, above 0 and at most 1.
     """
     places = np.asarray(sizes, float)

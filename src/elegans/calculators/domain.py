@@ -82,7 +82,7 @@ def require_parity(n: int, k: int, source: str) -> None:
 
 
 def require_over_sparse(k: int, s: int, source: str, n: int | None = None) -> None:
-    """Refuse what is no over-sparse neuron: k even, s odd, k < s, and s at most n where there is an n."""
+    """Refuse what is not an over-sparse neuron: k even, s odd, k < s, and s at most n where there is an n."""
     require(k >= 2, f"k must be at least 2 ({source})", k=k)
     require(k % 2 == 0, f"k must be even ({source})", k=k)
     require(s % 2 == 1, f"s must be odd ({source})", s=s)
@@ -91,7 +91,7 @@ def require_over_sparse(k: int, s: int, source: str, n: int | None = None) -> No
 
 
 def require_under_sparse(n: int, k: int, s: int, source: str) -> None:
-    """Refuse what is no under-sparse neuron: k and s even, 0 <= s < k <= n."""
+    """Refuse what is not an under-sparse neuron: k and s even, 0 <= s < k <= n."""
     require_parity(n, k, source)
     require(k % 2 == 0, f"k must be even ({source})", k=k)
     require(s % 2 == 0, f"s must be even ({source})", s=s)

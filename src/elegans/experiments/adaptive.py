@@ -28,7 +28,7 @@ def trace(
     Args:
         experiment: whose sweep it is.
         sweep: cells that differ in sample size and width; whatever else they differ in makes panels, each with a
-            contour of its own. Online cells are left out: they are no place on the axis of sample sizes.
+            contour of its own. Online cells are left out: they have no place on the axis of sample sizes.
         count: the largest number of trials per cell.
         store: where outcomes are kept; a trial of the grid is the same trial here.
         settings: ``workers``, ``engine`` and ``watch``, as in ``elegans.run``.
@@ -38,7 +38,7 @@ def trace(
         the results of the sweep that was trained.
 
     Raises:
-        ExperimentError: the experiment's sweep is no grid of sample sizes and widths.
+        ExperimentError: the experiment's sweep is not a grid of sample sizes and widths.
         SweepError: the count is too small for a verdict on any cell.
     """
     panels, sizes, widths = panels_of(experiment, sweep)

@@ -49,7 +49,7 @@ class SubsetSearch(Learner, Model):
     examples: Annotated[int, Field(ge=1, lt=2**31)] | None = None
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is no sparse parity, or that has too many of them."""
+        """Refuse a task that is not a sparse parity, or that has too many of them."""
         if not isinstance(task, SparseParity):
             raise ValueError(f"subset-search must look for a sparse-parity: task={task.kind!r}")
         if math.comb(task.n, task.k) > LARGEST_SEARCH:

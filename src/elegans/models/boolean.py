@@ -120,7 +120,7 @@ class BooleanTransformer(Model):
         return ["embedding", "norm1", "norm2", "norm3", *biases, *hidden, "residual.bias"]
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are no functions of signs, and more fixed positions than there are dimensions."""
+        """Refuse tasks that are not functions of signs, and more fixed positions than there are dimensions."""
         if task.classes is not None or task.symbols is not None:
             raise ValueError(f"a boolean transformer must have a task of signs and one label: task={task.kind!r}")
         needed = task.input_size + 3

@@ -183,7 +183,7 @@ def _frozen(layer: Any) -> Any:
 
 
 def _median_distance(key: random.Key, task: Task) -> float:
-    """Return the median distance of two inputs of a task, by a draw of the task that is no trial's."""
+    """Return the median distance of two inputs of a task, by a draw of the task that belongs to no trial."""
     x, _ = task.examples(task.draw(key.fold(0)), key.fold(1), np.arange(NEIGHBOURS, dtype=np.uint32))
     x = np.asarray(x, np.float64)
     squares = (x**2).sum(axis=1)

@@ -58,7 +58,7 @@ class Report:
         problems: what SQLite says of the file itself.
         rows: the damaged rows, those that only go with another one among them.
         aside: how many rows were moved aside, or None where nothing was repaired.
-        kept: the former file, where it had to be written anew.
+        kept: the former file, where it had to be rewritten.
     """
 
     place: str
@@ -98,7 +98,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
     Args:
         store: its place.
         repair: whether to move damaged rows aside. They go into tables of the same file, and a file that is itself
-            damaged is written anew from all that can be read of it, and kept beside the new one.
+            damaged is rewritten from all that can be read of it, and kept beside the new one.
 
     Raises:
         StoreError: it is not a store in an SQLite file, or a run is at work that a repair would disturb.
@@ -325,7 +325,7 @@ def _written_anew(place: Path) -> tuple[Path, str]:
         with suppress(FileNotFoundError):
             place.with_name(place.name + end).rename(kept.with_name(kept.name + end))
     draft.rename(place)
-    return kept, "; ".join(said) or "the file had to be written anew"
+    return kept, "; ".join(said) or "the file had to be rewritten"
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> None:

@@ -242,7 +242,7 @@ def _checksum(file: Path) -> str:
 def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: float = 0.05, seed: int = 0) -> Rows:
     """Draw a table whose class is the parity of k thresholded features, and hardly any other fact about them.
 
-    It has the three traits that make tables hard for networks: the features are no rotation of each other, most say
+    It has the three traits that make tables hard for networks: the features are not rotations of each other, most say
     nothing, and the class jumps as a feature passes its threshold.
 
     Formula: y = 1 where an odd number of the k drawn columns j have x_j > t_j, with t_j uniform on [-1/2, 1/2); flipped

@@ -145,7 +145,7 @@ class Networks:
             for member, values in zip(members, found, strict=True):
                 done[: len(values), member] = values
             if stop and np.isnan(done).all():
-                break  # it ended before a step was taken: that is no epoch
+                break  # it ended before a step was taken: that is not an epoch
             losses.extend(done)
             left -= span
             if callback is not None:

@@ -19,7 +19,7 @@ class IdentifiableSample(Sample):
 
     A sample that leaves several is redrawn, all of it, until one does not: the first is the one that ``Sample`` has,
     the r-th after it that of the sample stream's key folded by r. What is hidden stays. So a learner that fails had all
-    it needed to know, and a small sample is no excuse.
+    it needed to know, and a small sample does not excuse it.
 
     Source: thesis, appendix A.3.1.
 

@@ -156,7 +156,7 @@ def _uphill(
 
 
 def shattered(powers: Sequence[int]) -> Rows:
-    """Yield the checks of Proposition 4.8's witness at T = 2^i, and at T that are no powers of 2."""
+    """Yield the checks of Proposition 4.8's witness at T = 2^i, and at T that are not powers of 2."""
     missing, near = [], []
     for T in (*(2**power for power in powers), 3, 100):
         found = attention_shattering(T)

@@ -22,7 +22,7 @@ CHANCE = math.log(2)
 CLOSE = 0.01
 """How near the loss stays to that of chance on the plateau."""
 SETTLED = 10
-"""The steps of an initial overshoot, which are no part of the plateau."""
+"""The steps of an initial overshoot, which are not part of the plateau."""
 ABRUPT = 200
 """Within how many steps the fall is over."""
 DASHED = (0, (4, 3))

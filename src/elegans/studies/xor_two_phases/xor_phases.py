@@ -64,7 +64,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return 64 and 256 signs and 256 neurons, which is no published size, and all arms."""
+    """Return 64 and 256 signs and 256 neurons, which is not a published size, and all arms."""
     few = range(min(10, trials))
     return Sweep(
         (

@@ -1,7 +1,7 @@
 """The capacity C of attention heads and deep transformers: log N <= C / eps^2, up to the constant of one linear cover.
 
 All bounds take the cover of a linear map as B^2 log(d m T) / eps^2, with the constant 1: they compare architectures,
-they are no numbers of examples. What the proofs give is the default; printed statements that differ have names.
+they are not numbers of examples. What the proofs give is the default; printed statements that differ have names.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
