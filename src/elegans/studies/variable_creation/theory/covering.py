@@ -72,8 +72,8 @@ def matrix_cover(
     """Return a bound on the log covering number of linear maps x -> W x, outputs being compared in l2.
 
     The printed one holds up to an unnamed constant, taken as 1 here, so it is not a bound as it stands. The corrected
-    one has every constant of the proof, at the best of 400 splits of the precision. (The lemma types x as having as many
-    entries as W has rows; it has as many as W has columns.)
+    one has every constant of the proof, at the best of 400 splits of the precision. (The lemma types x as having as
+    many entries as W has rows; it has as many as W has columns.)
 
     Formula: min over eps = eps2 + B_X eps1 of (B_W/eps1)^2 log(2 d1 + 1) + 36 (B_W B_X/eps2)^2
         log(2 ceil(4 B_W B_X/eps2 + 2) N + 1); printed: (B_X B_W/eps)^2 log(d1 N).
