@@ -93,3 +93,15 @@ def test_every_erratum_names_a_test_of_its_function(one: dict[str, str]) -> None
     assert functions
     if one["statement"] != "Table D.1":  # its test compares the group's characters with a table of its own
         assert any(re.search(rf"\b{function}\b", body[0], re.IGNORECASE) for function in functions), functions
+
+
+def test_every_public_name_is_documented_on_a_reference_page() -> None:
+    pages = "\n".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
+    shown = set(re.findall(r"^::: ([\w.]+)", pages, re.MULTILINE))
+    missing = [
+        name
+        for names in listing.public_names().values()
+        for name, one in names.items()
+        if not any(f"{one.__module__}.{one.__qualname__}".startswith((module + ".", module)) for module in shown)
+    ]
+    assert missing == []

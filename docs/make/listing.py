@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import inspect
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -241,3 +242,46 @@ def _misprints(own: Iterable[Mapping[str, str]]) -> str:
 def _claimed(claim: ClaimEntry) -> str:
     page = f"[{title_of(f'experiments/{claim.experiment}')}](experiments/{claim.experiment}.md#{anchor(claim.id)})"
     return f"{_cell(claim.statement)} ({source_of(claim)}); {page}"
+
+
+FACES = {
+    "training": "Trials and trainings",
+    "tasks": "Tasks and regimes",
+    "models": "Models, initialisations and activations",
+    "learners": "Learners that are not networks",
+    "sweeps": "Sweeps and stores",
+    "probes": "Probes",
+    "analysis": "Analysis",
+    "plots": "Plots",
+    "certificates": "Certificates",
+    "groups": "Groups",
+    "tabular": "Networks for tables",
+    "experiments": "Experiments",
+}
+"""The packages whose names users type, in the order of the page."""
+
+
+def public_names() -> dict[str, dict[str, Any]]:
+    """Return what users type, by package: ``el.Trial``, ``el.plots.success_frontier``, and the object."""
+    import elegans
+
+    top = set(dir(elegans))
+    found: dict[str, dict[str, Any]] = {}
+    for face in FACES:
+        package = getattr(elegans, face)
+        own = {name: getattr(package, name) for name in sorted(package.__all__)}
+        typed = {f"el.{name}" if name in top else f"el.{face}.{name}": one for name, one in own.items()}
+        found[face] = {name: one for name, one in typed.items() if inspect.isclass(one) or inspect.isfunction(one)}
+    return found
+
+
+def api() -> str:
+    """Return the public names by package, each a link to its documentation, with the first line of its docstring."""
+    parts = []
+    for face, names in public_names().items():
+        rows = ["| name | |", "| --- | --- |"]
+        for name, one in names.items():
+            line = (inspect.getdoc(one) or "").partition("\n")[0]
+            rows.append(f"| [`{name}`][{one.__module__}.{one.__qualname__}] | {_cell(line)} |")
+        parts.append(f"## {FACES[face]}\n\n" + "\n".join(rows))
+    return "\n\n".join(parts)

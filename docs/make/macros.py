@@ -79,5 +79,6 @@ def define_env(env: Any) -> None:
         listing.experiments,
         listing.badge,
         listing.errata,
+        listing.api,
     ):
         env.macro(function)
