@@ -122,6 +122,11 @@ BAD = {
         "must be a whole number of at least 1, and of at most 18 digits: 'two'",
     ),
     "no sweep": (["sweep"], "a sweep needs its FILE"),
+    "endless word": (
+        ["train", *TINY, "--engine", "x" * 10**5],
+        f"error: unknown engine '{'x' * 79}… there are: ",
+    ),
+    "endless value": (["train", *TINY, "--noise", "x" * 10**5], "noise must be a valid number"),
     "no such sweep": (["sweep", "no.toml"], "a sweep file must be readable: no.toml"),
     "no such store": (["status", "no.db"], "no.db"),
     "no store to export": (["export", "no.db", "out.csv"], "no.db"),

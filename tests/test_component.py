@@ -98,6 +98,7 @@ BAD = [
     (lambda: el.Trial.from_json("9" * 5000), "a trial must be JSON: Exceeds the limit (4300 digits)"),
     (lambda: el.Trial.from_toml("a = " + "9" * 5000), "a trial must be TOML: Exceeds the limit (4300 digits)"),
     (lambda: el.Trial.from_json("nonsense"), "a trial must be JSON"),
+    (lambda: el.Trial.from_toml("a" * 10**6), "a trial must be TOML: Expected '='"),
 ]
 
 

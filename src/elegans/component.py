@@ -174,7 +174,9 @@ class Component(BaseModel):
     def _short_for(cls, value: Any) -> str:
         """Return ``; did you mean …?`` where a kind and a colon before the value make a component of this family."""
         for kind, member in getattr(cls, "_members", {}).items():
-            if member.shorthand is not None and isinstance(value, int | float) and not isinstance(value, bool):
+            if member.shorthand is None or inspect.isabstract(member):
+                continue
+            if isinstance(value, int | float) and not isinstance(value, bool):
                 try:
                     member(**{member.shorthand: value})
                 except TrialError:
@@ -206,7 +208,7 @@ class Component(BaseModel):
         name, _, rest = path.partition(".")
         if name not in type(self).model_fields:
             known = type(self).model_fields
-            raise TrialError(f"{type(self).__name__} has no field {name!r}{suggest(name, known)}")
+            raise TrialError(f"{type(self).__name__} has no field {shown(name)}{suggest(name, known)}")
         current = getattr(self, name)
         if rest:
             if not isinstance(current, Component):

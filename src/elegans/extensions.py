@@ -24,11 +24,12 @@ def load(path: str | Path) -> ModuleType:
     Raises:
         SweepError: there is no such file, or importing it raises.
     """
-    file = readable(path, "an extension", SweepError).resolve()
+    file = readable(path, "an extension", SweepError)
     if file.suffix != ".py":
         raise SweepError(f"an extension must be a .py file: {path}")
     if not file.is_file():
         raise SweepError(f"an extension must be a file that exists: {path}")
+    file = file.resolve()
     name = f"elegans_extension_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
     if name in sys.modules:
         return sys.modules[name]

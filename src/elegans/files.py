@@ -44,7 +44,7 @@ def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """Yield the path of a new file beside one, which takes its place in the end: it is whole, or it is as it was."""
-    place = path.resolve()
+    place = Path(os.path.realpath(path))  # unlike Path.resolve, of a loop of links too
     draft = place.with_name(f".{place.name[:200]}.{os.getpid()}")
     try:
         yield draft

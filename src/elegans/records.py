@@ -10,7 +10,7 @@ from elegans.errors import ElegansError, article
 DEEPEST = 64
 """How many levels a record may have."""
 _WORD = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"{_WORD}(?:[ \t]*+\.[ \t]*+{_WORD}){{{DEEPEST},}}")
+_LONG_KEY = re.compile(rf"(?<![\w-]){_WORD}(?:[ \t]*+\.[ \t]*+{_WORD}){{{DEEPEST},}}")
 
 
 def read(text: str, syntax: Literal["JSON", "TOML"], what: str, refusal: type[ElegansError]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Figures show what they claim to show."""
 
+import io
 import itertools
 import math
 
@@ -192,12 +193,37 @@ def test_importances_of_many_features_say_how_many_are_left_out():
     assert not ax.lines
 
 
+class Fitted:
+    """An estimator of somebody else's, with these attributes."""
+
+    def __init__(self, importances, **others):
+        self.feature_importances_ = importances
+        self.__dict__.update(others)
+
+
+def test_names_of_features_are_shown_as_they_are_on_one_short_line_each():
+    names = ["$\\bad{$", "a\nb", "\ud800", "x" * 10**5]
+    ax = feature_importances(Fitted(np.array([0.4, 0.3, 0.2, -0.1]), feature_names_in_=names))
+    ax.figure.savefig(io.BytesIO())
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert shown == ["$\\bad{$", "a\\nb", "\\ud800", "x" * 80 + "…"]
+    assert ax.get_xlim()[0] < -0.1
+
+
 @pytest.mark.parametrize(
     ("estimator", "options", "message"),
     [
         (pd.DataFrame(), {}, "a fitted estimator that has feature_importances_: got DataFrame"),
         (el.SparseMLPClassifier(), {}, "a fitted estimator that has feature_importances_: got SparseMLPClassifier"),
+        (el.SparseMLPClassifier, {}, "a fitted estimator that has feature_importances_: got SparseMLPClassifier"),
         (_fitted(), {"most": 0}, "most must be at least 1: most=0"),
+        (Fitted([0.5, np.nan]), {}, "feature_importances_ must be an array of finite numbers: Fitted has "),
+        (Fitted(["a", "b"]), {}, "feature_importances_ must be an array of finite numbers: Fitted has "),
+        (Fitted(np.ones((2, 2))), {}, "feature_importances_ must have one entry per feature: Fitted's shape is "),
+        (Fitted([]), {}, "feature_importances_ must have one entry per feature"),
+        (Fitted([0.5, 0.5], member_importances_=np.ones(2)), {}, "names and importances must be of the same features"),
+        (Fitted([0.5, 0.5], feature_names_in_=["a"]), {}, "names and importances must be of the same features"),
+        (_fitted(), {"ax": Figure().subplots(subplot_kw={"projection": "polar"})}, "rectangular axes: got a PolarAxes"),
     ],
 )
 def test_importances_need_a_fitted_estimator(estimator, options, message):

@@ -128,6 +128,18 @@ def test_a_reader_makes_no_file(tmp_path, mode):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_link_to_itself_is_no_extension_and_is_replaced_by_an_export(filled, tmp_path):
+    loop = tmp_path / "loop.py"
+    loop.symlink_to(loop)
+    with pytest.raises(SweepError, match=r"an extension must be a file that exists: .*loop\.py"):
+        extensions.load(loop)
+    out = tmp_path / "loop.csv"
+    out.symlink_to(out)
+    with Store(filled) as store:
+        assert store.export(out) == 3
+    assert out.is_file()
+
+
 def test_an_extension_that_ends_the_program_is_refused_with_its_line(tmp_path):
     (tmp_path / "mine.py").write_text("import sys\nsys.exit(7)\n")
     with pytest.raises(SweepError, match=r"an extension must import: .*mine.py, line 2: SystemExit: 7"):

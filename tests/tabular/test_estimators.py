@@ -18,7 +18,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import elegans as el
-from elegans.tabular import Settings, SparseMLPClassifier, SparseMLPRegressor, Stop, descent, fit, network, start
+from elegans.tabular import (
+    Settings,
+    SparseMLP,
+    SparseMLPClassifier,
+    SparseMLPRegressor,
+    Stop,
+    descent,
+    fit,
+    network,
+    start,
+)
 
 ESTIMATORS = {"classifier": SparseMLPClassifier, "regressor": SparseMLPRegressor}
 
@@ -400,6 +410,74 @@ def test_hidden_layers_may_differ_in_width():
         ("classifier", {}, {"validation": (np.zeros((2, 6)), [0, 7])}, "`y` has classes not in `self.classes_`"),
         ("classifier", {}, {"validation": (np.zeros((2, 5)), [0, 1])}, "X has 5 features, but SparseMLPClassifier is"),
         ("regressor", {"learning_rate": 1e30, "optimiser": "sgd"}, {}, "Solver produced non-finite parameter weights"),
+        (
+            "classifier",
+            {"learning_rate": 10**400},
+            {},
+            "The 'learning_rate' parameter of SparseMLPClassifier must be a float in",
+        ),
+        (
+            "regressor",
+            {"weight_decay": 10**400},
+            {},
+            "The 'weight_decay' parameter of SparseMLPRegressor must be a float",
+        ),
+        (
+            "classifier",
+            {"time_limit": 10**400},
+            {},
+            "The 'time_limit' parameter of SparseMLPClassifier must be a float in",
+        ),
+        ("classifier", {"width": True}, {}, "The 'width' parameter of SparseMLPClassifier must be an int in the range"),
+        ("regressor", {"hidden_layer_sizes": [3, [4]]}, {}, "hidden must be whole numbers: hidden="),
+        ("regressor", {"hidden_layer_sizes": [True]}, {}, "hidden must be whole numbers: hidden="),
+        (
+            "classifier",
+            {"class_weight": {0: 10**400, 1: 1}},
+            {},
+            "class_weight must hold finite numbers of at least 0: 2^",
+        ),
+        (
+            "classifier",
+            {"class_weight": {0: "1", 1: 1}},
+            {},
+            "class_weight must hold finite numbers of at least 0: '1'",
+        ),
+        ("regressor", {}, {"y": ["a", "b", "c"] * 30}, "could not convert string to float: "),
+        ("regressor", {}, {"y": np.array([None, 1.0, 2.0] * 30, object)}, "Input y contains NaN"),
+        ("regressor", {}, {"y": [10**400, 1, 2] * 30}, "must hold numbers of at most 1.8e+308"),
+        ("regressor", {}, {"y": np.arange(90).astype("M8[D]")}, "Input y must hold numbers, not dates or durations"),
+        ("regressor", {}, {"y": np.arange(90) * 1e300}, "Input y contains a value too large to be standardised"),
+        ("regressor", {}, {"y": np.r_[np.full(45, -1.7e308), np.full(45, 1.7e308)]}, "too large to be standardised"),
+        ("regressor", {}, {"y": scipy.sparse.csr_matrix(np.eye(90, 2))}, "dense data is required"),
+        (
+            "classifier",
+            {},
+            {"table": np.full((90, 2), np.datetime64("NaT"))},
+            "Input X must hold numbers, not dates or",
+        ),
+        (
+            "classifier",
+            {},
+            {"table": pd.DataFrame({"a": np.arange(90.0), "b": pd.date_range("2020", periods=90)})},
+            "Input X must hold numbers, not dates or durations: datetime64[",
+        ),
+        ("classifier", {}, {"table": [[10**400]] * 90}, "must hold numbers of at most 1.8e+308"),
+        (
+            "classifier",
+            {},
+            {"table": scipy.sparse.csr_matrix((90, 10**9))},
+            "a sparse X is made dense, and must fit into the",
+        ),
+        ("regressor", {}, {"table": np.arange(180).reshape(90, 2) * 1e160}, "Input X contains a value too large to be"),
+        ("classifier", {}, {"weights": np.nan}, "Input sample_weight contains NaN"),
+        ("regressor", {}, {"weights": [10**400] * 90}, "Input sample_weight must hold numbers of at most"),
+        (
+            "regressor",
+            {},
+            {"weights": np.arange(90).astype("m8[s]")},
+            "Input sample_weight must hold numbers, not dates",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -409,9 +487,10 @@ def test_bad_data_and_settings_are_refused(estimator, options, data, message):
         X[3, 2] = data["X"]
     y = data.get("y", y)
     rows = data.get("rows", len(X))
+    X = data.get("table", X[:rows])
     extra = {"validation": data["validation"]} if "validation" in data else {}
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make(estimator, **options).fit(X[:rows], y[:rows], **extra)
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
+        make(estimator, **options).fit(X, y[:rows], data.get("weights"), **extra)
 
 
 @pytest.mark.parametrize(
@@ -423,6 +502,12 @@ def test_bad_data_and_settings_are_refused(estimator, options, data, message):
         ({"learning_rate": None}, "learning_rate must be a number: learning_rate=None"),
         ({"hidden": (2**31,)}, f"hidden must be at most 100 widths below 2^31: hidden=({2**31},)"),
         ({"hidden": 5}, "hidden must be whole numbers: hidden=5"),
+        ({"hidden": b"ab"}, "hidden must be whole numbers: hidden=b'ab'"),
+        ({"learning_rate": 10**400}, "learning_rate must be above 0 and finite: learning_rate=2^"),
+        (
+            {"dtype": np.array(["float32", "float64"])},
+            "dtype must be one of float32, float64: dtype=a ndarray of shape (2,)",
+        ),
     ],
 )
 def test_settings_of_another_type_or_size_are_refused(changes, message):
@@ -547,6 +632,68 @@ def test_networks_choose_their_threads_by_the_size_of_their_products(monkeypatch
     settings = Settings(hidden=(width, width), epochs=1)
     start(settings, [0], 6).train(np.zeros((300, 6), np.float32), np.zeros(300))
     assert seen == [threads or descent._threads()]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_fit_that_fails_leaves_an_estimator_that_is_not_fitted(estimator):
+    X, y = table(estimator)
+    model = make(estimator).fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X * np.nan, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="non-finite"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        model.set_params(learning_rate=1e30, optimiser="sgd").fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_first_epoch_that_diverges_is_refused_under_early_stopping_too(estimator):
+    X, y = table(estimator)
+    with pytest.raises(ValueError, match="Solver produced non-finite parameter weights"):
+        make(estimator, learning_rate=1e200, optimiser="sgd", early_stopping=True, validation_fraction=0.2).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_how_rows_are_prepared_follows_from_the_training_and_not_from_later_settings(estimator):
+    X, y = table(estimator)
+    model = make(estimator, warm_start=True).fit(X, y)
+    expected = model.predict(X)
+    model.set_params(standardise=False, missing="mean")
+    np.testing.assert_array_equal(model.predict(X), expected)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.predict(X * np.nan)
+    with pytest.raises(ValueError, match="missing must be the same as in the training that is continued"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="standardise must be the same as in the training that is continued"):
+        model.set_params(missing="error").fit(X, y)
+
+
+def test_targets_of_every_type_and_order_of_memory_are_numbers():
+    X, y = make_regression(90, 6, n_targets=2, random_state=0)
+    expected = make("regressor").partial_fit(X, y).predict(X)
+    frame = pd.DataFrame({"a": y[:, 0], "b": y[:, 1]})  # column by column in memory
+    np.testing.assert_array_equal(make("regressor").partial_fit(X, frame).predict(X), expected)
+    truths = y[:, 0] > 0
+    numbers = make("regressor").fit(X, truths.astype(float)).predict(X)
+    np.testing.assert_array_equal(make("regressor").fit(X, truths).predict(X), numbers)
+
+
+def test_what_estimators_share_is_no_estimator_itself():
+    with pytest.raises(TypeError, match="Can't instantiate abstract class SparseMLP"):
+        SparseMLP()
+
+
+def test_limits_of_time_are_numbers_of_any_type_and_size():
+    X, y = table()
+    assert make("classifier", time_limit=np.float32(50)).fit(X, y).n_iter_ == 4
+    assert not Stop(10**400)
+    for seconds in (float("nan"), "3"):
+        with pytest.raises(ValueError, match="seconds must be a number: seconds="):
+            Stop(seconds)
 
 
 def test_a_stop_without_limit_has_none():

@@ -265,11 +265,28 @@ def test_more_nonzeros_than_inputs_are_refused():
         start(settings(init="sparse:5", init_layers="all", hidden=(4, 9)), [0], 9)
 
 
+@pytest.mark.parametrize(("inputs", "heads"), [(0, 1), (5, 0), (5, -1), (5, 2**31), (10**30, 1)])
+def test_networks_have_inputs_and_outputs(inputs, heads):
+    with pytest.raises(ValueError, match="inputs and heads must be at least 1 and below 2\\^31: inputs="):
+        start(settings(init="dense"), [0], inputs, heads)
+
+
+def test_many_classes_need_no_square_matrix():
+    model = fit(np.zeros((3, 2)), [0, 1, 10**6], settings(head="softmax", hidden=(2,), epochs=1), [0])
+    assert model.heads == 10**6 + 1
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
         ({"X": np.zeros((3, 4))}, "X must have as many features as the networks: 4, not 5"),
         ({"X": np.zeros(3)}, "X must have two dimensions: 1"),
+        ({"X": np.zeros((3, 5), complex)}, "X must be an array of real numbers: complex128"),
+        ({"X": np.zeros((3, 5), "M8[D]")}, "X must be an array of real numbers: datetime64[D]"),
+        ({"X": [["a"] * 5] * 3}, "X must be an array of real numbers: <U1"),
+        ({"y": [None, "a", {}]}, "y must be an array of real numbers: [None, 'a', {}]"),
+        ({"epochs": -1}, "epochs must be at least 0 and below 2^31: epochs=-1"),
+        ({"epochs": float("nan")}, "epochs must be a whole number: epochs=nan"),
         ({"y": [0, 1]}, "X and y must have equally many rows, at least one: 3 and 2"),
         ({"y": [0, 1, 2]}, "y must hold whole numbers from 0 to 1"),
         ({"y": [0, 0.5, 1]}, "y must hold whole numbers from 0 to 1"),

@@ -13,7 +13,10 @@ import click
 
 from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
-from elegans.errors import ElegansError, RunError, printable
+from elegans.errors import QUOTED, ElegansError, RunError, printable
+
+LONGEST_WORD = 500
+"""Characters of a word of an error, which may be a path."""
 
 COMMANDS = {
     "list": experiments.list_experiments,
@@ -109,7 +112,8 @@ def _run(given: list[str]) -> int:
 
 
 def _refuse(reason: str) -> int:
-    """Say in one line what was wrong with the input."""
+    """Say in one line what was wrong with the input, words of which may be of any length."""
     sys.stdout.flush()
-    print("error:", printable(" ".join(reason.split())), file=sys.stderr)
+    words = (word if len(word) <= LONGEST_WORD else f"{word[:QUOTED]}…" for word in reason.split())
+    print("error:", printable(" ".join(words)), file=sys.stderr)
     return Exit.BAD_INPUT

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.errors import ExperimentError
+from elegans.errors import ExperimentError, printable, shown
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
 
 
@@ -22,30 +22,53 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
     Returns:
         The axes.
     """
-    values = getattr(estimator, "feature_importances_", None)
+    found = getattr(estimator, "__name__", type(estimator).__name__)
+    values = None if isinstance(estimator, type) else getattr(estimator, "feature_importances_", None)
     if values is None:
-        found = getattr(estimator, "__name__", type(estimator).__name__)
         raise ExperimentError(
             f"feature_importances takes a fitted estimator that has feature_importances_: got {found}"
+        )
+    values = _finite(values, "feature_importances_", found)
+    if values.ndim != 1 or not len(values):
+        raise ExperimentError(
+            f"feature_importances_ must have one entry per feature: {found}'s shape is {values.shape}"
         )
     if most < 1:
         raise ExperimentError(f"most must be at least 1: most={most}")
     order = np.argsort(-values, kind="stable")[:most]
-    names = getattr(estimator, "feature_names_in_", [f"feature {place}" for place in range(len(values))])
+    names = list(getattr(estimator, "feature_names_in_", [f"feature {place}" for place in range(len(values))]))
+    members = _finite(getattr(estimator, "member_importances_", values[None]), "member_importances_", found)
+    if len(names) != len(values) or members.shape[1:] != values.shape:
+        raise ExperimentError(
+            f"names and importances must be of the same features: {found} has {len(names)} names, {len(values)} "
+            f"importances, and those of members of shape {members.shape}"
+        )
     if ax is None:
         ax = Figure(figsize=(5, 0.7 + 0.17 * len(order)), layout="constrained").subplots()
     places = np.arange(len(order))
     ax.barh(places, values[order], color=COLOURS[0], height=0.7)
-    members = getattr(estimator, "member_importances_", np.zeros((1, len(values))))
     if len(members) > 1:
         each = members[:, order]
         ax.plot(each.T, places, linestyle="none", marker="o", markersize=2, color=GREY, zorder=3)
-    ax.set_yticks(places, [str(names[feature]) for feature in order])
+    ax.set_yticks(places, [shown(printable(str(names[feature])), str) for feature in order], parse_math=False)
     ax.invert_yaxis()
-    ax.set_xlim(left=0)
+    if values.min() >= 0:
+        ax.set_xlim(left=0)
     ax.set_xlabel("importance", fontsize=MEDIUM)
     if len(order) < len(values):
         ax.set_ylabel(f"{len(order)} of {len(values)} features", fontsize=MEDIUM)
     quiet(ax)
     ax.tick_params(axis="y", labelsize=SMALL)
     return ax
+
+
+def _finite(values: Any, name: str, found: str) -> np.ndarray:
+    """Return finite numbers as an array."""
+    try:
+        array = np.asarray(values)
+        finite = array.dtype.kind in "iuf" and array.ndim > 0 and np.isfinite(array).all()
+    except (TypeError, ValueError):
+        finite = False
+    if not finite:
+        raise ExperimentError(f"{name} must be an array of finite numbers: {found} has {shown(values)}")
+    return array

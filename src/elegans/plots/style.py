@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.display import in_notebook
+from elegans.errors import ExperimentError, article
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's palette, in an order whose neighbours differ in lightness too."""
@@ -129,6 +130,8 @@ def percent(ax: Axes) -> None:
 
 def quiet(ax: Axes) -> None:
     """Remove the upper and right spines, and make ticks small."""
+    if ax.name != "rectilinear":
+        raise ExperimentError(f"a figure must be drawn on rectangular axes: got {article(type(ax).__name__)}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL, length=2)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
 
 from elegans import _native, random
+from elegans.errors import shown
 from elegans.machine import cores
 from elegans.tabular.settings import Settings
 
@@ -28,10 +30,18 @@ class Stop:
 
     Args:
         seconds: from now on, or None for no limit.
+
+    Raises:
+        ValueError: the seconds are not a number.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self.until = None if seconds is None else time.monotonic() + seconds
+        if seconds is not None and (not isinstance(seconds, Real) or seconds != seconds):
+            raise ValueError(f"seconds must be a number: seconds={shown(seconds)}")
+        try:
+            self.until = None if seconds is None else time.monotonic() + float(seconds)
+        except OverflowError:
+            self.until = None
         self.flag = np.zeros(1, bool)
 
     def set(self) -> None:
@@ -74,7 +84,9 @@ class Data:
             weights = np.asarray(weights, settings.dtype)
             if weights.shape != (len(X),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
                 raise ValueError("weights must be one per row, finite, at least 0, and not all 0")
-        return cls(with_ones(X, settings.dtype), _targets(y, settings, heads), weights, settings.head)
+            weights = np.ascontiguousarray(weights)
+        targets = np.ascontiguousarray(_targets(y, settings, heads))
+        return cls(with_ones(X, settings.dtype), targets, weights, settings.head)
 
     def shares(self, rows: Any, members: int) -> list[Int[np.ndarray, " count"]]:
         """Return which rows each member sees."""
@@ -100,7 +112,7 @@ class Data:
 
 def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "rows features1"]:
     """Return rows with a last column of ones, which the biases multiply."""
-    X = np.asarray(X)
+    X = real(X, "X")
     joined = np.ones((X.shape[0], X.shape[1] + 1), dtype)
     joined[:, :-1] = X
     return joined
@@ -183,9 +195,9 @@ def random_order(seed: int, epoch: int, count: int) -> Int[np.ndarray, " count"]
 
 
 def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows heads"]:
-    y = np.asarray(y)
+    y = real(y, "y")
     if settings.head == "square":
-        targets = y.reshape(len(y), -1).astype(settings.dtype)
+        targets = y.reshape(len(y), y[0].size).astype(settings.dtype)
         if targets.shape[1] != heads:
             raise ValueError(f"y must have as many targets as the networks: {targets.shape[1]}, not {heads}")
         return np.asarray(targets)
@@ -195,7 +207,21 @@ def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows 
         raise ValueError(f"y must hold whole numbers from 0 to {classes - 1}, one per row, with head {settings.head!r}")
     if settings.head == "logistic":
         return np.asarray(labels[:, None].astype(settings.dtype))
-    return np.asarray(np.eye(classes, dtype=settings.dtype)[labels])
+    one_hot = np.zeros((len(labels), classes), settings.dtype)
+    one_hot[np.arange(len(labels)), labels] = 1
+    return one_hot
+
+
+def real(values: Any, name: str) -> np.ndarray:
+    """Return an array of real numbers."""
+    try:
+        array = np.asarray(values)
+        array = array.astype(float) if array.dtype == object else array
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of real numbers: {shown(values)}") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of real numbers: {array.dtype}")
+    return array
 
 
 def share_out(

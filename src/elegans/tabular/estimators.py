@@ -2,9 +2,12 @@
 
 import inspect
 import re
+import sys
 import time
 import warnings
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -16,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_co
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
@@ -24,18 +27,30 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from elegans import random
 from elegans.component import LARGEST
+from elegans.errors import shown
+from elegans.machine import memory
 from elegans.models.inits import Init, SparseInit
 from elegans.tabular.descent import Stop, link
 from elegans.tabular.network import Epoch, start
 from elegans.tabular.settings import DEEPEST, Settings
 from elegans.tabular.stopping import Best
 
-_AT_LEAST_ONE = Interval(Integral, 1, LARGEST - 1, closed="both")
-_ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
+
+class _Range(Interval):  # type: ignore[misc]
+    """Numbers between two bounds, of which True and False are none."""
+
+    def is_satisfied_by(self, value: Any) -> bool:
+        plain = value.item() if isinstance(value, np.generic) else value  # a bound may be none of its type
+        return not isinstance(plain, bool) and bool(super().is_satisfied_by(plain))
+
+
+_AT_LEAST_ONE = _Range(Integral, 1, LARGEST - 1, closed="both")
+_ABOVE_ZERO = _Range(Real, 0, sys.float_info.max, closed="right")
 _MANY_ROWS = 1000
 """Rows from which on early stopping and float32 are automatic."""
 _CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
-"""Settings that a training which goes on cannot change."""
+_PREPARED = ("missing", "missing_indicator", "standardise")
+"""Settings that a training which goes on cannot change: of the networks, and of the rows that they are given."""
 _DIVERGED = 10
 """A training has diverged where its loss is more than this many times that of outputs that are all 0."""
 
@@ -54,7 +69,7 @@ def _completed(doc: str, base: str) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class SparseMLP(BaseEstimator):  # type: ignore[misc]
+class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
     """What the classifier and the regressor share: wide networks with a sparsely initialised first layer.
 
     Each first-layer neuron begins by reading s random features, where a dense network's reads all of them: a wide
@@ -130,19 +145,19 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "width": [_AT_LEAST_ONE],
-        "depth": [Interval(Integral, 1, DEEPEST, closed="both")],
+        "depth": [_Range(Integral, 1, DEEPEST, closed="both")],
         "hidden_layer_sizes": ["array-like", _AT_LEAST_ONE, None],
         "init": [str, Init],
         "init_layers": [StrOptions({"first", "all"})],
         "optimiser": [StrOptions({"adamw", "sgd"})],
         "learning_rate": [_ABOVE_ZERO],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "weight_decay": [_Range(Real, 0, sys.float_info.max, closed="both")],
         "epochs": [_AT_LEAST_ONE],
         "batch_size": [_AT_LEAST_ONE],
         "early_stopping": ["boolean", StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [_AT_LEAST_ONE],
-        "n_members": [Interval(Integral, 1, 100_000, closed="both")],
+        "n_members": [_Range(Integral, 1, 100_000, closed="both")],
         "missing": [StrOptions({"error", "mean", "median", "most_frequent"})],
         "missing_indicator": ["boolean"],
         "standardise": ["boolean"],
@@ -165,6 +180,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "networks_")
+
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: tuple[Any, ...] | None = None) -> Self:
         """Train networks.
@@ -183,9 +201,11 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         """
         stop = Stop(self.time_limit)
         fresh = not (self.warm_start and hasattr(self, "networks_"))
+        if fresh:
+            self._forget()
         X, y = self._rows(X, y, reset=fresh, least=2)
         self._learn_targets(y, fresh)
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weights = _row_weights(sample_weight, X)
         counted = np.flatnonzero(weights > 0)
         X, y, weights = X[counted], y[counted], weights[counted]
         self._refuse_constant(y)
@@ -216,7 +236,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         fresh = not hasattr(self, "networks_")
         X, y = self._rows(X, y, reset=fresh, least=1)
         self._learn_targets(y, fresh, whole=False)
-        self._learn_class_weights(y, weights := _check_sample_weight(sample_weight, X, ensure_non_negative=True))
+        self._learn_class_weights(y, weights := _row_weights(sample_weight, X))
         weights = self._weighted(y, weights)
         if fresh:
             self._draw_seeds()
@@ -229,7 +249,9 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self) -> Settings:
         sizes = self.hidden_layer_sizes
-        hidden = (self.width,) * self.depth if sizes is None else tuple(np.atleast_1d(sizes))
+        hidden: Any = (
+            (self.width,) * self.depth if sizes is None else (sizes,) if isinstance(sizes, Integral) else sizes
+        )
         names = ("init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
         chosen = {name: getattr(self, name) for name in names}
         init = Init.parse(self.init)
@@ -246,6 +268,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
 
     def _begin(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
         """Learn what replaces missing values, the scales, and draw the networks."""
+        self._preparing = {name: getattr(self, name) for name in _PREPARED}
         self._imputer = None
         if self.missing != "error":
             self._imputer = SimpleImputer(
@@ -254,7 +277,12 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             X = self._imputer.transform(X)
         self._dtype = "float32" if len(X) >= _MANY_ROWS else "float64"
         self._varies = np.ptp(X, axis=0) > 0
-        self._scaler = StandardScaler().fit(X, sample_weight=weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._scaler = StandardScaler().fit(X, sample_weight=weights)
+        if self.standardise and not np.isfinite(self._scaler.var_).all():
+            raise ValueError(
+                "Input X contains a value too large to be standardised: its square must be a finite number"
+            )
         self._learn_scale(y, weights)
         self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
         self.loss_curve_: list[float] = []
@@ -264,6 +292,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         """Take over settings that may change between trainings; refuse a change of the others."""
         settings, before = self._settings(), self.networks_.settings
         changed = [name for name in _CONTINUED if getattr(settings, name) != getattr(before, name)]
+        changed += [name for name in _PREPARED if getattr(self, name) != self._preparing[name]]
         if changed or self.n_members != len(self.networks_):
             what = changed[0] if changed else "n_members"
             raise ValueError(
@@ -301,6 +330,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             self.networks_ = watched.best
             losses = [_mean(np.fmin.reduce(watched.losses))]
         if not all(np.isfinite(layer).all() for layer in self.networks_.layers):
+            self._forget()
             raise ValueError(
                 "Solver produced non-finite parameter weights: training diverged. Lower "
                 f"learning_rate={self.learning_rate:g}, or preprocess the input data if they contain large values."
@@ -325,15 +355,54 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.networks_.outputs(self._prepared(self._validated(X, reset=False)), dtype="float64")
 
+    def _forget(self) -> None:
+        """Be an estimator that is not fitted, as one is whose training fails."""
+        vars(self).pop("networks_", None)
+
+    # -- what the classifier and the regressor differ in
+
+    @abstractmethod
+    def _head(self) -> str: ...
+
+    @abstractmethod
+    def _heads(self) -> int: ...
+
+    @abstractmethod
+    def _learn_targets(self, y: np.ndarray, fresh: bool, whole: bool = True) -> None: ...
+
+    @abstractmethod
+    def _refuse_constant(self, y: np.ndarray) -> None: ...
+
+    @abstractmethod
+    def _learn_class_weights(self, y: np.ndarray, weights: np.ndarray) -> None: ...
+
+    @abstractmethod
+    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None: ...
+
+    @abstractmethod
+    def _encoded(self, y: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float: ...
+
+    @abstractmethod
+    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]: ...
+
     # -- rows
 
     def _validated(self, *data: Any, **checks: Any) -> Any:
         """Return checked rows as a dense array, and the targets where there are any."""
         allowed: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
-        found = validate_data(self, *data, ensure_all_finite="allow-nan", **allowed, **checks)
+        _refuse_times(data[0], "X")
+        with _in_range("X and y"):
+            found = validate_data(self, *data, ensure_all_finite="allow-nan", **allowed, **checks)
         X, *rest = found if len(data) > 1 else (found,)
-        X = X.toarray() if issparse(X) else X
-        if self.missing == "error" and np.isnan(X).any():
+        X = _dense(X) if issparse(X) else X
+        missing = self._preparing["missing"] if hasattr(self, "networks_") and not checks["reset"] else self.missing
+        if missing == "error" and np.isnan(X).any():
             raise ValueError(
                 'Input X contains NaN. Choose missing="median" (or "mean", "most_frequent"), and that statistic of the '
                 "training rows takes the place of missing values; missing_indicator=True adds columns that say where "
@@ -345,7 +414,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         """Return rows as the networks take them: no missing value, standardised."""
         if self._imputer is not None:
             X = self._imputer.transform(X)
-        if self.standardise:
+        if self._preparing["standardise"]:
             X = self._scaler.transform(X)
         dtype = self.networks_.settings.dtype
         if np.abs(X).max(initial=0) > np.finfo(dtype).max:
@@ -361,14 +430,18 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
             ensure_min_samples=least,
             reset=reset,
         )
-        return X, column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
+        return X, self._typed(column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y)
+
+    def _typed(self, y: Any) -> np.ndarray:
+        """Return targets in the type in which they are learned, or refuse them."""
+        return np.asarray(y)
 
     def _given(self, validation: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not isinstance(validation, tuple) or len(validation) not in (2, 3):
             raise ValueError("validation must be (X, y) or (X, y, sample_weight)")
         X, y = self._rows(*validation[:2], reset=False, least=1)
         self._learn_targets(y, fresh=False, whole=False)
-        weights = _check_sample_weight((*validation, None)[2], X, ensure_non_negative=True)
+        weights = _row_weights((*validation, None)[2], X)
         return X, y, self._weighted(y, weights)
 
     def _watched(self, rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Best:
@@ -420,7 +493,7 @@ class SparseMLP(BaseEstimator):  # type: ignore[misc]
         first, second = self.networks_.layers[:2]
         outgoing = np.linalg.norm(second[:, :, :-1], axis=1)
         strength = np.einsum("mi,mij->mj", outgoing, np.abs(first[:, :, :-1]), dtype=np.float64) * self._varies
-        if not self.standardise:
+        if not self._preparing["standardise"]:
             strength *= np.sqrt(self._scaler.var_)
         result: np.ndarray = strength[:, : self.n_features_in_].copy()
         if self._imputer is not None and self._imputer.indicator_ is not None:
@@ -516,6 +589,9 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
             totals = np.bincount(self._encoded(y), weights, minlength=len(self.classes_))
             self._class_weights = totals.sum() / (len(totals) * np.where(totals > 0, totals, 1))
         else:
+            for value in (self.class_weight or {}).values():
+                if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= sys.float_info.max:
+                    raise ValueError(f"class_weight must hold finite numbers of at least 0: {shown(value)}")
             self._class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 
     def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -567,6 +643,11 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
     def _heads(self) -> int:
         return int(np.prod(self._target_shape))
 
+    def _typed(self, y: Any) -> Float[np.ndarray, "rows *targets"]:
+        _refuse_times(y, "y")
+        with _in_range("y"):
+            return np.asarray(check_array(y, dtype=np.float64, order="C", ensure_2d=False, input_name="y"))
+
     def _learn_targets(self, y: np.ndarray, fresh: bool, whole: bool = True) -> None:
         if fresh:
             self._target_shape = y.shape[1:]
@@ -591,7 +672,12 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
     def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None:
         y = y.reshape(len(y), -1)
         self._target_mean = np.average(y, axis=0, weights=weights)
-        scale = np.sqrt(np.average((y - self._target_mean) ** 2, axis=0, weights=weights))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.sqrt(np.average((y - self._target_mean) ** 2, axis=0, weights=weights))
+        if not np.isfinite(scale).all():
+            raise ValueError(
+                "Input y contains a value too large to be standardised: its square must be a finite number"
+            )
         self._target_scale = np.where(scale > 0, scale, 1.0)
 
     def _encoded(self, y: np.ndarray) -> Float[np.ndarray, "rows targets"]:
@@ -604,6 +690,42 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
 
     def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
         return np.zeros(len(y), np.int64)
+
+
+@contextmanager
+def _in_range(name: str) -> Iterator[None]:
+    """Refuse numbers that are too large for any array, of which NumPy raises something else than of other values."""
+    try:
+        yield
+    except OverflowError:
+        raise ValueError(f"Input {name} must hold numbers of at most {sys.float_info.max:.2g}") from None
+
+
+def _refuse_times(data: Any, name: str) -> None:
+    """Refuse dates and durations, which NumPy takes for numbers of its own units (and a missing one for -2^63)."""
+    several = getattr(data, "ndim", 1) == 2 and hasattr(data, "dtypes")
+    found = list(data.dtypes) if several else [getattr(data, "dtype", None)]
+    times = [str(dtype) for dtype in found if getattr(dtype, "kind", "") in ("m", "M")]
+    if times:
+        raise ValueError(f"Input {name} must hold numbers, not dates or durations: {times[0]}")
+
+
+def _row_weights(given: Any, X: np.ndarray) -> Float[np.ndarray, " rows"]:
+    """Return one weight per row."""
+    _refuse_times(given, "sample_weight")
+    alike = isinstance(given, Real)
+    with _in_range("sample_weight"):
+        return np.asarray(_check_sample_weight(np.full(len(X), given) if alike else given, X, ensure_non_negative=True))
+
+
+def _dense(X: Any) -> np.ndarray:
+    """Return a sparse matrix as an array, or refuse one that would not fit into the memory."""
+    if (needed := X.dtype.itemsize * X.shape[0] * X.shape[1]) > memory():
+        raise ValueError(
+            f"a sparse X is made dense, and must fit into the memory of the machine: {needed / 2**30:.3g} GiB: "
+            f"shape {X.shape}"
+        )
+    return np.asarray(X.toarray())
 
 
 def _mean(losses: Float[np.ndarray, " members"]) -> float:

@@ -6,18 +6,20 @@ orders of its epochs follow (``elegans.random``): it is the same network alone o
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from elegans import random
+from elegans.component import LARGEST
 from elegans.errors import shown
 from elegans.machine import memory
 from elegans.models.inits import DenseInit, Init, SparseInit
-from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, share_out, with_ones
+from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, real, share_out, with_ones
 from elegans.tabular.settings import Settings
 
 _BLOCK = 2**22
@@ -131,7 +133,7 @@ class Networks:
         stop = Stop() if stop is None else stop
         going = np.ones(len(self), bool)
         losses: list[np.ndarray] = []
-        left = self.settings.epochs if epochs is None else epochs
+        left = replace(self.settings, epochs=self.settings.epochs if epochs is None else epochs).epochs
         span = 1 if callback is not None else left
         operations = self._operations(min(self.settings.batch_size, shares[0].size))
 
@@ -172,7 +174,7 @@ class Networks:
 
     def _operations(self, rows: int) -> int:
         """Return how many operations the largest matrix product takes on so many rows."""
-        return 2 * rows * max(int(layer[0].size) for layer in self.layers)
+        return 2 * rows * max(math.prod(layer.shape[1:]) for layer in self.layers)
 
     def select(self, members: Sequence[int]) -> "Networks":
         """Return copies of some of the networks."""
@@ -199,6 +201,10 @@ def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1)
     """Draw networks, one per seed; ``heads`` is 1 for ``logistic``, else the number of classes or targets."""
     if not seeds:
         raise ValueError("there must be at least one seed: seeds=[]")
+    if not 1 <= heads < LARGEST or not 1 <= inputs < LARGEST:
+        raise ValueError(
+            f"inputs and heads must be at least 1 and below 2^31: inputs={shown(inputs)}, heads={shown(heads)}"
+        )
     _check_init(settings, inputs)
     sizes = [inputs, *settings.hidden, heads]
     numbers = len(seeds) * sum(fan_out * (fan_in + 1) for fan_in, fan_out in itertools.pairwise(sizes))
@@ -229,7 +235,7 @@ def fit(
     stop: Stop | None = None,
 ) -> Networks:
     """Draw networks, one per seed, and train them side by side; see ``start`` and ``Networks.train``."""
-    target = np.asarray(y)
+    target = real(y, "y")
     heads = {"logistic": 1, "softmax": int(target.max(initial=0)) + 1}.get(
         settings.head, target[0].size if len(target) else 1
     )

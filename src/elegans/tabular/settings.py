@@ -1,11 +1,10 @@
 """What networks for tables are, and how they are trained."""
 
 import operator
+import sys
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Literal
-
-import numpy as np
 
 from elegans.component import LARGEST
 from elegans.errors import shown
@@ -52,13 +51,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "hidden", tuple(operator.index(width) for width in self.hidden))
+            widths = tuple(self.hidden)
+            if isinstance(self.hidden, bytes) or any(isinstance(width, bool) for width in widths):
+                raise TypeError
+            object.__setattr__(self, "hidden", tuple(map(operator.index, widths)))
         except TypeError:
             raise ValueError(f"hidden must be whole numbers: hidden={shown(self.hidden)}") from None
         object.__setattr__(self, "init", Init.parse(self.init))
         choices = {"head": HEADS, "init_layers": INIT_LAYERS, "optimiser": OPTIMISERS, "dtype": DTYPES}
         for name, known in choices.items():
-            if getattr(self, name) not in known:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={shown(getattr(self, name))}")
         for name, kind in {
             "learning_rate": Real,
@@ -73,8 +75,8 @@ class Settings:
             "hidden must be one or more widths of at least 1": bool(self.hidden) and min(self.hidden) >= 1,
             f"hidden must be at most {DEEPEST} widths below 2^31": len(self.hidden) <= DEEPEST
             and all(width < LARGEST for width in self.hidden),
-            "learning_rate must be above 0 and finite": 0 < self.learning_rate < np.inf,
-            "weight_decay must be at least 0 and finite": 0 <= self.weight_decay < np.inf,
+            "learning_rate must be above 0 and finite": 0 < self.learning_rate <= sys.float_info.max,
+            "weight_decay must be at least 0 and finite": 0 <= self.weight_decay <= sys.float_info.max,
             "batch_size must be at least 1 and below 2^31": 1 <= self.batch_size < LARGEST,
             "epochs must be at least 0 and below 2^31": 0 <= self.epochs < LARGEST,
         }

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from elegans import random
 from elegans.component import Component
-from elegans.errors import TrialError
+from elegans.errors import TrialError, shown
 from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.parity import Supported
 
@@ -166,7 +166,7 @@ class Threshold(BooleanFunction):
 
 def _written(values: str) -> str:
     if not values or set(values) - set("01"):
-        raise ValueError(f"values must be characters 0 and 1: values={values!r}")
+        raise ValueError(f"values must be characters 0 and 1: values={shown(values)}")
     return values
 
 
@@ -175,7 +175,7 @@ Written = Annotated[str, AfterValidator(_written)]
 
 def _numbers(values: str, size: int, s: int) -> Float32[np.ndarray, " values"]:
     if len(values) != size:
-        raise TrialError(f"values must be {size} characters for s={s} bits: values={values!r}")
+        raise TrialError(f"values must be {size} characters for s={s} bits: values={shown(values)}")
     return np.array([int(value) for value in values], np.float32)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from elegans.component import Component
+from elegans.errors import shown
 from elegans.tasks.base import NoisyLabels, Task
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ class Supported(Component):
         if self.support is None:
             return self
         if len(set(self.support)) != self.k or len(self.support) != self.k:
-            raise ValueError(f"support must hold k distinct coordinates: k={self.k}, support={self.support}")
+            raise ValueError(f"support must hold k distinct coordinates: k={self.k}, support={shown(self.support)}")
         if min(self.support) < 0 or max(self.support) >= self.n:
-            raise ValueError(f"support must lie in 0..n-1: n={self.n}, support={self.support}")
+            raise ValueError(f"support must lie in 0..n-1: n={self.n}, support={shown(self.support)}")
         return self
 
     @property
@@ -105,7 +106,9 @@ class DisjointParity(SparseParity):
             raise ValueError(f"n of a disjoint parity must be a multiple of k: n={self.n}, k={self.k}")
         blocks = [place // self.block for place in self.support or ()]
         if self.support is not None and blocks != list(range(self.k)):
-            raise ValueError(f"support must have one coordinate per block of {self.block}: support={self.support}")
+            raise ValueError(
+                f"support must have one coordinate per block of {self.block}: support={shown(self.support)}"
+            )
         return self
 
     @property

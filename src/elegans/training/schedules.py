@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from elegans.component import Component
+from elegans.errors import shown
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -48,10 +49,11 @@ class Piecewise(Schedule):
     @model_validator(mode="after")
     def _in_order(self) -> Piecewise:
         if not self.steps or self.steps[0] != 0 or list(self.steps) != sorted(set(self.steps)):
-            raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={self.steps}")
+            raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={shown(self.steps)}")
         if len(self.steps) != len(self.values):
             raise ValueError(
-                f"a piecewise schedule must have as many values as steps: steps={self.steps}, values={self.values}"
+                f"a piecewise schedule must have as many values as steps: steps={shown(self.steps)}, "
+                f"values={shown(self.values)}"
             )
         return self
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from elegans.analysis import Growth, finite, growth, threshold, threshold_draws, wilson
-from elegans.errors import ExperimentError
+from elegans.errors import ExperimentError, shown
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades, short
@@ -320,7 +320,7 @@ def with_bits(experiment: Experiment, value: Any) -> Experiment:
     try:
         bits = {int(one) for one in str(value).split(",")}
     except ValueError:
-        raise ExperimentError(f"bits must be numbers with commas between: bits={value!r}") from None
+        raise ExperimentError(f"bits must be numbers with commas between: bits={shown(value)}") from None
     return _changed(experiment, lambda cell: cell if cell.task.input_size in bits else None)
 
 
@@ -340,7 +340,11 @@ def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) ->
 
     def sweep(scale: Scale, trials: int) -> Sweep:
         parts = [(change(cell), seeds) for cell, seeds in scale.sweep(trials).parts]
-        return Sweep(tuple((cell, seeds) for cell, seeds in parts if cell is not None))
+        kept = tuple((cell, seeds) for cell, seeds in parts if cell is not None)
+        if not kept:
+            known = ", ".join(map(str, sorted({cell.task.input_size for cell in scale.sweep(trials).cells})))
+            raise ExperimentError(f"bits must be some of the scale's numbers of bits: {known}")
+        return Sweep(kept)
 
     scales = {name: replace(scale, sweep=partial(sweep, scale)) for name, scale in experiment.scales.items()}
     return replace(experiment, scales=scales)
@@ -355,10 +359,10 @@ def with_accuracy(experiment: Experiment, value: Any) -> Experiment:
 def _share(name: str, value: Any) -> float:
     try:
         share = float(value)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         share = np.nan
     if not 0 < share <= 1:
-        raise ExperimentError(f"{name} must lie above 0 and at most at 1: {name}={value!r}")
+        raise ExperimentError(f"{name} must lie above 0 and at most at 1: {name}={shown(value)}")
     return share
 
 
