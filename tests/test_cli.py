@@ -343,6 +343,26 @@ def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, 
     assert "10 of 10 trials failed" in err and "RuntimeError: no such luck" in err and "in initialise" in err
 
 
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (
+            "RuntimeError('no such luck')",
+            1,
+            "error: the trial failed: RuntimeError: no such luck\nTraceback (most recent",
+        ),
+        ("SystemExit(7)", 2, "error: a class of your own ended the program: SystemExit: 7\n"),
+    ],
+)
+def test_what_a_users_own_class_raises_in_train_is_said_in_a_line(elegans_apart, tmp_path, raised, code, said):
+    (tmp_path / "failing.py").write_text(FAILING.replace('RuntimeError("no such luck")', raised))
+    ended = elegans_apart(
+        "train", *TINY, "--model", "failing", "--set", "model={kind='failing'}", "--import", "failing.py"
+    )
+    assert ended.code == code
+    assert said in ended.err
+
+
 def test_run_ends_with_where_things_lie(elegans, tmp_path):
     code, out, _ = elegans("run", "success-frontier", "--scale", "smoke", "--seeds", 1, "--out", "here", "--workers", 1)
     assert code == 0

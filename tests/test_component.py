@@ -75,6 +75,11 @@ BAD = [
     (lambda: el.SGD(steps=5, learning_rate=True), "learning_rate must be a number: learning_rate=True"),
     (lambda: TRIAL.replace("regime", 1000), "regime must be a regime or a record: 1000; did you mean 'sample:1000'?"),
     (lambda: TRIAL.replace("regime", -3), "regime must be a regime or a record: -3"),
+    (lambda: TRIAL.replace("model.activation", 3), "activation must be a activation or a record: 3"),
+    (
+        lambda: el.SparseParity(n=9, k=2, support=range(5000)),
+        "support must hold k distinct coordinates: k=2, support=(0, 1, 2",
+    ),
     (lambda: TRIAL.replace("regime", {"kind": [1]}), "the kind of a regime must be a text: kind=[1]"),
     (lambda: TRIAL.replace("training.loss", {"kind": {}}), "the kind of a loss must be a text: kind={}"),
     (lambda: TRIAL.replace("training.loss", {"kind": "hinge", "x": 1}), "Hinge has no field 'x'; there are none"),

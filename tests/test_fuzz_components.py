@@ -111,6 +111,11 @@ def test_a_dotted_column_of_any_name_and_value_is_taken_or_refused(path, value):
     assert replaced is None or isinstance(replaced, Component)
 
 
+def test_further_lines_of_an_option_are_no_part_of_its_value():
+    assert literal("[1,\n2]") == [1, 2]
+    assert literal("1\nseed = 3") == "1\nseed = 3"
+
+
 @BOUNDED
 @given(PATHS, st.text(max_size=20))
 def test_an_option_of_any_path_and_text_is_taken_or_refused(path, text):

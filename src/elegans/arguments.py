@@ -59,7 +59,7 @@ class Types:
             try:
                 entries = np.asarray(value)
                 numeric = entries.astype(float) if entries.dtype == object else entries
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 self.refuse(f"{name} must be an array of numbers", name, value)
             if value is None or numeric.dtype.kind not in "biufc":
                 self.refuse(f"{name} must be an array of numbers", name, value)

@@ -69,6 +69,10 @@ class Component(BaseModel):
         if family:
             cls._members = {}
             return
+        if kind is not None and (not isinstance(kind, str) or not kind):
+            raise TrialError(
+                f"the kind of a class must be a text that is not empty: {cls.__name__}, kind={shown(kind)}"
+            )
         cls.kind = kind or discovery.kebab(cls.__name__)
         members = getattr(cls, "_members", None)
         if members is None:

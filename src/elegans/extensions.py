@@ -39,14 +39,20 @@ def load(path: str | Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        del sys.modules[name]
+        raise
+    except BaseException as error:  # whatever a user's own code raises
         del sys.modules[name]
         raise SweepError(f"an extension must import: {path}{_line(error, file)}: {_said(error)}") from error
     return module
 
 
 def _said(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # of an error of the user's own
+        lines = []
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 

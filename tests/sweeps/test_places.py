@@ -1,5 +1,6 @@
 """Places that cannot be written, or are no files: refused in one line, and nothing that was there is harmed."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ from laboratory import TRIAL
 import elegans as el
 from elegans import extensions
 from elegans.errors import ElegansError, StoreError, SweepError
+from elegans.experiments.record import write_json
 from elegans.files import replaced
 from elegans.sweeps import Store, Sweep, database, frames
 
@@ -138,6 +140,49 @@ def test_a_link_to_itself_is_no_extension_and_is_replaced_by_an_export(filled, t
     with Store(filled) as store:
         assert store.export(out) == 3
     assert out.is_file()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("class Own(BaseException): pass\nraise Own('no')", "line 2: Own: no"),
+        ("raise GeneratorExit", "line 1: GeneratorExit"),
+        ("class Own(Exception):\n    def __str__(self): return 1 / 0\nraise Own", "line 3: Own"),
+        ("import elegans as el\nclass Own(el.Task, kind=3): pass", "TrialError: the kind of a class must be a text"),
+    ],
+)
+def test_an_extension_may_raise_whatever_it_likes(tmp_path, code, said):
+    (tmp_path / "mine.py").write_text(code)
+    with pytest.raises(SweepError, match=f"an extension must import: .*{said}"):
+        extensions.load(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize("content", [b"x", b"a diary"])
+def test_a_file_of_a_few_bytes_is_no_store(tmp_path, content):
+    (tmp_path / "mine.db").write_bytes(content)
+    with pytest.raises(StoreError, match="a store must be an SQLite file: .*mine.db"):
+        Store(tmp_path / "mine.db")
+    assert (tmp_path / "mine.db").read_bytes() == content
+
+
+def test_a_trial_whose_class_ends_the_program_fails_alone(toy, tmp_path, monkeypatch):
+    engine = toy()
+    init = engine.init
+
+    def ends(trials):
+        if any(trial.seed == 1 for trial in trials):
+            raise SystemExit(7)
+        return init(trials)
+
+    monkeypatch.setattr(engine, "init", ends)
+    with pytest.warns(el.errors.ElegansWarning, match="1 of 3 trials failed"):
+        table = el.run(SWEEP, tmp_path / "runs.db", engine="toy")
+    assert (table["state"] == "failed").tolist() == [False, True, False]
+
+
+def test_a_record_of_a_path_that_is_no_text_is_written(tmp_path):
+    write_json(tmp_path / "record.json", {"store": "runs\udcff.db"})
+    assert json.loads((tmp_path / "record.json").read_text(encoding="utf-8")) == {"store": "runs\udcff.db"}
 
 
 def test_an_extension_that_ends_the_program_is_refused_with_its_line(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from elegans import MLP, SparseParity
+from elegans.errors import ElegansWarning
 from elegans.random import stream
 from elegans.tabular import Best, Settings, Stop, fit, start
 from elegans.tabular.descent import random_order
@@ -271,6 +272,27 @@ def test_networks_have_inputs_and_outputs(inputs, heads):
         start(settings(init="dense"), [0], inputs, heads)
 
 
+@pytest.mark.parametrize("seeds", [[-1], [2**64], [1.5], ["a"], 3, [[1], [2, 3]]])
+def test_seeds_are_whole_numbers_of_64_bits(seeds):
+    with pytest.raises(ValueError, match=re.escape("seeds must be whole numbers from 0 to 2^64 - 1: seeds=")):
+        start.__wrapped__(settings(), seeds, 5)
+
+
+@pytest.mark.parametrize("members", [3, [2], ["a"], [1.0], [10**30]])
+def test_members_are_selected_by_their_numbers(members):
+    networks = start(settings(), np.array([4, 5]), 5)
+    assert networks.select([1, -1]).seeds == [5, 5]
+    with pytest.raises(ValueError, match="members must be whole numbers from 0 to 1: "):
+        networks.select(members)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_networks_that_diverge_are_counted_in_a_warning():
+    X, y = table()
+    with pytest.warns(ElegansWarning, match="2 of 2 networks diverged: their weights are no longer finite"):
+        fit(X, y, settings(learning_rate=1e200, optimiser="sgd"), [0, 1])
+
+
 def test_many_classes_need_no_square_matrix():
     model = fit(np.zeros((3, 2)), [0, 1, 10**6], settings(head="softmax", hidden=(2,), epochs=1), [0])
     assert model.heads == 10**6 + 1
@@ -284,6 +306,10 @@ def test_many_classes_need_no_square_matrix():
         ({"X": np.zeros((3, 5), complex)}, "X must be an array of real numbers: complex128"),
         ({"X": np.zeros((3, 5), "M8[D]")}, "X must be an array of real numbers: datetime64[D]"),
         ({"X": [["a"] * 5] * 3}, "X must be an array of real numbers: <U1"),
+        ({"X": np.full((3, 5), np.nan)}, "X must hold finite numbers"),
+        ({"weights": "abc"}, "weights must be an array of real numbers: <U3 of shape ()"),
+        ({"rows": [[0.5, 1]]}, "rows must be whole numbers: float64"),
+        ({"rows": [[0], [0, 1]]}, "rows must be an array of real numbers: [[0], [0, 1]]"),
         ({"y": [None, "a", {}]}, "y must be an array of real numbers: [None, 'a', {}]"),
         ({"epochs": -1}, "epochs must be at least 0 and below 2^31: epochs=-1"),
         ({"epochs": float("nan")}, "epochs must be a whole number: epochs=nan"),

@@ -106,6 +106,8 @@ def _run(given: list[str]) -> int:
         return Exit.SOME_FAILED
     except (ElegansError, OSError) as error:
         return _refuse(str(error))
+    except SystemExit as error:  # of a user's own class: a command itself returns its exit code
+        return _refuse(f"a class of your own ended the program: SystemExit: {error}")
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         return Exit.INTERRUPTED

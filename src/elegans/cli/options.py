@@ -98,9 +98,10 @@ def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
 def literal(text: str) -> Any:
     """Return a value as TOML would read it (numbers, booleans, lists, records), or else the text itself."""
     try:
-        return records.read(f"value = {text}", "TOML", "a value", TrialError)["value"]
+        found = records.read(f"value = {text}", "TOML", "a value", TrialError)
     except TrialError:
         return text
+    return found["value"] if len(found) == 1 else text  # further lines are no part of a value
 
 
 def assign(record: dict[str, Any], path: str, value: Any) -> None:

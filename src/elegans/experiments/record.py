@@ -39,4 +39,5 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record for people and programs: indented, one key per line."""
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")  # a path may have bytes that are no text

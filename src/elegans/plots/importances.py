@@ -36,7 +36,8 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
     if most < 1:
         raise ExperimentError(f"most must be at least 1: most={most}")
     order = np.argsort(-values, kind="stable")[:most]
-    names = list(getattr(estimator, "feature_names_in_", [f"feature {place}" for place in range(len(values))]))
+    numbered = [f"feature {place}" for place in range(len(values))]
+    names = np.ravel(np.asarray(getattr(estimator, "feature_names_in_", numbered), object)).tolist()
     members = _finite(getattr(estimator, "member_importances_", values[None]), "member_importances_", found)
     if len(names) != len(values) or members.shape[1:] != values.shape:
         raise ExperimentError(

@@ -32,6 +32,8 @@ from elegans.files import checked_path
 from elegans.sweeps.columns import Damage, stored
 from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, VERSION
 
+MAGIC = b"SQLite format 3\0"
+"""What an SQLite file begins with."""
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one before it gives up."""
 
@@ -154,6 +156,8 @@ def _check_file(path: Path, read_only: bool) -> None:
         raise StoreError(f"a store must be a file, not a folder: {path}")
     if path.exists() and not path.is_file():
         raise StoreError(f"a store must be a regular file: {path}")
+    if path.exists() and 0 < path.stat().st_size < len(MAGIC):  # SQLite itself would write over a single byte
+        raise StoreError(f"a store must be an SQLite file: {path} (file is not a database)")
     if not path.parent.is_dir():
         raise StoreError(f"the folder of a store must exist: {path.parent} (of {path.name})")
     if read_only and not path.exists():

@@ -110,7 +110,7 @@ class WorkerPool:
             ):
                 del left[outcome.trial.cell, outcome.trial.seed]
                 yield outcome
-        except Exception:  # whatever a user's own class raises
+        except (Exception, SystemExit):  # whatever a user's own class raises
             if len(trials) == 1:
                 yield Outcome(trials[0], "failed", engine=engine.name, error=traceback.format_exc())
                 return

@@ -81,10 +81,9 @@ class Data:
         if len(y) != len(X) or len(X) == 0:
             raise ValueError(f"X and y must have equally many rows, at least one: {len(X)} and {len(y)}")
         if weights is not None:
-            weights = np.asarray(weights, settings.dtype)
+            weights = np.ascontiguousarray(real(weights, "weights"), settings.dtype)
             if weights.shape != (len(X),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
                 raise ValueError("weights must be one per row, finite, at least 0, and not all 0")
-            weights = np.ascontiguousarray(weights)
         targets = np.ascontiguousarray(_targets(y, settings, heads))
         return cls(with_ones(X, settings.dtype), targets, weights, settings.head)
 
@@ -92,7 +91,9 @@ class Data:
         """Return which rows each member sees."""
         if rows is None:
             return [np.arange(len(self.inputs))] * members
-        rows = np.asarray(rows)
+        rows = real(rows, "rows")
+        if rows.dtype.kind not in "iu":
+            raise ValueError(f"rows must be whole numbers: {rows.dtype}")
         if rows.ndim != 2 or len(rows) != members or rows.shape[1] == 0:
             raise ValueError(f"rows must have one row of indices a member: shape {rows.shape}, members={members}")
         if rows.min() < 0 or rows.max() >= len(self.inputs):
@@ -213,14 +214,16 @@ def _targets(y: Any, settings: Settings, heads: int) -> Float[np.ndarray, "rows 
 
 
 def real(values: Any, name: str) -> np.ndarray:
-    """Return an array of real numbers."""
+    """Return an array of finite real numbers, of one dimension or more."""
     try:
         array = np.asarray(values)
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be an array of real numbers: {shown(values)}") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an array of real numbers: {array.dtype}")
+    if array.dtype.kind not in "biuf" or not array.ndim:
+        raise ValueError(f"{name} must be an array of real numbers: {array.dtype} of shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must hold finite numbers")
     return array
 
 

@@ -7,6 +7,8 @@ orders of its epochs follow (``elegans.random``): it is the same network alone o
 
 import itertools
 import math
+import operator
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +18,7 @@ from jaxtyping import Float, Int
 
 from elegans import random
 from elegans.component import LARGEST
-from elegans.errors import shown
+from elegans.errors import ElegansWarning, shown
 from elegans.machine import memory
 from elegans.models.inits import DenseInit, Init, SparseInit
 from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, real, share_out, with_ones
@@ -178,7 +180,10 @@ class Networks:
 
     def select(self, members: Sequence[int]) -> "Networks":
         """Return copies of some of the networks."""
-        chosen = list(members)
+        try:
+            chosen = [range(len(self))[operator.index(member)] for member in members]
+        except (TypeError, IndexError):
+            raise ValueError(f"members must be whole numbers from 0 to {len(self) - 1}: {shown(members)}") from None
         return Networks(
             self.settings,
             [self.seeds[member] for member in chosen],
@@ -199,7 +204,13 @@ class Networks:
 
 def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1) -> Networks:
     """Draw networks, one per seed; ``heads`` is 1 for ``logistic``, else the number of classes or targets."""
-    if not seeds:
+    try:
+        given = [operator.index(seed) for seed in seeds]
+    except TypeError:
+        given = [-1]
+    if any(not 0 <= seed < 2**64 for seed in given):
+        raise ValueError(f"seeds must be whole numbers from 0 to 2^64 - 1: seeds={shown(seeds)}")
+    if not given:
         raise ValueError("there must be at least one seed: seeds=[]")
     if not 1 <= heads < LARGEST or not 1 <= inputs < LARGEST:
         raise ValueError(
@@ -214,13 +225,13 @@ def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1)
     layers = [
         np.empty((len(seeds), fan_out, fan_in + 1), settings.dtype) for fan_in, fan_out in itertools.pairwise(sizes)
     ]
-    for member, seed in enumerate(seeds):
+    for member, seed in enumerate(given):
         for layer, drawn in zip(layers, _draw(settings, seed, sizes), strict=True):
             layer[member, :, :-1], layer[member, :, -1] = drawn
     adaptive = settings.optimiser == "adamw"
     moments = [(np.zeros_like(layer), np.zeros_like(layer)) for layer in layers] if adaptive else []
     counts = np.zeros(len(seeds), np.int64)
-    return Networks(settings, [int(seed) for seed in seeds], layers, moments, counts, counts.copy())
+    return Networks(settings, given, layers, moments, counts, counts.copy())
 
 
 def fit(
@@ -235,12 +246,20 @@ def fit(
     stop: Stop | None = None,
 ) -> Networks:
     """Draw networks, one per seed, and train them side by side; see ``start`` and ``Networks.train``."""
-    target = real(y, "y")
+    X, target = real(X, "X"), real(y, "y")
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions: {X.ndim}")
     heads = {"logistic": 1, "softmax": int(target.max(initial=0)) + 1}.get(
         settings.head, target[0].size if len(target) else 1
     )
-    networks = start(settings, seeds, np.shape(X)[1], heads)
+    networks = start(settings, seeds, X.shape[1], heads)
     networks.train(X, y, weights=weights, rows=rows, callback=callback, stop=stop)
+    diverged = sum(
+        not all(np.isfinite(layer[member]).all() for layer in networks.layers) for member in range(len(seeds))
+    )
+    if diverged:
+        message = f"{diverged} of {len(seeds)} networks diverged: their weights are no longer finite"
+        warnings.warn(message, ElegansWarning, stacklevel=2)
     return networks
 
 

@@ -89,7 +89,7 @@ at_scale = partial(
 @retry_failed
 @click.option(
     "--first-seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
     default=0,
     help="Added to every seed: fresh seeds for a claim's verdict.",

@@ -1,5 +1,6 @@
 """``elegans train``."""
 
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,6 +128,7 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     """Train a trial in sight of the user and say how it ended."""
     from elegans.cli.curve import CurveView, ending
     from elegans.display import note
+    from elegans.errors import ElegansError, RunError
     from elegans.probes import Probe, TestError, TrainError
     from elegans.training import train as train_one
     from elegans.training.engines import fallback
@@ -144,6 +146,12 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     except KeyboardInterrupt:
         say(ending_early)
         return Exit.INTERRUPTED
+    except (ElegansError, OSError):
+        raise
+    except Exception as error:  # whatever a user's own class raises
+        failure = RunError(f"the trial failed: {type(error).__name__}: {error}")
+        failure.add_note(traceback.format_exc())
+        raise failure from None
     for kind in probes:
         taken = outcome.measures[kind].items()
         last = {name: values[-1] for name, values in taken if name != "step" and not getattr(values[-1], "ndim", 0)}

@@ -315,7 +315,8 @@ def _training(trial: Trial) -> Minibatches:
 
 def _number(trial: Trial, path: str) -> Any:
     value = trial.traced()[path]
-    return np.uint32(value) if isinstance(value, int) else np.float32(value)
+    with np.errstate(over="ignore"):  # of what float32 does not hold it is infinity, and the trial diverges
+        return np.uint32(value) if isinstance(value, int) else np.float32(value)
 
 
 def _hidden(trial: Trial) -> Any:
