@@ -115,6 +115,20 @@ def test_bad_input_is_refused_with_rule_and_value(make, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("size", [0, -1, 2**31, "a", None, 1.5, True])
+def test_the_inputs_of_a_task_of_ones_own_have_a_size(size):
+    class Sized(el.Task):
+        input_size = property(lambda self: size)
+
+        def examples(self, hidden, key, index):
+            raise NotImplementedError
+
+    with pytest.raises(
+        TrialError, match=r"input_size of a task must be a whole number of at least 1 and below 2\^31: "
+    ):
+        TRIAL.replace("task", Sized())
+
+
 VARIANTS = [
     {},
     {"regime": "online"},

@@ -45,6 +45,7 @@ class _Range(Interval):  # type: ignore[misc]
 
 
 _AT_LEAST_ONE = _Range(Integral, 1, LARGEST - 1, closed="both")
+_AT_LEAST_ZERO = _Range(Real, 0, sys.float_info.max, closed="both")
 _ABOVE_ZERO = _Range(Real, 0, sys.float_info.max, closed="right")
 _MANY_ROWS = 1000
 """Rows from which on early stopping and float32 are automatic."""
@@ -151,7 +152,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         "init_layers": [StrOptions({"first", "all"})],
         "optimiser": [StrOptions({"adamw", "sgd"})],
         "learning_rate": [_ABOVE_ZERO],
-        "weight_decay": [_Range(Real, 0, sys.float_info.max, closed="both")],
+        "weight_decay": [_AT_LEAST_ZERO],
         "epochs": [_AT_LEAST_ONE],
         "batch_size": [_AT_LEAST_ONE],
         "early_stopping": ["boolean", StrOptions({"auto"})],
@@ -357,12 +358,12 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Be an estimator that is not fitted, as one is whose training fails."""
-        vars(self).pop("networks_", None)
+        self.__dict__.pop("networks_", None)
 
     # -- what the classifier and the regressor differ in
 
     @abstractmethod
-    def _head(self) -> str: ...
+    def _head(self) -> Any: ...
 
     @abstractmethod
     def _heads(self) -> int: ...
@@ -589,8 +590,9 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
             totals = np.bincount(self._encoded(y), weights, minlength=len(self.classes_))
             self._class_weights = totals.sum() / (len(totals) * np.where(totals > 0, totals, 1))
         else:
-            for value in (self.class_weight or {}).values():
-                if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= sys.float_info.max:
+            chosen: dict[Any, Any] = self.class_weight if isinstance(self.class_weight, dict) else {}
+            for value in chosen.values():
+                if not _AT_LEAST_ZERO.is_satisfied_by(value):
                     raise ValueError(f"class_weight must hold finite numbers of at least 0: {shown(value)}")
             self._class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 

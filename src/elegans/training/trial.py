@@ -3,15 +3,16 @@
 import hashlib
 import json
 from functools import cached_property
+from numbers import Integral
 from typing import Annotated, Any
 
 import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import discovery, random, records
-from elegans.component import Component
+from elegans.component import LARGEST, Component
 from elegans.display import card
-from elegans.errors import TrialError
+from elegans.errors import TrialError, shown
 from elegans.learners.base import Learner
 from elegans.models import Model
 from elegans.stopping import StoppingRule
@@ -54,6 +55,10 @@ class Trial(Component):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Trial":
+        size = self.task.input_size  # of a user's own task anything at all
+        if not isinstance(size, Integral) or isinstance(size, bool) or not 1 <= size < LARGEST:
+            rule = "input_size of a task must be a whole number of at least 1 and below 2^31"
+            raise ValueError(f"{rule}: task={self.task.kind!r}, input_size={shown(size)}")
         self.model.check(self.task)
         classes, outputs = self.task.classes, self.model.outputs(self.task)
         if classes is not None and outputs != classes:

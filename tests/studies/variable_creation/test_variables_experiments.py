@@ -98,6 +98,8 @@ def test_options_choose_numbers_of_bits_and_another_function():
     assert (other.function.label(), other.p) == ("majority", 0.5)
     with pytest.raises(el.ExperimentError, match="bits must be numbers with commas between: bits='few'"):
         experiment.having({"bits": "few"})
+    with pytest.raises(el.ExperimentError, match="bits must be some of the scale's numbers of bits: 100, "):
+        experiment.having({"bits": "7"}).scales["part"].sweep(1)
 
 
 # starts that follow from others
@@ -246,6 +248,8 @@ def test_level_and_accuracy_may_be_chosen():
     assert tables["thresholds"]["threshold"].tolist() == [20]
     with pytest.raises(ExperimentError, match="level must lie above 0 and at most at 1: level='80%'"):
         find("and-samples").having({"level": "80%"})
+    with pytest.raises(ExperimentError, match=r"accuracy must lie above 0 and at most at 1: accuracy=\[1\]"):
+        find("and-samples").having({"accuracy": [1]})
 
 
 # what networks do
