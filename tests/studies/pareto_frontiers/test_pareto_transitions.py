@@ -43,7 +43,7 @@ def test_times_have_order_statistic_intervals_and_missing_medians(timed):
 def test_curves_are_drawn_with_their_intervals_and_online_stands_apart(timed):
     figure = success_and_time(timed, curve="model.width", panel="model.init")
     rate, _, below, _ = figure.axes
-    assert rate.get_title(loc="left") == "dense initialisation"
+    assert rate.get_title(loc="left").endswith("Trials solved, dense initialisation")
     legend = figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["width = 10", "width = 1000"]
     wide = next(bars for bars in rate.containers if bars.get_label() == "width = 1000")

@@ -14,12 +14,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet, shades
 from elegans.probes import Probe, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.disjoint_polynet_claims import CLAIMS, RATES
@@ -211,27 +213,35 @@ def _plateau(time: np.ndarray, weights: np.ndarray, end: float) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw errors of population and of stochastic descent, the growth of relevant weights, and shares of plateaus.
+    """Draw errors of population and of stochastic descent, the growth of relevant weights, and times after plateaus.
 
     Errors are drawn over those along gradient flow (figure B.1), growth between its bounds (Lemma B.8), shares over
     their exact values (Theorem 5.7).
     """
-    figure, drawn = panels(2, 2, height=2.3, width=7.4)
+    figure, drawn = panels(2, 2, height=2.2)
     k, block = tables["population"][["k", "block"]].iloc[0]
     shown = {name: rows[(rows["k"] == k) & (rows["block"] == block)] for name, rows in tables.items()}
     shown["sgd"] = shown["sgd"][shown["sgd"]["rate"] == shown["sgd"]["rate"].iloc[0]]
-    errors = f"population, {k} blocks of {block}"
-    titles = (errors, "one example per step", "growth, and its bounds", "share of the plateau")
-    for ax, title in zip(drawn.ravel(), titles, strict=True):
-        ax.set_title(title, loc="left", fontsize=MEDIUM)
-        quiet(ax)
     _draw_errors(drawn[0, 0], shown["population"])
     _draw_errors(drawn[0, 1], shown["sgd"])
     _draw_growth(drawn[1, 0], shown["population"])
-    _draw_shares(drawn[1, 1], tables["plateaus"])
-    figure.suptitle("Disjoint PolyNets on disjoint parities, correlation loss", fontsize=LARGE, fontweight="bold")
-    note = "One colour per network, each from normal weights. Share: points are runs from signs, lines exact values."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    _draw_after(drawn[1, 1], tables["plateaus"])
+    titles = (
+        f"Population descent, {k} blocks of {block} signs",
+        f"One example per step, {k} blocks of {block} signs",
+        "Growth of a relevant weight, and its bounds",
+        "Time after the plateau: runs and exact values",
+    )
+    lettered(drawn, titles)
+    for ax in drawn.ravel():
+        quiet(ax)
+    style: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
+    handles = [
+        Line2D([], [], label="descent, a colour for each network", **style),
+        Line2D([], [], color="black", linewidth=0.7, linestyle="--", label="gradient flow, exact"),
+        Patch(color=GREY, alpha=0.3, linewidth=0, label="bounds of the growth"),
+    ]
+    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=3, loc="outside lower center")
     return figure
 
 
@@ -239,39 +249,45 @@ def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
     for place, (_, network) in enumerate(rows.groupby("seed")):
         colour = COLOURS[place % len(COLOURS)]
         ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
-        label = "gradient flow, exactly" if place == 0 else ""
-        ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--", label=label)
+        ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--")
     percent(ax)
     ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("error", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc=(0.45, 0.4))
 
 
 def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw growth up to the end of the axis, where an arrow stands for what goes on."""
     for colour, (_, network) in zip(COLOURS[:SHOWN], rows.groupby("seed"), strict=False):
         later = network[network["time"] > 0]
         high = later["growth_high"].clip(upper=HIGHEST)
         ax.fill_between(later["time"], later["growth_low"], high, color=colour, alpha=0.2, linewidth=0)
-        ax.plot(later["time"], later["growth"], color=colour, linewidth=1.2)
+        inside = later[later["growth"] <= HIGHEST]
+        ax.plot(inside["time"], inside["growth"], color=colour, linewidth=1.2)
+        if len(inside) < len(later):
+            ax.plot(inside["time"].iloc[-1:], [HIGHEST], "^", color=colour, markersize=4, clip_on=False)
     ax.set(yscale="log", ylim=(1e-2, HIGHEST))
     ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("$v_i(t)^2 - v_i(0)^2$", fontsize=MEDIUM)
 
 
-def _draw_shares(ax: Axes, rows: pd.DataFrame) -> None:
-    for place, (k, cells) in enumerate(rows.groupby("k")):
+def _draw_after(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw the share of the time to the explosion that is left once the error has fallen to 49%, by k."""
+    groups = list(rows.groupby("k"))
+    for colour, (k, cells) in zip(shades(len(groups)), groups, strict=True):
         first = cells.groupby("block")[["share", "exact_share"]].first().reset_index()
-        colour = COLOURS[place % len(COLOURS)]
-        ax.plot(first["block"], 1 - first["exact_share"], color=colour, linewidth=1, label=f"k = {k}")
+        ax.plot(first["block"], 1 - first["exact_share"], color=colour, linewidth=1)
         ax.plot(first["block"], 1 - first["share"], "o", color=colour, markersize=3.5)
-    ax.set(xscale="log", yscale="log", ylim=(3e-5, 1))
+        end = first["block"].iloc[-1], 1 - first["exact_share"].iloc[-1]
+        beside: dict[str, Any] = {"textcoords": "offset points", "fontsize": SMALL, "va": "center"}
+        ax.annotate(f"k = {k}", end, (6, 0), color=colour, annotation_clip=False, **beside)
+    ax.set(xscale="log", yscale="log")
     blocks = sorted(rows["block"].unique())
     ax.set_xticks(blocks, [f"{block}" for block in blocks])
+    ax.set_xlim(right=2 * blocks[-1])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
     ax.set_xlabel("signs in a block", fontsize=MEDIUM)
-    ax.set_ylabel("1 - T(49%) / T(0)", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=3)
+    ax.set_ylabel("share of the time", fontsize=MEDIUM)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet, short
 from elegans.probes import FourierGap, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.fourier_gaps_claims import CLAIMS
@@ -30,6 +30,7 @@ from elegans.training import SGD, Trial
 
 THRESHOLD, SINE = "threshold", "sine"
 WEIGHTS = {"dense": "uniform weights", "gaussian": "Gaussian weights", "bernoulli": "sign weights"}
+REFERENCE: dict[str, Any] = {"color": "black", "linewidth": 0.9, "linestyle": ":"}
 DRAWN = 10
 """How many of the networks that learn are drawn."""
 
@@ -115,65 +116,66 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw a histogram of relaxed gaps for each function and parity, and the gap along training.
 
-    Sign weights all have one gap, drawn as a line, as the majority's is; half a percent of the others' gaps lie beyond
-    either end of a histogram. Gaps along training are drawn up to the step at which each network solved its task,
-    marked by a dot.
+    Sign weights all have one gap, drawn as a line, as the gap of the function at equal weights is: the majority's, and
+    half of it for thresholds, which are 0 and 1. The outermost bars have the gaps beyond them too. Gaps along training
+    are drawn up to the step at which each network solved its task, marked by a dot.
     """
     groups = list(tables["random"].groupby(["function", "task.k"], sort=False))
     columns = min(len(groups) + 1, 3)
     rows = -(-(len(groups) + 1) // columns)
-    figure, drawn = panels(rows, columns, height=1.95 + 0.6 / rows, width=7.2)
-    axes = drawn.ravel()
+    figure, drawn = panels(rows, columns, height=1.95 + 0.4 / rows)
+    axes, titles = drawn.ravel(), []
     for ax, ((function, k), own) in zip(axes, groups, strict=False):
         _histogram(ax, own)
         shown = "1{w·x > 0}" if function == THRESHOLD else "sin(w·x)"
-        ax.set_title(f"{shown}, n = {own['task.n'].iloc[0]}, k = {k}", loc="left", fontsize=MEDIUM)
-    axes[0].set_ylabel("density", fontsize=MEDIUM)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=SMALL, frameon=False, ncols=4, loc="outside upper center")
+        titles.append(f"{shown}, n = {own['task.n'].iloc[0]}, k = {k}")
+    for ax in drawn[:, 0]:
+        ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
     _training(axes[len(groups)], tables["training"])
+    first = tables["training"].iloc[0]
+    titles.append(f"While neurons learn, n = {first['task.n']}, k = {first['task.k']}")
     for ax in axes[len(groups) + 1 :]:
         ax.set_axis_off()
-    count = tables["random"].groupby(["function", "task.k", "weights"])["seed"].nunique().max()
-    note = f"{count} random neurons per histogram, exact over all inputs. Γ > 0: one relevant input can be identified."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    lettered(axes, titles)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=SMALL, frameon=False, ncols=4, loc="outside lower center")
     return figure
 
 
 def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
     gaps = {str(weights): own["relaxed"].to_numpy(float) for weights, own in rows.groupby("weights", sort=False)}
     spread = [values for values in gaps.values() if np.ptp(values) > 1e-9]
-    low, high = np.quantile(np.concatenate(spread or [np.zeros(1)]), (0.005, 0.995))
+    every = np.concatenate(spread or [np.zeros(1)])
+    low, high = np.quantile(every, (0.005, 0.99))
     bins = np.linspace(low, high, 41).tolist()
     for colour, (weights, values) in zip(COLOURS, gaps.items(), strict=False):
         name = WEIGHTS[weights.partition(":")[0]]
         if np.ptp(values) > 1e-9:
-            style: dict[str, Any] = {"density": True, "color": colour}
-            ax.hist(values, bins, alpha=0.25, **style)
-            ax.hist(values, bins, histtype="step", linewidth=1, label=name, **style)
+            style: dict[str, Any] = {"weights": np.full(len(values), 100 / len(values)), "color": colour}
+            ax.hist(values.clip(low, high), bins, alpha=0.25, **style)
+            ax.hist(values.clip(low, high), bins, histtype="step", linewidth=1, label=name, **style)
         else:
             ax.axvline(values[0], color=colour, linewidth=1.4, label=name)
-    ax.axvline(rows["majority"].iloc[0], color="black", linewidth=0.9, linestyle=":", label="majority")
+    ax.axvline(rows["majority"].iloc[0], label="majority's gap (half of it for 1{·})", **REFERENCE)
     ax.axvline(0, color=GREY, linewidth=0.5)
-    ax.set_yticks([])
     ax.set_xlabel("relaxed gap Γ", fontsize=MEDIUM)
     quiet(ax)
 
 
 def _training(ax: Axes, rows: pd.DataFrame) -> None:
+    majority, lowest = rows["majority"].iloc[0], 0.0
     for _, run in list(rows.groupby("seed", sort=False))[:DRAWN]:
         solved_at = float(run["solved_at"].iloc[0])
         until = run[run["step"] <= solved_at] if np.isfinite(solved_at) else run
         ax.plot(until["step"], until["relaxed"], color=COLOURS[0], linewidth=0.8, alpha=0.7)
         ax.plot(until["step"].iloc[-1], until["relaxed"].iloc[-1], color=COLOURS[0], marker="o", markersize=2)
-    first = rows.iloc[0]
-    ax.axhline(first["majority"], color="black", linewidth=0.9, linestyle=":", label="majority")
+        lowest = min(lowest, until["relaxed"].min())
+    ax.axhline(majority, **REFERENCE)
     ax.axhline(0, color=GREY, linewidth=0.5)
-    title = f"{DRAWN} neurons learning, n = {first['task.n']}, k = {first['task.k']}"
-    ax.set_title(title, loc="left", fontsize=MEDIUM)
-    ax.set_yscale("symlog", linthresh=first["majority"])
+    ax.set_yscale("symlog", linthresh=majority)
     ax.set_xscale("symlog", linthresh=100)
     ax.set_xlim(left=0)
+    ax.set_ylim(bottom=1.2 * lowest - 0.1 * majority)
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("relaxed gap Γ", fontsize=MEDIUM)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))

@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from elegans.analysis import wilson
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.checks import nothing
@@ -21,7 +22,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table, together
 from elegans.models import MLP, PolyNet
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, quiet
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
 NETWORKS = ("i", "ii", "xiv", "xv")
@@ -85,19 +86,29 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the shares against n on a logarithmic axis, where an exponential decay is a straight line."""
-    figure, (axes,) = panels(1, len(DEGREES), height=2.5, width=5.6, sharey=True)
+    """Draw the shares against n on a logarithmic axis, where an exponential decay is a straight line.
+
+    Bars are Wilson 95% intervals of all pairs of a network and a support.
+    """
+    found = tables["table"].query("hits > 0")
+    figure, (axes,) = panels(1, len(DEGREES), height=2.7, width=5.0, sharey=True)
     for ax, k in zip(axes, DEGREES, strict=True):
         for colour, name in zip(COLOURS, NETWORKS, strict=False):
-            rows = tables["table"].query("network == @name and k == @k and hits > 0")
-            ax.plot(rows["n"], rows["share"], "o-", color=colour, markersize=3, linewidth=1, label=f"({name})")
+            rows = found[(found["network"] == name) & (found["k"] == k)]
+            share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(int)
+            pairs = np.rint(hits / share).astype(int)
+            bounds = [wilson(*counts) for counts in zip(hits.tolist(), pairs.tolist(), strict=True)]
+            low, high = np.array(bounds).reshape(-1, 2).T
+            style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1, "elinewidth": 0.8}
+            ax.errorbar(rows["n"], share, yerr=[share - low, high - share], fmt="o-", label=f"({name})", **style)
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title(f"k = {k}", loc="left", fontsize=MEDIUM)
         ax.set_xlabel("number of signs n", fontsize=MEDIUM)
         quiet(ax)
-    axes[0].set_ylabel("close to a given parity", fontsize=MEDIUM)
-    axes[-1].legend(fontsize=SMALL, frameon=False)
+    axes[0].set_ylabel("share of networks close to a given parity", fontsize=MEDIUM)
+    lettered(axes, [f"k = {k}" for k in DEGREES])
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=len(NETWORKS), loc="outside lower center")
     return figure
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -25,7 +25,7 @@ from elegans.analysis import finite
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, RATES, SMALL, ink, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, RATES, SMALL, ink, lettered, panels, quiet, short
 from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, timed
@@ -51,6 +51,8 @@ CELL = ("configuration", "network", "task.k", "task.n", "training.batch_size", "
 COLUMN = ["task.k", "training.batch_size"]
 BUNDLE = 200
 """How many cells are summarised at once: their trials' rows are held together."""
+BESIDE = 12
+"""The most columns of tables that are drawn side by side."""
 LISTED = 100_000
 """The most trials whose times are listed one by one."""
 DRAWN = 299
@@ -239,42 +241,32 @@ def _alpha(cells: pd.DataFrame) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw four tables with one row per network and one column per k and batch size, at the best learning rates.
+    """Draw two tables with one row per network and one column per k and batch size, at the best learning rates.
 
-    The 10th percentile of the time to solve at the largest n, the share of trials solved there, and the coarse
-    exponent, all three with hinge loss and uniform initialisation; and the share of all losses, initialisations and n
-    with which the criterion holds, with a frame where it is not all.
+    The share of all losses, initialisations and n with which the criterion holds, framed where it is not all; and the
+    10th percentile of the time to solve at the largest n with hinge loss and uniform initialisation. Bright is good in
+    both.
     """
     cells = tables["table"][tables["table"]["best"]]
     largest = cells["task.n"].max()
     plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense") & (cells["task.n"] == largest)]
     networks = list(cells["network"].drop_duplicates())
-    columns = len(cells[COLUMN].drop_duplicates())
-    width = 2.4 + 4 * max(0.3 + 0.26 * columns, 1.4)
-    figure, drawn = panels(1, 4, height=0.9 + 0.2 * len(networks), width=width, sharey=True)
-    times, alphas, held = (
-        _matrix(own, name, networks) for own, name in ((plain, "tenth"), (plain, "alpha"), (cells, "holds"))
-    )
+    held, times = _matrix(cells, "holds", networks), _matrix(plain, "tenth", networks)
+    beside = len(held.columns) <= BESIDE
+    shape = (1, 2) if beside else (2, 1)
+    figure, drawn = panels(*shape, height=1.0 + 0.18 * len(networks), sharey=True)
+    first, second = drawn.ravel()
     known = times.to_numpy(float)[np.isfinite(times.to_numpy(float))]
     scale = LogNorm(known.min(), max(known.max(), known.min() * 2)) if len(known) else Normalize(0, 1)
-    steepest = float(np.nanmax(alphas.to_numpy(float))) if alphas.notna().any(axis=None) else 1.0
-    _draw(
-        drawn[0, 0], times, scale, lambda value: short(float(f"{value:.2g}")), f"steps, 10th percentile, n = {largest}"
-    )
-    _draw(drawn[0, 1], _matrix(plain, "rate", networks), Normalize(0, 1), _percent, f"trials solved (%), n = {largest}")
-    _draw(drawn[0, 2], alphas, Normalize(0, max(steepest, 0.1)), lambda value: f"{value:.1f}", "coarse exponent")
-    _draw(drawn[0, 3], held, Normalize(0, 1), _percent, "cells that hold (%)")
+    _draw(first, held, Normalize(0, 1), _percent, RATES)
+    _draw(second, times, scale, lambda value: short(float(f"{value:.2g}")), RATES.reversed())
     for row, column in np.argwhere(held.to_numpy(float) < 1):
         corner = column - 0.46, row - 0.46
-        drawn[0, 3].add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=COLOURS[1], linewidth=1.1))
-    for ax in drawn[0, 1:]:
-        ax.tick_params(labelleft=False)
-    note = (
-        f"Columns: batch sizes, by k. {int(cells['trials'].max())} trials per cell and learning rate; the best "
-        "learning rate of each cell. First three tables: hinge loss, uniform initialisation.\n"
-        "Last: percentage of cells in which at least a fifth of the trials are solved; framed where not all."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+        first.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=COLOURS[1], linewidth=1.1))
+    if beside:
+        second.tick_params(labelleft=False)
+    criterion = f"Criterion met by {int(cells['holds'].sum())} of {len(cells)}, in %"
+    lettered((first, second), (criterion, f"Steps to solve, 10th percentile, n = {largest}"))
     return figure
 
 
@@ -288,24 +280,26 @@ def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFram
     return numbers.pivot_table("value", "network", COLUMN, dropna=False).reindex(networks)
 
 
-def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[float], str], title: str) -> None:
+def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[float], str], colours: Colormap) -> None:
     values = matrix.to_numpy(float)
-    ax.imshow(np.ma.masked_invalid(values), cmap=RATES, norm=scale, aspect="auto")
+    ax.imshow(np.ma.masked_invalid(values), cmap=colours, norm=scale, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
-        colour = ink(RATES(scale(value))) if np.isfinite(value) else GREY
+        colour = ink(colours(scale(value))) if np.isfinite(value) else GREY
         shown = text(value) if np.isfinite(value) else "-"
-        ax.text(column, row, shown, fontsize=SMALL - 1.3, color=colour, ha="center", va="center")
-    ax.set_title(title, fontsize=MEDIUM - 0.5, loc="left")
+        ax.text(column, row, shown, fontsize=SMALL - 1, color=colour, ha="center", va="center")
     ax.set_yticks(range(len(matrix)), list(matrix.index))
     degrees, batches = ([str(column[part]) for column in list(matrix.columns)] for part in (0, 1))
     ax.set_xticks(range(len(batches)), batches, rotation=90 if max(map(len, batches)) > 3 else 0)
     for k in dict.fromkeys(degrees):
         places = [place for place, own in enumerate(degrees) if own == k]
-        ax.text(sum(places) / len(places), len(matrix) + 0.55, f"k = {k}", fontsize=SMALL, ha="center", va="top")
+        side: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": SMALL}
+        below = -20 if max(map(len, batches)) > 3 else -11
+        ax.annotate(f"k = {k}", (sum(places) / len(places), len(matrix) - 0.5), (0, below), **side)
         if places[0]:
             ax.axvline(places[0] - 0.5, color="white", linewidth=2)
+    ax.set_xlabel("\nexamples per step", fontsize=MEDIUM)
     quiet(ax)
-    ax.tick_params(labelsize=SMALL - 0.5, length=0)
+    ax.tick_params(labelsize=SMALL, length=0)
     ax.spines[:].set_visible(False)
 
 

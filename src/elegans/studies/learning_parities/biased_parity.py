@@ -19,12 +19,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
@@ -38,8 +39,13 @@ from elegans.training import SGD, Adam, LayerRates, Training, Trial
 FROZEN = {"hidden": LayerRates(learning_rate=0.0)}
 MEASUREMENTS = 20
 """How often a trial is evaluated."""
-HIGHEST = 1.3
-"""Where axes of the hinge loss end; what lies beyond is drawn at the edge."""
+PANELS_AT_MOST = 6
+NETWORK, PREDICTOR = COLOURS[:2]
+"""The colours of networks and of predictors that are linear in fixed features."""
+LAST: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 3}
+BEST: dict[str, Any] = {**LAST, "markersize": 6, "fillstyle": "none", "alpha": 0.6}
+THEOREM: dict[str, Any] = {"marker": ">", "linestyle": "", "markersize": 3.5, "color": "black"}
+SHARPER: dict[str, Any] = {"marker": "|", "linestyle": "", "markersize": 9, "color": "black"}
 
 Arm = Callable[[BiasedParity, int, int], Trial]
 """Makes a trial of a task, from q (half the network's width) and the number of steps."""
@@ -260,70 +266,62 @@ def _step(trial: Trial) -> dict[str, float]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw a row for the learners of each size and for the ablations: hinge loss on D1, on D2, and at the end.
+    """Draw the hinge loss on D_A at the end, one panel for the learners of each size and for the ablations.
 
-    Lines are medians over trials. On the right, a dot is a trial's hinge loss on D_A at the last step and a ring its
-    best; a triangle is Theorem 2's lower bound at the predictor's own number and norm of features and a bar the
-    sharper one (negative ones are not drawn); the number is the median error on D1.
+    A dot is a trial's loss at the last step and a ring its best; a triangle is Theorem 2's lower bound at the
+    predictor's own number and norm of features and a bar the sharper one (negative ones are not drawn); the number is
+    the median error on D1. Of more than six panels the last ablations are left out.
     """
     rows = [part for _, part in tables["table"].groupby(["panel", "n", "k"], sort=False)]
-    figure, axes = panels(len(rows), 3, height=2.1 + 0.8 / len(rows), width=8.4)
-    for (first, second, ends), part in zip(axes, rows, strict=True):
-        arms = list(part["arm"].unique())
-        colours = dict(zip(arms, (*COLOURS, GREY, "black"), strict=False))
-        _losses(first, part, "hinge_d1", colours)
-        _losses(second, part, "hinge_d2", colours)
-        first.set_ylabel("hinge loss on D1 (uniform)", fontsize=MEDIUM)
-        second.set_ylabel("hinge loss on D2 (aligned)", fontsize=MEDIUM)
-        _ends(ends, part, colours)
-        panel, n, k = part[["panel", "n", "k"]].iloc[0]
-        first.set_title(f"{panel}, n = {n}, k = {k}", loc="left", fontsize=MEDIUM, fontweight="bold")
-    for ax in axes[-1, :2]:
-        ax.set_xlabel("steps after the first", fontsize=MEDIUM)
-    axes[-1, 2].set_xlabel("hinge loss on the training distribution", fontsize=MEDIUM)
-    figure.suptitle("Biased parities: networks and linear predictors", fontsize=LARGE, fontweight="bold")
-    trials = min(int(part.groupby("arm")["seed"].nunique().min()) for part in rows)
-    note = (
-        f"{trials} trial{'s' * (trials > 1)} each. Dots: the last step; rings: the best. "
-        "Lower bounds at each predictor's own N and B: triangle, Theorem 2; bar, the sharper one."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    rows = sorted(rows, key=lambda part: part["panel"].iloc[0] == "ablations")[:PANELS_AT_MOST]
+    columns = 1 if len(rows) <= PANELS_AT_MOST // 2 else 2
+    most = max(part["arm"].nunique() for part in rows)
+    down = -(-len(rows) // columns)
+    height = 0.45 + 0.17 * most + 0.8 / down
+    figure, drawn = panels(down, columns, sharex=True, height=height, width=5.0 if columns == 1 else 7.0)
+    axes = drawn.ravel()
+    for ax, part in zip(axes, rows, strict=False):
+        _ends(ax, part)
+    for ax in axes[len(rows) :]:
+        ax.set_axis_off()
+    for ax in drawn[-1]:
+        ax.set_xlabel("hinge loss on the training distribution", fontsize=MEDIUM)
+    named = [part[["panel", "n", "k"]].iloc[0] for part in rows]
+    lettered(axes, [f"{panel.capitalize()}, n = {n}, k = {k}" for panel, n, k in named])
+    _key(figure)
     return figure
 
 
-def _losses(ax: Axes, part: pd.DataFrame, column: str, colours: dict[str, Any]) -> None:
-    for arm, rows in part.groupby("arm", sort=False):
-        middle = rows.groupby("step")[column].median()
-        ax.plot(middle.index, middle.clip(upper=HIGHEST), color=colours[str(arm)], linewidth=1.1)
-    ax.set_ylim(-0.04, HIGHEST + 0.03)
-    ax.set_xlim(left=0)
-    ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    quiet(ax)
-
-
-def _ends(ax: Axes, part: pd.DataFrame, colours: dict[str, Any]) -> None:
+def _ends(ax: Axes, part: pd.DataFrame) -> None:
     """Draw one line of dots per arm, the first at the top, with its bounds and its error on D1."""
-    arms = list(colours)
-    for place, arm in enumerate(arms):
+    arms = list(part["arm"].unique())
+    for level, arm in enumerate(arms[::-1]):
         trials = part[part["arm"] == arm].groupby("seed")
         last, best = trials.last(), trials["hinge"].min()
-        style = {"color": colours[arm], "linestyle": "", "clip_on": False}
-        level = np.full(len(last), len(arms) - 1 - place)
-        ax.plot(best.clip(upper=HIGHEST), level, marker="o", markersize=6, fillstyle="none", alpha=0.6, **style)
-        ax.plot(last["hinge"].clip(upper=HIGHEST), level, marker="o", markersize=3, **style)
-        for name, marker, size in (("theorem2", ">", 4), ("fourier", "|", 11)):
+        linear = "features" in last and bool(last["features"].notna().any())
+        at, colour = np.full(len(last), level), PREDICTOR if linear else NETWORK
+        ax.plot(best, at, color=colour, **BEST)
+        ax.plot(last["hinge"], at, color=colour, **LAST)
+        for name, style in (("theorem2", THEOREM), ("fourier", SHARPER)):
             if name in last and (last[name] > 0).any():
-                ax.plot(last[name].where(last[name] > 0), level, marker=marker, markersize=size, **style)
+                ax.plot(last[name].where(last[name] > 0), at, **style)
         error = f"{100 * last['error_d1'].median():.0f}%"
-        ax.text(HIGHEST + 0.06, level[0], error, fontsize=SMALL, va="center", ha="left", color=GREY)
-    ax.text(HIGHEST + 0.06, len(arms) - 0.4, "error on D1", fontsize=SMALL, color=GREY, ha="center", va="bottom")
+        ax.annotate(error, (1.1, level), xycoords=ax.get_yaxis_transform(), fontsize=SMALL, va="center", ha="right")
+    ax.annotate("error on D1", (1.1, 1.02), xycoords="axes fraction", fontsize=SMALL, ha="right", va="bottom")
     ax.set_yticks(range(len(arms)), arms[::-1])
-    for tick, arm in zip(ax.get_yticklabels(), arms[::-1], strict=True):
-        tick.set_color(colours[arm])
     ax.set_ylim(-0.6, len(arms) - 0.4)
-    ax.set_xlim(-0.04, HIGHEST)
-    ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":")
+    ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    ax.set_xlim(left=min(-0.03, ax.get_xlim()[0]))
     quiet(ax)
+
+
+def _key(figure: Figure) -> None:
+    """Name colours and marks below a figure."""
+    names = {"network": {**LAST, "color": NETWORK}, "linear predictor": {**LAST, "color": PREDICTOR}}
+    names |= {"last step": {**LAST, "color": GREY}, "best step": {**BEST, "color": GREY}}
+    names |= {"Theorem 2's bound": THEOREM, "sharper bound": SHARPER}
+    handles = [Line2D([], [], label=name, **style) for name, style in names.items()]
+    figure.legend(handles=handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

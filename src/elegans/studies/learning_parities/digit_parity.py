@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from elegans import random
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet
 from elegans.probes import Probe, TestError, TrainError
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.digit_parity_claims import CLAIMS
@@ -43,8 +44,8 @@ MODELS: dict[str, Model] = {
 """What is compared, in words."""
 FIXED = {"output.weight": LayerRates(learning_rate=0.0)}
 """What keeps the frozen-gate network linear in what it learns."""
-SHOWN = 2
-"""Strips that the figure shows of each length."""
+LOOKED_AT = 64
+"""Held-out strips among which the figure finds an even and an odd one."""
 
 
 def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
@@ -121,28 +122,34 @@ def _described(one: Trial) -> dict[str, Any]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the accuracies against epochs, one panel for each k, above two held-out strips with their labels."""
+    """Draw the accuracies against epochs, one panel for each k, above an even and an odd held-out strip.
+
+    Lines are medians over trials, bands the range of the held-out accuracies where there are several.
+    """
     table = tables["table"][tables["table"]["strips"] == "fresh"]
     lengths = sorted(table["k"].unique())
-    figure, axes = panels(2, len(lengths), height=1.8, width=3.6 * len(lengths), height_ratios=(4, 1))
+    wide = {"width": 7.0 if len(lengths) > 1 else 5.0}
+    figure, axes = panels(2, len(lengths), height=1.8, height_ratios=(4, 1), **wide)
     for (above, below), k in zip(axes.T, lengths, strict=True):
         _curves(above, table[table["k"] == k])
-        above.set_title("one digit" if k == 1 else f"sum of {k} digits", loc="left", fontsize=MEDIUM)
         _strips(below, DigitParity(k=int(k), images=str(table["images"].iloc[0])))
     axes[0, 0].set_ylabel("accuracy", fontsize=MEDIUM)
-    axes[0, 0].legend(fontsize=SMALL, frameon=False, loc="lower right")
-    figure.suptitle("Parity of a strip of digits", fontsize=LARGE, fontweight="bold")
-    count = int(table.groupby(["k", "model"])["seed"].nunique().min())
-    trials = f"{count} trial{'s' * (count > 1)} per line"
-    images = {"digits": "scikit-learn's digits", "mnist": "MNIST"}.get(table["images"].iloc[0], table["images"].iloc[0])
-    note = f"{images}; {trials}. Solid: held-out strips; dotted: the first 10000 trained on."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    lettered(axes[0], ["One digit" if k == 1 else f"Sum of {k} digits" for k in lengths])
+    style: dict[str, Any] = {"color": GREY, "linewidth": 1}
+    handles = [
+        *axes[0, 0].get_legend_handles_labels()[0],
+        Line2D([], [], label="held-out strips", **style),
+        Line2D([], [], linestyle=":", label="strips trained on", **style),
+    ]
+    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=3, loc="outside lower center")
     return figure
 
 
 def _curves(ax: Axes, part: pd.DataFrame) -> None:
     for (model, rows), colour in zip(part.groupby("model", sort=False), COLOURS, strict=False):
-        middle = rows[rows["epoch"] > 0].groupby("epoch")[["train_accuracy", "test_accuracy"]].median()
+        epochs = rows[rows["epoch"] > 0].groupby("epoch")
+        middle, tested = epochs[["train_accuracy", "test_accuracy"]].median(), epochs["test_accuracy"]
+        ax.fill_between(middle.index, tested.min(), tested.max(), color=colour, alpha=0.16, linewidth=0)
         ax.plot(middle.index, middle["test_accuracy"], color=colour, linewidth=1.2, label=str(model))
         ax.plot(middle.index, middle["train_accuracy"], color=colour, linewidth=0.9, linestyle=":")
     ax.axhline(0.5, color=GREY, linewidth=0.6, linestyle=":")
@@ -155,16 +162,17 @@ def _curves(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _strips(ax: Axes, task: DigitParity) -> None:
-    """Show held-out strips of a task side by side, each with its label."""
-    x, y = task.examples(task.held_out(None), random.stream(0, "test"), np.arange(SHOWN, dtype=np.uint32))
-    shown = [strip(row, task.data.shape) for row in x]
+    """Show the first even and the first odd of a task's held-out strips side by side."""
+    x, y = task.examples(task.held_out(None), random.stream(0, "test"), np.arange(LOOKED_AT, dtype=np.uint32))
+    one_each = [int(np.argmax(y > 0)), int(np.argmax(y <= 0))]
+    shown = [strip(x[place], task.data.shape) for place in one_each]
     height, width = shown[0].shape
     gap = height // 2
-    for place, (digits, label) in enumerate(zip(shown, y, strict=True)):
+    for place, (digits, label) in enumerate(zip(shown, y[one_each], strict=True)):
         left = place * (width + gap)
         ax.imshow(1 - digits, cmap="gray", extent=(left, left + width, height, 0), vmin=0, vmax=1)
         ax.text(left + width / 2, 1.15 * height, "even" if label > 0 else "odd", fontsize=SMALL, ha="center", va="top")
-    ax.set_xlim(0, SHOWN * (width + gap) - gap)
+    ax.set_xlim(0, len(shown) * (width + gap) - gap)
     ax.set_ylim(1.6 * height, 0)
     ax.set_axis_off()
 

@@ -11,10 +11,9 @@ from matplotlib.ticker import NullLocator
 from elegans.analysis import cells
 from elegans.plots.style import (
     COLOURS,
-    GREY,
-    LARGE,
     MEDIUM,
     SMALL,
+    lettered,
     logarithmic,
     name_of,
     panels,
@@ -73,6 +72,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
     figure, axes = panels(len(values), 2, height=2.15 + 0.55 / len(values), sharex=True, sharey="col")
     colours = _colours(sorted(table[curve].unique()))
     places = _Places(table, x)
+    titles: list[str] = []
     for row, value in zip(axes, values, strict=True):
         shown = table if value is None else table[table[panel] == value]
         for order, (key, colour) in enumerate(colours.items()):
@@ -81,20 +81,16 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
             shift = places.spread ** (0.009 * (order - (len(colours) - 1) / 2))
             places.draw(row[0], chosen, ("rate", "low", "high"), colour, label, shift)
             places.draw(row[1], chosen, ("median_steps", "median_low", "median_high"), colour, label, shift)
-        _describe(row, places, "" if panel is None else name_of(panel, value))
+        _describe(row, places)
+        group = "" if panel is None else f", {name_of(panel, value)}"
+        titles += [f"Trials solved{group}", f"Median time{group}"]
+    lettered(axes, titles)
     for ax in axes[-1]:
         ax.set_xlabel(AXES[x][0], fontsize=MEDIUM)
     _limit_times(axes[:, 1], table)
-    fewest, most = int(table["trials"].min()), int(table["trials"].max())
-    note = (
-        f"{fewest if fewest == most else f'{fewest} to {most}'} trials per cell. Bars: Wilson 95% intervals of the "
-        "rate; 95% order-statistic intervals of the median time,\nunsolved trials counted as infinite (no median where "
-        "fewer than half were solved)."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     columns = len(labels) if sum(map(len, labels)) < LONG else 3
-    figure.legend(handles, labels, loc="outside upper center", fontsize=SMALL, frameon=False, ncols=columns)
+    figure.legend(handles, labels, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=columns)
     return figure
 
 
@@ -162,13 +158,12 @@ def _numbers(column: pd.Series) -> np.ndarray:
     return column.to_numpy(float, na_value=np.nan)
 
 
-def _describe(row: np.ndarray, places: _Places, title: str) -> None:
-    """Name a row of panels, and label its axes."""
+def _describe(row: np.ndarray, places: _Places) -> None:
+    """Label the axes of a row of panels."""
     rate, time = row
     for ax in row:
         quiet(ax)
         places.label_axis(ax)
-    rate.set_title(title, loc="left", fontsize=LARGE)
     rate.set_ylabel("trials solved", fontsize=MEDIUM)
     rate.set_ylim(-0.03, 1.03)
     percent(rate)

@@ -11,7 +11,8 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import HOLDS, IN_PART, Claim, Lacking, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import LEVEL, by_interval, table, together
-from elegans.studies.pareto_frontiers.plots import half_solved_from, success_and_time, timed_cells
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, logarithmic, panels, quiet
+from elegans.studies.pareto_frontiers.plots import half_solved_from, timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, half_solved, limits, resampled
 from elegans.studies.pareto_frontiers.settings import INITS, regimes, trial
 from elegans.sweeps import Sweep, grid
@@ -21,6 +22,8 @@ DECAYS = (0.0, 0.001, 0.003, 0.01, 0.03)
 DECISIVE_SIZES, DECISIVE_WIDTH = (600, 1000, 2000, 3000, 6000), 300
 """What decides the claim; printed values."""
 TRIALS = 30
+BEYOND = 1.6
+"""Where the axis ends, over the largest sample: there stand the sizes beyond those that were tried."""
 
 
 def rows(base: Trial, sizes: Sequence[int], widths: Sequence[int], trials: int) -> Sweep:
@@ -64,8 +67,49 @@ def part(trials: int) -> Sweep:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one row of panels for each network, one curve for each weight decay."""
-    return success_and_time(tables["table"], curve="training.weight_decay", panel="network")
+    """Draw the first sample size that half of the trials solve against weight decay, one line for each network.
+
+    Bars are 95% intervals from draws of the success rates; an arrow stands for a size beyond those that were tried.
+    Colours are initialisations, dashes and open dots the smallest width.
+    """
+    figure, ((ax,),) = panels(1, 1, height=3.2, width=5.0)
+    cells = tables["table"].dropna(subset=["regime.size"])
+    decays, sizes = (sorted(cells[name].unique()) for name in ("training.weight_decay", "regime.size"))
+    groups = list(cells.groupby(["model.width", "network"]))
+    widths = sorted(cells["model.width"].unique())
+    beyond = sizes[-1] * BEYOND
+    for order, ((_, network), rows) in enumerate(groups):
+        colour = COLOURS[INITS.index(rows["model.init"].iloc[0])]
+        narrow = len(widths) > 1 and rows["model.width"].iloc[0] == widths[0]
+        low, middle, high = np.minimum(_thresholds(rows, decays), beyond)
+        at = np.arange(len(decays)) + 0.07 * (order - (len(groups) - 1) / 2)
+        style: dict[str, Any] = {"color": colour, "linestyle": (0, (4, 3)) if narrow else "-", "linewidth": 1.1}
+        style |= {"marker": "o", "markersize": 3.5, "markerfacecolor": "white" if narrow else colour}
+        bars = np.array([middle - low, high - middle])
+        ax.errorbar(at, np.where(middle < beyond, middle, np.nan), yerr=bars, elinewidth=0.9, label=network, **style)
+        lost = (high >= beyond) & np.isfinite(high)
+        if lost.any():
+            ax.plot(at[lost], np.full(lost.sum(), beyond), "^", color=colour, markersize=4, clip_on=False)
+    ax.set_yscale("log")
+    ax.set_ylim(0.8 * sizes[0], beyond)
+    logarithmic(ax)
+    ax.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays])
+    ax.set_xlabel("weight decay", fontsize=MEDIUM)
+    ax.set_ylabel("sample size (examples)", fontsize=MEDIUM)
+    lettered(ax, ["The first sample size that half of the trials solve"])
+    figure.legend(loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
+    quiet(ax)
+    return figure
+
+
+def _thresholds(rows: pd.DataFrame, decays: Sequence[Any]) -> np.ndarray:
+    """Return the lower limit, the value and the upper limit of the half-solved size at each decay (NaN where none)."""
+    found = np.full((3, len(decays)), np.nan)
+    for decay, own in rows.sort_values("regime.size").groupby("training.weight_decay"):
+        solved, trials, known = (own[name].to_numpy(int) for name in ("solved", "trials", "regime.size"))
+        low, high = limits(half_solved(resampled(solved, trials), known.tolist()), LEVEL / 2)
+        found[:, decays.index(decay)] = low, float(half_solved(solved / trials, known.tolist())), high
+    return found
 
 
 def findings(tables: Tables) -> dict[str, Any]:
