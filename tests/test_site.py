@@ -54,6 +54,11 @@ def test_a_number_that_the_evidence_lacks_is_refused() -> None:
         quoted.evidence_of("width", scale="laptop")
 
 
+def test_an_interval_that_belongs_to_another_number_is_refused() -> None:
+    with pytest.raises(quoted.NotInEvidence, match=r"must contain its number: 2150.0, \[0.801, 0.974\]"):
+        quoted.text_of({"median_steps": 2150.0, "interval": [0.801, 0.974]})
+
+
 def test_tables_are_made_from_findings_and_refused_from_thinned_rows() -> None:
     shown = quoted.findings_table(
         quoted.evidence_of("width"), ["(30, 3)"], {"median_steps": "steps", "absent": "nothing"}, first="width"

@@ -24,6 +24,10 @@ class NotInEvidence(LookupError):
     """A page quotes what the evidence does not have."""
 
 
+class Absent(NotInEvidence):
+    """A path leads nowhere."""
+
+
 def evidence_of(experiment: str, scale: str | None = None, options: str | None = None) -> Evidence:
     """Return an experiment's evidence: of a scale, or else of the one nearest to the published.
 
@@ -73,7 +77,7 @@ def _at(start: Any, path: Sequence[str | int], where: str, style: Mapping[str, A
             value = value[int(key) if isinstance(value, list) else key]
         except (KeyError, IndexError, TypeError, ValueError):
             known = ", ".join(map(str, value)) if isinstance(value, Mapping) else repr(value)
-            raise NotInEvidence(f"{where} have no {list(path)!r}: {key!r} is none of {known}") from None
+            raise Absent(f"{where} have no {list(path)!r}: {key!r} is none of {known}") from None
     style = dict(style)
     named = style.pop("interval", None)
     if named is not None and not (isinstance(beside, Mapping) and named in beside):
@@ -112,6 +116,9 @@ def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: An
         return _listed(value, bare, style)
     if interval is None or bare or interval[0] == interval[1] == value:
         return _number(value, **style)
+    low, middle, high = (math.inf if one is None else one for one in (interval[0], value, interval[1]))
+    if not low <= middle <= high:
+        raise NotInEvidence(f"an interval must contain its number: {value}, {interval}; quote the number bare")
     return f"{_number(value, **style)} ({_number(interval[0], **style)} to {_number(interval[1], **style)})"
 
 
@@ -171,7 +178,7 @@ def _optional(row: Mapping[str, Any], path: Sequence[str], style: Mapping[str, A
     """Return a cell of a table, empty where the row lacks it."""
     try:
         return _at(row, path, "the row", style)
-    except NotInEvidence:
+    except Absent:
         return ""
 
 
