@@ -1,5 +1,6 @@
 """Public functions name the type that they take, and what they were given instead."""
 
+import itertools
 import re
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import elegans as el
 from elegans.arguments import checked
-from elegans.errors import ArgumentError, CertificateError, EngineError, shown
+from elegans.errors import AnalysisError, ArgumentError, EngineError, ExperimentError, shown
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=10, k=2),
@@ -17,10 +18,15 @@ TRIAL = el.Trial(
     training=el.SGD(steps=5),
 )
 PROBE = el.probes.WeightMovement(every=5)
+WORDS = pd.DataFrame({"regime": ["x"], "model": ["x"], "state": ["solved"], "solved_at": ["x"]})
 
 
 def outcome():
     return el.train(TRIAL)
+
+
+def scaling(cells, **options):
+    return el.analysis.scaling_exponent(cells, generator=np.random.default_rng(0), **options)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,11 @@ def outcome():
         (lambda: el.train(TRIAL, probes=["weight-movement"]), "train takes a Probe as probes: got a str: 'weight-mo"),
         (lambda: el.train(TRIAL, engine=3), "engine must be a text: engine=3"),
         (lambda: el.train(TRIAL, watch=3), "watch must be a function: watch=3"),
+        (lambda: el.train(TRIAL, watch=el.probes.WeightMovement), "watch must be a function: watch=<class"),
+        (lambda: el.train(TRIAL, watch=lambda: None), "watch must be a function of 1 argument: watch=<function"),
+        (lambda: el.train(TRIAL, probes=[el.probes.WeightMovement]), "takes a Probe as probes: got a ModelMetaclass"),
+        (lambda: el.train(TRIAL, probes=iter([3])), "train takes a Probe as probes: got an int: 3"),
+        (lambda: el.train(TRIAL, engine="\ud800"), r"engine must be a text that UTF-8 can write: engine='\ud800'"),
         (lambda: el.run(TRIAL), "run takes a Sweep: got a Trial"),
         (lambda: el.run(el.grid(TRIAL, {}), store=5), "store must be a Store, a text or a Path: store=5"),
         (lambda: el.run(el.grid(TRIAL, {}), probes=PROBE), "probes must be a list of probes: probes=WeightMovement("),
@@ -38,16 +49,45 @@ def outcome():
         (lambda: el.run(el.grid(TRIAL, {}), retry_failed="x"), "retry_failed must be True or False: retry_failed='x'"),
         (lambda: el.grid({"task": 1}, {}), "grid takes a Trial: got a dict"),
         (lambda: el.grid(TRIAL, [("model.width", [1])]), "axes must be a dictionary: axes=[('model.width', [1])]"),
-        (lambda: el.grid(TRIAL, {}, seeds=TRIAL), "seeds must be a whole number or an Iterable: seeds=a Trial"),
+        (
+            lambda: el.grid(TRIAL, {}, seeds=TRIAL),
+            "seeds must be a whole number or a list of whole numbers: ",
+        ),
         (lambda: el.Store(5), "url must be a text or a Path: url=5"),
         (lambda: el.Store().outcome(outcome()), "Store.outcome takes a Trial: got an Outcome"),
         (lambda: el.Store().table(TRIAL), "Store.table takes a Sweep: got a Trial"),
+        (lambda: el.grid(TRIAL, {}).shifted("a"), "by must be a whole number: by='a'"),
+        (lambda: outcome().network.examples(10**30), "count must be at most 10000000: count=1000"),
+        (lambda: el.analysis.SequentialTest(maximum=10**9), "maximum must be at most 2000: maximum=1000000000"),
+        (lambda: el.certificates.spectrum(outcome()).coefficient("a"), "members must be a list of whole numbers: mem"),
+        (lambda: el.experiments.find("success-frontier").scale(3), "name must be a text: name=3"),
         (lambda: el.certify(TRIAL), "certify takes an Outcome: got a Trial"),
         (lambda: el.certify(outcome(), support=3), "support must be a list of whole numbers: support=3"),
+        (lambda: el.certify(outcome(), support=[1.5, 2]), "support must be a whole number: support=1.5"),
         (lambda: el.plots.learning_curve(pd.DataFrame()), "learning_curve takes an Outcome: got a DataFrame"),
         (lambda: el.plots.success_frontier(outcome()), "success_frontier takes a DataFrame as table: got an Outcome"),
-        (lambda: el.plots.attention_map([["a"]]), "values must be an array of numbers: values=[['a']]"),
+        (lambda: el.plots.attention_map([["a"]]), "values must be an array of real numbers: values=[['a']]"),
+        (
+            lambda: el.plots.success_frontier(pd.DataFrame(), axes=3),
+            "axes must be an Axes, a ndarray or a list of axes: axes",
+        ),
+        (lambda: el.plots.attention_by_position(np.ones((7, 2, 6))), "weights must have 2 axes (examples places): wei"),
         (lambda: el.analysis.cells(TRIAL), "cells takes a DataFrame as table: got a Trial"),
+        (lambda: el.analysis.crossings(["a"], [1]), "x must be an array of real numbers: x=['a']"),
+        (lambda: el.analysis.wilson(1j, 2), "successes must be an array of real numbers: successes=1j"),
+        (lambda: el.analysis.median([[1, 2]]), "times must have 1 axis (trials): times=[[1, 2]]"),
+        (lambda: el.analysis.quantile(3, 0.5), "times must have at least 1 axis (*groups trials): times=3"),
+        (lambda: el.analysis.median(np.ma.masked_array([1.0, 2.0], [True, False])), "times must not be masked: times="),
+        (lambda: el.analysis.holm(itertools.repeat(0.1)), "an iterator must have at most 1000000 entries: p_values="),
+        (lambda: el.analysis.holm(range(10**30)), "p_values must have at most 10000000 entries: p_values=range(0"),
+        (lambda: el.analysis.holm([0.1, "a"]), "p_values must be a number: p_values='a'"),
+        (lambda: el.analysis.holm([10**400]), "p_values must be at most 1.8e308: p_values=2^1328 or more"),
+        (lambda: scaling({"a": [1.0]}), "a key of cells must be a number: a key of cells='a'"),
+        (lambda: scaling({1.0: ["a"]}), "cells[1.0] must be a number: cells[1.0]='a'"),
+        (lambda: scaling({1.0: [1.0]}, resamples=10**30), "resamples must be at most 100000: resamples=1000"),
+        (lambda: scaling({1.0: [1.0]}, statistic=int), "statistic must be a function: statistic=<class 'int'>"),
+        (lambda: el.tabular.noisy_parity(seed=-1), "seed must be at least 0: seed=-1"),
+        (lambda: el.training.margins(None, [1]), "output must be an array of real numbers: output=None"),
     ],
 )
 def test_another_type_than_a_function_takes_is_named(call, message):
@@ -57,9 +97,52 @@ def test_another_type_than_a_function_takes_is_named(call, message):
     assert "\n" not in str(raised.value)
 
 
-def test_coordinates_are_not_rounded():
-    with pytest.raises(CertificateError, match=re.escape("support must hold whole numbers: support=[1.5, 2]")):
-        el.certify(outcome(), support=[1.5, 2])
+@pytest.mark.parametrize(
+    ("error", "call", "message"),
+    [
+        (
+            el.TrialError,
+            lambda: el.training.margins([[1.0, -1.0]], [5]),
+            "margins has no value here: index 5 is out of",
+        ),
+        (AnalysisError, lambda: el.analysis.crossings([1, 2, 3], [0, 1]), "crossings has no value here: boolean index"),
+        (
+            AnalysisError,
+            lambda: el.analysis.cells(WORDS),
+            "cells has no value here: could not convert string to float: 'x'",
+        ),
+        (
+            ExperimentError,
+            lambda: el.plots.figure_of(np.array([3])),
+            "figure_of has no value here: 'int' object has no",
+        ),
+        (
+            ValueError,
+            lambda: el.tabular.fit([[1.0]], [np.nan], el.tabular.Settings(), [0]),
+            "y must have a finite value",
+        ),
+        (
+            AnalysisError,
+            lambda: el.analysis.SequentialTest().wait(-1, 3),
+            "successes must be of at most as many trials",
+        ),
+        (AnalysisError, lambda: el.analysis.SequentialTest().verdict(5, 21), "successes must be of at most as many"),
+        (el.TrialError, lambda: outcome().network([1, 2]), "inputs must be an array of shape (count, 10): x=[1, 2]"),
+        (el.SweepError, lambda: el.Sweep([3]), "the parts of a sweep must be trials with their seeds: parts=[3]"),
+        (el.SweepError, lambda: el.grid(TRIAL, {}).trial(1), "a trial's number must lie in 0..0: number=1"),
+        (el.TrialError, lambda: TRIAL.key("nothing"), "unknown stream 'nothing'"),
+        (EngineError, lambda: el.train(TRIAL, engine="x" * 10**5), "unknown engine 'xxxxxxx"),
+    ],
+)
+def test_what_passes_for_its_type_and_cannot_be_computed_with_is_refused_in_one_line(error, call, message):
+    with pytest.raises(error, match=re.escape(message)) as raised:
+        call()
+    assert "\n" not in str(raised.value) and len(str(raised.value)) < 1000
+
+
+def test_lists_become_arrays_and_iterators_are_read_once():
+    assert el.training.margins([2.0, -1.0], [1, 1]).tolist() == [2, -1]
+    assert el.analysis.holm(iter([0.1, 0.2])) == el.analysis.holm([0.1, 0.2])
 
 
 def test_a_call_that_python_refuses_is_refused_by_the_name_of_the_function():

@@ -5,11 +5,12 @@ A package's face (``attach``) hands its functions out with the check; inside the
 
 import functools
 import inspect
+import itertools
 import numbers
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,28 @@ Check = Callable[[str, Any], Any]
 """From an argument's name and value to the value that the function is given."""
 
 
+class AtMost(NamedTuple):
+    """In an annotation, bounds a whole number: ``n: Annotated[int, AtMost(10_000)]``.
+
+    Args:
+        limit: the largest value that a few seconds and a few gigabytes suffice for.
+        least: the smallest value; None where the function itself says so.
+    """
+
+    limit: int
+    least: int | None = None
+
+
+FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What numbers and tables make fail that a function was not made for."""
+ENTRIES = 10**7
+"""The largest number of entries of an array or a list."""
+Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
+"""Where random numbers begin."""
+READ = 10**6
+"""The largest number of entries that are read from an iterator, which may be endless."""
+
+
 class Types:
     """The check of an annotation; a subclass may ask more of numbers, arrays and records than their type.
 
@@ -30,6 +53,10 @@ class Types:
 
     refusal: type[ElegansError] = ArgumentError
     text_of: Callable[[object], str] = repr
+    longest = ENTRIES
+    """The largest number of entries of a list."""
+    lazily = True
+    """Whether a function that takes any iterable gets an iterator as one, instead of all that it holds."""
 
     def __init__(self, function: str) -> None:
         self.function = function
@@ -44,7 +71,7 @@ class Types:
         if annotation in (Any, object) or isinstance(annotation, str | TypeVar):
             return self.anything(marks)
         if hasattr(annotation, "dim_str"):  # what jaxtyping makes of shapes
-            return self.array(marks)
+            return self.array(marks, annotation)
         plain = {int: self.whole, float: self.real}
         return plain[annotation](marks) if annotation in plain else functools.partial(self._object, annotation)
 
@@ -52,20 +79,39 @@ class Types:
         """Return the check of what has no annotation but ``Any``."""
         return lambda name, value: value
 
-    def array(self, marks: Sequence[Any]) -> Check:
-        """Return the check of an array."""
+    def array(self, marks: Sequence[Any], annotation: Any = None) -> Check:
+        """Return the check of an array with the axes that jaxtyping's annotation names; the function gets an array."""
 
         def check(name: str, value: Any) -> Any:
+            self.whole_and_short(name, value, ENTRIES)
             try:
-                entries = np.asarray(value)
+                entries = value if hasattr(value, "__array_namespace__") else np.asarray(value)
                 numeric = entries.astype(float) if entries.dtype == object else entries
-            except (ValueError, TypeError, OverflowError):
-                self.refuse(f"{name} must be an array of numbers", name, value)
-            if value is None or numeric.dtype.kind not in "biufc":
-                self.refuse(f"{name} must be an array of numbers", name, value)
-            return value
+            except (ValueError, TypeError, OverflowError, MemoryError):
+                self.refuse(f"{name} must be an array of real numbers", name, value)
+            if value is None or not (numeric.dtype.kind in "biuf" or numeric.dtype.name == "bfloat16"):
+                self.refuse(f"{name} must be an array of real numbers", name, value)
+            self.axes(annotation, name, numeric.ndim, value)
+            return numeric
 
         return check
+
+    def whole_and_short(self, name: str, value: Any, longest: int) -> None:
+        """Refuse a list or an array that has masked entries, or too many."""
+        if too_long(value, longest):
+            self.refuse(f"{name} must have at most {longest} entries", name, value)
+        if np.ma.is_masked(value):
+            self.refuse(f"{name} must not be masked", name, value)
+
+    def axes(self, annotation: Any, name: str, count: int, value: Any) -> None:
+        """Refuse an array of another number of axes than its annotation names."""
+        if annotation is None or count == (needed := len(annotation.dims)):
+            return
+        free = annotation.index_variadic is not None
+        if not free or count < needed - 1:
+            fewest = f"at least {needed - 1}" if free else str(needed)
+            shape = f" ({annotation.dim_str})" if needed else ""
+            self.refuse(f"{name} must have {fewest} {'axis' if fewest.endswith('1') else 'axes'}{shape}", name, value)
 
     def whole(self, marks: Sequence[Any]) -> Check:
         """Return the check of a whole number."""
@@ -74,9 +120,17 @@ class Types:
             plain = scalar(value)
             if isinstance(plain, bool) or not isinstance(plain, numbers.Integral):
                 self.refuse(f"{name} must be a whole number", name, value)
+            self.within(bound_of(marks), name, int(plain))
             return value
 
         return check
+
+    def within(self, bound: AtMost | None, name: str, value: int) -> None:
+        """Refuse a whole number that is out of its bounds."""
+        if bound is not None and abs(value) > bound.limit:
+            self.refuse(f"{name} must be at most {shown(bound.limit)}", name, value)
+        if bound is not None and bound.least is not None and value < bound.least:
+            self.refuse(f"{name} must be at least {bound.least}", name, value)
 
     def real(self, marks: Sequence[Any]) -> Check:
         """Return the check of a number."""
@@ -85,7 +139,11 @@ class Types:
             plain = scalar(value)
             if isinstance(plain, bool) or not isinstance(plain, numbers.Real):
                 self.refuse(f"{name} must be a number", name, value)
-            return value
+            try:
+                as_float = float(plain)
+            except OverflowError:
+                self.refuse(f"{name} must be at most 1.8e308", name, value)
+            return value if isinstance(plain, int | float) else as_float
 
         return check
 
@@ -93,16 +151,8 @@ class Types:
         """Return the check of one of several words: its type; the function refuses others."""
         return functools.partial(self._object, type(allowed[0]))
 
-    def member(self, kind: Any, marks: Sequence[Any]) -> Check:
-        """Return the check of a list's members: those of numbers are the function's own."""
-        return self.check(kind, marks) if kind not in (int, float, str) else self.anything(marks)
-
     def record(self, name: str, value: Any) -> None:
         """Refuse an object of the right class for what it holds."""
-
-    def iterator(self, name: str, value: Iterator[Any]) -> Any:
-        """Return what the function is given for an iterator, which can be read once: the iterator itself."""
-        return value
 
     def union(self, parts: Sequence[Any], marks: Sequence[Any]) -> Check:
         """Return the check of what may be one of several kinds."""
@@ -133,25 +183,46 @@ class Types:
         if origin is typing.Literal:
             return self.word(parts)
         if origin is Callable:
-            return self._callable
+            return functools.partial(self._callable, parts[0])
         if origin is tuple and parts[-1] is not Ellipsis:
             return functools.partial(self._tuple, [self.check(part) for part in parts])
         if issubclass(origin, Mapping):
-            return functools.partial(self._object, Mapping)
-        return functools.partial(self._list, parts[0], self.member(parts[0], marks))
+            return functools.partial(self._mapping, [self.check(part) for part in parts])
+        lazily = self.lazily and not issubclass(origin, Sequence)
+        return functools.partial(self._list, parts[0], self.check(parts[0], marks), lazily)
 
-    def _object(self, kind: type, name: str, value: Any) -> Any:
+    def _object(self, kind: Any, name: str, value: Any) -> Any:
         if not isinstance(value, kind):
             if kind in (str, int, bool, Mapping):
                 self.refuse(f"{name} must be {described([kind])}", name, value)
             of = "" if name == kind.__name__.lower() else f" as {name}"
             raise self.refusal(f"{self.function} takes {article(kind.__name__)}{of}: got {_named(value)}")
+        if kind is str and any("\ud800" <= sign <= "\udfff" for sign in value):
+            self.refuse(f"{name} must be a text that UTF-8 can write", name, value)
         self.record(name, value)
         return value
 
-    def _callable(self, name: str, value: Any) -> Any:
-        if not callable(value):
+    def _callable(self, takes: Any, name: str, value: Any) -> Any:
+        if not callable(value) or isinstance(value, type):
             self.refuse(f"{name} must be a function", name, value)
+        try:
+            signature = inspect.signature(value)
+        except (ValueError, TypeError):  # of a builtin without one
+            return value
+        if isinstance(takes, list):
+            try:
+                signature.bind(*takes)
+            except TypeError:
+                several = f"{len(takes)} argument{'s' * (len(takes) != 1)}"
+                self.refuse(f"{name} must be a function of {several}", name, value)
+        return value
+
+    def _mapping(self, checks: Sequence[Check], name: str, value: Any) -> Any:
+        self._object(Mapping, name, value)
+        keys, values = checks
+        for key, member in value.items():
+            keys(f"a key of {name}", key)
+            values(f"{name}[{shown(key)}]", member)
         return value
 
     def _tuple(self, checks: Sequence[Check], name: str, value: Any) -> Any:
@@ -161,21 +232,39 @@ class Types:
             check(name, member)
         return value
 
-    def _list(self, kind: Any, check: Check, name: str, value: Any) -> Any:
-        """Return a list, set or array whose every member passes, or what ``iterator`` makes of an iterator."""
+    def _list(self, kind: Any, check: Check, lazily: bool, name: str, value: Any) -> Any:
+        """Return a list, set or array whose every member passes; of an iterator, one that checks as it goes."""
         if isinstance(value, Iterator):
-            return self.iterator(name, value)
+            members = self._checked(check, name, value)
+            return members if lazily else tuple(members)
         listed = isinstance(value, Iterable) and hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
         if isinstance(value, str | bytes | Mapping) or not listed:
             self.refuse(f"{name} must be a list of {described([kind], several=True)}", name, value)
-        alike = isinstance(value, range) or hasattr(value, "dtype")
-        for member in value[:1] if alike else value:
+        self.whole_and_short(name, value, self.longest)
+        for member in self.members(kind, value):
             check(name, member)
         return value
 
+    def members(self, kind: Any, value: Any) -> Iterable[Any]:
+        """Return the members of a list that need a check: one of those that are alike."""
+        numbers = getattr(getattr(value, "dtype", None), "kind", "")
+        alike = isinstance(value, range) or numbers in ("i", "u") or (numbers == "f" and kind is float)
+        return np.asarray(value[:1]) if numbers and alike else value[:1] if alike else value
 
-def checked(function: Function, kind: Callable[[str], Types] = Types) -> Function:
+    def _checked(self, check: Check, name: str, value: Iterator[Any]) -> Iterator[Any]:
+        for member in itertools.islice(value, READ):
+            yield check(name, member)
+        if next(value, value) is not value:
+            self.refuse(f"an iterator must have at most {READ} entries", name, value)
+
+
+def checked(function: Function, refusal: type[ElegansError] | None = None) -> Function:
     """Return a function that refuses arguments of other types than its annotations state, before it does anything.
+
+    Args:
+        function: the function.
+        refusal: the error of arguments that pass for their types and still cannot be computed with; None for functions
+            that run code of the user's, whose errors are its own.
 
     Raises:
         ArgumentError: an argument is of another type.
@@ -183,18 +272,42 @@ def checked(function: Function, kind: Callable[[str], Types] = Types) -> Functio
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        bound = bind(function, kind, given, named)
-        return function(*bound.args, **bound.kwargs)
+        bound = bind(function, Types, given, named)
+        if refusal is None:
+            return function(*bound.args, **bound.kwargs)
+        return answer(function, bound, refusal)
 
     return typing.cast(Function, call)
 
 
-def methods_checked(kind: Class) -> Class:
-    """Return a class whose public methods and whose making refuse arguments of other types than they state."""
-    for name, method in list(vars(kind).items()):
-        if isinstance(method, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
-            setattr(kind, name, checked(method))
-    return kind
+def answer(function: Callable[..., Any], bound: inspect.BoundArguments, refusal: type[ElegansError]) -> Any:
+    """Return the value of a function that runs no code but its own; whatever its arguments make fail is a refusal."""
+    try:
+        return function(*bound.args, **bound.kwargs)
+    except ElegansError:
+        raise
+    except (Warning, *FAILURES) as error:
+        reason = shown(" ".join(str(error).split()) or type(error).__name__, str)
+        quoted = ", ".join(f"{name}={shown(value)}" for name, value in bound.arguments.items())
+        raise refusal(f"{function.__name__} has no value here: {reason}: {quoted}") from error
+
+
+def methods_checked(refusal: type[ElegansError] | None = None, *, making: bool = True) -> Callable[[Class], Class]:
+    """Return what makes a class's public methods refuse arguments of other types than they state.
+
+    Args:
+        refusal: the error of arguments that pass for their types and still cannot be computed with, as in ``checked``.
+        making: whether what the class is made of is checked too.
+    """
+
+    def decorate(kind: Class) -> Class:
+        for name, method in list(vars(kind).items()):
+            public = not name.startswith("_") or (making and name == "__init__")
+            if isinstance(method, types.FunctionType) and public:
+                setattr(kind, name, checked(method, refusal))
+        return kind
+
+    return decorate
 
 
 def bind(
@@ -239,6 +352,27 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
+def too_long(value: Any, longest: int) -> bool:
+    """Return whether a list or an array, or a member of a list, has more entries than are read."""
+    if not isinstance(value, Sequence):
+        return bool(getattr(value, "size", 0) > longest) if isinstance(value, np.ndarray) else False
+    return _length(value) > longest or (not isinstance(value, range) and any(map(_endless, value)))
+
+
+def _endless(member: Any) -> bool:
+    return isinstance(member, range) and _length(member) > ENTRIES
+
+
+def _length(value: Any) -> int:
+    """Return a list's length: that of a range may be more than Python counts to."""
+    return max(0, -((value.start - value.stop) // value.step)) if isinstance(value, range) else len(value)
+
+
+def bound_of(marks: Sequence[Any]) -> AtMost | None:
+    """Return the bound among the marks of an annotation."""
+    return next((mark for mark in marks if isinstance(mark, AtMost)), None)
+
+
 def scalar(value: Any) -> Any:
     """Return the Python number of an array that holds one, or the value itself."""
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
@@ -252,7 +386,9 @@ def described(kinds: Sequence[Any], several: bool = False) -> str:
     for kind in kinds:
         name = getattr(kind, "__name__", "") or "value"
         if several:
-            words.append(many.get(kind, f"{name.lower()}s"))
+            words.append(many.get(kind, f"{name.lower().removesuffix('s')}s"))
+        elif typing.get_origin(kind) in (Iterable, Sequence):
+            words.append(f"a list of {described(typing.get_args(kind), several=True)}")
         elif kind is not type(None):
             words.append(one.get(typing.get_origin(kind) or kind, article(name)))
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

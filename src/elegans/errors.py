@@ -48,6 +48,10 @@ class ExperimentError(ElegansError, ValueError):
     """An experiment, scale or figure that does not exist."""
 
 
+class AnalysisError(ElegansError, ValueError):
+    """A statistic of numbers or of a table that it is not defined for."""
+
+
 class ClaimError(ElegansError, ValueError):
     """A claim that is unknown, or a verdict or a piece of evidence that breaks a rule."""
 

@@ -42,6 +42,34 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
         ("strict_gap", {"correlations": [1.0, 2], "support": [0.5]}, "support must be a whole number: support=0.5"),
         ("group_width", {"group": 3}, "group_width takes a Group: got an int: 3"),
         ("dense_gradients", {"n": 5, "support": [0], "neurons": 1, "seed": -1}, "seed must be at least 0: seed=-1"),
+        (
+            "strict_gap",
+            {"correlations": [1.0, 2], "support": range(10**12)},
+            "support must have at most 1000000 entries",
+        ),
+        (
+            "walsh_hadamard",
+            {"values": np.ma.masked_array([1.0, 2.0], [True, False])},
+            "values must not be masked: values=",
+        ),
+        (
+            "odd_probability",
+            {"probabilities": np.array([0.5, np.nan])},
+            "probabilities must be finite: probabilities=nan",
+        ),
+        (
+            "convex_sgd_excess",
+            {"norm": 1e308, "gradient": 1e308, "steps": 1},
+            "convex_sgd_excess has no value here: norm=1e+308",
+        ),
+        ("p_good_under", {"n": 10**9, "k": 10**8, "s": 10**8}, "C(n, k) must have at most a million binary digits"),
+        (
+            "p_good_over_bounds",
+            {"n": 10**9, "k": 10**6, "s": 10**8},
+            "a power must have at most a million binary",
+        ),
+        ("symmetric_coefficient", {"values": [1] * 3000, "degree": 1}, "values must be at most 2001: values=3000"),
+        ("smallest_hinge_loss", {"k": 12, "biases": [1]}, "the dual must have at most 15000 corners: corners="),
         ("lemma14_steps", {"norm": 1e17, "feature_norm": 1e301, "epsilon": 0.01}, "enough must be below 2^1000"),
     ],
 )

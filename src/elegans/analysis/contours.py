@@ -10,7 +10,7 @@ from jaxtyping import Float
 from elegans.analysis.sequential import ABOVE, BELOW, OPEN
 
 
-def crossings(x: Any, rates: Any, level: float = 0.5) -> list[float]:
+def crossings(x: Float[Any, " cells"], rates: Float[Any, " cells"], level: float = 0.5) -> list[float]:
     """Return where the line through success rates crosses a level, in increasing order.
 
     Between neighbouring cells the rate is interpolated linearly in log x (in x itself where some x is not positive).

@@ -10,6 +10,7 @@ import pandas as pd
 
 from elegans.analysis.intervals import median, median_interval
 from elegans.analysis.reporting import finite
+from elegans.errors import AnalysisError
 from elegans.training.outcome import Outcome
 
 TRAIN, TEST = "train-error", "test-error"
@@ -60,7 +61,7 @@ _Errors = tuple[Sequence[int], Sequence[float]]
 def _delay(train_errors: _Errors, test_errors: _Errors, train: float, test: float) -> Grokking:
     for name, value in (("train", train), ("test", test)):
         if not 0 <= value <= 1:
-            raise ValueError(f"a threshold must lie from 0 to 1: {name}={value}")
+            raise AnalysisError(f"a threshold must lie from 0 to 1: {name}={value}")
     train_at, test_at = _first(train_errors, train), _first(test_errors, test)
     last = int(max(train_errors[0][-1], test_errors[0][-1]))
     if train_at is not None and test_at is not None:
@@ -147,7 +148,7 @@ def _measured(outcome: Outcome, probe: str) -> _Errors:
     taken = outcome.measures.get(probe)
     if not taken or not taken.get("step"):
         have = ", ".join(outcome.measures) or "none"
-        raise ValueError(f"a grokking delay needs the measures of the probe {probe!r}: measures={have}")
+        raise AnalysisError(f"a grokking delay needs the measures of the probe {probe!r}: measures={have}")
     return taken["step"], taken["error"]
 
 

@@ -7,13 +7,19 @@ its training. ``generator`` is what resampling draws from: a seeded one gives th
 
 import math
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
+from elegans.arguments import AtMost
+from elegans.errors import AnalysisError, shown
 
-def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[Any, Any]:
+Resamples = Annotated[int, AtMost(100_000)]
+"""How many bootstrap samples are drawn."""
+
+
+def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: float = 0.95) -> tuple[Any, Any]:
     """Return the Wilson score interval of a success rate.
 
     Args:
@@ -29,10 +35,10 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[Any, 
     coverage near 0 and 1 is why Brown, Cai and DasGupta (2001) recommend it for small numbers of trials.
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     hits, out_of = np.asarray(successes, float), np.asarray(trials, float)
     if (hits < 0).any() or (hits > out_of).any():
-        raise ValueError(f"successes must lie in 0..trials: successes={successes}, trials={trials}")
+        raise AnalysisError(f"successes must lie in 0..trials: successes={shown(successes)}, trials={shown(trials)}")
     with np.errstate(invalid="ignore", divide="ignore"):
         rate, squared = hits / out_of, NormalDist().inv_cdf((1 + confidence) / 2) ** 2
         middle = (hits + squared / 2) / (out_of + squared)
@@ -66,9 +72,9 @@ def quantile(times: Float[np.ndarray, "*groups trials"], share: float) -> Any:
     """
     ordered = np.sort(_censored(times), axis=-1)
     if not 0 <= share <= 1:
-        raise ValueError(f"a quantile must lie from 0 to 1: share={share}")
+        raise AnalysisError(f"a quantile must lie from 0 to 1: share={share}")
     if not ordered.shape[-1]:
-        raise ValueError("a quantile must have at least one trial: trials=0")
+        raise AnalysisError("a quantile must have at least one trial: trials=0")
     place = share * (ordered.shape[-1] - 1)
     below, part = math.floor(place), place - math.floor(place)
     found = ordered[..., below]
@@ -83,7 +89,7 @@ def bootstrap_interval(
     *,
     generator: np.random.Generator,
     share: float = 0.5,
-    resamples: int = 1000,
+    resamples: Resamples = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of a quantile of times to solve, unsolved trials being infinite.
@@ -94,12 +100,12 @@ def bootstrap_interval(
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     if resamples < 1:
-        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
+        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
     values = _censored(times)
     if not len(values):
-        raise ValueError("a bootstrap must have at least one trial: trials=0")
+        raise AnalysisError("a bootstrap must have at least one trial: trials=0")
     drawn = np.sort(_censored(quantile(generator.choice(values, (resamples, len(values))), share)))
     outside = (1 - confidence) / 2
     low, high = math.floor(outside * (resamples - 1)), math.ceil((1 - outside) * (resamples - 1))
@@ -131,7 +137,7 @@ def _censored(times: Any) -> Float[np.ndarray, " trials"]:
     return np.where(np.isnan(values), np.inf, values)
 
 
-def rank_correlation(predictors: Any, outcome: Any) -> Any:
+def rank_correlation(predictors: Float[Any, "... trials"], outcome: Float[Any, "... trials"]) -> Any:
     """Return Spearman's rank correlation of quantities with an outcome; equal values have the mean of their ranks.
 
     Args:
@@ -155,7 +161,7 @@ def rank_correlation_interval(
     outcome: Float[np.ndarray, " trials"],
     *,
     generator: np.random.Generator,
-    resamples: int = 1000,
+    resamples: Resamples = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of Spearman's rank correlation, trials being resampled in pairs.
@@ -166,12 +172,12 @@ def rank_correlation_interval(
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     if resamples < 1:
-        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
+        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
     x, y = np.asarray(predictor, float), np.asarray(outcome, float)
     if not len(x):
-        raise ValueError("a bootstrap must have at least one trial: trials=0")
+        raise AnalysisError("a bootstrap must have at least one trial: trials=0")
     drawn = generator.integers(len(x), size=(resamples, len(x)))
     found = rank_correlation(x[drawn], y[drawn])
     found = found[np.isfinite(found)]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.aggregation import STATISTICS
-from elegans.errors import ExperimentError
+from elegans.errors import AnalysisError, ExperimentError
 
 
 def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 0.05) -> pd.DataFrame:
@@ -35,7 +35,7 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
     from scipy.stats import hypergeom
 
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1: alpha={alpha}")
+        raise AnalysisError(f"alpha must lie between 0 and 1: alpha={alpha}")
     for name in (over, "solved", "trials"):
         if name not in table:
             raise ExperimentError(f"a test of monotonicity must have a column {name!r}: {', '.join(map(str, table))}")

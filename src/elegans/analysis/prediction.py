@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.analysis.intervals import rank_correlation, rank_correlation_interval
+from elegans.analysis.intervals import Resamples, rank_correlation, rank_correlation_interval
 
 Measures = Mapping[str, pd.DataFrame]
 """By kind of probe what it measured, as ``Store.measures`` returns it."""
@@ -53,7 +53,7 @@ def predictions(
     *,
     steps: Iterable[int],
     generator: np.random.Generator,
-    resamples: int = 1000,
+    resamples: Resamples = 1000,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
     """Correlate predictors with the time that remains, at half of the time to solve and at fixed steps.

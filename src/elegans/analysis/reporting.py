@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from elegans.analysis.intervals import median, median_interval, wilson
 
@@ -23,7 +24,7 @@ def significant(number: float, digits: int = 4) -> float | None:
     return float(f"{number:.{digits}g}") if np.isfinite(number) else None
 
 
-def spread(values: Any, digits: int = 4) -> dict[str, Any]:
+def spread(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
     """Return how a quantity is distributed over trials; where it is NaN or infinite, it was not reached.
 
     Returns:
@@ -43,7 +44,7 @@ def spread(values: Any, digits: int = 4) -> dict[str, Any]:
     }
 
 
-def share(holds: "pd.Series[bool]") -> dict[str, Any]:
+def share(holds: pd.Series) -> dict[str, Any]:
     """Return how many trials something holds for, with the Wilson 95% interval of their share.
 
     Args:

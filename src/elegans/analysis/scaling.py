@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.analysis.intervals import median, quantile
+from elegans.analysis.intervals import Resamples, median, quantile
+from elegans.errors import AnalysisError
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def scaling_exponent(
     *,
     generator: np.random.Generator,
     statistic: Callable[[Any], float] = median,
-    resamples: int = 2000,
+    resamples: Resamples = 2000,
     confidence: float = 0.95,
 ) -> Scaling:
     """Fit a power law to a statistic of each cell, and bootstrap its exponent.
@@ -104,7 +105,7 @@ def elbow(
     *,
     generator: np.random.Generator,
     statistic: Callable[[Any], float] = median,
-    resamples: int = 1000,
+    resamples: Resamples = 1000,
     confidence: float = 0.95,
 ) -> Elbow:
     """Compare the exponents of the lower and the upper half of the sizes, and bootstrap their difference.
@@ -114,7 +115,7 @@ def elbow(
     Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; the comparison of halves is ours.
     """
     if len(cells) < 3:
-        raise ValueError(f"an elbow must have at least three sizes: sizes={list(cells)}")
+        raise AnalysisError(f"an elbow must have at least three sizes: sizes={list(cells)}")
     values = _checked(cells, resamples, confidence)
     size = np.log(list(values))
     known = _statistics(values, statistic)
@@ -144,23 +145,23 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
     """
     places, heights = np.asarray(sizes, float), np.asarray(values, float)
     if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():
-        raise ValueError(f"sizes must be positive and increase, one a value: sizes={sizes}, values={len(heights)}")
+        raise AnalysisError(f"sizes must be positive and increase, one a value: sizes={sizes}, values={len(heights)}")
     heights = np.where(np.isfinite(heights) & (heights > 0), heights, np.nan)
     return np.concatenate([[np.nan], np.diff(np.log(heights)) / np.diff(np.log(places))])[: len(places)]
 
 
 def _checked(cells: Mapping[float, Sequence[float]], resamples: int, confidence: float) -> dict[float, np.ndarray]:
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     if resamples < 1:
-        raise ValueError(f"resamples must be at least 1: resamples={resamples}")
+        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
     if len(cells) < 2:
-        raise ValueError(f"a power law must have at least two sizes: sizes={list(cells)}")
+        raise AnalysisError(f"a power law must have at least two sizes: sizes={list(cells)}")
     for size, own in cells.items():
         if not size > 0:
-            raise ValueError(f"a size must be positive: size={size}")
+            raise AnalysisError(f"a size must be positive: size={size}")
         if not len(own):
-            raise ValueError(f"a cell must have at least one trial: size={size}, trials=0")
+            raise AnalysisError(f"a cell must have at least one trial: size={size}, trials=0")
     return {size: np.asarray(cells[size], float) for size in sorted(cells)}
 
 
@@ -185,9 +186,9 @@ def _ends(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _no_logarithm(values: Mapping[float, np.ndarray], known: Sequence[float]) -> ValueError:
+def _no_logarithm(values: Mapping[float, np.ndarray], known: Sequence[float]) -> AnalysisError:
     found = dict(zip(values, known, strict=True))
-    return ValueError(f"the statistic of every cell must be finite and positive: {found}")
+    return AnalysisError(f"the statistic of every cell must be finite and positive: {found}")
 
 
 def _slopes(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from elegans.analysis.intervals import wilson
+from elegans.arguments import AtMost, methods_checked
+from elegans.errors import AnalysisError, shown
 
 Verdict = Literal["below", "above", "undecided"]
 
@@ -15,6 +17,7 @@ BELOW, OPEN, ABOVE = -1, 0, 1
 HALVINGS = 40
 
 
+@methods_checked(AnalysisError)
 @dataclass(frozen=True)
 class SequentialTest:
     """Whether a success rate lies below or above a level, tested after every trial.
@@ -37,14 +40,14 @@ class SequentialTest:
 
     level: float = 0.5
     confidence: float = 0.99
-    maximum: int = 20
+    maximum: Annotated[int, AtMost(2_000)] = 20
 
     def __post_init__(self) -> None:
         for name in ("level", "confidence"):
             if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie between 0 and 1: {name}={getattr(self, name)}")
+                raise AnalysisError(f"{name} must lie between 0 and 1: {name}={shown(getattr(self, name))}")
         if not (self._clear == BELOW).any() or not (self._clear == ABOVE).any():
-            raise ValueError(
+            raise AnalysisError(
                 f"trials must be enough to tell a rate of 0 or 1 from {self.level} at {self.confidence}: "
                 f"trials={self.maximum}"
             )
@@ -84,11 +87,17 @@ class SequentialTest:
 
     def verdict(self, solved: int, trials: int) -> Verdict:
         """Return what so many successes of so many trials say."""
-        return ("below", "undecided", "above")[int(self._clear[trials, solved]) + 1]
+        return ("below", "undecided", "above")[int(self._clear[self._place(solved, trials)]) + 1]
 
     def wait(self, solved: int, trials: int) -> int:
         """Return after how many further trials the test may end: 0 where it has ended."""
-        return int(self._wait[trials, solved])
+        return int(self._wait[self._place(solved, trials)])
+
+    def _place(self, solved: int, trials: int) -> tuple[int, int]:
+        if not 0 <= solved <= trials <= self.maximum:
+            named = f"solved={shown(solved)}, trials={shown(trials)}, maximum={self.maximum}"
+            raise AnalysisError(f"successes must be of at most as many trials as there are: {named}")
+        return trials, solved
 
     @cached_property
     def _clear(self) -> Int[np.ndarray, "trials solved"]:

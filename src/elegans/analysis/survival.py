@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from elegans.errors import AnalysisError
+
 
 @dataclass(frozen=True)
 class Survival:
@@ -34,7 +36,9 @@ class Survival:
     confidence: float
 
 
-def kaplan_meier(times: Float[np.ndarray, " trials"], censored_at: Any = None, confidence: float = 0.95) -> Survival:
+def kaplan_meier(
+    times: Float[np.ndarray, " trials"], censored_at: Float[Any, "..."] | None = None, confidence: float = 0.95
+) -> Survival:
     """Estimate how long trials take to be solved, some of them having been stopped before they were.
 
     Where all unsolved trials were stopped at one step, after the last solution, ``median`` is that of
@@ -53,7 +57,7 @@ def kaplan_meier(times: Float[np.ndarray, " trials"], censored_at: Any = None, c
     from statsmodels.duration.survfunc import SurvfuncRight
 
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     solved, steps = _observed(times, censored_at)
     found = SurvfuncRight(steps, solved.astype(int))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -84,13 +88,13 @@ def _observed(times: Any, censored_at: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return which trials were solved, and up to which step each of them was seen."""
     given = np.atleast_1d(np.asarray(times, float))
     if not given.size:
-        raise ValueError("a survival estimate must have at least one trial: trials=0")
+        raise AnalysisError("a survival estimate must have at least one trial: trials=0")
     solved = np.isfinite(given)
     end = np.nextafter(given[solved].max(), np.inf) if solved.any() else 1.0
     until = np.broadcast_to(np.asarray(end if censored_at is None else censored_at, float), given.shape)
     steps = np.where(solved, given, until)
     if not (np.isfinite(steps).all() and (steps >= 0).all()):
-        raise ValueError(f"a step must be known and at least 0: {steps[~(np.isfinite(steps) & (steps >= 0))][0]}")
+        raise AnalysisError(f"a step must be known and at least 0: {steps[~(np.isfinite(steps) & (steps >= 0))][0]}")
     return solved, steps
 
 

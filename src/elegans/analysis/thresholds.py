@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from elegans.analysis.intervals import Resamples
+from elegans.errors import AnalysisError
+
 POWERS = np.linspace(-1, 2, 301)
 """The powers that are tried: from slower than a logarithm, which is power 0, to faster than proportional."""
 
@@ -31,7 +34,7 @@ class Growth(NamedTuple):
 
 
 def threshold(
-    sizes: Sequence[float], solved: Any, trials: Any, level: float = 0.8
+    sizes: Sequence[float], solved: Float[Any, "... sizes"], trials: Float[Any, "..."], level: float = 0.8
 ) -> Float[np.ndarray, "..."] | np.float64:
     """Return the smallest size at which at least a share of the trials is solved, infinity where there is none.
 
@@ -43,9 +46,9 @@ def threshold(
     """
     places = np.asarray(sizes, float)
     if not len(places) or not (np.diff(places) > 0).all():
-        raise ValueError(f"sizes must increase, and be one at least: sizes={list(sizes)}")
+        raise AnalysisError(f"sizes must increase, and be one at least: sizes={list(sizes)}")
     if not 0 < level <= 1:
-        raise ValueError(f"level must lie above 0 and at most at 1: level={level}")
+        raise AnalysisError(f"level must lie above 0 and at most at 1: level={level}")
     hits, out_of = np.broadcast_arrays(np.asarray(solved, float), np.asarray(trials, float))
     enough = (hits >= level * out_of - 1e-9) & (out_of > 0)
     found: Float[np.ndarray, ...] = np.where(enough.any(axis=-1), places[enough.argmax(axis=-1)], np.inf)
@@ -59,7 +62,7 @@ def threshold_draws(
     *,
     generator: np.random.Generator,
     level: float = 0.8,
-    resamples: int = 2000,
+    resamples: Resamples = 2000,
 ) -> Float[np.ndarray, " resamples"]:
     """Return the ``threshold`` of each bootstrap sample, in which every size's trials are resampled independently.
 
@@ -81,9 +84,9 @@ def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) 
     """
     places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
     if len(set(sizes)) != len(places) or len(places) < 3 or not (places > 0).all():
-        raise ValueError(f"growth must have three sizes at least, positive and distinct: sizes={list(sizes)}")
+        raise AnalysisError(f"growth must have three sizes at least, positive and distinct: sizes={list(sizes)}")
     if not np.isfinite(rows).all():
-        raise ValueError("growth must have finite values")
+        raise AnalysisError("growth must have finite values")
     centred = rows - rows.mean(axis=1, keepdims=True)
     bent = np.array([_bent(places, power) for power in POWERS])
     bent = bent - bent.mean(axis=1, keepdims=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elegans.errors import AnalysisError
+
 
 @dataclass(frozen=True)
 class Components:
@@ -65,12 +67,12 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
 def _checked(groups: Sequence[Sequence[float]], confidence: float) -> list[np.ndarray]:
     arrays = [np.asarray(own, float) for own in groups]
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1: confidence={confidence}")
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     if len(arrays) < 2:
-        raise ValueError(f"components of variance must have at least two groups: groups={len(arrays)}")
+        raise AnalysisError(f"components of variance must have at least two groups: groups={len(arrays)}")
     if min(map(len, arrays)) < 1 or max(map(len, arrays)) < 2:
-        raise ValueError(f"groups must have values, and one of them two: sizes={[len(own) for own in arrays]}")
+        raise AnalysisError(f"groups must have values, and one of them two: sizes={[len(own) for own in arrays]}")
     for own in arrays:
         if not np.isfinite(own).all():
-            raise ValueError(f"a value must be finite: {own[~np.isfinite(own)][0]}")
+            raise AnalysisError(f"a value must be finite: {own[~np.isfinite(own)][0]}")
     return arrays

@@ -23,6 +23,9 @@ from elegans.calculators.domain import Binomial, Form, Number, Side, require, re
 LARGEST_TABLE = 24
 """The largest number of signs whose functions are tabulated: 2^24 values."""
 
+LARGEST_ROW = 2_000
+"""The largest number of signs whose sum has its values listed."""
+
 
 def krawtchouk(n: Side, degree: int, minus_ones: int) -> int:
     """Return a Krawtchouk polynomial: the sum of all degree-d monomials' values, exchanged.
@@ -64,6 +67,7 @@ def symmetric_coefficient(values: Sequence[Number], degree: int) -> Fraction:
         degree: the size of the set, from 0 to n.
     """
     n = len(values) - 1
+    require(n <= LARGEST_ROW, f"values must be at most {LARGEST_ROW + 1}", values=n + 1)
     row = _krawtchouk_row(n, degree)
     total = sum((Fraction(value) * count for value, count in zip(values, row, strict=True)), Fraction(0))
     return total / Fraction(2**n)

@@ -13,6 +13,7 @@ import numpy as np
 from elegans.calculators.domain import (
     AtMost,
     Number,
+    binomial,
     require,
     require_parity,
     require_positive,
@@ -89,7 +90,7 @@ def random_search_time(n: int, k: int, copies: int = 1) -> float:
     """
     require_parity(n, k, "random search")
     require_positive("random search", copies=copies)
-    total = math.comb(n, k)
+    total = binomial(n, k)
     return 1.0 if total == 1 else -1 / math.expm1(copies * math.log1p(-1 / total))
 
 

@@ -1,25 +1,15 @@
 """What a theorem asks of its arguments, and the numbers that calculators take."""
 
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
+from elegans.arguments import AtMost as AtMost, Seed as Seed
 from elegans.errors import TheoryError, shown
 
 Number = int | float | Fraction
 """What may stand for an exact number: a float stands for the dyadic rational that it stores."""
-
-
-class AtMost(NamedTuple):
-    """In an annotation, bounds a whole number: ``n: Annotated[int, AtMost(10_000)]``.
-
-    Args:
-        limit: the largest value that a few seconds and a few gigabytes suffice for.
-        least: the smallest value; None where the calculator itself says so.
-    """
-
-    limit: int
-    least: int | None = None
 
 
 Binomial = Annotated[int, AtMost(100_000)]
@@ -28,8 +18,10 @@ Listed = Annotated[int, AtMost(1_000_000)]
 """A whole number that many terms are listed or added of."""
 Side = Annotated[int, AtMost(2_000)]
 """The side of a matrix, or of a triangle of binomial coefficients."""
-Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
-"""Where random numbers begin."""
+
+
+LONGEST = 10**6
+"""How many binary digits an exact number may have."""
 
 
 class WithInfinity:
@@ -106,6 +98,21 @@ def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
     require(len(chosen) == len(listed), f"{name} must hold distinct coordinates", **{name: listed})
     require(all(0 <= place < n for place in chosen), f"{name} must lie in 0..n-1", **{name: listed}, n=n)
     return chosen
+
+
+def binomial(n: int, k: int) -> int:
+    """Return C(n, k), refusing what is too long to be computed with."""
+    digits = max(0, min(k, n - k)) * int(n).bit_length()
+    require(digits <= LONGEST, "C(n, k) must have at most a million binary digits", n=n, k=k)
+    return math.comb(n, k)
+
+
+def power(base: int | Fraction, exponent: int) -> Fraction:
+    """Return an exact power, refusing what is too long to be computed with."""
+    exact = Fraction(base)
+    digits = max(exact.numerator.bit_length(), exact.denominator.bit_length()) * abs(exponent)
+    require(digits <= LONGEST, "a power must have at most a million binary digits", base=exact, exponent=exponent)
+    return exact**exponent
 
 
 def least_count(enough: Callable[[int], bool], low: int) -> int:

@@ -6,26 +6,25 @@ bounds a whole number that the time or memory of a computation grows with; all o
 
 import dataclasses
 import functools
-import itertools
 import math
 import numbers
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
 
-from elegans.arguments import Check, Types, bind, scalar
+from elegans.arguments import ENTRIES, READ, Check, Types, answer, bind, bound_of, scalar
 from elegans.calculators.domain import AtMost, WithInfinity
-from elegans.errors import ElegansError, TheoryError, shown
+from elegans.errors import TheoryError, shown
 
 LARGEST = AtMost(2**1000)
 """The bound of whole numbers that have none of their own: a float holds its size."""
+FAR = 10**60
+"""Infinity is not a value where an argument is above this or below its reciprocal: it is an overflow."""
 DIGITS = 1100
 """How many binary digits the terms of a fraction may have: the smallest float needs 1074."""
-ENTRIES = 10**7
-"""The largest number of entries of an array or a list."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,16 +40,12 @@ def guarded(function: Function) -> Function:
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         bound = bind(function, Numbers, given, named)
-        try:
-            with np.errstate(over="raise", divide="raise", invalid="raise"):
-                value = function(*bound.args, **bound.kwargs)
-        except ElegansError:
-            raise
-        except (ArithmeticError, ValueError, IndexError, TypeError, MemoryError, RecursionError, Warning) as error:
-            reason = shown(" ".join(str(error).split()) or type(error).__name__, str)
-            raise TheoryError(f"{function.__name__} has no value here: {reason}: {_quoted(bound.arguments)}") from error
-        if isinstance(value, float) and math.isnan(value):
-            raise TheoryError(f"{function.__name__} has no value here: {_quoted(bound.arguments)}")
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            value = answer(function, bound, TheoryError)
+        undefined = isinstance(value, float) and math.isnan(value)
+        if undefined or (not all(map(math.isfinite, _floats(value))) and _extreme(bound.arguments)):
+            quoted = ", ".join(f"{name}={shown(value)}" for name, value in bound.arguments.items())
+            raise TheoryError(f"{function.__name__} has no value here: {quoted}")
         return value
 
     return typing.cast(Function, call)
@@ -61,15 +56,17 @@ class Numbers(Types):
 
     refusal = TheoryError
     text_of = staticmethod(str)
+    longest = READ
+    lazily = False
 
     def anything(self, marks: Sequence[Any]) -> Check:
         return self.array(marks)
 
-    def array(self, marks: Sequence[Any]) -> Check:
-        return functools.partial(self._array, WithInfinity in marks)
+    def array(self, marks: Sequence[Any], annotation: Any = None) -> Check:
+        return functools.partial(self._array, WithInfinity in marks, annotation)
 
     def whole(self, marks: Sequence[Any]) -> Check:
-        return functools.partial(self._whole, next((mark for mark in marks if isinstance(mark, AtMost)), LARGEST))
+        return functools.partial(self._whole, bound_of(marks) or LARGEST)
 
     def real(self, marks: Sequence[Any]) -> Check:
         return functools.partial(self._real, WithInfinity in marks)
@@ -80,22 +77,17 @@ class Numbers(Types):
     def word(self, allowed: Sequence[Any]) -> Check:
         return functools.partial(self._word, allowed)
 
-    def member(self, kind: Any, marks: Sequence[Any]) -> Check:
-        return self.check(kind, marks)
-
-    def iterator(self, name: str, value: Iterator[Any]) -> Any:
-        listed = tuple(itertools.islice(value, ENTRIES + 1))
-        if len(listed) > ENTRIES:
-            self.refuse(f"{name} must have at most {ENTRIES} entries", name, value)
-        return listed
-
     def record(self, name: str, value: Any) -> None:
         """Refuse a record of fields whose arrays hold what is not a number."""
         if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
             for field in getattr(value, "_fields", None) or [one.name for one in dataclasses.fields(value)]:
                 inner = getattr(value, field)
                 if isinstance(inner, np.ndarray | float):
-                    self._array(True, f"{name}.{field}", inner)
+                    self._array(True, None, f"{name}.{field}", inner)
+
+    def members(self, kind: Any, value: Any) -> Iterable[Any]:
+        """Return the members of a list: all of them, which may break a bound; of a range its ends."""
+        return (*value[:1], *value[-1:]) if isinstance(value, range) else value
 
     def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
         if not isinstance(value, str | int) or value not in allowed:
@@ -107,10 +99,7 @@ class Numbers(Types):
         if isinstance(plain, bool) or not isinstance(plain, numbers.Real) or plain % 1:
             self.refuse(f"{name} must be a whole number", name, value)
         value = int(value)
-        if abs(value) > bound.limit:
-            self.refuse(f"{name} must be at most {shown(bound.limit)}", name, value)
-        if bound.least is not None and value < bound.least:
-            self.refuse(f"{name} must be at least {bound.least}", name, value)
+        self.within(bound, name, value)
         return value
 
     def _real(self, infinite: bool, name: str, value: Any) -> Any:
@@ -132,10 +121,9 @@ class Numbers(Types):
             self.refuse(f"the terms of {name} must be below 2^{DIGITS}", name, value)
         return value
 
-    def _array(self, infinite: bool, name: str, value: Any) -> Any:
+    def _array(self, infinite: bool, annotation: Any, name: str, value: Any) -> Any:
         """Return what holds numbers, refusing ragged lists, objects and values that are not finite."""
-        if isinstance(value, Sequence) and (len(value) > ENTRIES or any(map(_endless, value))):
-            self.refuse(f"{name} must have at most {ENTRIES} entries", name, value)
+        self.whole_and_short(name, value, ENTRIES)
         try:
             entries = np.asarray(value)
             numeric = entries.astype(np.float64) if entries.dtype == object else entries
@@ -143,8 +131,7 @@ class Numbers(Types):
             self.refuse(f"{name} must be an array of numbers", name, value)
         if numeric.dtype.kind not in "biuf":
             self.refuse(f"{name} must be an array of real numbers", name, value)
-        if entries.size > ENTRIES:
-            self.refuse(f"{name} must have at most {ENTRIES} entries", name, value)
+        self.axes(annotation, name, numeric.ndim, value)
         bad = np.isnan(numeric) if infinite else ~np.isfinite(numeric)
         if bad.any():
             self.refuse(f"{name} must be finite", name, numeric[bad][0])
@@ -154,9 +141,15 @@ class Numbers(Types):
 _EXACT = {str(kind) for kind in (int, float, Fraction)}
 
 
-def _endless(member: Any) -> bool:
-    return isinstance(member, range) and len(member) > ENTRIES
+def _extreme(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a number is so large or small that a product of a few is beyond what floats hold."""
+    sizes: list[Any] = [
+        abs(value) for value in arguments.values() if isinstance(value, int | float | Fraction) and value
+    ]
+    return any(math.isfinite(size) and not 1 / FAR < size < FAR for size in sizes)
 
 
-def _quoted(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={shown(value)}" for name, value in arguments.items())
+def _floats(value: Any) -> list[float]:
+    """Return a number, or those among the fields of a record."""
+    fields = vars(value).values() if dataclasses.is_dataclass(value) else value if isinstance(value, tuple) else [value]
+    return [one for one in fields if isinstance(one, float)]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from elegans.arguments import methods_checked
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.certificates.network import DOUBLE, Network, gamma, network_of
 from elegans.errors import CertificateError
@@ -18,6 +19,7 @@ _BLOCK = 2**20
 """Hidden values held at once, about."""
 
 
+@methods_checked(CertificateError, making=False)
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """All 2^n Fourier coefficients of a network's outputs, or of their signs.

@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from elegans.arguments import methods_checked
 from elegans.display import card
-from elegans.errors import ExperimentError, suggest
+from elegans.errors import ExperimentError, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
@@ -58,6 +59,7 @@ class Option:
     apply: Callable[["Experiment", Any], "Experiment"]
 
 
+@methods_checked(making=False)
 @dataclass(frozen=True)
 class Experiment:
     """A published figure, table or theorem: its sweeps, its analysis, its plot.
@@ -109,7 +111,7 @@ class Experiment:
     def scale(self, name: str) -> Scale:
         """Return a scale by its name."""
         if name not in self.scales:
-            raise ExperimentError(f"{self.name} has no scale {name!r}{suggest(name, dict(self.scales))}")
+            raise ExperimentError(f"{self.name} has no scale {shown(name)}{suggest(name, dict(self.scales))}")
         return self.scales[name]
 
 

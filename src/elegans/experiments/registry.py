@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from elegans import discovery
-from elegans.errors import ClaimError, ExperimentError, suggest
+from elegans.errors import ClaimError, ExperimentError, shown, suggest
 
 if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
@@ -127,10 +127,10 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
 def find_entry(name: str, scale: str | None = None) -> Entry:
     """Return the entry of an experiment, and make sure that it has a scale where one is named."""
     if name not in entries():
-        raise ExperimentError(f"unknown experiment {name!r}{suggest(name, list(entries()))}")
+        raise ExperimentError(f"unknown experiment {shown(name)}{suggest(name, list(entries()))}")
     entry = entries()[name]
     if scale is not None and scale not in entry.scales:
-        raise ExperimentError(f"{name} has no scale {scale!r}{suggest(scale, list(entry.scales))}")
+        raise ExperimentError(f"{name} has no scale {shown(scale)}{suggest(scale, list(entry.scales))}")
     return entry
 
 

@@ -28,7 +28,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
     scale: str,
     *,
     out: Path | str = "results",
-    store: Any = None,
+    store: Store | str | Path | None = None,
     workers: int | None = None,
     seeds: int | None = None,
     adaptive: bool = False,
@@ -100,7 +100,7 @@ def draw_experiment(
     scale: str,
     *,
     out: Path | str = "results",
-    store: Any = None,
+    store: str | Path | None = None,
     options: Mapping[str, Any] = {},
     command: str | None = None,
 ) -> Result:

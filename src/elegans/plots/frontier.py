@@ -11,8 +11,8 @@ from pandas.api.types import is_numeric_dtype
 
 from elegans.analysis import cells, wilson
 from elegans.analysis.aggregation import STATISTICS
-from elegans.errors import ExperimentError
-from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, ink, name_of, new_figure, short
+from elegans.errors import ExperimentError, article
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, SomeAxes, ink, name_of, new_figure, short
 
 GAP = 0.35
 """How far the online column stands apart, in columns."""
@@ -24,7 +24,7 @@ NARROW = 7.0
 """The width in inches of a figure up to which its note takes two lines."""
 
 
-def success_frontier(table: pd.DataFrame, axes: Any = None) -> Any:
+def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
     """Draw the success rate over sample size and width, one panel for each initialisation and task.
 
     Each cell shows the percentage of its trials that were solved, and a tick where all of them were. Sizes are ordinal,
@@ -196,6 +196,9 @@ def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.D
 
 def _given(axes: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
     flat = np.atleast_1d(np.asarray(axes, object)).ravel()
+    for ax in flat:
+        if not isinstance(ax, Axes):
+            raise ExperimentError(f"axes must hold axes of matplotlib: got {article(type(ax).__name__)}")
     if len(flat) != len(rows) * len(columns):
         raise ExperimentError(f"axes must be as many as panels: axes={len(flat)}, panels={len(rows) * len(columns)}")
     return flat.reshape(len(rows), len(columns))

@@ -31,6 +31,10 @@ LAYER_COLOURS = (COLOURS[2], COLOURS[3])
 SATISFIED, VIOLATED = COLOURS[0], COLOURS[1]
 
 
+SomeAxes = Axes | np.ndarray | Sequence[Axes]
+"""The axes of a figure: one, an array of any shape or a list."""
+
+
 class HouseFigure(Figure):
     """A figure that a notebook shows where it is the value of a cell."""
 
@@ -78,7 +82,7 @@ def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
     figure.legend(list(named.values()), list(named), ncols=columns, **style)
 
 
-def figure_of(axes: Any) -> Figure:
+def figure_of(axes: SomeAxes) -> Figure:
     """Return the whole figure of some axes: of one, or of an array of them."""
     return cast(Figure, np.atleast_1d(np.asarray(axes, object)).ravel()[0].get_figure(root=True))
 

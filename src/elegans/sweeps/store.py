@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from elegans.sweeps.rows import Row
 
 
-@methods_checked
+@methods_checked()
 class Store:
     """Outcomes of trials, one row per network, and the claims of the runs at work on them.
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from elegans import extensions, records
+from elegans.arguments import methods_checked
 from elegans.component import Component
 from elegans.display import card
 from elegans.errors import SweepError, printable, shown, suggest
@@ -28,10 +29,15 @@ LARGEST_GRID = 10**6
 _C = TypeVar("_C", bound=Component)
 
 
+def _is_part(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], Trial) and hasattr(part[1], "__len__")
+
+
 def _listed(values: Sequence[str]) -> str:
     return ", ".join(values if len(values) <= 6 else [*values[:3], "…", values[-1]])
 
 
+@methods_checked(making=False)
 @dataclass(frozen=True, repr=False)
 class Sweep:
     """Many trials, lazily: one template trial per cell, and the seeds of each cell.
@@ -48,6 +54,11 @@ class Sweep:
     parts: tuple[tuple[Trial, Seeds], ...]
     engine: str = field(default="auto", kw_only=True)
     store: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        listed = isinstance(self.parts, Sequence) and not isinstance(self.parts, str)
+        if not listed or not all(map(_is_part, self.parts)):
+            raise SweepError(f"the parts of a sweep must be trials with their seeds: parts={shown(self.parts)}")
 
     @property
     def cells(self) -> tuple[Trial, ...]:
@@ -88,6 +99,8 @@ class Sweep:
 
     def trial(self, number: int) -> Trial:
         """Return the trial at a place of the sweep's order, from 0 to ``len(sweep) - 1``."""
+        if not 0 <= number < len(self):
+            raise SweepError(f"a trial's number must lie in 0..{len(self) - 1}: number={shown(number)}")
         part = int(np.searchsorted(self.first, number, side="right")) - 1
         template, seeds = self.parts[part]
         return template.with_seed(seeds[int(number - self.first[part])])
@@ -123,7 +136,7 @@ class Sweep:
         return _from_record(records.read(text, "TOML", "a sweep file", SweepError), folder)
 
 
-def grid(trial: Trial, axes: Mapping[str, Sequence[Any]], seeds: int | Iterable[int] = 1) -> Sweep:
+def grid(trial: Trial, axes: Mapping[str, Any], seeds: int | Iterable[int] = 1) -> Sweep:
     """Return the trials of a grid: every combination of the axes' values, with every seed.
 
     Args:
@@ -150,7 +163,7 @@ def _axis(path: str, values: Any) -> list[Any]:
     if path == "seed":
         raise SweepError("seeds must be given as seeds, not as an axis: axis 'seed'")
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise SweepError(f"an axis must be a list of values: {path}={values!r}")
+        raise SweepError(f"an axis must be a list of values: {path}={shown(values)}")
     if not len(values):
         raise SweepError(f"an axis must have at least one value: {path}=[]")
     return [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -162,7 +175,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
         listed = range(operator.index(seeds)) if isinstance(seeds, int | np.integer) else seeds
         chosen = listed if isinstance(listed, range) else tuple(dict.fromkeys(map(operator.index, listed)))
     except TypeError:
-        raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={seeds!r}") from None
+        raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
         told = shown(seeds)
         raise SweepError(f"seeds must be at least one: seeds={told}")

@@ -13,7 +13,7 @@ from elegans.analysis.contours import crossing_within, segments
 from elegans.analysis.intervals import wilson
 from elegans.analysis.planning import carried, next_places
 from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
-from elegans.errors import SweepError
+from elegans.errors import SweepError, shown
 from elegans.sweeps.progress import Progress
 from elegans.sweeps.runner import Watch, complete, report
 from elegans.sweeps.store import Store, opened
@@ -362,7 +362,7 @@ def _values(path: str, given: Sequence[Any] | None, name: str) -> tuple[Any, ...
 def _check_increasing(name: str, values: Sequence[Any]) -> None:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     if not numbers or any(not first < second for first, second in pairwise(values)):
-        raise SweepError(f"{name} must be increasing numbers: {name}={list(values)}")
+        raise SweepError(f"{name} must be increasing numbers: {name}={shown(list(values))}")
 
 
 def _test(level: float, confidence: float, seeds: int) -> SequentialTest:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from elegans import random
+from elegans.arguments import Seed
 from elegans.errors import TrialError, suggest
 
 FOLDER = "ELEGANS_TABULAR"
@@ -239,7 +240,7 @@ def _checksum(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: float = 0.05, seed: int = 0) -> Rows:
+def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: float = 0.05, seed: Seed = 0) -> Rows:
     """Draw a table whose class is the parity of k thresholded features, and hardly any other fact about them.
 
     It has the three traits that make tables hard for networks: the features are not rotations of each other, most say
@@ -267,7 +268,7 @@ def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: flo
 
 
 def random_tree(
-    *, rows: int = 4000, features: int = 20, k: int = 5, depth: int = 6, noise: float = 0.05, seed: int = 0
+    *, rows: int = 4000, features: int = 20, k: int = 5, depth: int = 6, noise: float = 0.05, seed: Seed = 0
 ) -> Rows:
     """Draw a table whose class is that of a complete decision tree over k features, the two leaves of a fork differing.
 

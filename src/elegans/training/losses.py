@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
+from jaxtyping import Num
 from pydantic import Field
 
 from elegans.component import Component
@@ -111,7 +112,7 @@ class Margin(Loss):
         return (_gaps(output, label) >= delta).sum(axis=-1)
 
 
-def margins(output: Any, label: Any) -> Any:
+def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
     """Return by how much each label wins: y f of one output, else f_y less the largest other output.
 
     Args:

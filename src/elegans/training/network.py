@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from elegans.errors import TrialError
+from elegans.arguments import FAILURES, AtMost, methods_checked
+from elegans.errors import TrialError, shown
 from elegans.training.trial import Trial
 
 TOLERANCE = 1e-4
 """How far outputs in another library may lie from NumPy's, relative to the largest of them."""
 
 
+@methods_checked(making=False)
 @dataclass(frozen=True)
 class TrainedNetwork:
     """A trained network: call it with inputs (count, input size), and it returns its outputs.
@@ -27,8 +29,16 @@ class TrainedNetwork:
     parameters: Any
 
     def __call__(self, x: Any) -> Float[np.ndarray, "count ..."]:
-        """Return the outputs on a batch of inputs."""
-        return np.asarray(self.trial.model.apply(self.parameters, np.asarray(x)))
+        """Return the outputs on a batch of inputs.
+
+        Raises:
+            TrialError: the inputs are not numbers of that shape.
+        """
+        try:
+            return np.asarray(self.trial.model.apply(self.parameters, np.asarray(x)))
+        except FAILURES as error:
+            rule = f"inputs must be an array of shape (count, {self.trial.task.input_size})"
+            raise TrialError(f"{rule}: x={shown(x)}") from error
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in self.weights.items())
@@ -42,7 +52,7 @@ class TrainedNetwork:
         leaves = jax.tree_util.tree_leaves_with_path(self.parameters)
         return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
 
-    def examples(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def examples(self, count: Annotated[int, AtMost(10**7, least=0)]) -> tuple[np.ndarray, np.ndarray]:
         """Return the first examples of the trial's test stream: inputs and clean labels."""
         task = self.trial.task
         hidden, index = task.draw(self.trial.key("task")), np.arange(count, dtype=np.uint32)

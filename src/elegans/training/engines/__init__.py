@@ -28,7 +28,7 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
             trial's arrays exceed the memory.
     """
     if name != "auto" and name not in ENGINES:
-        raise EngineError(f"unknown engine {name!r}{suggest(name, ['auto', *ENGINES])}")
+        raise EngineError(f"unknown engine {shown(name)}{suggest(name, ['auto', *ENGINES])}")
     if (needed := trial.memory) > (there := memory()):
         rule = "a trial must fit into the memory of the machine"
         raise EngineError(f"{rule}: {needed / 2**30:.3g} GiB at least, of {there / 2**30:.3g} GiB: {_sizes(trial)}")

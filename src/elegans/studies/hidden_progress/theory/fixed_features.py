@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from elegans.boolean.fourier import fourier_coefficients, set_index
-from elegans.calculators.domain import Form, require, require_form, require_parity, require_positive
+from elegans.calculators.domain import Form, binomial, require, require_form, require_parity, require_positive
 
 
 def feature_alignments(features: Any, k: int) -> np.ndarray:
@@ -65,4 +65,4 @@ def fixed_feature_loss(n: int, k: int, norm: float, dimension: int | None = None
     if form == "printed":
         require(dimension is not None and dimension > 0, "dimension must be given (Theorem 5.6)", dimension=dimension)
         scale = dimension or 1
-    return max(0.0, 1 - norm * math.sqrt(scale / math.comb(n, k)))
+    return max(0.0, 1 - norm * math.sqrt(scale / binomial(n, k)))

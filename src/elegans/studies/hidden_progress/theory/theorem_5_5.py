@@ -13,7 +13,7 @@ from typing import NamedTuple
 from elegans.boolean.fourier import majority_size
 from elegans.boolean.gaps import require_majority_gap
 from elegans.boolean.learning import convex_sgd_rate
-from elegans.calculators.domain import Form, Listed, require, require_form, require_positive
+from elegans.calculators.domain import Form, Listed, binomial, require, require_form, require_positive
 from elegans.studies.hidden_progress.theory.sign_network import (
     feature_batch,
     feature_loss,
@@ -120,7 +120,7 @@ def theorem55_parameters(n: int, k: int, epsilon: float, form: Form = "corrected
 def _batch(n: int, k: int, epsilon: float, width: int, tau: float, form: Form) -> float:
     if form == "printed":
         logs = math.log(128 * k**3 * n / epsilon) * math.log(32 * n * width / epsilon)
-        return math.ceil(2**8 * float(k ** (7 / 6)) * n * math.comb(n, k - 1) * logs)
+        return math.ceil(2**8 * float(k ** (7 / 6)) * n * binomial(n, k - 1) * logs)
     return feature_batch(n, width, tau, epsilon / 8) if tau else math.inf
 
 

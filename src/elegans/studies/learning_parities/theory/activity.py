@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from elegans.boolean.fourier import sign_table
-from elegans.calculators.domain import AtMost, require, require_positive
+from elegans.calculators.domain import AtMost, binomial, require, require_positive
 from elegans.studies.learning_parities.theory.parity import require_mix
 from elegans.studies.learning_parities.theory.window import InitialNeurons, Window, signed_window
 
@@ -36,7 +36,7 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
     """
     require_positive("Lemma 5", factor=factor)
     require(1 <= k < n, "k must lie in 1..n-1 (Lemma 5)", k=k, n=n)
-    return factor * (n - 1 if together else 1) / math.sqrt(math.comb(n - 1, k))
+    return factor * (n - 1 if together else 1) / math.sqrt(binomial(n - 1, k))
 
 
 def biased_uniform_mean_square(n: Annotated[int, AtMost(500)], k: int, bias: float) -> float:

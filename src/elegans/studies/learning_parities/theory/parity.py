@@ -27,6 +27,7 @@ from elegans.boolean.fourier import set_index, sign_table, walsh_hadamard
 from elegans.calculators.domain import (
     Binomial,
     Form,
+    binomial,
     coordinates,
     require,
     require_form,
@@ -116,7 +117,7 @@ def biased_average_bound(n: Binomial, k: Binomial, features: int, norm: float) -
         The bound; it says nothing where it is negative.
     """
     _require_linear(n, k, features, norm)
-    return 1 - norm * math.sqrt(2 * math.sqrt(features**2 / math.comb(n, k)))
+    return 1 - norm * math.sqrt(2 * math.sqrt(features**2 / binomial(n, k)))
 
 
 def biased_fourier_bound(n: int, k: int, features: int, norm: float) -> float:
@@ -132,7 +133,7 @@ def biased_fourier_bound(n: int, k: int, features: int, norm: float) -> float:
         The bound; it says nothing where it is negative.
     """
     _require_linear(n, k, features, norm)
-    return 0.5 - norm / 2 * math.sqrt(features / math.comb(n, k))
+    return 0.5 - norm / 2 * math.sqrt(features / binomial(n, k))
 
 
 def _require_linear(n: int, k: int, features: int, norm: float) -> None:

@@ -21,6 +21,8 @@ from elegans.models.inits import DenseInit, fan_in_uniform
 LARGEST_EXACT = 16
 """The largest number of inputs for which dense neurons are enumerated."""
 
+LARGEST_SUM = 10**11
+"""The largest number of products that means are taken of, a few seconds of work."""
 _ENTRIES = 2**23
 
 
@@ -52,6 +54,8 @@ def dense_gradients(
         f"n must be at most {LARGEST_EXACT} for means over all inputs (give examples for an estimate)",
         n=n,
     )
+    total = n * neurons * (2**n if examples is None else examples)
+    require(total <= LARGEST_SUM, "n times neurons times examples must be at most 10^11", n=n, neurons=neurons)
     key = random.stream(seed, "init")
     weight = DenseInit().weights(key.fold(0), neurons, n)
     bias = fan_in_uniform(key.fold(1), (neurons,), n)

@@ -23,6 +23,8 @@ from elegans.calculators.domain import (
     Binomial,
     Listed,
     Number,
+    binomial,
+    power,
     require,
     require_form,
     require_over_sparse,
@@ -50,7 +52,7 @@ def information_bits(n: int, k: int) -> float:
     Source: Pareto frontiers, section 2.1.
     """
     require_parity(n, k, "an (n, k)-parity")
-    return math.log2(math.comb(n, k))
+    return math.log2(binomial(n, k))
 
 
 def p_ambiguous_bound(n: int, k: int, sample: Listed) -> Fraction:
@@ -61,7 +63,7 @@ def p_ambiguous_bound(n: int, k: int, sample: Listed) -> Fraction:
     """
     require_parity(n, k, "an (n, k)-parity")
     require(sample >= 0, "sample must be at least 0", sample=sample)
-    return min(Fraction(1), Fraction(math.comb(n, k) - 1, 2**sample))
+    return min(Fraction(1), Fraction(binomial(n, k) - 1, 2**sample))
 
 
 def statistical_limit(n: int, k: int, delta: float = 0.01) -> int:
@@ -131,7 +133,7 @@ def sq_threshold(n: int, k: Annotated[int, AtMost(10_000)], form: SQForm = "stri
     """
     require_parity(n, k, "Proposition 3")
     require_form(form, ("strict", "printed"))
-    return Fraction(math.comb(n, k), 4 if form == "strict" else 2)
+    return Fraction(binomial(n, k), 4 if form == "strict" else 2)
 
 
 def sq_excluded(
@@ -172,7 +174,7 @@ def sq_correlated_fraction(n: int, k: Annotated[int, AtMost(10_000)], tau: Numbe
     """
     require_parity(n, k, "an (n, k)-parity")
     require_positive("statistical queries", tau=tau)
-    return min(Fraction(1), 1 / (Fraction(tau) ** 2 * math.comb(n, k)))
+    return min(Fraction(1), 1 / (Fraction(tau) ** 2 * binomial(n, k)))
 
 
 def sq_queries(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> int:
@@ -186,7 +188,7 @@ def sq_queries(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> int:
     """
     require_parity(n, k, "an (n, k)-parity")
     require_positive("statistical queries", tau=tau)
-    return math.ceil((math.comb(n, k) - 1) * Fraction(tau) ** 2)
+    return math.ceil((binomial(n, k) - 1) * Fraction(tau) ** 2)
 
 
 def over_sparse_frontier(n: int, k: int, s: int, *, truncated: bool = False) -> Resources:
@@ -206,7 +208,7 @@ def over_sparse_frontier(n: int, k: int, s: int, *, truncated: bool = False) -> 
         Exact powers, with all constants (which depend on k) set to 1.
     """
     require_over_sparse(k, s, "Theorem 4", n)
-    return Resources(Fraction(n, s) ** k, (1 if truncated else n**2) * Fraction(s, k) ** (k - 1))
+    return Resources(power(Fraction(n, s), k), (1 if truncated else n**2) * power(Fraction(s, k), k - 1))
 
 
 def under_sparse_frontier(n: int, k: int, s: int) -> Resources:
@@ -225,7 +227,7 @@ def under_sparse_frontier(n: int, k: int, s: int) -> Resources:
         Exact powers, with all constants set to 1.
     """
     require_under_sparse(n, k, s, "Theorem 5")
-    return Resources(Fraction(n, k) ** s, Fraction(n, k) ** (k - s - 1))
+    return Resources(power(Fraction(n, k), s), power(Fraction(n, k), k - s - 1))
 
 
 def dense_frontier(n: Binomial, k: int) -> tuple[Resources, Resources]:
@@ -240,7 +242,7 @@ def dense_frontier(n: Binomial, k: int) -> tuple[Resources, Resources]:
         The point with the smaller sample and the point with the larger.
     """
     require_parity(n, k, "dense initialisation")
-    return Resources(Fraction(1), Fraction(n) ** (k - 1)), Resources(Fraction(1), Fraction(n) ** (k + 1))
+    return Resources(Fraction(1), power(n, k - 1)), Resources(Fraction(1), power(n, k + 1))
 
 
 def selection_sample(n: int, width: int, gap: Number, delta: float) -> int:

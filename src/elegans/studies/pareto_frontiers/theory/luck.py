@@ -27,6 +27,8 @@ from elegans.calculators.domain import (
     Form,
     Listed,
     Number,
+    binomial,
+    power,
     require,
     require_form,
     require_parity,
@@ -60,7 +62,7 @@ def p_good_over_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
     """
     require_parity(n, k, "Lemma 7")
     require(2 * k <= s <= n, "s must lie in 2k..n (Lemma 7)", s=s, k=k, n=n)
-    return Fraction(s, 2 * n) ** k, Fraction(s, n) ** k
+    return power(Fraction(s, 2 * n), k), power(Fraction(s, n), k)
 
 
 def p_good_under(n: int, k: int, s: int) -> Fraction:
@@ -74,7 +76,7 @@ def p_good_under(n: int, k: int, s: int) -> Fraction:
     """
     require_parity(n, k, "Theorem 21")
     require(0 <= s <= k, "s must lie in 0..k (Theorem 21)", s=s, k=k)
-    return Fraction(math.comb(k, s), math.comb(n, s))
+    return Fraction(binomial(k, s), binomial(n, s))
 
 
 def p_good_under_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
@@ -85,7 +87,7 @@ def p_good_under_bounds(n: int, k: int, s: int) -> tuple[Fraction, Fraction]:
     """
     require_parity(n, k, "Theorem 21")
     require(0 <= s <= k, "s must lie in 0..k (Theorem 21)", s=s, k=k)
-    return Fraction(k - s + 1, n - s + 1) ** s, Fraction(k, n) ** s
+    return power(Fraction(k - s + 1, n - s + 1), s), power(Fraction(k, n), s)
 
 
 def expected_good(neurons: int, p: Number) -> Number:

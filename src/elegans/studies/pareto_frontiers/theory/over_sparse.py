@@ -48,6 +48,9 @@ OFFSET = Fraction(3, 4)
 PAPER_OFFSET = Fraction(1, 16)
 """The offset of the paper, with which the readout's norm is far larger."""
 
+LARGEST_DUAL = 15_000
+"""How many corners of a linear program are enumerated: a few seconds of exact arithmetic."""
+
 
 def over_sparse_biases(k: Binomial, offset: Number | None = None, form: Form = "corrected") -> Vector:
     """Return the values of the hidden bias.
@@ -176,7 +179,7 @@ def spread_readout(
     return float(readout[0]), first, mirrored
 
 
-def smallest_hinge_loss(k: Annotated[int, AtMost(50)], biases: Sequence[Number]) -> Fraction:
+def smallest_hinge_loss(k: Annotated[int, AtMost(12)], biases: Sequence[Number]) -> Fraction:
     """Return the smallest population hinge loss that any readout of the ideal features has, exactly.
 
     0 for the corrected list. For the printed one 1, 0.773, 0.646, 0.565, 0.509 for k = 2, 4, 6, 8, 10.
@@ -192,6 +195,8 @@ def smallest_hinge_loss(k: Annotated[int, AtMost(50)], biases: Sequence[Number])
     chance = [Fraction(math.comb(k, minus), 2**k) for minus in range(k, -1, -1)]
     columns = [[sign * row[j] for sign, row in zip(signs, features, strict=True)] for j in range(len(features[0]))]
     basis = null_space(columns)
+    corners = math.comb(k + 1, len(basis)) * 2 ** len(basis)
+    require(corners <= LARGEST_DUAL, f"the dual must have at most {LARGEST_DUAL} corners", corners=corners, k=k)
     best = Fraction(0)
     for places in itertools.combinations(range(k + 1), len(basis)):
         corner = [[vector[place] for vector in basis] for place in places]

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from elegans.calculators.domain import require, require_parity, require_positive
+from elegans.calculators.domain import binomial, require, require_parity, require_positive
 from elegans.studies.pareto_frontiers.theory.frontier import p_ambiguous_bound, statistical_limit
 
 
@@ -55,7 +55,7 @@ def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCo
     """
     require_parity(n, k, "parallel search")
     require_positive("parallel search", width=width)
-    total, sample = math.comb(n, k), statistical_limit(n, k, delta)
+    total, sample = binomial(n, k), statistical_limit(n, k, delta)
     return SearchCost(total, width, -(-total // width), sample, Fraction(1), p_ambiguous_bound(n, k, sample))
 
 
@@ -75,7 +75,7 @@ def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 
     require_parity(n, k, "random subset search")
     require_positive("random subset search", width=width, steps=steps)
     require(0 < delta < 1, "delta must lie between 0 and 1 (random subset search)", delta=delta)
-    total = math.comb(n, k)
+    total = binomial(n, k)
     tried = min(total, width * steps)
     sample = max(0, math.ceil(math.log2(tried / delta)))
     wrong = min(Fraction(1), Fraction(tried, 2**sample))

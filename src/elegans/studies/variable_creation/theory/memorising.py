@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64
 
-from elegans.calculators.domain import AtMost, Form, Listed, require, require_form, require_positive
+from elegans.calculators.domain import AtMost, Form, Listed, power, require, require_form, require_positive
 
 _BUMP = {"corrected": (1, 1, 1, 1), "printed": (1, 1, -1, -1)}
 """The signs of the slopes of the four ramps of a bump."""
@@ -93,7 +93,8 @@ def memoriser_units(s: Annotated[int, AtMost(10_000)], symbols: Listed = 2) -> t
         symbols: M, at least 2.
     """
     require(s >= 1 and symbols >= 2, "s must be at least 1 and symbols at least 2 (Lemma A.23)", s=s, symbols=symbols)
-    return 4 * s * symbols**s, 2 * symbols**s
+    words = int(power(symbols, s))
+    return 4 * s * words, 2 * words
 
 
 def memoriser_norms(

@@ -20,6 +20,9 @@ from elegans import random
 from elegans.calculators.domain import AtMost, Binomial, Listed, Number, Seed, require, require_parity
 from elegans.tasks.boolean import BooleanFunction, SparseBoolean
 
+LARGEST_DRAWN = 200_000
+"""How many examples are drawn and searched: a few seconds of work."""
+
 
 class Identifiability(NamedTuple):
     """How often random samples single out the support, with 95% Wilson intervals.
@@ -103,6 +106,7 @@ def identifying_samples(
         int64 of shape (draws,); largest + 1 where the whole sequence leaves several.
     """
     require(min(draws, largest) >= 1, "draws and largest must be at least 1", draws=draws, largest=largest)
+    require(draws * largest <= LARGEST_DRAWN, f"draws times largest must be at most {LARGEST_DRAWN}", draws=draws)
     index = np.arange(largest, dtype=np.uint32)
     found = []
     for draw in range(draws):

@@ -17,12 +17,12 @@ Shared arguments:
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
-from elegans.calculators.domain import Listed, Seed, require, require_positive
+from elegans.calculators.domain import AtMost, Seed, require, require_positive
 from elegans.studies.xor_two_phases.theory.network import (
     ROOT2,
     network,
@@ -195,7 +195,9 @@ def xor_final_loss(heavy_margin: float) -> float:
     return 4 * math.exp(-heavy_margin)
 
 
-def xor_clean_map(margins: Any, rate: float, steps: Listed) -> Float64[np.ndarray, "steps+1 clusters"]:
+def xor_clean_map(
+    margins: Any, rate: float, steps: Annotated[int, AtMost(100_000)]
+) -> Float64[np.ndarray, "steps+1 clusters"]:
     """Return how the margins of four clusters of aligned, balanced neurons grow, step by step.
 
     Formula: each of |a| and s grows by eta tau_2 g_mu times the other, so gamma <- gamma (1 + eta tau_2 g_mu)^2.
