@@ -119,7 +119,7 @@ def test_another_type_than_a_function_takes_is_named(call, message):
         (
             ValueError,
             lambda: el.tabular.fit([[1.0]], [np.nan], el.tabular.Settings(), [0]),
-            "y must have a finite value",
+            "y must hold finite numbers",
         ),
         (
             AnalysisError,

@@ -31,6 +31,7 @@ BAD = [
     ),
     (lambda: el.SparseParity(n=5, k=2, support=(1, 5)), "support must lie in 0..n-1: n=5, support=(1, 5)"),
     (lambda: el.SparseParity(n=5, k=2, noise=1.5), "noise must be less than or equal to 1: noise=1.5"),
+    (lambda: el.DisjointParity(n=6, k=2, support=iter(int, 1)), "support must be a list, not an iterator: support="),
     (lambda: el.Sample(0), "size must be greater than or equal to 1: size=0"),
     (lambda: el.Sample(10**9 + 1), "size must be less than or equal to 1000000000: size=1000000001"),
     (lambda: el.MLP(widht=3), "MLP has no field 'widht'; did you mean 'width'?"),

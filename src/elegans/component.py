@@ -289,9 +289,11 @@ def _is_float(annotation: Any) -> bool:
 
 
 def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
-    """Refuse what pydantic takes for numbers: True and False, and whole numbers that no engine counts to."""
+    """Refuse what pydantic takes: True and False for numbers, whole numbers beyond all counts, iterators for lists."""
     numeric, unbounded = _numbers(cls)
     for name, value in fields.items():
+        if isinstance(value, Iterator):  # it may be endless
+            raise ValueError(f"{name} must be a list, not an iterator: {name}={shown(value)}")
         members = value if isinstance(value, list | tuple) else (value,)
         if name in numeric and any(isinstance(one, bool) for one in members):
             raise ValueError(f"{name} must be a number: {name}={shown(value)}")

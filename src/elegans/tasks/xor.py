@@ -7,6 +7,7 @@ from jaxtyping import Float32, UInt32
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans import random
+from elegans.errors import shown
 from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.boolean import BooleanFunction, Parity
 
@@ -51,7 +52,7 @@ class XOR(NoisyLabels, Task, kind="xor"):
         try:
             matrix = np.asarray(basis, float)
         except (TypeError, ValueError):
-            raise ValueError(f"basis must be standard, random, or n rows of n numbers: basis={basis!r}") from None
+            raise ValueError(f"basis must be standard, random, or n rows of n numbers: basis={shown(basis)}") from None
         if matrix.ndim != 2:
             raise ValueError(f"basis must have shape (n, n): shape={matrix.shape}")
         return tuple(tuple(row) for row in matrix.tolist())
