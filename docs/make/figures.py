@@ -4,6 +4,7 @@ Each is drawn from the evidence of the scale nearest to the published one. An ex
 than the evidence keeps stands in ``THINNED``: its figure comes from the run itself, from ``results/<name>/figure.png``.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -29,15 +30,27 @@ def nearest() -> dict[str, Evidence]:
     return found
 
 
+def table(path: Path) -> pd.DataFrame:
+    """Read a table of evidence, with lists where there are some."""
+    found = pd.read_csv(path)
+    for name in found.select_dtypes(["object", "str"]):
+        if found[name].astype(str).str.startswith("[").all():
+            found[name] = found[name].map(json.loads)
+    return found
+
+
 def draw(evidence: Evidence, folder: Path = IMAGES) -> Path:
-    """Draw the figure of a piece of evidence into a folder and return its file."""
-    tables = {
-        name: pd.read_csv(evidence.path.with_name(kept["file"])) for name, kept in evidence.content["tables"].items()
-    }
-    figure = find(evidence.experiment).plot(tables)
+    """Draw the figure of a piece of evidence, and what else the experiment draws; return the figure's file."""
+    kept = evidence.content["tables"]
+    tables = {name: table(evidence.path.with_name(one["file"])) for name, one in kept.items()}
+    experiment = find(evidence.experiment)
+    figure = experiment.plot(tables)
     path = folder / f"{evidence.experiment}.svg"
     with matplotlib.rc_context({"svg.hashsalt": evidence.experiment}):
         figure.savefig(path, metadata={"Date": None})
+        for name, write in experiment.extras.items():
+            if name.endswith(".svg"):
+                write(tables, folder / f"{evidence.experiment}-{name}")
     if path.stat().st_size > LARGEST:
         path.unlink()
         path = path.with_suffix(".png")

@@ -68,7 +68,7 @@ def plot_checks(tables: Tables) -> Figure:
     ax.set(xscale="log", xlim=(0.5 * low, 2 * high), ylim=(-0.8, len(table) - 0.2))
     labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
     ax.set_yticks(table.index, labels, fontsize=SMALL)
-    ax.set_xlabel("largest deviation / allowed deviation", fontsize=MEDIUM)
+    ax.set_xlabel("deviation / allowed", fontsize=MEDIUM)
     quiet(ax)
     legend_below(figure, ax, columns=2)
     return figure

@@ -25,14 +25,14 @@ from elegans.compilation import jit
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Model
-from elegans.plots.attention import attention_lines, attention_map
-from elegans.plots.style import COLOURS, GRAMS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
+from elegans.plots.attention import attention_map
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, SMALL, legend_below, lettered, panels, quiet, short
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
 from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.measures import chain_loss
-from elegans.studies.induction_heads.plots import title
+from elegans.studies.induction_heads.plots import by_cell, level
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, sweep_of, thesis_networks, transformer
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
@@ -58,14 +58,19 @@ TRANSPLANTS: dict[str, Callable[[str], bool]] = {
 """Which parameters are of a step, the others being final; *ends* are embedding and output."""
 STYLES = {
     "intact": ("the network itself", "black", "-"),
-    "layer1_alone": ("layer 1 of the step, rest final", COLOURS[0], "-"),
-    "layer2_alone": ("layer 2 of the step, rest final", COLOURS[1], "-"),
-    "layer1_with_ends": ("layer 2 final, rest of the step", COLOURS[0], ":"),
-    "layer2_with_ends": ("layer 1 final, rest of the step", COLOURS[1], ":"),
+    "layer1_alone": ("layer 1 of the step, rest final", LAYER_COLOURS[0], "-"),
+    "layer2_alone": ("layer 2 of the step, rest final", LAYER_COLOURS[1], "-"),
+    "layer1_with_ends": ("layer 2 final, rest of the step", LAYER_COLOURS[0], ":"),
+    "layer2_with_ends": ("layer 1 final, rest of the step", LAYER_COLOURS[1], ":"),
 }
-LABELS = {"previous": ("layer 1: previous token", COLOURS[0]), "induction": ("layer 2: what followed", COLOURS[1])}
+LABELS = {
+    "previous": ("layer 1 on the previous token", LAYER_COLOURS[0]),
+    "induction": ("layer 2 on what followed", LAYER_COLOURS[1]),
+}
 SHARES = {"plateau": 0.5, "before": 0.85, "after": 1.25}
 """At which share of the time to the transition attention between start and end is drawn."""
+MAPS = ("plateau", "before", "end")
+"""At which of these times the weights are drawn."""
 EARLY = 0.5
 """The share of the time to the transition at which masses are called early."""
 LAYERS = ("layer1", "layer2")
@@ -195,28 +200,45 @@ def histories_of(tables: Tables) -> dict[str, AttentionHistory]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw what the first series' typical network attends to at five times, then the curves of each series.
+    """Draw one row per cell: losses, masses of attention and layer transplants.
 
-    Above: lines (in layer 2 those of the last query), weights of both layers, logits of both. Below is a row of three
-    panels per series: losses, masses and layer transplants; the typical trial is strong there, others are faint.
+    Trials are faint but for the typical one of the cell's largest series, whose layers are transplanted.
     """
-    series = [rows for _, rows in tables["curves"].groupby("series", sort=False)]
-    heights = [5.6, 0.8 + 1.75 * len(series)]
-    figure = HouseFigure(figsize=(7, sum(heights)), layout="constrained")
-    parts: Any = figure.subfigures(2, 1, height_ratios=heights)
-    above, below = parts
-    maps = above.subplots(5, 5, height_ratios=[1.25, 1, 1, 1, 1])
-    _maps(maps, next(iter(histories_of(tables).values())), shown_steps(series[0][series[0]["typical"]]))
-    drawn = below.subplots(len(series), 3, squeeze=False)
-    for axes, rows in zip(drawn, series, strict=True):
-        _curves(axes, rows)
-    for ax in drawn[0, :2]:
-        ax.legend(fontsize=SMALL - 1, frameon=False, labelspacing=0.2)
+    cells = by_cell(tables["curves"])
+    figure, drawn = panels(len(cells), 3)
+    titles = []
+    for row, (cell, rows, chosen) in zip(drawn, cells, strict=True):
+        _curves(row, rows, chosen)
+        titles += [f"{cell}: {rows['seed'].nunique()} trials", "Where layers attend to", "Layer transplants, one trial"]
     for ax in drawn[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
-    named = drawn[0, 2].get_legend_handles_labels()
-    below.legend(*named, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    lettered(drawn, titles)
+    legend_below(figure, drawn[0, 1], drawn[0, 2], columns=3)
     return figure
+
+
+def maps(tables: Tables, path: Path) -> None:
+    """Write what the first series' typical network attends to at three times, one row per layer, as a drawing."""
+    history = next(iter(histories_of(tables).values()))
+    curves = tables["curves"]
+    moved = curves.loc[curves["typical"], "transition"].iloc[0]
+    shown = shown_steps(pd.DataFrame({"step": history.steps, "transition": moved}))
+    figure, drawn = panels(2, len(MAPS), height=2.3)
+    for column, name in enumerate(MAPS):
+        weights = history.weights(int(np.flatnonzero(history.steps == shown[name])[0]))
+        for layer in range(2):
+            attention_map(weights[layer][0], drawn[layer, column], tokens=history.tokens)
+    titles = [f"Layer {layer}, {name} (step {shown[name]:,})" for layer in (1, 2) for name in MAPS]
+    lettered(drawn, titles)
+    for ax in drawn[:, 0]:
+        ax.set_ylabel("query", fontsize=MEDIUM, labelpad=9)
+    for ax in drawn[-1]:
+        ax.set_xlabel("key", fontsize=MEDIUM, labelpad=9)
+    bar = figure.colorbar(drawn[0, 0].images[0], ax=drawn, fraction=0.02, pad=0.01)
+    bar.set_label("attention weight", fontsize=MEDIUM)
+    bar.ax.tick_params(labelsize=SMALL, length=1)
+    bar.outline.set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def shown_steps(run: pd.DataFrame) -> dict[str, int]:
@@ -233,47 +255,26 @@ def shown_steps(run: pd.DataFrame) -> dict[str, int]:
     return {"start": int(steps[0]), **between, "end": int(steps[-1])}
 
 
-def _maps(axes: np.ndarray, history: AttentionHistory, shown: dict[str, int]) -> None:
-    times = [int(np.flatnonzero(history.steps == step)[0]) for step in shown.values()]
-    largest = [max(float(np.abs(np.tril(layer[time, 0])).max()) for time in times) for layer in history.logits]
-    for column, (name, time) in enumerate(zip(shown, times, strict=True)):
-        weights = history.weights(time)
-        attention_lines(history.tokens, weights, axes[0, column], queries=[None, (len(history.tokens) - 1,)])
-        for word in axes[0, column].texts:
-            word.set_fontsize(SMALL - 2)
-        axes[0, column].set_title(f"{name}: step {history.steps[time]}", fontsize=MEDIUM)
-        for layer in range(2):
-            attention_map(weights[layer][0], axes[1 + layer, column])
-            attention_map(history.logits[layer][time, 0], axes[3 + layer, column], logits=True, limit=largest[layer])
-    for row, what in enumerate(("weights, layer 1", "weights, layer 2", "logits, layer 1", "logits, layer 2"), 1):
-        axes[row, 0].set_ylabel(what, fontsize=SMALL)
-        bar = axes[row, 0].figure.colorbar(axes[row, -1].images[0], ax=list(axes[row]), fraction=0.02, pad=0.01)
-        bar.ax.tick_params(labelsize=SMALL - 1, length=1)
-        bar.outline.set_visible(False)
-
-
-def _curves(axes: np.ndarray, rows: pd.DataFrame) -> None:
-    for typical, run in rows.groupby(["typical", "seed"]):
-        style: dict[str, Any] = {"linewidth": 1.3, "zorder": 3} if typical[0] else {"linewidth": 0.5, "alpha": 0.3}
+def _curves(axes: np.ndarray, rows: pd.DataFrame, chosen: pd.DataFrame) -> None:
+    """Draw losses, masses and transplants of a cell; see ``plot``."""
+    for seed, run in rows.groupby("seed"):
+        typical = bool((run["typical"] & (seed == chosen["seed"].iloc[0])).any())
+        style: dict[str, Any] = {"linewidth": 1.3, "zorder": 3} if typical else {"linewidth": 0.5, "alpha": 0.3}
         axes[0].plot(run["step"], run["loss"], color="black", **style)
         for name, (label, colour) in LABELS.items():
-            axes[1].plot(run["step"], run[name], color=colour, label=label if typical[0] else None, **style)
-    shown = rows[rows["typical"]]
+            axes[1].plot(run["step"], run[name], color=colour, label=label if typical else None, **style)
     for name in ("unigram", "bigram"):
-        style = {"color": GRAMS[name], "linewidth": 0.8, "linestyle": "--"}
-        axes[0].axhline(shown[f"line.{name}"].iloc[0], label=name, **style)
+        level(axes[0], float(chosen[f"line.{name}"].iloc[0]), GRAMS[name], name)
     for name, (_, colour) in LABELS.items():
-        axes[1].axhline(shown[f"uniform_{name}"].iloc[0], color=colour, linewidth=0.8, linestyle="--")
-    _losses(axes[2], shown)
+        axes[1].axhline(chosen[f"uniform_{name}"].iloc[0], color=colour, linewidth=0.8, linestyle="--")
+    axes[1].plot([], [], color=GREY, linewidth=0.8, linestyle="--", label="uniform attention")
+    _losses(axes[2], chosen)
     axes[1].set_ylim(0, 1)
-    axes[0].set_ylim(0, 1.05 * shown["loss"].max())
-    names = (f"{rows['series'].iloc[0]}: test loss", "attention masses", "layer transplants")
-    for ax, name in zip(axes, names, strict=True):
-        title(ax, name)
-        ax.set_xlim(0, shown["step"].max())
+    axes[0].set_ylim(0, 1.05 * rows["loss"].max())
+    for ax, name in zip(axes, ("loss (KL, nats)", "mass of attention", "loss (KL, nats)"), strict=True):
+        ax.set_ylabel(name, fontsize=MEDIUM)
+        ax.set_xlim(0, rows["step"].max())
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
-        for step in shown_steps(shown).values():
-            ax.axvline(step, color=GREY, linewidth=0.5, linestyle=":", zorder=0)
         quiet(ax)
 
 
@@ -283,7 +284,7 @@ def _losses(ax: Axes, run: pd.DataFrame) -> None:
     for name, (label, colour, style) in STYLES.items():
         ax.plot(run["step"], run[name], color=colour, linestyle=style, linewidth=1, label=label)
     ax.axhline(_middle(run).iloc[0], color=GREY, linewidth=0.7)
-    ax.set_ylim(0, 1.05 * run["intact"].max())
+    ax.set_ylim(bottom=0)
 
 
 def animation(tables: Tables, path: Path) -> None:
@@ -390,6 +391,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
-    extras={"attention.gif": animation, "attention.html": page},
+    extras={"attention.gif": animation, "attention.html": page, "attention.svg": maps},
 )
 """Figures 8.2 and E.5."""

@@ -21,19 +21,18 @@ from matplotlib.figure import Figure
 from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GRAMS, GREY, MEDIUM, SMALL, panels, quiet, shades
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, lettered, panels, shades
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
 from elegans.studies.induction_heads.plots import (
     along,
-    chain_distances,
     chain_losses,
     curves_of_trials,
     legend_above,
     level,
     per_trial,
-    title,
+    trials_of,
 )
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import minimal, sweep_of
@@ -50,9 +49,7 @@ EXAMPLES = 1000
 """On how many held-out sequences losses are evaluated."""
 COORDINATES = 10
 """How many of the first coordinates of v are shown."""
-PROFILE_AT = (0.05, 0.25, 0.5, 1.0)
-"""At which shares of the training all of them are drawn."""
-LIMIT = COLOURS[2]
+LIMIT = GREY
 """The colour of the best loss that counts of pairs allow."""
 NEAR = 0.1
 """Within which share of its loss a network counts as at the unigram strategy's."""
@@ -170,74 +167,57 @@ def _best(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) -> tuple
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw six panels per cell; faint curves are trials, strong ones medians.
+    """Draw four panels of the first cell; faint curves are trials, strong ones medians.
 
-    Above: losses, with the limit of counts; distances to strategies; losses of transplants, each with the factor that
-    suits it best. Below: entries of W; v at some steps; coordinates of v over training. Source: thesis, figures 8.3
-    (bottom), 8.4b and E.7 (bottom).
+    The loss, with the limit of counts; losses of transplants, each with the factor that suits it best; entries of W;
+    coordinates of v. Source: thesis, figures 8.3 (bottom), 8.4b and E.7 (bottom).
     """
-    groups = list(tables["curves"].groupby("cell", sort=False))
-    figure, drawn = panels(2 * len(groups), 3)
-    for six, (cell, rows) in zip(drawn.reshape(len(groups), 6), groups, strict=True):
-        chain_losses(six[0], rows)
-        level(six[0], per_trial(rows, "limit"), LIMIT, "best counts", above="bottom")
-        chain_distances(six[1], rows, legend=False)
-        legend_above(six[1], 1.4)
-        _transplants(six[2], rows)
-        _pair(six[3], rows)
-        _profiles(six[4], rows)
-        _coordinates(six[5], rows)
-        names = ("loss", "distance to strategies", "transplants", "W", "v by place", "v over training")
-        for ax, name in zip(six, names, strict=True):
-            title(ax, f"{cell}: {name}".replace(", ", ",\n"))
+    cell, rows = next(iter(tables["curves"].groupby("cell", sort=False)))
+    figure, drawn = panels(2, 2, height=2.2)
+    chain_losses(drawn[0, 0], rows)
+    level(drawn[0, 0], per_trial(rows, "limit"), LIMIT, "best counts")
+    _transplants(drawn[0, 1], rows)
+    _pair(drawn[1, 0], rows)
+    _coordinates(drawn[1, 1], rows)
+    learned = (
+        "Loss with the other half learned",
+        "W, by which symbols are compared",
+        "v, by which distances are weighed",
+    )
+    lettered(drawn, [f"{cell}: {trials_of(rows)}", *learned])
     return figure
 
 
 def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
-    curves_of_trials(ax, rows, "early_pair", COLOURS[3], "early W, final v")
-    curves_of_trials(ax, rows, "early_position", COLOURS[5], "early v, final W")
-    curves_of_trials(ax, rows, "own", "black", "both early", (0, (3, 1.5)))
+    curves_of_trials(ax, rows, "early_pair", LAYER_COLOURS[1], "W of the step, final v")
+    curves_of_trials(ax, rows, "early_position", LAYER_COLOURS[0], "v of the step, final W")
+    curves_of_trials(ax, rows, "own", "black", "both of the step")
     unigram = per_trial(rows, "line.unigram")
     level(ax, unigram, GRAMS["unigram"], "unigram")
     level(ax, per_trial(rows, "limit"), LIMIT, "best counts")
-    ax.set_ylim(0, 1.4 * unigram)
-    ax.set_ylabel("KL(true ‖ rescaled)", fontsize=MEDIUM)
+    ax.set_ylim(0, 1.1 * unigram)
+    ax.set_ylabel("loss, rescaled (KL, nats)", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    ax.legend(fontsize=SMALL - 0.5, frameon=False, loc="upper right", handlelength=1.6, labelspacing=0.2)
+    legend_above(ax, 1.2)
 
 
 def _pair(ax: Axes, rows: pd.DataFrame) -> None:
-    curves_of_trials(ax, rows, "diagonal", COLOURS[1], "diagonal")
-    curves_of_trials(ax, rows, "off_diagonal", COLOURS[0], "off the diagonal")
+    curves_of_trials(ax, rows, "diagonal", LAYER_COLOURS[1], "diagonal")
+    curves_of_trials(ax, rows, "off_diagonal", GREY, "off the diagonal")
     ax.axhline(0, color=GREY, linewidth=0.6)
     ax.set_ylabel("mean entry of W", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
     legend_above(ax, 1.2)
 
 
-def _profiles(ax: Axes, rows: pd.DataFrame) -> None:
-    steps = np.array(sorted(rows["step"].unique()))
-    chosen = sorted({int(steps[np.abs(steps - share * steps[-1]).argmin()]) for share in PROFILE_AT})
-    places = np.arange(1, COORDINATES + 1)
-    for step, colour in zip(chosen, shades(len(chosen)), strict=True):
-        values = rows[rows["step"] == step][[f"v_{place}" for place in places]].median()
-        ax.plot(places, values, color=colour, linewidth=1, marker="o", markersize=2.5, label=f"step {step}")
-    ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.set_xticks(places)
-    ax.set_xlabel("place j, from the token itself back", fontsize=MEDIUM)
-    ax.set_ylabel("$v_j$", fontsize=MEDIUM)
-    quiet(ax)
-    ax.legend(fontsize=SMALL, frameon=False)
-
-
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
-    for place in range(1, 7):
-        style = "-" if place % 2 == 0 else (0, (3, 1.5))
-        curves_of_trials(ax, rows, f"v_{place}", COLOURS[place - 1], f"$v_{place}$", style)
+    for places, style in (((2, 4, 6), "-"), ((1, 3, 5), (0, (3, 1.5)))):
+        for place, colour in zip(places, shades(3), strict=True):
+            curves_of_trials(ax, rows, f"v_{place}", colour, f"$v_{place}$", style)
     ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.set_ylabel("$v_j$", fontsize=MEDIUM)
+    ax.set_ylabel("coordinate $v_j$", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_above(ax, 1.35, ncols=3)
+    legend_above(ax, 1.3)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from scipy.special import softmax
 from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import MEDIUM, SMALL, panels, quiet, shades, short
+from elegans.plots.style import MEDIUM, legend_below, lettered, panels, quiet, shades
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
-from elegans.studies.induction_heads.plots import chain_distances, chain_losses, title, trials_of
+from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, trials_of
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import (
     THESIS_RATE,
@@ -48,6 +48,8 @@ ORDER = ["uniform", "unigram", "bigram"]
 """The phases, as the thesis has them."""
 BEFORE = 0.9
 """The share of the time to the transition at which an encoding is shown, besides the end of the plateau."""
+MOMENTS = {"start": "at the start", "plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
+"""How figures call the moments of the table ``encodings``."""
 FARTHEST = 12
 """The largest distance of which an encoding is shown."""
 PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
@@ -181,33 +183,39 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw, one row per series: losses of all trials; distances to strategies and encodings of the typical one."""
+    """Draw, one row per cell: losses of all trials; distances to strategies and encodings of the typical one.
+
+    The typical trial is that of the cell's largest series; the shade behind its distances is the closest strategy's.
+    """
     shown = dict(iter(tables["encodings"].groupby("series")))
-    series = list(tables["curves"].groupby("series", sort=False))
-    figure, drawn = panels(len(series), 3)
-    for number, (row, (name, rows)) in enumerate(zip(drawn, series, strict=True)):
+    cells = by_cell(tables["curves"])
+    figure, drawn = panels(len(cells), 3)
+    titles = []
+    for row, (cell, rows, chosen) in zip(drawn, cells, strict=True):
         chain_losses(row[0], rows)
-        chosen = rows[rows["typical"]]
-        chain_distances(row[1], chosen, legend=number == 0)
-        _encodings(row[2], shown[name])
-        title(row[0], f"{name}: {trials_of(rows)}")
-        title(row[1], f"seed {chosen['seed'].iloc[0]}; shade: closest")
-        title(row[2], f"seed {chosen['seed'].iloc[0]}; attention by distance")
+        chain_distances(row[1], chosen)
+        _encodings(row[2], shown[chosen["series"].iloc[0]])
+        titles += [
+            f"{cell}: {trials_of(rows)}",
+            f"Seed {chosen['seed'].iloc[0]}: distances",
+            "Its layer 1, by distance",
+        ]
+    lettered(drawn, titles)
+    legend_below(figure, drawn[0, 1], drawn[0, 2], columns=4)
     return figure
 
 
 def _encodings(ax: Axes, table: pd.DataFrame) -> None:
     """Draw how the first layer weighs distances, whatever the tokens, one curve per moment, averaged over symbols."""
-    moments: Any = table.groupby(["moment", "sequences"], sort=False)
-    for ((moment, sequences), rows), colour in zip(moments, shades(len(moments)), strict=True):
+    moments: Any = table.groupby("moment", sort=False)
+    for (moment, rows), colour in zip(moments, shades(len(moments)), strict=True):
         encoding = rows.groupby("distance")["encoding"].mean()
-        label = f"{moment}, {short(round(sequences, -2))}" if sequences else moment
+        label = f"layer 1, {MOMENTS[moment]}"
         ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
     ax.set_yscale("log")
     ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
     ax.set_xlabel("tokens back", fontsize=MEDIUM)
-    ax.set_ylabel("effective encoding", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL - 0.5, frameon=False)
+    ax.set_ylabel("attention, content aside", fontsize=MEDIUM)
     quiet(ax)
 
 

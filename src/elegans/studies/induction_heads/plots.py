@@ -8,10 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet, short
 from elegans.studies.induction_heads.tables import strategies_of
 
-LEGEND: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "edgecolor": "none", "framealpha": 0.7}
+ROWS = 3
+"""How many series a figure has at most."""
 HEADROOM = 1.12
 """How far above the largest loss an axis of losses goes."""
 
@@ -83,11 +84,11 @@ def chain_losses(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("uni
     curves_of_trials(ax, rows, "loss", "black")
     strategy_levels(ax, rows, strategies)
     ax.set_ylim(bottom=0)
-    ax.set_ylabel("KL(true ‖ network)", fontsize=MEDIUM)
+    ax.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
 
 
-def chain_distances(ax: Axes, rows: pd.DataFrame, *, legend: bool = True) -> None:
+def chain_distances(ax: Axes, rows: pd.DataFrame) -> None:
     """Draw how far the trial with the smallest seed is from each strategy, the background in the colour of the closest.
 
     Source: thesis, figure 8.1 (right).
@@ -99,33 +100,41 @@ def chain_distances(ax: Axes, rows: pd.DataFrame, *, legend: bool = True) -> Non
         colour = GRAMS.get(str(phases[first]), "white")
         ax.axvspan(times[first], times[after], color=colour, alpha=0.12, linewidth=0, zorder=0)
     for name in strategies_of(rows):
-        ax.plot(times, run[f"distance.{name}"], color=GRAMS[name], linewidth=1.3, label=name)
-    if legend:
-        ax.legend(title="distance to", alignment="left", loc="center right", bbox_to_anchor=(1, 0.57), **LEGEND)
+        ax.plot(times, run[f"distance.{name}"], color=GRAMS[name], linewidth=1.3, label=f"distance to {name}")
     ax.set_ylim(bottom=0)
-    ax.set_ylabel("KL(strategy ‖ network)", fontsize=MEDIUM)
+    ax.set_ylabel("distance (KL, nats)", fontsize=MEDIUM)
     along(ax, run["sequences"].max())
 
 
 def chain_stages(rows: pd.DataFrame) -> Figure:
     """Draw, one row per series, the losses of all trials with strategies' lines, and the typical trial's distances.
 
-    Where there is a column ``linear``, a dotted line is the loss of the best multiple of the construction's
-    frequencies as logits. Source: thesis, figures 8.5 and E.4.
+    The first three series are drawn. Where there is a column ``linear``, a dotted line is the loss of the best multiple
+    of the construction's frequencies as logits. Source: thesis, figures 8.5 and E.4.
     """
-    series = list(rows.groupby("series", sort=False))
+    series = list(rows.groupby("series", sort=False))[:ROWS]
     figure, drawn = panels(len(series), 2)
+    titles = []
     for (left, right), (name, own) in zip(drawn, series, strict=True):
         chain_losses(left, own, [line for line in GRAMS if line != "uniform" and f"line.{line}" in own])
         left.set_ylim(0, HEADROOM * float(own["loss"].max()))
         if "linear" in own:
             level(left, per_trial(own, "linear"), GREY, "linear logits", style=":")
         chosen = own[own["typical"]]
-        chain_distances(right, chosen, legend=False)
-        title(left, f"{name}: {trials_of(own)}")
-        title(right, f"seed {chosen['seed'].iloc[0]}; shade: closest")
-    drawn[0, 1].legend(title="distance to", alignment="left", loc="best", **LEGEND)
+        chain_distances(right, chosen)
+        titles += [f"{name}: {trials_of(own)}", f"Distances of one of them, seed {chosen['seed'].iloc[0]}"]
+    lettered(drawn, titles)
+    legend_below(figure, *drawn[:, 1], columns=4)
     return figure
+
+
+def by_cell(curves: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Return the first two cells of a table: name, rows, and rows of the typical trial of the cell's largest series."""
+    found = []
+    for cell, rows in list(curves.groupby("cell", sort=False))[:2]:
+        largest = rows.groupby("series", sort=False)["seed"].nunique().idxmax()
+        found.append((str(cell), rows, rows[rows["typical"] & (rows["series"] == largest)]))
+    return found
 
 
 def trials_of(rows: pd.DataFrame) -> str:

@@ -16,9 +16,9 @@ from scipy.special import softmax
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
+from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet, shades
 from elegans.studies.induction_heads import induction_phases as phases
-from elegans.studies.induction_heads.plots import along, title
+from elegans.studies.induction_heads.plots import along, by_cell
 from elegans.studies.induction_heads.positional_profile_claims import CLAIMS
 from elegans.studies.induction_heads.settings import sweep_of, thesis_networks
 from elegans.studies.induction_heads.tables import measured, shares, spreads_by_series, stated_by_seed
@@ -121,63 +121,60 @@ def claims(one: dict[str, float]) -> dict[str, bool]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw, one row per series, the typical trial's encoding at four moments; below, biases and profiles over time.
+    """Draw typical trials' encodings at four moments; below, all trials' biases, and one trial's profile over time.
 
-    The biases are those of all trials over the time relative to the transition; a map per series shows the profile of
-    its typical trial, with colours that end at 0.5.
+    Encodings are averages over symbols, in units of uniform attention. The biases are drawn until the transition. The
+    map shows the profile of the first cell's typical trial; colours end at 0.5, as the arrows of their bar say.
     """
     curves = tables["curves"]
-    series = list(dict.fromkeys(curves["series"]))
-    shown, profiles, chosen = (
-        dict(iter(table.groupby("series")))
-        for table in (tables["encodings"], tables["profiles"], curves[curves["typical"]])
-    )
-    figure = HouseFigure(figsize=(7, 1.6 * len(series) + 2.2), layout="constrained")
-    parts: Any = figure.subfigures(2, 1, height_ratios=[1.6 * len(series), 2.2])
-    above, below = parts
-    for row, name in zip(above.subplots(len(series), 4, squeeze=False), series, strict=True):
-        _moments(row, name, shown[name])
-    biases, *maps = below.subplots(1, len(series) + 1)
-    _biases(biases, curves)
-    for ax, name in zip(maps, series, strict=True):
-        image = _profile(ax, profiles[name], chosen[name])
-        title(ax, name)
-    bar = figure.colorbar(image, ax=maps[-1], extend="both", ticks=[-STRONGEST, 0, STRONGEST], pad=0.02)
+    cells = by_cell(curves)
+    figure, drawn = panels(2, 2, height=2.2)
+    for ax, (_, _, chosen) in zip(drawn[0], cells, strict=False):
+        series = chosen["series"].iloc[0]
+        _moments(ax, tables["encodings"][tables["encodings"]["series"] == series])
+    if len(cells) == 1:
+        drawn[0, 1].set_axis_off()
+    _biases(drawn[1, 0], curves)
+    _, _, chosen = cells[0]
+    image = _profile(drawn[1, 1], tables["profiles"][tables["profiles"]["series"] == chosen["series"].iloc[0]], chosen)
+    bar = figure.colorbar(image, ax=drawn[1, 1], extend="both", ticks=[-STRONGEST, 0, STRONGEST], pad=0.02)
     bar.set_label("logit less its mean", fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
+    names = [f"{cell}: attention by distance, one trial" for cell, _, _ in cells]
+    names += [""] * (2 - len(cells))
+    lettered(drawn, [*names, "Parity bias of all trials", f"{cells[0][0]}: logits by distance, the same trial"])
+    if len(cells) == 1:
+        drawn[0, 1].set_title("", loc="left")
+    legend_below(figure, drawn[0, 0], drawn[1, 0], columns=5)
     return figure
 
 
-def _moments(axes: np.ndarray, series: str, rows: pd.DataFrame) -> None:
-    """Draw the encoding at each moment, one bar per distance and symbol of the query."""
-    moments: Any = rows.groupby(["moment", "sequences"], sort=False)
-    for ax, ((moment, sequences), own) in zip(axes, moments, strict=True):
-        count = own["symbol"].nunique()
-        for (symbol, bars), colour in zip(own.groupby("symbol"), COLOURS, strict=False):
-            at = bars["distance"] + (symbol - (count - 1) / 2) * 0.8 / count
-            ax.bar(at, bars["encoding"], width=0.8 / count, color=colour, label=f"symbol {symbol}")
-        ax.set_xticks(range(0, int(own["distance"].max()) + 1, 2))
-        ax.set_xlabel("tokens back", fontsize=MEDIUM)
-        quiet(ax)
-        title(ax, f"{moment}, {short(round(sequences, -2))}" if sequences else f"{series}: {moment}")
-    axes[0].set_ylabel("effective encoding", fontsize=MEDIUM)
-    axes[0].legend(fontsize=SMALL, frameon=False, loc="upper center", ncols=2, columnspacing=0.8, handlelength=1)
-    axes[0].set_ylim(top=1.6 * axes[0].get_ylim()[1])
+def _moments(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw the encoding at each moment over that of uniform attention, averaged over symbols."""
+    moments: Any = rows.groupby("moment", sort=False)
+    uniform = float(rows.loc[rows["moment"] == "start", "encoding"].mean())
+    for (moment, own), colour in zip(moments, shades(len(moments)), strict=True):
+        encoding = own.groupby("distance")["encoding"].mean() / uniform
+        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=phases.MOMENTS[moment])
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_xticks(range(0, int(rows["distance"].max()) + 1, 2))
+    ax.set_xlabel("tokens back", fontsize=MEDIUM)
+    ax.set_ylabel("encoding / uniform attention", fontsize=MEDIUM)
+    quiet(ax)
 
 
 def _biases(ax: Axes, curves: pd.DataFrame) -> None:
-    """Draw the parity bias of all trials over the time relative to their transitions, a colour per cell."""
-    for (cell, rows), colour in zip(curves.groupby("cell", sort=False), COLOURS, strict=False):
+    """Draw the parity bias of all trials until their transitions, a colour per cell."""
+    for (cell, rows), colour in zip(curves.groupby("cell", sort=False), (COLOURS[1], COLOURS[5]), strict=False):
         for _, run in rows.groupby("seed"):
+            run = run[~(run["step"] > run["transition"])]
             ax.plot(run["step"] / run["transition"], run["parity_bias"], color=colour, linewidth=0.7, alpha=0.7)
         ax.plot([], [], color=colour, label=str(cell))
     ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.axvline(1, color="black", linewidth=0.8, linestyle=":")
-    ax.set(xlim=(0, 1.25), ylim=(-1, 1))
-    ax.set_xlabel("steps / transition", fontsize=MEDIUM)
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("steps / steps to the transition", fontsize=MEDIUM)
     ax.set_ylabel("parity bias", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    title(ax, "all trials")
     quiet(ax)
 
 
@@ -185,11 +182,12 @@ def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
     """Draw a profile over time, red where a distance is favoured, until soon after the transition; return the image."""
     grid = table.pivot(index="distance", columns="sequences", values="profile")
     limits: dict[str, Any] = {"vmin": -STRONGEST, "vmax": STRONGEST, "cmap": DIVERGING, "shading": "nearest"}
-    image = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), **limits)
+    image = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), rasterized=True, **limits)
     ax.set_yticks(range(0, int(grid.index.max()) + 1, 2))
     ax.set_ylabel("tokens back", fontsize=MEDIUM)
-    end = float(run["sequences"].max())
-    for at in run.loc[run["step"] == run["transition"], "sequences"]:
+    end, moved = float(run["sequences"].max()), float(run["transition"].iloc[0])
+    if np.isfinite(moved):
+        at = moved * end / float(run["step"].max())
         ax.axvline(at, color="black", linewidth=0.8, linestyle=":")
         end = min(1.25 * at, end)
     along(ax, end)
