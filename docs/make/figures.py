@@ -15,7 +15,7 @@ from elegans.experiments.evidence import Evidence, collected
 from elegans.experiments.registry import find
 
 IMAGES = Path(__file__).parents[1] / "images"
-THINNED: frozenset[str] = frozenset()
+THINNED: frozenset[str] = frozenset({"xor-phases"})
 """Experiments whose figures are not drawn from their evidence, which keeps too few rows."""
 LARGEST = 300_000
 """Bytes above which a vector drawing is left for a PNG."""

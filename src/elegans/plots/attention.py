@@ -126,7 +126,7 @@ def attention_by_position(
     uniform attention has.
 
     Args:
-        weights: of each example over T positions and, last, the class token.
+        weights: of each example over T positions and, last, the class token; NaN where unknown.
         ax: the axes to draw on; new ones by default.
         support: the positions that matter, counted from 0, which are drawn in a colour of their own.
 
@@ -156,7 +156,7 @@ def attention_by_position(
         if members.any():
             x, y = (at[members] + beside[:, None]).ravel(), found[:, members].ravel()
             ax.scatter(x, y, s=4, color=colour, alpha=0.35, linewidth=0, label=name, rasterized=True)
-    ax.hlines(found.mean(axis=0), at - 0.4, at + 0.4, color="black", linewidth=1)
+    ax.hlines(np.nanmean(found, axis=0), at - 0.4, at + 0.4, color="black", linewidth=1)
     ax.axvline(places - 1.25, color=GREY, linewidth=0.6)
     ax.axhline(1 / places, color=GREY, linewidth=0.7, linestyle=":")
     step = max(1, (places - 1) // 10)

@@ -91,11 +91,12 @@ def test_the_construction_is_what_theory_says_and_the_trial_begun_there_is_at_it
         assert found[arm]["test_error"]["range"][1] == 0.25
 
 
-def test_the_figure_has_six_panels(tables):
+def test_the_figure_has_a_panel_for_each_network_and_three_for_all(tables):
     drawn = pattern.plot(tables).axes
-    assert [ax.get_title(loc="left") for ax in drawn[:3]] == [pattern.TRAINED, pattern.PLAIN, "construction"]
+    names = [ax.get_title(loc="left").partition(", ")[2] for ax in drawn[:3]]
+    assert names == [pattern.TRAINED, pattern.PLAIN, "construction"]
     alone = {kind: table[table["arm"] == pattern.TRAINED] for kind, table in tables.items()}
-    assert [ax.axison for ax in pattern.plot(alone).axes] == [True, False, False, True, True, True]
+    assert len(drawn) == 6 and len(pattern.plot(alone).axes) == 4
 
 
 @pytest.mark.slow

@@ -69,8 +69,8 @@ LABELS = {
 }
 SHARES = {"plateau": 0.5, "before": 0.85, "after": 1.25}
 """At which share of the time to the transition attention between start and end is drawn."""
-MAPS = ("plateau", "before", "end")
-"""At which of these times the weights are drawn."""
+MAPS = {"plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
+"""At which of these times the weights are drawn, and what they are called."""
 EARLY = 0.5
 """The share of the time to the transition at which masses are called early."""
 LAYERS = ("layer1", "layer2")
@@ -228,7 +228,7 @@ def maps(tables: Tables, path: Path) -> None:
         weights = history.weights(int(np.flatnonzero(history.steps == shown[name])[0]))
         for layer in range(2):
             attention_map(weights[layer][0], drawn[layer, column], tokens=history.tokens)
-    titles = [f"Layer {layer}, {name} (step {shown[name]:,})" for layer in (1, 2) for name in MAPS]
+    titles = [f"Layer {layer}, {when}: step {shown[name]:,}" for layer in (1, 2) for name, when in MAPS.items()]
     lettered(drawn, titles)
     for ax in drawn[:, 0]:
         ax.set_ylabel("query", fontsize=MEDIUM, labelpad=9)

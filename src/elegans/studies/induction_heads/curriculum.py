@@ -19,7 +19,7 @@ from elegans import random
 from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels
+from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, lettered, panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
@@ -278,6 +278,10 @@ def plot(tables: Tables) -> Figure:
     _correlations(drawn[1, 0], plain, seen)
     _worth(drawn[1, 1], plain, seen)
     _starts(drawn[1, 2], exact[exact["length"] == seen["length"].iloc[0]])
+    measured, longest = int(seen["length"].iloc[0]), int(weights["length"].max())
+    above = (f"Coordinates of v, t = {measured}", f"Products of weights, t = {longest}", "All but $v_2$, by length")
+    below = ("Correlation of logits with counts", "Loss, by length", f"Loss, by the start, t = {measured}")
+    lettered(drawn, (*above, *below))
     return figure
 
 
@@ -289,7 +293,7 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(few["place"], few["exact"], color=colour, linewidth=1.2, label=f"$\\epsilon$ = {epsilon:g}")
         points(ax, few["place"], few, colour)
     ax.set_xticks(range(2, FEW + 1, 2))
-    finish(ax, f"$v_j$ over $v_2$, t = {rows['length'].iloc[0]}", "place j")
+    finish(ax, "place j", "$v_j / v_2$")
 
 
 def _powers(ax: Axes, rows: pd.DataFrame) -> None:
@@ -307,7 +311,7 @@ def _powers(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(left=float(epsilon.min()) / 2)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    finish(ax, f"products of weights, t = {rows['length'].iloc[0]}", r"$\epsilon$")
+    finish(ax, r"$\epsilon$", "coordinate times W")
 
 
 def _background(ax: Axes, rows: pd.DataFrame) -> None:
@@ -320,7 +324,7 @@ def _background(ax: Axes, rows: pd.DataFrame) -> None:
     ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="their largest")
     ax.plot([], [], ":", color=GREY, linewidth=0.8, label="sum, long sequences")
     ax.set_ylim(0, 2 * float(rows["limit"].max()))
-    _by_length(ax, rows, "all but $v_2$, over $v_2$")
+    _by_length(ax, rows, "other coordinates / $v_2$")
 
 
 def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
@@ -330,7 +334,7 @@ def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
         ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
     ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of the two counts")
     ax.set_ylim(0.5, 1.01)
-    _by_length(ax, rows, "correlation of logits with")
+    _by_length(ax, rows, "correlation")
 
 
 def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
@@ -341,15 +345,15 @@ def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
         ax.plot(length, rows[f"{name}_loss"], color=colour, linewidth=1, label=f"{name} counts, rescaled")
         ax.plot(length, rows[f"line.{name}"], "--", color=colour, linewidth=0.8, label=f"{name} strategy")
     ax.set_ylim(0, 2.2 * float(rows["unigram_loss"].max()))
-    _by_length(ax, rows, "KL(true ‖ network), flat rows")
+    _by_length(ax, rows, "loss, flat rows (KL, nats)")
 
 
-def _by_length(ax: Axes, rows: pd.DataFrame, text: str) -> None:
+def _by_length(ax: Axes, rows: pd.DataFrame, up: str) -> None:
     lengths = sorted(rows["length"].unique())
     ax.set_xscale("log")
     ax.set_xticks(lengths, [f"{length}" for length in lengths])
     ax.minorticks_off()
-    finish(ax, text, "tokens t")
+    finish(ax, "tokens t", up)
 
 
 def _starts(ax: Axes, rows: pd.DataFrame) -> None:
@@ -366,7 +370,7 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xlim(-least / 2, 1.3 * float(rows["start"].max()))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylim(bottom=0)
-    finish(ax, f"KL, t = {rows['length'].iloc[0]}", "initial w of W", loc="lower left", bbox_to_anchor=(0, 0.15))
+    finish(ax, "initial value w of W", "loss, flat rows (KL, nats)", loc="lower left", bbox_to_anchor=(0, 0.15))
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from elegans import random
 from elegans.analysis import significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, logarithmic, panels
+from elegans.plots.style import COLOURS, GREY, lettered, logarithmic, panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.first_steps_claims import CLAIMS
 from elegans.studies.induction_heads.models import MinimalAttention
@@ -226,7 +226,11 @@ def plot(tables: Tables) -> Figure:
     _gradient(drawn[0, 2], tables["diagonal"])
     for ax, prior in zip(drawn[1], PRIORS, strict=False):
         _two_steps(ax, prior, position)
-    _overtaking(drawn[1, 2], tables["rates"], int(tables["pair"]["length"].iloc[0]))
+    length = int(tables["pair"]["length"].iloc[0])
+    _overtaking(drawn[1, 2], tables["rates"], length)
+    above = ("W after one step", "v after one step", "Gradient of v at W = I")
+    below = ("v after two steps, flat rows", "v after two steps, symmetric", "Where $v_2$ leads after two steps")
+    lettered(drawn, (*above, *below))
     return figure
 
 
@@ -240,9 +244,10 @@ def _entries(ax: Axes, parts: Any) -> None:
     ax.set_xticks(range(len(ENTRIES)), [f"$W_{{{entry}}}$" for entry in ENTRIES])
     ax.plot([], [], color=PRIORS["flat"], label="flat rows")
     ax.plot([], [], color=PRIORS["symmetric"], label="symmetric")
-    ax.plot([], [], "x", color=COLOURS[2], markersize=4, label="10,000 chains")
-    ax.plot([], [], "o", color=GREY, markersize=2.5, label="sequences")
-    finish(ax, "W after one step")
+    ax.plot([], [], "x", color=COLOURS[2], markersize=4, label="mean over 10,000 chains")
+    ax.plot([], [], "o", color=GREY, markersize=2.5, label="mean over sequences")
+    ax.set_ylim(top=1.6 * ax.get_ylim()[1])
+    finish(ax, "", "entry of W", loc="upper right")
 
 
 def _first_position(ax: Axes, parts: Any) -> None:
@@ -255,7 +260,7 @@ def _first_position(ax: Axes, parts: Any) -> None:
     ax.plot(flat["place"], flat["leading"], **LEADING)
     style = LEADING | {"linestyle": ":", "label": "symmetric, printed"}
     ax.plot(symmetric["place"], symmetric["printed"], **style)
-    finish(ax, "$v_j$ after one step", "place j")
+    finish(ax, "place j", "coordinate $v_j$")
 
 
 def _gradient(ax: Axes, rows: pd.DataFrame) -> None:
@@ -265,7 +270,7 @@ def _gradient(ax: Axes, rows: pd.DataFrame) -> None:
     ax.plot(few["place"] - 0.15, few["sampled"], "x", **SAMPLED)
     points(ax, few["place"] + 0.15, few, colour)
     ax.set_xticks(range(2, FEW + 3, 2))
-    finish(ax, r"$-\partial L/\partial v_j$ at W = I, flat rows", "place j")
+    finish(ax, "place j", r"$-\partial L/\partial v_j$")
 
 
 def _two_steps(ax: Axes, prior: str, parts: Any) -> None:
@@ -274,16 +279,16 @@ def _two_steps(ax: Axes, prior: str, parts: Any) -> None:
         ax.plot(few["place"], few["exact"], color=PRIORS[prior], linewidth=1.2, linestyle=style, label=label)
         points(ax, few["place"], few, PRIORS[prior])
     ax.set_xticks(range(2, FEW + 1, 2))
-    finish(ax, f"$v_j$, {prior} {'rows' if prior == 'flat' else 'chains'}", "place j")
+    finish(ax, "place j", "coordinate $v_j$")
 
 
 def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
     for prior, own in rows[np.isfinite(rows["rate"])].groupby("prior"):
         ax.plot(own["length"], own["rate"], "o-", color=PRIORS[str(prior)], markersize=2.5, linewidth=1)
-    ax.plot(length, RATE, "*", color="black", markersize=7, label="rate of this figure")
+    ax.plot(length, RATE, "*", color="black", markersize=7, label="rate of the other panels")
     logarithmic(ax, "x")
     ax.set_yscale("log")
-    finish(ax, "learning rate from which $v_2$ leads", "tokens t")
+    finish(ax, "tokens t", "learning rate", loc="upper right")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import AttentionOnly, Model
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, percent, quiet
 from elegans.probes import Probe
 from elegans.studies.induction_heads.one_layer_fails_claims import CLAIMS
-from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels, title
+from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import sweep_of, transformer
 from elegans.studies.induction_heads.tables import curves, transitions
@@ -100,28 +100,26 @@ def plot(tables: Tables) -> Figure:
     dotted line and below the other have had none. Source: thesis, figure E.8.
     """
     table = tables["curves"]
-    figure, ((left, right),) = panels(1, 2, height=3)
+    figure, ((left, right),) = panels(1, 2, height=2.8)
     networks = table.groupby("network", sort=False)
     for (name, rows), colour, marker in zip(networks, ("black", *COLOURS[2:]), "os^Dv", strict=False):
-        curves_of_trials(left, rows, "loss", colour, str(name))
+        curves_of_trials(left, rows, "loss", colour)
         last = rows.groupby("seed").last()
         at = last["loss"] / last["line.unigram"]
         right.plot(at, last["steepest"], marker, color=colour, markersize=4, label=name)
     strategy_levels(left, table)
-    settled = table[table["sequences"] > 0.01 * table["sequences"].max()]["loss"]
-    left.set_ylim(0, 1.15 * float(max(settled.max(), table["line.unigram"].max())))
-    left.set_ylabel("KL(true ‖ network)", fontsize=MEDIUM)
-    title(left, "held-out loss")
+    left.set_ylim(bottom=0)
+    left.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
     along(left, table["sequences"].max())
-    left.legend(fontsize=SMALL, frameon=False, loc="center right", bbox_to_anchor=(1, 0.58), labelspacing=0.3)
-    right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":")
+    right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="limits of the claim")
     right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
-    right.set(xlim=(0, 1.1), ylim=(0, None))
-    right.set_xlabel("loss at the end / unigram strategy's", fontsize=MEDIUM)
-    right.set_ylabel("largest fall between measurements", fontsize=MEDIUM)
-    title(right, "transitions")
-    right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    right.set(xlim=(0, None), ylim=(0, None))
+    right.set_xlabel("loss at the end / unigrams' loss", fontsize=MEDIUM)
+    right.set_ylabel("largest fall of the loss", fontsize=MEDIUM)
+    percent(right)
     quiet(right)
+    lettered((left, right), ("Held-out loss", "Largest fall between measurements"))
+    legend_below(figure, right)
     return figure
 
 

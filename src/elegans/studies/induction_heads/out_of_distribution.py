@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases import EARLY
 from elegans.studies.induction_heads.out_of_distribution_claims import CLAIMS, DOUBLY, OWN, UNIGRAM
-from elegans.studies.induction_heads.plots import along, curves_of_trials, title
+from elegans.studies.induction_heads.plots import along, curves_of_trials
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, minimal, sweep_of, thesis_networks, transformer
 from elegans.studies.induction_heads.tables import curves, lines_of, summary, transitions
@@ -28,6 +28,8 @@ from elegans.training import Trial
 
 MEASUREMENTS = 50
 OTHERS = {UNIGRAM: Unigram(), DOUBLY: DoublyStochastic()}
+PRIOR_COLOURS = (COLOURS[3], COLOURS[5], "black")
+"""Of the distributions, the trained one first."""
 LEVEL = 0.1
 """Within which share of a strategy's loss a network counts as at it."""
 
@@ -127,16 +129,16 @@ def claims(one: dict[str, float]) -> dict[str, bool]:
 def plot(tables: Tables) -> Figure:
     """Draw losses on each distribution over that of uniform guesses there, one panel per cell.
 
-    Dashed lines are unigrams', dotted ones bigrams'; the grey line is the median transition on the trained
-    distribution.
+    Faint curves are trials, strong ones their medians. Dashed: unigrams there, dotted: bigrams; the upright grey
+    line is the median transition on the trained distribution.
     """
     cells = list(tables["curves"].groupby("cell", sort=False))
     figure, drawn = panels((len(cells) + 1) // 2, 2, height=2.3)
     for ax in drawn.ravel()[len(cells) :]:
         ax.remove()
-    for ax, (cell, rows) in zip(drawn.ravel(), cells, strict=False):
-        for number, (prior, own) in enumerate(rows.groupby("prior", sort=False)):
-            colour = COLOURS[(0, 2, 1)[number]]
+    shown = drawn.ravel()[: len(cells)]
+    for ax, (_, rows) in zip(shown, cells, strict=True):
+        for (prior, own), colour in zip(rows.groupby("prior", sort=False), PRIOR_COLOURS, strict=False):
             curves_of_trials(ax, own.assign(share=own["loss"] / own["line.uniform"]), "share", colour, str(prior))
             for name, style in (("unigram", "--"), ("bigram", ":")):
                 at = (own[f"line.{name}"] / own["line.uniform"]).median()
@@ -144,11 +146,13 @@ def plot(tables: Tables) -> Figure:
         moved = rows["transition"].median() * rows["sequences"].max() / rows["step"].max()
         if np.isfinite(moved):
             ax.axvline(moved, color=GREY, linewidth=0.7)
-        ax.set_ylim(0, 1.3)
-        ax.set_ylabel("KL / uniform guesses'", fontsize=MEDIUM)
+        ax.set_ylim(bottom=0)
+        ax.set_ylabel("loss / uniform guesses' loss", fontsize=MEDIUM)
         along(ax, rows["sequences"].max())
-        title(ax, f"{cell}: {rows['seed'].nunique()} trials")
-    drawn[0, 0].legend(fontsize=SMALL, frameon=False, loc="center right", bbox_to_anchor=(1, 0.56))
+    for style, label in (("--", "unigrams there"), (":", "bigrams there"), ("-", "median transition (upright)")):
+        shown[0].plot([], [], style, color=GREY, linewidth=0.8, label=label)
+    lettered(shown, [f"{cell}: {rows['seed'].nunique()} trials" for cell, rows in cells])
+    legend_below(figure, shown[0])
     return figure
 
 

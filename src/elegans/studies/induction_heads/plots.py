@@ -48,7 +48,7 @@ def curves_of_trials(
     if runs.shape[1] > 1:
         for _, run in runs.items():
             ax.plot(run.dropna(), color=colour, linewidth=0.5, alpha=0.3, linestyle=style)
-    runs = runs.interpolate(method="index", limit_area="inside")
+    runs = runs.interpolate(method="index", limit_direction="both")
     ax.plot(runs.index, runs.median(axis=1), color=colour, linewidth=1.2, linestyle=style, label=label, zorder=3)
 
 
@@ -150,9 +150,9 @@ def points(ax: Axes, at: Any, rows: pd.DataFrame, colour: str) -> None:
     ax.errorbar(at, rows["measured"], yerr=reach, color=colour, **style)
 
 
-def finish(ax: Axes, text: str, label: str = "", **legend: Any) -> None:
-    """Give a small panel its title, the label of its horizontal axis, and its legend."""
-    title(ax, text)
-    ax.set_xlabel(label, fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL - 0.5, frameon=False, handlelength=1.6, **legend)
+def finish(ax: Axes, across: str, up: str, **legend: Any) -> None:
+    """Give a small panel the labels of its axes and its legend."""
+    ax.set_xlabel(across, fontsize=MEDIUM)
+    ax.set_ylabel(up, fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, handlelength=1.6, **legend)
     quiet(ax)

@@ -22,9 +22,9 @@ from matplotlib.figure import Figure
 from elegans.analysis import significant, spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, panels, shades
+from elegans.plots.style import COLOURS, GREY, MEDIUM, lettered, panels, shades
 from elegans.probes import Probe
-from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels, title
+from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import sweep_of, transformer
 from elegans.studies.induction_heads.tables import curves
@@ -131,7 +131,8 @@ def plot(tables: Tables) -> Figure:
     trials whose loss never is. Of flat rows all sequences count. Source: thesis, figure 8.4a.
     """
     groups = list(tables["curves"].groupby("k", sort=False))
-    figure, drawn = panels(len(groups), 2, height=2.5)
+    figure, drawn = panels(len(groups), 2, height=2.3)
+    titles: list[str] = []
     for (left, right), (k, rows) in zip(drawn, groups, strict=True):
         colours, edge, at = _colours(rows), rows["doubly"].max(), rows["level"].iloc[0]
         for arm, own in rows.groupby("arm", sort=False):
@@ -139,12 +140,12 @@ def plot(tables: Tables) -> Figure:
         left.axhline(at, color=GREY, linewidth=0.8, linestyle=":")
         strategy_levels(left, rows)
         left.set_ylim(bottom=0)
-        left.set_ylabel("KL(true ‖ network), flat rows", fontsize=MEDIUM)
-        title(left, f"k = {k}: loss on chains of flat rows")
+        left.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
         _crossing_marks(right, rows, colours)
-        title(right, f"loss below {at:g}")
+        titles += [f"k = {k}: loss on chains of flat rows", f"When it first is below {at:g}"]
         for ax in (left, right):
             along(ax, edge, "doubly stochastic sequences seen")
+    lettered(drawn, titles)
     return figure
 
 

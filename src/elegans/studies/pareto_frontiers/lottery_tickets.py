@@ -21,7 +21,7 @@ from elegans.analysis import finite, median, median_interval, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, percent, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet, short
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
 from elegans.studies.pareto_frontiers.models import Ticket
@@ -233,37 +233,30 @@ def plot(tables: Tables) -> Figure:
     """Draw the error and the share of networks that have solved, against steps, one colour for each arm.
 
     With several weight decays: the share alone, one panel each, of neurons chosen when the wide network was solved.
+    Errors are medians with the middle 80% of networks, where one that stops because it is solved keeps its last value;
+    shares have Wilson 95% bands, for as many trials as there are independent networks.
     """
     table = tables["table"]
     table = table[table["chosen"] != "end"]
     decays = list(table["decay"].unique())
     several = len(decays) > 1
-    figure, axes = panels(-(-len(decays) // 2), 2, height=2.5 if several else 3.3, sharex=several, sharey=several)
+    figure, axes = panels(-(-len(decays) // 2), 2, height=2.2 if several else 2.8, sharex=several, sharey=several)
     error = ("error", "error_10", "error_90")
     solved = ("solved", "low", "high")
     shown = [(decay, solved) for decay in decays] if several else [(decays[0], error), (decays[0], solved)]
     for ax, (decay, columns) in zip(axes.flat, shown, strict=False):
         _curves(ax, table[table["decay"] == decay], columns)
         if ax in axes[:, 0] or not several:
-            ax.set_ylabel("networks solved" if columns == solved else "error on new examples", fontsize=MEDIUM)
+            ax.set_ylabel("networks solved" if columns == solved else "error on fresh examples", fontsize=MEDIUM)
         ax.set(xscale="log", ylim=(-0.03, 1.03) if columns == solved else (-0.02, 0.55))
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
         percent(ax)
         quiet(ax)
-        if several:
-            ax.set_title(f"weight decay {decay:g}", loc="left", fontsize=MEDIUM)
     for ax in axes[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=SMALL, frameon=False, loc="outside upper center", ncols=3)
-    intervals = "Wilson 95% intervals, for as many trials as there are independent networks."
-    note = (
-        f"Bands: {intervals}"
-        if several
-        else f"Left: medians, 10th to 90th percentiles of networks. Right: {intervals}\n"
-        "The error of a network that stops when it is solved stays at its last value."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    names = [f"weight decay {decay:g}" for decay in decays] if several else ["Error", "Networks solved"]
+    lettered(axes.ravel()[: len(names)], names)
+    legend_below(figure, axes[0, 0])
     return figure
 
 

@@ -1,31 +1,30 @@
 """Errors of networks and forests on samples of tables, against the size of the sample (figures 3 and 6)."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, LARGE, MEDIUM, SMALL, panels, quiet, shades, short
-from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
-from elegans.studies.tabular_benchmark.contrasts import summaries
-from elegans.studies.tabular_benchmark.published import published
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
+from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
+from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
 from elegans.studies.tabular_benchmark.settings import laptop, paper, part, smoke
 from elegans.studies.tabular_benchmark.tabular_frontier_claims import CLAIMS
 
-DEPTH = 2
-"""The depth whose widths are drawn."""
-COLUMNS = 4
-"""Panels per row."""
-Stroke = Literal["-", "--"]
-GOLD, BLACK = "#B8860B", "black"
-LINES: dict[str, Stroke] = {"sparse:2": "-", "dense": "--"}
-BEST: dict[str, tuple[str, Stroke]] = {"network": (GOLD, "-"), "network by sgd": (GOLD, "--"), "forest": (BLACK, "-")}
-"""How the best model of each kind is drawn."""
+SHOWN = {
+    "2T: wider is better": "A wider network",
+    "3T: sparse:2 is better than dense": "2 non-zeros instead of all",
+    "sparse:2 is better than sparse:4": "2 non-zeros instead of 4",
+    "depth 2 is better than 1": "Two hidden layers, not one",
+    "weight decay 0.01 changes little": "Weight decay 0.01, not 0",
+    "adamw is better than sgd": "AdamW instead of SGD",
+}
+"""The contrasts that are drawn, and what their second value is."""
+OPTIMISERS = {"sgd": ("SGD", COLOURS[0]), "adamw": ("AdamW", COLOURS[1])}
 
 
 def analyse(results: Results) -> Tables:
@@ -36,63 +35,49 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw median held-out errors against rows of the sample, one panel per table.
+    """Draw paired differences of errors between two values of a setting: one panel per contrast, one line per table.
 
-    Coloured lines are networks of two hidden layers trained by SGD, solid with 2 non-zeros per neuron and dashed dense;
-    the gold line is the best network of all, the dashed one the best by SGD, the black one the best forest.
-    Dotted lines are published errors of a tuned network and a tuned forest on the full data.
+    Of each seed's sample the mean over all pairs of networks that differ in nothing else; marks are medians over seeds
+    with 95% bootstrap intervals. Left of the line the second value is the better. Tables with an asterisk are parts of
+    the benchmark's.
     """
-    table, best = tables["table"], tables["best"]
-    reduced = table.groupby("table", sort=False)["reduced"].first()
-    columns = min(COLUMNS, len(reduced))
-    rows = -(-len(reduced) // columns)
-    figure, axes = panels(rows, columns, height=1.7 + 0.8 / rows, width=1.9 * columns)
-    networks = _shown(table)
-    widths = sorted(networks["width"].unique())
-    colours = dict(zip(widths, shades(len(widths)), strict=True))
-    for ax, name in zip(axes.flat, reduced.index, strict=False):
-        _panel(ax, networks[networks["table"] == name], best[best["table"] == name], colours)
-        if not reduced[name] and (known := published(str(name))) is not None:
-            ax.axhline(known.benchmark_network, color=GOLD, linewidth=0.8, linestyle=":")
-            ax.axhline(known.benchmark_forest, color=BLACK, linewidth=0.8, linestyle=":")
-        ax.set_title(str(name), loc="left", fontsize=MEDIUM)
-    for ax in axes.flat[len(reduced) :]:
+    table = tables["table"]
+    reduced = table.groupby("table", sort=False)["reduced"].first()[::-1]
+    found = {one.name: differences(table, one) for one in CONTRASTS if one.name in SHOWN}
+    parts = {name: pairs for name, pairs in found.items() if len(pairs)}
+    columns = min(3, len(parts))
+    figure, axes = panels(-(-len(parts) // columns), columns, height=0.14 * len(reduced) + 0.9, sharey=True)
+    for ax, pairs in zip(axes.flat, parts.values(), strict=False):
+        if "optimiser" not in pairs:
+            _marks(ax, pairs, list(reduced.index), "black")
+            continue
+        for shift, (name, (_, colour)) in zip((0.17, -0.17), OPTIMISERS.items(), strict=True):
+            _marks(ax, pairs[pairs["optimiser"] == name], list(reduced.index), colour, shift)
+    for ax in axes.flat:
+        ax.axvline(0, color=GREY, linewidth=0.7)
+        quiet(ax)
+    for ax in axes.flat[len(parts) :]:
         ax.set_axis_off()
-    axes[0, 0].set_ylabel("held-out error (%)", fontsize=MEDIUM)
-    for ax in axes.flat[max(0, len(reduced) - COLUMNS) : len(reduced)]:
-        ax.set_xlabel("rows trained on", fontsize=MEDIUM)
-    figure.suptitle("Networks and forests on samples of tables", fontsize=LARGE, fontweight="bold")
-    _legend(figure, colours)
+    for ax in axes[-1]:
+        ax.set_xlabel("difference of errors (points)", fontsize=MEDIUM)
+    labels = [f"{name}*" if part else str(name) for name, part in reduced.items()]
+    for ax in axes[:, 0]:
+        ax.set_yticks(range(len(labels)), labels, fontsize=SMALL)
+    for label, colour in OPTIMISERS.values():
+        axes[0, 0].plot([], [], "o", color=colour, markersize=3, label=label)
+    lettered(axes.ravel()[: len(parts)], [SHOWN[name] for name in parts])
+    legend_below(figure, axes[0, 0])
     return figure
 
 
-def _shown(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the networks whose widths are drawn."""
-    chosen = (table["depth"] == DEPTH) & (table["optimiser"] == "sgd") & (table["weight_decay"] == 0)
-    return table[chosen & table["init"].isin(list(LINES)) & table["width"].notna()]
-
-
-def _panel(ax: Axes, networks: pd.DataFrame, best: pd.DataFrame, colours: Mapping[Any, Any]) -> None:
-    for (init, width), rows in networks.groupby(["init", "width"], sort=True):
-        middle = 100 * rows.groupby("rows")["test_error"].median()
-        ax.plot(middle.index, middle, LINES[str(init)], color=colours[width], linewidth=1, marker=".", markersize=3)
-    for learner, (colour, line) in BEST.items():
-        rows = best[best["learner"] == learner].sort_values("rows")
-        ax.plot(rows["rows"], 100 * rows["error"], line, color=colour, linewidth=1.4, marker=".", markersize=4)
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    ax.xaxis.set_minor_formatter(lambda value, _: "")
-    quiet(ax)
-
-
-def _legend(figure: Figure, colours: Mapping[Any, Any]) -> None:
-    lines = [Line2D([], [], color=colour, label=f"width {short(width)}") for width, colour in colours.items()]
-    lines += [Line2D([], [], color=GREY, linestyle=line, label=f"{init}") for init, line in LINES.items()]
-    lines += [
-        *(Line2D([], [], color=colour, linestyle=line, label=f"best {name}") for name, (colour, line) in BEST.items()),
-        Line2D([], [], color=GREY, linestyle=":", label="published, full data"),
-    ]
-    figure.legend(handles=lines, loc="outside lower center", ncols=-(-len(lines) // 2), fontsize=SMALL, frameon=False)
+def _marks(ax: Axes, pairs: pd.DataFrame, names: Sequence[str], colour: str, shift: float = 0) -> None:
+    """Draw a mark with its interval per table."""
+    for name, own in pairs.groupby("table", sort=False):
+        one = interval(own.groupby("seed")["difference"].mean().to_numpy(float))
+        middle = one["difference"]
+        span = [[middle - one["low"]], [one["high"] - middle]]
+        style: dict[str, Any] = {"fmt": "o", "markersize": 2.5, "linewidth": 0.8, "color": colour}
+        ax.errorbar(middle, names.index(str(name)) + shift, xerr=span, **style)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, decided, table, together
-from elegans.plots.style import COLOURS, LARGE, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
@@ -67,40 +66,46 @@ def _published(name: str, learner: str, part: str) -> float | None:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the selected errors beside the published ones: one panel per part of the training pool, one line per table.
+    """Draw by how much the selected network errs more than the selected forest: a panel per part, a line per table.
 
-    Filled marks are errors as published ones are selected, with 95% bootstrap intervals; crosses are the honestly
-    selected; open marks the published. Tables that are parts of the benchmark's are marked with an asterisk.
+    Filled marks are selected as published ones are, on the test rows; their 95% intervals are made of the two errors'
+    (Zou and Donner, "Construction of confidence limits about effect measures", 2008). Open marks are the published
+    differences. Tables are in the order of the first part's differences; those with an asterisk are parts of the
+    benchmark's.
     """
     every = tables["table"]
-    names = list(dict.fromkeys(every["table"]))[::-1]
-    chosen = {"largest sample": every["part"].str.endswith("rows") | (every["part"] == "full")}
+    chosen = {"Largest sample": every["part"].str.endswith("rows") | (every["part"] == "full")}
     chosen |= {f"{label} of the pool": every["part"] == label for label in ("10%", "1%")}
-    parts = {title: every[rows] for title, rows in chosen.items() if rows.any()}
-    size = {"height": 0.26 * len(names) + 1.5, "width": 2.2 * len(parts) + 1.2}
-    figure, (axes,) = panels(1, len(parts), **size, sharey=True)
-    for ax, (title, part) in zip(axes, parts.items(), strict=True):
-        for learner, colour, shift in (("network", COLOURS[0], 0.17), ("forest", COLOURS[1], -0.17)):
-            rows = part[part["learner"] == learner]
-            _marks(ax, rows, np.array([names.index(name) for name in rows["table"]]) + shift, colour, learner)
-        ax.set_title(title, loc="left", fontsize=MEDIUM)
-        ax.set_xlabel("test error (%)", fontsize=MEDIUM)
+    parts = {title: _differences(every[rows]) for title, rows in chosen.items() if rows.any()}
+    names = list(dict.fromkeys(name for rows in parts.values() for name in rows.sort_values("difference").index))
+    figure, (axes,) = panels(1, len(parts), height=0.17 * len(names) + 1.3, sharey=True)
+    for ax, rows in zip(axes, parts.values(), strict=True):
+        place = [names.index(name) for name in rows.index]
+        span = np.abs(rows[["low", "high"]].to_numpy(float).T - rows["difference"].to_numpy(float))
+        style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "color": COLOURS[0]}
+        ax.errorbar(rows["difference"], place, xerr=span, label="measured", **style)
+        ax.plot(rows["published"], place, "D", color=COLOURS[1], markersize=3.5, fillstyle="none", label="published")
+        ax.axvline(0, color=GREY, linewidth=0.7)
+        ax.set_xlabel("network less forest (percentage points)", fontsize=MEDIUM)
         quiet(ax)
     reduced = set(every.loc[every["reduced"], "table"])
     axes[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)
-    figure.suptitle("Best network and best forest", fontsize=LARGE, fontweight="bold")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    lettered(axes, list(parts))
+    legend_below(figure, axes[0])
     return figure
 
 
-def _marks(ax: Axes, rows: pd.DataFrame, place: np.ndarray, colour: str, learner: str) -> None:
-    error = rows["error"].to_numpy(float)
-    span = np.abs(rows[["low", "high"]].to_numpy(float).T - error)
-    ax.errorbar(error, place, xerr=span, fmt="o", color=colour, markersize=3, linewidth=0.8, label=learner)
-    ax.plot(rows["honest_error"], place, "x", color=colour, markersize=4, label=f"{learner}, honestly selected")
-    known = rows["published"].to_numpy(float)
-    ax.plot(known, place, "o", color=colour, markersize=4, fillstyle="none", label=f"{learner}, published")
+def _differences(part: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per table: the network's error less the forest's, its interval, and the published difference."""
+    network, forest = (part[part["learner"] == learner].set_index("table") for learner in ("network", "forest"))
+    network, forest = network.align(forest, join="inner", axis=0)
+    down, up = (
+        np.hypot(one["error"] - one["low"], other["high"] - other["error"])
+        for one, other in ((network, forest), (forest, network))
+    )
+    found = network["error"] - forest["error"]
+    published = network["published"].astype(float) - forest["published"].astype(float)
+    return pd.DataFrame({"difference": found, "low": found - down, "high": found + up, "published": published})
 
 
 def findings(tables: Tables) -> dict[str, Any]:

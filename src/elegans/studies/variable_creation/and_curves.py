@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, by_share, decided, higher, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep
@@ -94,21 +94,22 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw held-out and training accuracy against steps, one curve per replicate, one colour per sample size."""
     lines = tables["table"]
-    figure, axes = panels(1, 2, height=2.6, width=7.2)
-    titles = {"held_out": "accuracy on held-out examples", "training": "accuracy on the sample"}
-    for ax, (name, title) in zip(axes[0], titles.items(), strict=True):
+    figure, (axes,) = panels(1, 2, height=2.5, sharey=True)
+    for ax, name in zip(axes, ("held_out", "training"), strict=True):
         for (size, rows), colour in zip(lines.groupby("m", sort=False), COLOURS, strict=False):
             for _, run in rows.groupby("seed"):
                 ax.plot(run["step"], run[name], color=colour, linewidth=0.8, alpha=0.6)
             count = rows["seed"].nunique()
             ax.plot([], [], color=colour, label=f"m = {size}, {count} replicates")
         quiet(ax)
-        ax.set_ylim(0.45, 1.02)
+        ax.set_ylim(min(0.45, float(lines[["held_out", "training"]].min().min())), 1.02)
         ax.set_xlim(0, lines["step"].max())
-        ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+        percent(ax)
         ax.set_xlabel("steps", fontsize=MEDIUM)
-        ax.set_title(f"{title}, T = {lines['n'].iloc[0]}", loc="left", fontsize=MEDIUM)
-    axes[0, 1].legend(fontsize=SMALL, frameon=False, loc="lower right")
+    axes[0].set_ylabel("accuracy", fontsize=MEDIUM)
+    bits = f"T = {lines['n'].iloc[0]}"
+    lettered(axes, (f"Held-out examples, {bits}", f"The sample, {bits}"))
+    legend_below(figure, axes[0])
     return figure
 
 

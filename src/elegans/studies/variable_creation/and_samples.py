@@ -21,7 +21,7 @@ from elegans.analysis import Growth, finite, growth, threshold, threshold_draws,
 from elegans.errors import ExperimentError, shown
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, shades, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet, shades, short
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
@@ -200,9 +200,10 @@ def plot(tables: Tables) -> Figure:
     samples single out the support; grey in the second panel are log2 C(n, 3) and a line through the origin and
     the first threshold.
     """
-    figure, axes = panels(1, 2, height=3.1, width=7.2)
-    _rates(axes[0, 0], tables)
-    _thresholds(axes[0, 1], tables)
+    figure, ((left, right),) = panels(1, 2, height=3.1)
+    _rates(left, tables)
+    _thresholds(right, tables)
+    lettered((left, right), ("Trials that succeed", "Examples that suffice, by bits"))
     return figure
 
 
@@ -222,10 +223,10 @@ def _rates(ax: Axes, tables: Tables) -> None:
     quiet(ax)
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlim(left=0)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    percent(ax)
     ax.set_xlabel("examples m", fontsize=MEDIUM)
-    ax.set_title("trials that succeed", loc="left", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", ncols=1 + len(bits) // 7)
+    ax.set_ylabel("trials that succeed", fontsize=MEDIUM)
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3)
 
 
 def _thresholds(ax: Axes, tables: Tables) -> None:
@@ -253,7 +254,8 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         bent = np.log(every) if abs(fit["power"]) < 1e-9 else every ** fit["power"]
         own = np.log(size) if abs(fit["power"]) < 1e-9 else size ** fit["power"]
         law = np.polyval(np.polyfit(own, middle, 1), bent)
-        label = rf"$a + b\,T^c$, c = {fit['power']:.2f}"
+        between = f"{fit['power_low']:.2f} to {fit['power_high']:.2f}"
+        label = rf"$a + b\,T^c$, c = {fit['power']:.2f} ({between})"
         ax.plot(every, law, color=COLOURS[3], linewidth=0.9, linestyle=DASHED, label=label)
     quiet(ax)
     ax.set_xscale("log")
@@ -267,10 +269,10 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         ax.plot(every[inside], straight[inside], color="0.8", linewidth=0.9, zorder=0, label="proportional to T")
     ax.set_ylim(0, top)
     ax.set_xlabel("bits T", fontsize=MEDIUM)
-    ax.set_title("examples m", loc="left", fontsize=MEDIUM)
+    ax.set_ylabel("examples m", fontsize=MEDIUM)
     handles, labels = ax.get_legend_handles_labels()  # points with bars come last, and should be named first
-    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-    ax.legend([handles[-1], *handles[:-1]], [labels[-1], *labels[:-1]], fontsize=SMALL, frameon=False, **beside)
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "ncols": 2}
+    ax.legend([handles[-1], *handles[:-1]], [labels[-1], *labels[:-1]], fontsize=SMALL, frameon=False, **below)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

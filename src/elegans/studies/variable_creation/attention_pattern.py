@@ -22,7 +22,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_share, table, together
 from elegans.plots.attention import attention_by_position
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
@@ -176,57 +176,50 @@ def _weights(arm: str, one: Trial, weights: np.ndarray) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw single weights by position of up to three networks, then masses, distance and weights by bit.
 
-    Above: the first arm, the second, and the construction. Below: where the first arm's attention goes during training;
-    how far each arm's is from the construction, one line per trial; and what a place gets at the end, by its kind, one
-    dot per trial, with a bar for the construction.
+    First: the first arm, the second, and the construction, as far as there are. Then: where the first arm's attention
+    goes during training; how far each arm's is from the construction, one line per trial; and what a place gets at the
+    end, by its kind, one dot per trial, with a bar for the construction.
     """
-    figure, axes = panels(2, 3, height=2.2, width=7.2)
-    drawn, weights, heads = axes.ravel(), tables["weights"], tables["heads"]
+    weights, heads = tables["weights"], tables["heads"]
     names = [*weights["arm"].unique()]
-    shown = [*names[:2], *(name for name in names if name == "construction")]
+    shown = [*names[:2], *(name for name in names[2:] if name == "construction")]
+    columns = 2 if len(shown) == 1 else 3
+    figure, axes = panels(2, columns, height=2.4)
+    drawn, arms = axes.ravel(), list(heads["arm"].unique())
     for ax, name in zip(drawn, shown, strict=False):
-        _by_position(ax, weights[weights["arm"] == name], name, labelled=ax is drawn[0], legend=name == shown[-1])
-    for ax in drawn[len(shown) : 3]:
+        _by_position(ax, weights[weights["arm"] == name])
+    masses, distances, by_bit = drawn[len(shown) : len(shown) + 3]
+    _masses(masses, heads[heads["arm"] == arms[0]])
+    _distances(distances, heads, arms)
+    _by_bit(by_bit, heads, arms)
+    for ax in drawn[len(shown) + 3 :]:
         ax.set_axis_off()
-    arms = list(heads["arm"].unique())
-    _masses(drawn[3], heads[heads["arm"] == arms[0]])
-    _distances(drawn[4], heads, arms)
-    _by_bit(drawn[5], heads, arms)
+    titles = ("Mass of attention, " + str(arms[0]), "Distance from the construction", "Weight by kind, at the end")
+    lettered(drawn[: len(shown) + 3], [*(f"Weights at the end, {name}" for name in shown), *titles])
+    legend_below(figure, masses, distances, columns=5)
     return figure
 
 
-def _by_position(ax: Axes, rows: pd.DataFrame, name: str, *, labelled: bool, legend: bool) -> None:
-    places = int(rows["place"].max()) + 1
-    weights = rows.sort_values(["example", "place"])["weight"].to_numpy(float).reshape(-1, places)
+def _by_position(ax: Axes, rows: pd.DataFrame) -> None:
+    weights = rows.pivot(index="example", columns="place", values="weight").to_numpy(float)
     support = np.sort(rows.loc[rows["relevant"] == 1, "place"].unique()).astype(int).tolist()
     attention_by_position(weights, ax, support=support)
     drawn = ax.get_legend()
     assert drawn is not None
-    if legend:  # in the panel that has the most room for it
-        drawn.set_loc("upper center")
-    else:
-        drawn.remove()
-    if not labelled:
-        ax.set_ylabel("")
+    drawn.remove()
     ax.set_ylim(0, 1.02)
-    ax.set_title(name, loc="left", fontsize=MEDIUM)
 
 
 def _masses(ax: Axes, rows: pd.DataFrame) -> None:
     """Draw the mass on the support, on the class token and on the rest: a median and the range over trials."""
-    places = {"support": COLOURS[1], "class_token": GREY, "others": COLOURS[0]}
-    for name, colour in places.items():
+    places = {"support": ("in the support", COLOURS[1]), "class_token": ("class token", GREY)}
+    for name, (label, colour) in (places | {"others": ("outside", COLOURS[0])}).items():
         by_step = rows.groupby("step")[name]
         ax.fill_between(by_step.min().index, by_step.min(), by_step.max(), color=colour, alpha=0.2, linewidth=0)
-        label = {"support": "support", "class_token": "class token", "others": "all others"}[name]
         ax.plot(by_step.median(), color=colour, linewidth=1.2, label=label)
-    ax.set(ylim=(0, 1.2), xlim=(0, rows["step"].max()), yticks=np.linspace(0, 1, 6))
+    ax.set(ylim=(0, 1.02), xlim=(0, rows["step"].max()))
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("mass of attention", fontsize=MEDIUM)
-    ax.set_title(str(rows["arm"].iloc[0]), loc="left", fontsize=MEDIUM)
-    ax.legend(
-        fontsize=SMALL, frameon=False, ncols=3, loc="upper left", handlelength=0.8, columnspacing=0.8, handletextpad=0.4
-    )
     quiet(ax)
 
 
@@ -235,11 +228,9 @@ def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
         for number, (_, run) in enumerate(heads[heads["arm"] == arm].groupby("seed")):
             ax.plot(run["step"], run["distance"], color=colour, linewidth=0.7, alpha=0.7, label=None if number else arm)
     ax.axhline(heads["construction_distance"].min(), color="black", linewidth=0.8, linestyle=":", label="construction")
-    ax.set(ylim=(0, 2.8), xlim=(0, heads["step"].max()), yticks=np.linspace(0, 2, 5))
+    ax.set(ylim=(0, None), xlim=(0, heads["step"].max()))
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel(r"$\ell_1$ distance of weights", fontsize=MEDIUM)
-    ax.set_title("from equal weights on the support", loc="left", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper right", handlelength=1, labelspacing=0.2)
     quiet(ax)
 
 
@@ -260,9 +251,9 @@ def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
     ax.set_yscale("log")
     ax.yaxis.set_minor_locator(NullLocator())
     ax.set(xlim=(-0.5, len(PLACES) - 0.5))
-    ax.set_xticks(range(len(PLACES)), list(PLACES.values()), fontsize=SMALL)
+    ax.set_xticks(range(len(PLACES)), [name.replace("\n", " ") for name in PLACES.values()], fontsize=SMALL)
+    ax.tick_params(axis="x", rotation=25)
     ax.set_ylabel("mean weight of one place", fontsize=MEDIUM)
-    ax.set_title("at the end", loc="left", fontsize=MEDIUM)
     quiet(ax)
 
 

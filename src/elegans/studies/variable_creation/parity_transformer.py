@@ -4,15 +4,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import share, spread
+from elegans.analysis import share, spread, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_share, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, percent, quiet
 from elegans.studies.variable_creation.settings import DROPOUT, parity
 from elegans.sweeps import Sweep
 from elegans.training.states import FINISHED
@@ -79,29 +80,39 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw minibatch losses against steps, one panel per number of bits, one curve per network.
+    """Draw minibatch losses, and the share of networks that have left the plateau, one colour per number of bits.
 
-    The dashed line is log 2, the loss of a network that knows nothing; a dot is where accuracy on held-out examples
-    first exceeds 99%.
+    The dashed line is log 2, the loss of a network that knows nothing. A network has escaped where its accuracy on
+    held-out examples first exceeds 99%; bands are Wilson 95% intervals.
     """
     rows = tables["table"]
-    found = list(rows[rows["dropout"] == rows["dropout"].iloc[0]].groupby("n", sort=False))
-    figure, axes = panels(1, len(found), height=2.5, width=7.2)
-    for ax, (n, rows) in zip(axes[0], found, strict=True):
-        runs = [run for _, run in rows.groupby("seed")]
-        for place, run in enumerate(runs):
-            colour = (*COLOURS, "black", "0.6", "#8C564B", "#117733")[place % 10]
-            ax.plot(run["step"], run["loss"], color=colour, linewidth=1)
-            ax.plot(run["above_99"].iloc[0], 0, "o", color=colour, markersize=3, clip_on=False, zorder=3)
-        ax.axhline(CHANCE, color=GREY, linewidth=0.7, linestyle=DASHED, zorder=0)
-        ax.text(
-            1, CHANCE, "log 2", fontsize=SMALL, color=GREY, va="bottom", ha="right", transform=ax.get_yaxis_transform()
-        )
-        quiet(ax)
-        ax.set_ylim(0, 0.8)
-        ax.set_xlim(left=0)
+    figure, ((left, right),) = panels(1, 2, height=2.5)
+    end = rows["step"].max()
+    shown = rows[rows["dropout"] == rows["dropout"].iloc[0]].groupby("n", sort=False)
+    for (n, own), colour in zip(shown, COLOURS, strict=False):
+        for _, run in own.groupby("seed"):
+            left.plot(run["step"], run["loss"], color=colour, linewidth=0.8, alpha=0.7)
+        escaped = own.groupby("seed")["above_99"].first().sort_values()
+        trials, times = len(escaped), escaped.dropna().to_numpy(float)
+        count = np.arange(len(times) + 1)
+        at, reached = np.append(np.concatenate([[0], times]), end), np.append(count, len(times))
+        low, high = wilson(reached, trials)
+        right.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
+        label = f"T = {n}: {len(times)} of {trials} escape"
+        right.step(at, reached / trials, where="post", color=colour, linewidth=1.3, label=label)
+    left.axhline(CHANCE, color=GREY, linewidth=0.7, linestyle=DASHED, zorder=0)
+    left.text(end, CHANCE, "log 2", fontsize=SMALL, color=GREY, va="bottom", ha="right")
+    left.set_ylim(bottom=0)
+    left.set_ylabel("minibatch loss (nats)", fontsize=MEDIUM)
+    right.set_ylim(-0.03, 1.03)
+    right.set_ylabel("networks above 99% accuracy", fontsize=MEDIUM)
+    percent(right)
+    for ax in (left, right):
+        ax.set_xlim(0, end)
         ax.set_xlabel("steps", fontsize=MEDIUM)
-        ax.set_title(f"minibatch loss, T = {n}, {len(runs)} networks", loc="left", fontsize=MEDIUM)
+        quiet(ax)
+    lettered((left, right), ("Loss, one line per network", "Networks that have escaped"))
+    legend_below(figure, right)
     return figure
 
 

@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, by_share, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, panels, quiet, short
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online, Sample
@@ -93,18 +93,20 @@ def _arm(batch: int, n: int) -> str:
 
 def plot(tables: Tables) -> Figure:
     """Draw the examples to an error of 1% against the dimension, one dot per trial, one colour per batch size."""
-    figure, axes = panels(1, 1, height=3.2, width=4.8)
+    figure, axes = panels(1, 1, height=3.2, width=5.0)
     ax = axes[0, 0]
     rows = tables["table"]
     for place, (arm, own) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
         colour = COLOURS[place % len(COLOURS)]
-        ax.plot(own["task.n"], own["examples"], "o", color=colour, markersize=3, alpha=0.6, label=str(arm))
+        beside = own["task.n"] * 1.06 ** (place - len(SHARES) / 2)
+        ax.plot(beside, own["examples"], "o", color=colour, markersize=3, alpha=0.6, label=str(arm))
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xlabel("dimension d", fontsize=MEDIUM)
     ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False)
+    ax.yaxis.set_major_formatter(lambda value, _: short(value))
     quiet(ax)
+    legend_below(figure, ax, columns=5)
     return figure
 
 

@@ -18,7 +18,7 @@ from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Lacking, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, panels, percent, quiet
 from elegans.studies.xor_two_phases.settings import trial
 from elegans.studies.xor_two_phases.theory.phases import xor_sample_rates
 from elegans.sweeps import Sweep
@@ -92,7 +92,7 @@ def searched(n: int, count: int, seed: int) -> float:
 def plot(tables: Tables) -> Figure:
     """Draw the errors of all trials against the dimension; filled dots have as few examples as the bound asks."""
     rows = tables["table"]
-    figure, axes = panels(1, 1, height=2.8, width=4.8)
+    figure, axes = panels(1, 1, height=2.9, width=5.0)
     ax = axes[0, 0]
     for place, (learner, own) in enumerate(rows.groupby("learner", sort=False)):
         for few, face in ((True, COLOURS[place]), (False, "none")):
@@ -102,13 +102,14 @@ def plot(tables: Tables) -> Figure:
             ax.plot(
                 shift * part["task.n"], part["error"], "o", color=COLOURS[place], mfc=face, markersize=3, label=label
             )
-    ax.axhline(CLAIMED, color="0.6", linewidth=0.8, linestyle=":")
+    ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label="error that the bound excludes")
     ax.set_xscale("log", base=2)
     ax.set_ylim(-0.02, 0.62)
     ax.set_xlabel("dimension d", fontsize=MEDIUM)
     ax.set_ylabel("held-out error", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="center left")
+    percent(ax)
     quiet(ax)
+    legend_below(figure, ax, columns=2)
     return figure
 
 

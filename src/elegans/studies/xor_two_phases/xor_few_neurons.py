@@ -16,7 +16,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, by_pairs, by_share, table, together
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.probes import XORMargins
@@ -91,25 +91,24 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the steps to a small loss, and the mass of heavy neurons at the end beside their share, by fraction."""
     rows = tables["table"]
-    figure, axes = panels(1, 2, height=2.6, width=7.2)
-    for frozen, colour, label in ((False, COLOURS[0], "both layers"), (True, COLOURS[1], "output weights stay")):
+    figure, ((left, right),) = panels(1, 2, height=2.5)
+    for frozen, colour, label in ((False, COLOURS[0], "both layers learn"), (True, COLOURS[1], "output weights stay")):
         own = rows[rows["frozen"] == frozen]
-        axes[0, 0].plot(own["share"], own["learned_at"], "o", color=colour, markersize=3, alpha=0.6, label=label)
+        said = f"{label}: {int(own['learned_at'].notna().sum())} of {len(own)} reach it"
+        left.plot(own["share"], own["learned_at"], "o", color=colour, markersize=3, alpha=0.6, label=said)
     both = rows[~rows["frozen"]]
-    for name, colour, label in (
-        ("heavy_mass", COLOURS[2], r"of $E\|w\|^2$"),
-        ("heavy_share", COLOURS[3], "of neurons"),
-    ):
-        axes[0, 1].plot(both["share"], both[name], "o", color=colour, markersize=3, alpha=0.6, label=label)
-    for ax, title in zip(axes[0], (f"steps to a loss of {LOSS}", "heavy neurons' share at the end"), strict=True):
+    heavy = (("heavy_mass", COLOURS[2], r"share of $E\|w\|^2$"), ("heavy_share", COLOURS[3], "share of neurons"))
+    for name, colour, label in heavy:
+        right.plot(both["share"], both[name], "o", color=colour, markersize=3, alpha=0.6, label=label)
+    left.set_ylabel("steps", fontsize=MEDIUM)
+    right.set_ylabel("share of heavy neurons", fontsize=MEDIUM)
+    percent(right)
+    for ax in (left, right):
         ax.set_xscale("log")
         ax.set_xlabel("fraction of neurons with a signal at first", fontsize=MEDIUM)
-        ax.set_title(title, loc="left", fontsize=MEDIUM)
-        ax.legend(fontsize=SMALL, frameon=False)
         quiet(ax)
-    never = int(rows.loc[rows["frozen"], "learned_at"].isna().sum())
-    note = f"Runs whose output weights stay: {never} of {int(rows['frozen'].sum())} never reach the loss."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    lettered((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
+    legend_below(figure, left, right, columns=2)
     return figure
 
 

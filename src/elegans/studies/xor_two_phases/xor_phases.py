@@ -18,7 +18,7 @@ from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, SphereInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
@@ -154,6 +154,19 @@ def _arm(one: Trial) -> str:
     return BOTH if one.model.init.radius == THETA else WEAK
 
 
+PANELS = (
+    ("Held-out loss and error", "loss (nats), error"),
+    ("Parts of neurons", "median norm of a part"),
+    ("Margins of the clusters", r"margin $\gamma_\mu$"),
+    ("Slopes of the clusters", r"slope $g_\mu$"),
+    ("Signal against noise", "margin, squared norm"),
+    ("Signal-heavy condition", r"$\zeta$"),
+)
+"""The panels' titles, and what they are about."""
+LEAST = 1e-10
+"""Below this, values of the last panel are marked at its lower edge."""
+
+
 def plot(tables: Tables) -> Figure:
     """Draw loss and error, parts of neurons, margins, slopes, dominance, and the signal-heavy condition.
 
@@ -161,26 +174,29 @@ def plot(tables: Tables) -> Figure:
     faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
     """
     table = tables["table"]
-    figure, axes = panels(2, 3, height=2.2, width=7.2)
+    figure, axes = panels(2, 3, height=2.4)
     drawn = axes.ravel()
     arm = table[(table["arm"] == table["arm"].iloc[0]) & (table["task.n"] == table["task.n"].iloc[0])]
     runs = [run for _, run in arm.groupby("seed")]
     _losses(drawn[0], runs)
     _parts(drawn[1], runs[0])
-    _clusters(drawn[2], runs[0], "margin", r"margins $\gamma_\mu$")
+    _clusters(drawn[2], runs[0], "margin")
     drawn[2].plot(runs[0]["step"], runs[0]["predicted_margin"], color="black", linewidth=0.8, linestyle=DASHED)
     drawn[2].plot([], [], color="black", linewidth=0.8, linestyle=DASHED, label="clean equation")
-    _legend(drawn[2], "lower right")
-    _clusters(drawn[3], runs[0], "slope", r"slopes $g_\mu$")
-    _legend(drawn[3], "lower left")
+    _clusters(drawn[3], runs[0], "slope")
     _dominance(drawn[4], runs)
     _heavy(drawn[5], runs)
-    for place, ax in enumerate(drawn):
+    for ax, (_, label) in zip(drawn, PANELS, strict=True):
         quiet(ax)
         ax.set_xlim(0, runs[0]["step"].max())
-        _mark(ax, runs[0], named=place < 3)
-        if place >= 3:
-            ax.set_xlabel("steps", fontsize=MEDIUM)
+        _mark(ax, runs[0])
+        ax.set_ylabel(label, fontsize=MEDIUM)
+        ax.legend(
+            fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.4
+        )
+    for ax in drawn:
+        ax.set_xlabel("steps", fontsize=MEDIUM, labelpad=1)
+    lettered(drawn, [title for title, _ in PANELS])
     return figure
 
 
@@ -190,9 +206,7 @@ def _losses(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
         ax.plot(run["step"], run["error"], color=COLOURS[1], **style)
     ax.plot([], [], color=COLOURS[0], label="loss")
     ax.plot([], [], color=COLOURS[1], label="error")
-    ax.set_ylim(0, 1.95)
-    _title(ax, "held-out loss and error")
-    _legend(ax, "center right")
+    ax.set_ylim(bottom=0)
 
 
 def _parts(ax: Axes, run: pd.DataFrame) -> None:
@@ -202,18 +216,15 @@ def _parts(ax: Axes, run: pd.DataFrame) -> None:
         ax.plot(run["step"], run[name], color=colour, linewidth=1.2, label=label)
     ax.set_yscale("log")
     sizes = run[["signal", "opposite", "rest"]].to_numpy()
-    ax.set_ylim(sizes.min() / 20, sizes.max() * 20)
+    ax.set_ylim(sizes.min() / 3, sizes.max() * 3)
     for name in names:
         ax.plot(run["step"], run[f"predicted_{name}"], color="black", linewidth=0.8, linestyle=DASHED)
     ax.plot([], [], color="black", linewidth=0.8, linestyle=DASHED, label="surrogate map")
-    _title(ax, "parts of neurons: median, 10 to 90%")
-    _legend(ax, "lower right", ncols=2)
 
 
-def _clusters(ax: Axes, run: pd.DataFrame, name: str, title: str) -> None:
+def _clusters(ax: Axes, run: pd.DataFrame, name: str) -> None:
     for place, cluster in enumerate(CLUSTERS):
         ax.plot(run["step"], run[f"{name}_{place + 1}"], color=COLOURS[place], linewidth=1, label=cluster)
-    _title(ax, title)
 
 
 def _dominance(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
@@ -224,21 +235,19 @@ def _dominance(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
     ax.plot([], [], color=COLOURS[0], label="least heavy margin")
     ax.plot([], [], color=COLOURS[2], label=r"$E\|w_\perp + w_{opp}\|^2$")
     ax.set_yscale("log")
-    _title(ax, "heavy margins against noise")
-    _legend(ax, "upper left")
-    ax.set_ylim(top=ax.get_ylim()[1] * 10)
 
 
 def _heavy(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
     lines = {"zeta": r"least $\zeta$, factor $e^{6H}$", "relaxed": r"least $\zeta$, factor 1", "asked": r"$e^{-10H}$"}
     for (name, label), colour in zip(lines.items(), (COLOURS[1], COLOURS[0], "black"), strict=True):
         for run, style in _faint(runs):
-            ax.plot(run["step"], run[name].where(np.isfinite(run[name])), color=colour, **style)
+            values = run[name].where(np.isfinite(run[name]))
+            ax.plot(run["step"], values, color=colour, **style)
+            if run is runs[0] and (values < LEAST).any():
+                ax.plot(run["step"][values < LEAST].min(), 1.6 * LEAST, "v", color=colour, markersize=3)
         ax.plot([], [], color=colour, label=label)
     ax.set_yscale("log")
-    ax.set_ylim(1e-10, 1e6)
-    _title(ax, "signal-heavy condition")
-    _legend(ax, "lower right")
+    ax.set_ylim(bottom=LEAST)
 
 
 def _faint(runs: Sequence[pd.DataFrame]) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
@@ -247,23 +256,12 @@ def _faint(runs: Sequence[pd.DataFrame]) -> list[tuple[pd.DataFrame, dict[str, A
     return [(run, {"linewidth": 0.6, "alpha": 0.35} if place else strong) for place, run in enumerate(runs)]
 
 
-def _mark(ax: Axes, run: pd.DataFrame, named: bool) -> None:
+def _mark(ax: Axes, run: pd.DataFrame) -> None:
+    """Draw the steps at which the signal is found, dominates, and the data are fit."""
     for name in MARKS:
         step = float(run[f"{name}_at"].iloc[0])
-        if not np.isfinite(step):
-            continue
-        ax.axvline(step, color=GREY, linewidth=0.7, linestyle=":")
-        if named:
-            place: dict[str, Any] = {"x": step, "y": 1.0, "s": f" {name}", "rotation": 90, "va": "top", "ha": "right"}
-            ax.text(**place, fontsize=SMALL - 0.5, color=GREY, transform=ax.get_xaxis_transform())
-
-
-def _title(ax: Axes, title: str) -> None:
-    ax.set_title(title, loc="left", fontsize=MEDIUM)
-
-
-def _legend(ax: Axes, place: Any, ncols: int = 1) -> None:
-    ax.legend(fontsize=SMALL - 0.5, frameon=False, loc=place, handlelength=1.4, columnspacing=1, ncols=ncols)
+        if np.isfinite(step):
+            ax.axvline(step, color=GREY, linewidth=0.7, linestyle=":")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

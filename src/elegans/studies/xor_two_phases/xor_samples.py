@@ -23,7 +23,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, table, together
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, panels, quiet, short
 from elegans.probes import Probe, TestError
 from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
@@ -169,14 +169,14 @@ def plot(tables: Tables) -> Figure:
     the legend. Grey lines have the slopes 1 and 2.
     """
     lines = tables["table"]
-    figure, axes = panels(1, 1, height=4.0, width=4.4)
+    figure, axes = panels(1, 1, height=3.9, width=5.0)
     ax = axes[0, 0]
     for place, (learner, rows) in enumerate(lines.groupby("learner", sort=False)):
         known = rows[np.isfinite(rows["samples"])]
         law, size, middle = rows.iloc[0], known["task.n"], known["samples"]
         ends = [middle - known["low"], known["high"].where(np.isfinite(known["high"]), middle) - middle]
         between = f" ({law['exponent_low']:.2f} to {law['exponent_high']:.2f})"
-        label = f"{learner}: {law['exponent']:.2f}{between}" if np.isfinite(law["exponent"]) else str(learner)
+        label = f"{learner}: exponent {law['exponent']:.2f}{between}" if np.isfinite(law["exponent"]) else str(learner)
         style: dict[str, Any] = {"fmt": "osD^v"[place % 5], "markersize": 3, "linewidth": 0.8, "capsize": 1.5}
         ax.errorbar(size, middle, yerr=ends, color=COLOURS[place], label=label, **style)
         ax.plot(size, law["factor"] * size ** law["exponent"], color=COLOURS[place], linewidth=0.8, linestyle=DASHED)
@@ -188,14 +188,13 @@ def plot(tables: Tables) -> Figure:
         ax.text(sizes[-1], reference[-1], f" $n^{power}$", fontsize=SMALL, color=GREY, va="center")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    ax.set_xticks(sizes, [f"{size:g}" if np.log2(size) % 1 == 0 else "" for size in sizes])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
     quiet(ax)
     ax.set_xlabel("dimension n", fontsize=MEDIUM)
     ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
-    below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.16)}
-    ax.legend(fontsize=SMALL, frameon=False, title="exponents", title_fontsize=SMALL, alignment="left", **below)
+    legend_below(figure, ax, columns=1)
     return figure
 
 

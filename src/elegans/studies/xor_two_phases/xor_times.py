@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, by_share, decided, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import XORMargins
 from elegans.studies.xor_two_phases.settings import THETA, trial
@@ -92,21 +92,22 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the times of the marks against the dimension, one dot per run, and the least loss."""
     rows = tables["table"]
-    figure, axes = panels(1, 2, height=2.8, width=7.2)
+    figure, ((left, right),) = panels(1, 2, height=2.5)
     first = rows[rows["rate"] == rows["rate"].iloc[0]]
-    for name, colour in zip(MARKS, COLOURS, strict=False):
-        axes[0, 0].plot(first["task.n"], first[name], "o", color=colour, markersize=3, alpha=0.5, label=name)
-    axes[0, 1].plot(first["task.n"], first["loss_8"], "o", color=COLOURS[0], markersize=3, alpha=0.5)
-    axes[0, 1].axhline(LOSS, color="0.6", linewidth=0.8, linestyle=":")
-    axes[0, 0].legend(fontsize=SMALL, frameon=False)
-    for ax, title in zip(
-        axes[0], (r"time $\eta t$ of the marks", r"least loss up to $\eta t = 8 \log d$"), strict=True
-    ):
+    words = ("the signal is found", "it dominates", "the data are fit")
+    for name, label, colour in zip(MARKS, words, COLOURS[:3], strict=True):
+        left.plot(first["task.n"], first[name], "o", color=colour, markersize=3, alpha=0.5, label=label)
+    right.plot(first["task.n"], first["loss_8"], "o", color=GREY, markersize=3, alpha=0.5)
+    right.axhline(LOSS, color=GREY, linewidth=0.8, linestyle=":", label=f"claimed: {LOSS:g}")
+    left.set_ylabel(r"time $\eta t$", fontsize=MEDIUM)
+    right.set_ylabel("least held-out loss (nats)", fontsize=MEDIUM)
+    for ax in (left, right):
         ax.set_xscale("log", base=2)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("dimension d", fontsize=MEDIUM)
-        ax.set_title(title, loc="left", fontsize=MEDIUM)
         quiet(ax)
+    lettered((left, right), ("When the phases end", r"Least loss up to $\eta t = 8 \log d$"))
+    legend_below(figure, left, right, columns=4)
     return figure
 
 

@@ -17,7 +17,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import ROUNDING, by_interval, by_share, decided, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet
 from elegans.probes import Probe, TestError
 from elegans.studies.xor_two_phases.probes import SubspaceShare, XORMargins
 from elegans.studies.xor_two_phases.reference import Network, on_sphere, signs
@@ -167,10 +167,10 @@ def _phases(trials: pd.DataFrame, margins: pd.DataFrame, results: Results) -> pd
 def plot(tables: Tables) -> Figure:
     """Draw error and features against steps, one curve per variant: medians over trials, bands their whole range."""
     lines = tables["table"]
-    figure, axes = panels(1, 2, height=2.9, width=7.2)
+    figure, axes = panels(1, 2, height=2.7)
     drawn = axes[0]
-    titles = {"error": "held-out error", "share": "share of the first layer in the relevant subspace"}
-    for ax, (name, title) in zip(drawn, titles.items(), strict=True):
+    labels = {"error": "held-out error", "share": "share of squared weights"}
+    for ax, (name, label) in zip(drawn, labels.items(), strict=True):
         for place, (variant, rows) in enumerate(lines.groupby("variant", sort=False)):
             colour = (*COLOURS, "black")[place % 7]
             low, high = rows[f"{name}_low"], rows[f"{name}_high"]
@@ -178,12 +178,13 @@ def plot(tables: Tables) -> Figure:
             style: dict[str, Any] = {"linewidth": 1.2, "linestyle": DASHED if place % 2 else "-"}
             ax.plot(rows["step"], rows[name], color=colour, label=str(variant), **style)
         quiet(ax)
-        ax.set_ylim(-0.02, 0.8 if name == "error" else 1.02)
+        ax.set_ylim(-0.02, None if name == "error" else 1.02)
         ax.set_xlim(0, lines["step"].max())
         ax.set_xlabel("steps", fontsize=MEDIUM)
-        ax.set_title(title, loc="left", fontsize=MEDIUM)
-    named = drawn[0].get_legend_handles_labels()
-    figure.legend(*named, loc="outside lower center", ncols=4, fontsize=SMALL, frameon=False)
+        ax.set_ylabel(label, fontsize=MEDIUM)
+        percent(ax)
+    lettered(drawn, ("Error on fresh examples", "First layer in the relevant subspace"))
+    legend_below(figure, drawn[0], columns=4)
     return figure
 
 
