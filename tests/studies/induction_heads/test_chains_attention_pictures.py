@@ -23,7 +23,7 @@ def smoke(tmp_path_factory):
 
 def test_a_run_writes_its_animation_and_its_page_beside_the_figure(smoke):
     names = {"figure.png", "figure.pdf", "curves.csv", "heads.csv", "maps.csv", "record.json"}
-    names |= {"attention.gif", "attention.html"}
+    names |= {"attention.gif", "attention.html", "attention.svg"}
     assert {path.name for path in smoke.files.values()} == names
     assert all(0 < path.stat().st_size < 2_000_000 for path in smoke.files.values())
     for name, table in smoke.tables.items():

@@ -99,7 +99,8 @@ def test_figures_of_stages_have_two_panels_a_series_and_lines_of_all_strategies(
     assert len(axes) == 4
     assert {text.get_text() for text in axes[0].texts} == {"unigram", "bigram", "trigram"}
     assert "linear logits" in {text.get_text() for text in chain_stages(table.assign(linear=0.1)).axes[2].texts}
-    assert axes[0].get_title(loc="left") == "3 and 3 heads: 2 trials, median"
+    assert axes[0].get_title(loc="left").endswith("3 and 3 heads: 2 trials, median")
+    assert len(chain_stages(pd.concat([staged(trial=i, series=f"{i}") for i in range(4)])).axes) == 6
 
 
 def test_intervals_of_means_are_student_s():
