@@ -197,14 +197,15 @@ class Result:
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write below a figure how many of its claims are undecided at scale smoke, where any is."""
+    """Write above a figure, or below one with a title, how many of its claims are undecided at scale smoke."""
     undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
     if not undecided:
         return
-    height, strip = figure.get_figheight(), 0.25
+    height, strip = figure.get_figheight(), 0.3
     figure.set_figheight(height + strip)
     layout, share = figure.get_layout_engine(), strip / (height + strip)
     if isinstance(layout, ConstrainedLayoutEngine):
-        layout.set(rect=(0, share, 1, 1 - share))
+        layout.set(rect=(0, share if figure.get_suptitle() else 0, 1, 1 - share))
     text = f"Scale smoke, which is too small for {undecided} of {len(verdicts)} claims of this figure: undecided."
-    figure.text(0.5, share / 2, text, ha="center", va="center", fontsize=SMALL, color=GREY)
+    place = share / 2 if figure.get_suptitle() else 1 - share / 2
+    figure.text(0.5, place, text, ha="center", va="center", fontsize=SMALL, color=GREY)

@@ -46,20 +46,20 @@ def plot(tables: Tables) -> Figure:
     found = {one.name: differences(table, one) for one in CONTRASTS if one.name in SHOWN}
     parts = {name: pairs for name, pairs in found.items() if len(pairs)}
     columns = min(3, len(parts))
-    figure, axes = panels(-(-len(parts) // columns), columns, height=0.14 * len(reduced) + 0.9, sharey=True)
+    figure, axes = panels(-(-len(parts) // columns), columns, height=0.14 * len(reduced) + 1.0, sharey=True)
     for ax, pairs in zip(axes.flat, parts.values(), strict=False):
         if "optimiser" not in pairs:
             _marks(ax, pairs, list(reduced.index), "black")
             continue
         for shift, (name, (_, colour)) in zip((0.17, -0.17), OPTIMISERS.items(), strict=True):
             _marks(ax, pairs[pairs["optimiser"] == name], list(reduced.index), colour, shift)
-    for ax in axes.flat:
-        ax.axvline(0, color=GREY, linewidth=0.7)
+    for ax in axes.flat[: len(parts)]:
+        ax.axvline(0, color=GREY, linewidth=0.7, zorder=0)
+        ax.set_xlabel("difference of errors (points)", fontsize=MEDIUM)
         quiet(ax)
     for ax in axes.flat[len(parts) :]:
         ax.set_axis_off()
-    for ax in axes[-1]:
-        ax.set_xlabel("difference of errors (points)", fontsize=MEDIUM)
+    axes[0, 0].set_ylim(-0.6, len(reduced) - 0.4)
     labels = [f"{name}*" if part else str(name) for name, part in reduced.items()]
     for ax in axes[:, 0]:
         ax.set_yticks(range(len(labels)), labels, fontsize=SMALL)
