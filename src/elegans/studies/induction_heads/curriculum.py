@@ -311,7 +311,8 @@ def _powers(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(left=float(epsilon.min()) / 2)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    finish(ax, r"$\epsilon$", "coordinate times W")
+    ax.set_ylim(top=1e4 * ax.get_ylim()[1])
+    finish(ax, r"$\epsilon$", "coordinate times W", loc="upper left")
 
 
 def _background(ax: Axes, rows: pd.DataFrame) -> None:
