@@ -198,6 +198,12 @@ def test_results_that_cannot_be_written_are_refused(elegans, tmp_path):
     assert "taken" in err
 
 
+def test_input_is_refused_where_the_output_is_closed_too(elegans, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["claims", "no-such-claim"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown claim 'no-such-claim'")
+
+
 def test_list_tells_finding_source_scales_and_options_study_by_study(elegans):
     code, out, _ = elegans("list")
     assert code == 0

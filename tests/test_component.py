@@ -1,5 +1,6 @@
 """Components are written both ways and refuse what they do not know, naming rule and value."""
 
+import numpy as np
 import pytest
 
 import elegans as el
@@ -84,6 +85,11 @@ BAD = [
     (lambda: TRIAL.replace("regime", {"kind": [1]}), "the kind of a regime must be a text: kind=[1]"),
     (lambda: TRIAL.replace("training.loss", {"kind": {}}), "the kind of a loss must be a text: kind={}"),
     (lambda: TRIAL.replace("training.loss", {"kind": "hinge", "x": 1}), "Hinge has no field 'x'; there are none"),
+    (
+        lambda: TRIAL.replace("task", {"kind": "digit-parity", "k": 2, "images": "x" * 5000}),
+        "a file of images must be a path of at most 4096 characters",
+    ),
+    (lambda: TRIAL.replace("task", {"kind": "table", "name": "x" * 300}), "a table must be readable: xxx"),
     (lambda: TRIAL.replace("task", "x" * 10**6), f"unknown task '{'x' * 79}…; there are: "),
     (lambda: TRIAL.replace("task", _nested(10**5)), "task must name its kind (one of "),
     (
@@ -114,6 +120,29 @@ def test_bad_input_is_refused_with_rule_and_value(make, message):
         make()
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "got a NoneType"),
+        ((np.zeros((4, 2)), np.ones(4)), r"shapes \(4, 2\) and \(4,\) of 4 examples"),
+        ((np.zeros((4, 3)), np.ones(3)), r"shapes \(4, 3\) and \(3,\) of 4 examples"),
+        ((np.full((4, 3), np.nan, np.float32), np.ones(4)), "float32 and float64 of which some are not"),
+        ((np.zeros((4, 3)), np.array(["a"] * 4)), "float64 and <U1 of which some are not"),
+    ],
+)
+def test_the_examples_of_a_task_of_ones_own_are_finite_and_as_many_as_asked_for(returned, message):
+    class Drawn(el.Task):
+        input_size = property(lambda self: 3)
+
+        def examples(self, hidden, key, index):
+            return returned
+
+    trial = el.Trial(task=Drawn(), regime=el.Online(), model=el.MLP(width=4), training=el.SGD(steps=5))
+    rule = r"the task 'drawn' must return inputs of shape \(count, 3\) and count labels, all finite: "
+    with pytest.raises(TrialError, match=rule + message):
+        el.train(trial)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2**31, "a", None, 1.5, True])

@@ -66,7 +66,7 @@ def _line(error: BaseException, file: Path) -> str:
 def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:
     """Return the classes in some components that are a user's own, by family and kind: ``model 'linear'``."""
     parts = {type(part) for component in components for part in _parts(component)}
-    return {f"{family_name(cls)} {cls.kind!r}": cls for cls in parts if any(map(_is_own, cls.__mro__))}
+    return {f"{family_name(cls)} {cls.kind!r}": cls for cls in parts if any(map(is_own, cls.__mro__))}
 
 
 def code_of(cls: type) -> str:
@@ -88,7 +88,8 @@ def _root(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _is_own(cls: type) -> bool:
+def is_own(cls: type) -> bool:
+    """Return whether a class is a user's own."""
     return _root(cls.__module__) not in _KNOWN
 
 
@@ -106,7 +107,7 @@ def _parts(value: Any) -> Iterator[Component]:
 
 def _code_of_class(cls: type, seen: set[Any]) -> Iterator[str]:
     for base in cls.__mro__:
-        if not _is_own(base) or base in seen:
+        if not is_own(base) or base in seen:
             continue
         seen.add(base)
         for name, value in sorted(vars(base).items()):

@@ -115,7 +115,8 @@ def _run(given: list[str]) -> int:
 
 def _refuse(reason: str) -> int:
     """Say in one line what was wrong with the input, words of which may be of any length."""
-    sys.stdout.flush()
+    with suppress(AttributeError, ValueError):  # it may be closed
+        sys.stdout.flush()
     words = (word if len(word) <= LONGEST_WORD else f"{word[:QUOTED]}…" for word in reason.split())
     print("error:", printable(" ".join(words)), file=sys.stderr)
     return Exit.BAD_INPUT

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int32, Int64, Num
 
 from elegans.component import Component
-from elegans.errors import GroupError, TrialError
+from elegans.errors import GroupError, TrialError, shown
 from elegans.groups.decomposition import decompose
 from elegans.groups.irreps import Irrep, frozen
 from elegans.groups.multiplication import LARGEST_ORDER, read
@@ -244,7 +244,7 @@ def _named(part: str, text: str) -> list[dict[str, Any]]:
     if not found:
         raise ValueError(
             "a group must be one of Z7 (cyclic), S4 (symmetric), A5 (alternating), D4 (dihedral, of order 2 x 4), "
-            f"Z2^3, a product such as S4xZ2, or a file of its multiplication table ({', '.join(_FILES)}): {text!r}"
+            f"Z2^3, a product such as S4xZ2, or a file of its multiplication table ({', '.join(_FILES)}): {shown(text)}"
         )
     letter, number, power = found.groups()
     if power is not None and (letter, number) == ("Z", "2"):

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float32
 from elegans import random
 from elegans.arguments import Seed
 from elegans.errors import TrialError, suggest
+from elegans.files import readable
 
 FOLDER = "ELEGANS_TABULAR"
 """The environment variable that names the folder with ``<name>.npz`` files."""
@@ -155,6 +156,7 @@ def _folder(folder: str | Path | None) -> Path | None:
 
 
 def _file(name: str, folder: str | Path | None) -> Path | None:
+    readable(name, "a table", TrialError)
     if name.endswith(".npz"):
         if not Path(name).is_file():
             raise TrialError(f"a table's file must exist: {name}")

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from elegans.errors import TrialError
+from elegans.files import readable
 
 BUNDLED, MNIST = "digits", "mnist"
 """The names of images that are not a file's."""
@@ -71,7 +72,7 @@ def load_images(name: str) -> Images:
 def _file(name: str) -> Path | None:
     if name == MNIST:
         return Path(os.environ[MNIST_FILE]) if os.environ.get(MNIST_FILE) else None
-    return None if name == BUNDLED else Path(name)
+    return None if name == BUNDLED else readable(name, "a file of images", TrialError)
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float32, Int, UInt32
 from elegans import random
 from elegans.compilation import jit
 from elegans.component import Component, walk
+from elegans.errors import TrialError, article
+from elegans.extensions import is_own
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.losses import wrong
 from elegans.training.optimisers import Minibatches
@@ -73,6 +75,8 @@ class JaxEngine(Engine):
         import jax.numpy as jnp
 
         template = trials[0]
+        if is_own(type(template.task)):
+            _check_examples(template)
         initial = [trial.model.initialise(trial.key("init"), trial.task) for trial in trials]
         arrays = [eqx.partition(tree, eqx.is_array_like)[0] for tree in initial]
         static = eqx.partition(initial[0], eqx.is_array_like)[1]
@@ -321,6 +325,24 @@ def _number(trial: Trial, path: str) -> Any:
 
 def _hidden(trial: Trial) -> Any:
     return trial.task.draw(trial.key("task"))
+
+
+def _check_examples(trial: Trial) -> None:
+    """Refuse a task of a user's own whose examples are not finite numbers: compiled programs make anything of them.
+
+    Raises:
+        TrialError: with the rule and what the task returns.
+    """
+    count, size = 4, trial.task.input_size
+    rule = f"the task {trial.task.kind!r} must return inputs of shape (count, {size}) and count labels, all finite"
+    found = trial.task.examples(_hidden(trial), trial.key("test"), np.arange(count, dtype=np.uint32))
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TrialError(f"{rule}: got {article(type(found).__name__)}")
+    x, y = map(np.asarray, found)
+    if x.shape != (count, size) or y.shape[:1] != (count,):
+        raise TrialError(f"{rule}: shapes {x.shape} and {y.shape} of {count} examples")
+    if not all(part.dtype.kind in "biuf" and np.isfinite(part).all() for part in (x, y)):
+        raise TrialError(f"{rule}: {x.dtype} and {y.dtype} of which some are not")
 
 
 def _keys(trials: Sequence[Trial], name: str) -> tuple[Any, Any]:
