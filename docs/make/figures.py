@@ -15,8 +15,8 @@ from elegans.experiments.evidence import Evidence, collected
 from elegans.experiments.registry import find
 
 IMAGES = Path(__file__).parents[1] / "images"
-THINNED: frozenset[str] = frozenset({"xor-phases"})
-"""Experiments whose figures are not drawn from their evidence, which keeps too few rows."""
+THINNED: frozenset[str] = frozenset({"xor-phases", "xor-variants"})
+"""Experiments whose figures are not drawn from their evidence, which keeps too few rows or has a part of the cells."""
 LARGEST = 300_000
 """Bytes above which a vector drawing is left for a PNG."""
 
