@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from elegans import discovery
+from elegans.arguments import ENTRIES, too_long
 from elegans.errors import TrialError, shown, suggest
 
 LARGEST = 2**31
@@ -292,6 +293,8 @@ def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
     """Refuse what pydantic takes: True and False for numbers, whole numbers beyond all counts, iterators for lists."""
     numeric, unbounded = _numbers(cls)
     for name, value in fields.items():
+        if isinstance(value, range) and too_long(value, ENTRIES):
+            raise ValueError(f"{name} must have at most {ENTRIES} entries: {name}={shown(value)}")
         if isinstance(value, Iterator):  # it may be endless
             raise ValueError(f"{name} must be a list, not an iterator: {name}={shown(value)}")
         members = value if isinstance(value, list | tuple) else (value,)

@@ -70,6 +70,8 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
         ),
         ("symmetric_coefficient", {"values": [1] * 3000, "degree": 1}, "values must be at most 2001: values=3000"),
         ("smallest_hinge_loss", {"k": 12, "biases": [1]}, "the dual must have at most 15000 corners: corners="),
+        ("kl_divergence", {"true": [-1, 2], "predicted": [0.5, 0.5]}, "probabilities must be at least 0: true="),
+        ("flat_tensor", {"length": 1000, "nodes": 200}, "length times nodes^2 must be at most 10^7: length=1000"),
         ("lemma14_steps", {"norm": 1e17, "feature_norm": 1e301, "epsilon": 0.01}, "enough must be below 2^1000"),
     ],
 )

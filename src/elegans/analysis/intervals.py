@@ -122,6 +122,8 @@ def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.9
         The lower and the upper end; 0 and infinity where there are too few trials for the confidence, and
         infinity wherever an end falls on an unsolved trial.
     """
+    if not 0 < confidence < 1:
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     ordered, count = np.sort(_censored(times)), len(times)
     below, cumulative = 0, 0.5**count
     while cumulative <= (1 - confidence) / 2:

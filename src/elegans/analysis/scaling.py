@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elegans.analysis.intervals import Resamples, median, quantile
-from elegans.errors import AnalysisError
+from elegans.errors import AnalysisError, shown
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
     """
     places, heights = np.asarray(sizes, float), np.asarray(values, float)
     if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():
-        raise AnalysisError(f"sizes must be positive and increase, one a value: sizes={sizes}, values={len(heights)}")
+        raise AnalysisError(
+            f"sizes must be positive and increase, one a value: sizes={shown(sizes)}, values={len(heights)}"
+        )
     heights = np.where(np.isfinite(heights) & (heights > 0), heights, np.nan)
     return np.concatenate([[np.nan], np.diff(np.log(heights)) / np.diff(np.log(places))])[: len(places)]
 

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Annotated
 from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Bool, Float32
 
 from elegans import random
-from elegans.arguments import Seed
-from elegans.errors import TrialError, suggest
+from elegans.arguments import AtMost, Seed
+from elegans.errors import TrialError, shown, suggest
 from elegans.files import readable
 
 FOLDER = "ELEGANS_TABULAR"
@@ -24,6 +25,11 @@ ARRAYS = ("X", "y", "feature_names", "class_names")
 """The arrays that a file has."""
 REDUCED = re.compile(r"_(\d+pct|subset)$")
 """What a name ends in that stands for a part of a benchmark's table."""
+
+RowCount = Annotated[int, AtMost(10_000_000)]
+"""How many rows are drawn."""
+FeatureCount = Annotated[int, AtMost(100_000)]
+"""How many features are drawn."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
         known = [*BUNDLED, *(task.name for task in BENCHMARK)]
         raise TrialError(
             f"a table must be bundled, a task of OpenML's suite 337, an .npz file, or one in the folder that {FOLDER} "
-            f"names: {name!r}{suggest(name, known)}"
+            f"names: {shown(name)}{suggest(name, known)}"
         )
     return _openml(task)
 
@@ -159,7 +165,7 @@ def _file(name: str, folder: str | Path | None) -> Path | None:
     readable(name, "a table", TrialError)
     if name.endswith(".npz"):
         if not Path(name).is_file():
-            raise TrialError(f"a table's file must exist: {name}")
+            raise TrialError(f"a table's file must exist: {shown(name, str)}")
         return Path(name)
     place = _folder(folder)
     file = None if place is None else place / f"{name}.npz"
@@ -242,7 +248,14 @@ def _checksum(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: float = 0.05, seed: Seed = 0) -> Rows:
+def noisy_parity(
+    *,
+    rows: RowCount = 4000,
+    features: FeatureCount = 20,
+    k: int = 3,
+    noise: float = 0.05,
+    seed: Seed = 0,
+) -> Rows:
     """Draw a table whose class is the parity of k thresholded features, and hardly any other fact about them.
 
     It has the three traits that make tables hard for networks: the features are not rotations of each other, most say
@@ -270,7 +283,13 @@ def noisy_parity(*, rows: int = 4000, features: int = 20, k: int = 3, noise: flo
 
 
 def random_tree(
-    *, rows: int = 4000, features: int = 20, k: int = 5, depth: int = 6, noise: float = 0.05, seed: Seed = 0
+    *,
+    rows: RowCount = 4000,
+    features: FeatureCount = 20,
+    k: int = 5,
+    depth: int = 6,
+    noise: float = 0.05,
+    seed: Seed = 0,
 ) -> Rows:
     """Draw a table whose class is that of a complete decision tree over k features, the two leaves of a fork differing.
 

@@ -26,7 +26,9 @@ def kl_divergence(true: Any, predicted: Any) -> np.ndarray:
     Formula: KL(p || q) = sum_i p_i ln(p_i / q_i); infinite where q_i = 0 < p_i.
     Source: Kullback and Leibler, "On information and sufficiency" (1951).
     """
-    return np.asarray(rel_entr(np.asarray(true, float), np.asarray(predicted, float)).sum(axis=-1))
+    p, q = np.asarray(true, float), np.asarray(predicted, float)
+    require(p.min(initial=0) >= 0 and q.min(initial=0) >= 0, "probabilities must be at least 0", true=p, predicted=q)
+    return np.asarray(rel_entr(p, q).sum(axis=-1))
 
 
 def ngram_counts(tokens: Any, k: Side, order: Annotated[int, AtMost(100)]) -> Int[np.ndarray, "count length k"]:

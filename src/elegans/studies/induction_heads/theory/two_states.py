@@ -19,6 +19,8 @@ from elegans.calculators.domain import AtMost, Binomial, Form, Listed, Side, req
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 
+LARGEST_RULE = 10**7
+"""How many values of all positions and nodes are summed: a few seconds of work."""
 BLOCK = 512
 """How many nodes of a quadrature are taken at a time."""
 LN2 = math.log(2)
@@ -153,6 +155,7 @@ def flat_tensor(
         N = I - 1 pi, H_n = sum_{d<n} (n-d) lambda^d, n = t - j + 1, by ``flat_rule``.
     Source: derived here from the thesis' equations E.13 and E.15.
     """
+    require(length * nodes**2 <= LARGEST_RULE, "length times nodes^2 must be at most 10^7", length=length, nodes=nodes)
     leave_a, leave_b, weights = flat_rule(nodes)
     total = np.zeros((length, 2, 2))
     for at in range(0, len(weights), BLOCK):
