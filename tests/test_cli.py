@@ -124,7 +124,7 @@ BAD = {
     "no sweep": (["sweep"], "a sweep needs its FILE"),
     "endless word": (
         ["train", *TINY, "--engine", "x" * 10**5],
-        f"error: unknown engine '{'x' * 79}… there are: ",
+        f"error: unknown engine '{'x' * 79}…; there are: ",
     ),
     "endless value": (["train", *TINY, "--noise", "x" * 10**5], "noise must be a valid number"),
     "no such sweep": (["sweep", "no.toml"], "a sweep file must be readable: no.toml"),

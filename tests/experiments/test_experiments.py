@@ -279,6 +279,6 @@ def test_a_smoke_figure_says_which_claims_it_is_too_small_for(tmp_path, scale, v
     assert [text.get_text().startswith(note) for text in figure.texts] == [True] * (note is not None)
     if note:
         drawn = FigureCanvasAgg(figure).get_renderer()
-        below = figure.texts[0].get_window_extent(drawn)
-        assert below.y0 >= 0 and below.x0 >= 0 and below.x1 <= figure.bbox.width
-        assert below.y1 <= axes[0, 0].get_tightbbox(drawn).y0
+        above = figure.texts[0].get_window_extent(drawn)
+        assert above.y1 <= figure.bbox.height and above.x0 >= 0 and above.x1 <= figure.bbox.width
+        assert above.y0 >= axes[0, 0].get_tightbbox(drawn).y1

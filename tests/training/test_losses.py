@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from elegans.errors import TrialError
-from elegans.training.losses import CrossEntropy, Hinge, Logistic, Margin, Square, margins, wrong
+from elegans.training.losses import CrossEntropy, Hinge, Logistic, Margin, Square
+from elegans.training.mistakes import margins, wrong
 
 FORMS = [
     (Hinge(), lambda f, y: max(1 - y * f, 0), lambda f, y: -y * (y * f < 1)),

@@ -5,7 +5,7 @@ import pytest
 
 import elegans as el
 from elegans.errors import TrialError
-from elegans.training.losses import wrong
+from elegans.training.mistakes import wrong
 
 STOPPING = el.StoppingRule(examples=50, every=5)
 SIGNS = el.Trial(

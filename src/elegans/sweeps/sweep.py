@@ -136,7 +136,7 @@ class Sweep:
         return _from_record(records.read(text, "TOML", "a sweep file", SweepError), folder)
 
 
-def grid(trial: Trial, axes: Mapping[str, Any], seeds: int | Iterable[int] = 1) -> Sweep:
+def grid(trial: Trial, axes: Mapping[str, Any], seeds: int | range | Iterable[int] = 1) -> Sweep:
     """Return the trials of a grid: every combination of the axes' values, with every seed.
 
     Args:

@@ -17,8 +17,8 @@ from .losses import (
     Loss as Loss,
     Margin as Margin,
     Square as Square,
-    margins as margins,
 )
+from .mistakes import margins as margins
 from .network import TrainedNetwork as TrainedNetwork
 from .optimisers import (
     SGD as SGD,

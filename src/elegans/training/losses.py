@@ -4,7 +4,6 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
-from jaxtyping import Num
 from pydantic import Field
 
 from elegans.component import Component
@@ -81,7 +80,7 @@ class CrossEntropy(Loss):
         """Return the loss of each example, without overflow at large outputs."""
         import jax
 
-        return jax.nn.logsumexp(output, axis=-1) - _right(output, label)
+        return jax.nn.logsumexp(output, axis=-1) - right_output(output, label)
 
 
 class Margin(Loss):
@@ -102,7 +101,7 @@ class Margin(Loss):
 
     def value(self, output: Any, label: Any) -> Any:
         if isinstance(self.delta, str):
-            return output.mean(axis=-1) - _right(output, label)
+            return output.mean(axis=-1) - right_output(output, label)
         slack = self.delta - _gaps(output, label)
         return (slack * (slack > 0)).mean(axis=-1) - self.delta / output.shape[-1]
 
@@ -112,42 +111,16 @@ class Margin(Loss):
         return (_gaps(output, label) >= delta).sum(axis=-1)
 
 
-def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
-    """Return by how much each label wins: y f of one output, else f_y less the largest other output.
-
-    Args:
-        output: NumPy or JAX array of the labels' shape, or with an axis more for the classes.
-        label: -1 or +1 (float32), or the numbers of classes (whole numbers).
-
-    Returns:
-        The labels' shape; an example is right where its margin is above 0.
-    """
-    if output.ndim == label.ndim:
-        return label * output
-    arrays = output.__array_namespace__()
-    own = arrays.arange(output.shape[-1]) == class_numbers(label)[..., None]
-    return _right(output, label) - arrays.max(arrays.where(own, -arrays.inf, output), axis=-1)
-
-
-def wrong(output: Any, label: Any) -> Any:
-    """Return which examples are wrong, shape (count,): those whose margin, at the last position if any, is not above 0.
-
-    Args:
-        output: as for ``margins``, the examples first.
-        label: shape (count,), or (count, positions) of sequences with a label at each position.
-    """
-    return ~(margins(output, label).reshape(len(label), -1)[:, -1] > 0)
-
-
 def class_numbers(label: Any) -> Any:
     """Return the numbers of the classes, int32: labels that are whole numbers already, else 0 for +1 and 1 for -1."""
     return label if label.dtype.kind in "iu" else (label < 0).astype("int32")
 
 
-def _right(output: Any, label: Any) -> Any:
+def right_output(output: Any, label: Any) -> Any:
+    """Return each example's output for its own class."""
     arrays = output.__array_namespace__()
     return arrays.take_along_axis(output, class_numbers(label)[..., None], axis=-1)[..., 0]
 
 
 def _gaps(output: Any, label: Any) -> Any:
-    return _right(output, label)[..., None] - output
+    return right_output(output, label)[..., None] - output

@@ -133,7 +133,7 @@ class Engine(ABC):
     def wrong(
         self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
     ) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong: the margin is not above 0 (``losses.wrong``).
+        """Return which examples each network gets wrong: the margin is not above 0 (``mistakes.wrong``).
 
         Args:
             state: the state.

@@ -11,7 +11,7 @@ from elegans.models.inits import Layers
 from elegans.tasks import IdentifiableSample, Online, Population, Regime, Sample, Split
 from elegans.training.engines.drawn import DrawnNetwork
 from elegans.training.engines.single import LOSSES, OneByOne, loss_of
-from elegans.training.losses import wrong
+from elegans.training.mistakes import wrong
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 

@@ -15,7 +15,7 @@ from elegans.component import Component, walk
 from elegans.errors import TrialError, article
 from elegans.extensions import is_own
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
-from elegans.training.losses import wrong
+from elegans.training.mistakes import wrong
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial
 

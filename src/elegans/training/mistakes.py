@@ -1,0 +1,34 @@
+"""By how much labels win, and which examples are wrong."""
+
+from typing import Any
+
+from jaxtyping import Num
+
+from elegans.training.losses import class_numbers, right_output
+
+
+def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
+    """Return by how much each label wins: y f of one output, else f_y less the largest other output.
+
+    Args:
+        output: NumPy or JAX array of the labels' shape, or with an axis more for the classes.
+        label: -1 or +1 (float32), or the numbers of classes (whole numbers).
+
+    Returns:
+        The labels' shape; an example is right where its margin is above 0.
+    """
+    if output.ndim == label.ndim:
+        return label * output
+    arrays = output.__array_namespace__()
+    own = arrays.arange(output.shape[-1]) == class_numbers(label)[..., None]
+    return right_output(output, label) - arrays.max(arrays.where(own, -arrays.inf, output), axis=-1)
+
+
+def wrong(output: Any, label: Any) -> Any:
+    """Return which examples are wrong, shape (count,): those whose margin, at the last position if any, is not above 0.
+
+    Args:
+        output: as for ``margins``, the examples first.
+        label: shape (count,), or (count, positions) of sequences with a label at each position.
+    """
+    return ~(margins(output, label).reshape(len(label), -1)[:, -1] > 0)
