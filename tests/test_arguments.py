@@ -166,7 +166,9 @@ class WrongProbe(el.probes.Probe, kind="wrong-test-probe"):
     gives: str
 
     def measure(self, snapshot):
-        return {"list": [1], "text": {"a": "b"}, "growing": {"a": np.zeros(snapshot.step)}}[self.gives]
+        return {"list": [1], "text": {"a": "b"}, "growing": {"a": np.zeros(snapshot.step)}}.get(
+            self.gives, {self.gives: 1.0}
+        )
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,10 @@ def test_an_init_that_draws_another_shape_is_named(init, message):
     [
         ("list", "the probe 'wrong-test-probe' must return numbers or arrays by name: got a list"),
         ("text", "the probe 'wrong-test-probe' must return numbers or arrays by name: a='b'"),
+        *(
+            (name, f"the probe 'wrong-test-probe' must give each quantity a name of its own: {name!r}")
+            for name in ("step", "trial", "seed")
+        ),
         ("growing", "the probe 'wrong-test-probe' must measure 'a' in a shape that stays: (0,) before, (5,) at step 5"),
     ],
 )

@@ -104,6 +104,12 @@ def suggest(name: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
 
 
+def brief(text: str, most: int = QUOTED) -> str:
+    """Return a text from anywhere as one short line that a terminal shows and does not act on."""
+    line = printable(text[: most + 1])
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
 def printable(text: str) -> str:
     """Return a text with all that a terminal would act on, or would not show, in escapes."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -12,9 +12,10 @@ from hypothesis import given, settings, strategies as st
 from laboratory import TRIAL
 
 import elegans as el
-from elegans.errors import StoreError
-from elegans.sweeps import Store, measures
+from elegans.errors import ElegansWarning, StoreError
+from elegans.sweeps import Store, frames, measures
 from elegans.sweeps.checking import check
+from elegans.sweeps.runner import report
 from elegans.training import Curve, Outcome
 
 PROBES = [el.probes.TestError()]
@@ -169,6 +170,17 @@ DAMAGE = {
             ("claim", "'me'"),
         ]
     },
+    **{
+        f"trial {seed} with {change}": [f"UPDATE trials SET {change} WHERE cell = 1 AND seed = {seed}"]
+        for change, seed in [
+            ("solved_at = NULL", 0),
+            ("solved_at = steps + 1", 0),
+            ("state = 'unsolved'", 0),
+            ("state = 'failed'", 0),
+            ("state = 'solved'", 1),
+            ("state = 'solved'", 2),
+        ]
+    },
     "a seed that is a text": ["UPDATE trials SET seed = 'first' WHERE cell = 1 AND seed = 0"],
     "a seed that is no whole number": ["UPDATE trials SET seed = 0.5 WHERE cell = 1 AND seed = 0"],
     **{
@@ -181,6 +193,22 @@ DAMAGE = {
             ("trial", '{"task": 1}'),
         ]
     },
+    "columns of another cell": ["UPDATE cells SET columns = (SELECT columns FROM cells WHERE id = 2) WHERE id = 1"],
+    **{
+        f"columns with {new}": [("UPDATE cells SET columns = replace(columns, ?, ?) WHERE id = 1", (old, new))]
+        for old, new in [
+            ('"model.width": 10', '"model.width": 11'),
+            ('"model.width": 10', '"model.width": 10.0'),
+            ('"model.width": 10, ', ""),
+            ('"model.width": 10', '"model.width": 10, "seed": 5'),
+            ('"task.support": null', '"task.support": [1, 2]'),
+            ('"training.layers": {}', '"training.layers": {"a": 1}'),
+            ('"relu"', '"\\ud800"'),
+            ('"relu"', '"rely"'),
+            ('"sample:100"', '"sample:10"'),
+            ('"model.activation": "relu", ', ""),
+        ]
+    },
     "columns as bytes": ["UPDATE cells SET columns = x'00' WHERE id = 1"],
     "wanted as text": ["UPDATE cells SET wanted = 'all' WHERE id = 1"],
     "a curve that is a text": [details("curve", "abc")],
@@ -188,10 +216,22 @@ DAMAGE = {
     "a curve that is not compressed": [details("curve", b"abc")],
     "a curve cut short": [details("curve", Curve([1], [1.0], [1.0]).to_bytes()[:-3])],
     "a curve that goes on": [details("curve", Curve([1], [1.0], [1.0]).to_bytes() + b"more")],
+    "an empty curve": [details("curve", b"")],
+    "a curve of no points": [details("curve", Curve().to_bytes())],
+    "a curve of 128 points": [details("curve", Curve([*range(128)], [1.0] * 128, [1.0] * 128).to_bytes())],
+    "empty measures": [details("measures", b"")],
     "a curve of half points": [details("curve", zlib.compress(b"12345"))],
     "a curve that is too long": [details("curve", zlib.compress(bytes(10**7)))],
     "measures that are not compressed": [details("measures", b"abc")],
     "measures of two bytes": [details("measures", zlib.compress(b"ab"))],
+    "measures that end too soon": [details("measures", zlib.compress(b"\xff\0\0\0{}"))],
+    "measures that go on": [details("measures", packed("{}", b"more"))],
+    "measures of a name that acts on a terminal": [details("measures", packed('{"\\u001b[2J": {"step": [0]}}'))],
+    **{
+        f"measures at step {step[:9]}": [details("measures", packed(f'{{"test-error": {{"step": [{step}]}}}}'))]
+        for step in ('"a"', "NaN", "-1", "0.5", "9" * 4000, "[0]")
+    },
+    "measures of the trial": [details("measures", packed('{"test-error": {"step": [0], "trial": [1]}}'))],
     "measures that are no text": [details("measures", packed(b"\xff\xff"))],
     "measures that are a list": [details("measures", packed("[]"))],
     "measures of a number": [details("measures", packed('{"test-error": 7}'))],
@@ -205,6 +245,8 @@ DAMAGE = {
             {"type": "<f8", "shape": [-1]},
             {"type": "<f8", "shape": ["a"]},
             {"type": "<f8", "shape": [10**12, 10**12]},
+            {"type": "<f8", "shape": []},
+            {"type": None, "shape": [2]},
             {"type": "O", "shape": [1]},
             {"type": "S9", "shape": [1]},
             {"type": 7, "shape": 7},
@@ -242,6 +284,48 @@ def test_measures_without_a_value_for_each_step_have_no_table(sound, tmp_path, t
         store.measures(SWEEP, "test-error")
 
 
+def unkeyed(path, tmp_path, table, key, *statements):
+    """Return a copy of a store whose table has a key that nothing enforces: its rows were written without it."""
+    copy = damaged(path, tmp_path)
+    connection = sqlite3.connect(copy)
+    ((text,),) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
+    assert key in text
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(f"ALTER TABLE {table} RENAME TO former")
+    connection.execute(text.replace(key, "CHECK (1)").replace("WITHOUT ROWID", ""))
+    for statement in (f"INSERT INTO {table} SELECT * FROM former", *statements, "DROP TABLE former"):
+        connection.execute(statement)
+    keyed = text.replace("WITHOUT ROWID", "")
+    connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (keyed, table))
+    connection.commit()
+    connection.close()
+    return copy
+
+
+def test_rows_that_are_there_twice_are_refused_although_the_schema_says_that_they_cannot_be(sound, tmp_path):
+    twice = "INSERT INTO trials SELECT * FROM former"
+    path = unkeyed(sound, tmp_path, "trials", "PRIMARY KEY (cell, seed)", twice)
+    with Store(path, create=False) as store:
+        for read in (store.table, store.table, store.outcomes):
+            with pytest.raises(StoreError, match="two rows have the same cell and seed|malformed"):
+                list(read(SWEEP))
+    again = "INSERT INTO cells SELECT 7, hash, trial, columns, wanted FROM former WHERE id = 1"
+    path = unkeyed(sound, tmp_path, "cells", "UNIQUE (hash)", again)
+    with Store(path, create=False) as store:
+        for read in (store.table, store.cells_table, store.recorded, lambda sweep: store.outcome(sweep.trial(0))):
+            with pytest.raises(StoreError, match="a cell must be there once: two have the same hash|malformed"):
+                read(SWEEP)
+
+
+def test_measures_that_are_lists_of_any_shape_have_a_table(sound, tmp_path):
+    deep, ragged = "[" * 70 + "1" + "]" * 70, "[[1], [1, 2]]"
+    taken = f'{{"test-error": {{"step": [0, 1, 2], "error": [{deep}, {ragged}, [1, 2]]}}}}'
+    path = damaged(sound, tmp_path, details("measures", packed(taken)))
+    with Store(path) as store:
+        found = store.measures(SWEEP, "test-error")["error"]
+    assert found[0] == json.loads(deep) and found[1] == [[1], [1, 2]] and found[2].tolist() == [1, 2]
+
+
 def test_trials_are_never_shown_with_the_parameters_of_another_cell(sound, tmp_path):
     path = damaged(sound, tmp_path, "DELETE FROM cells WHERE id = 2")
     with Store(path) as store:
@@ -259,6 +343,38 @@ def test_a_small_row_cannot_fill_the_memory(sound, tmp_path, monkeypatch):
     path = damaged(sound, tmp_path, details("measures", zlib.compress(bytes(10**7))))
     with Store(path) as store, pytest.raises(StoreError, match="measures must take at most 1,000,000 bytes: 9,"):
         store.outcome(next(iter(SWEEP)))
+
+
+POSSIBLE = {
+    "seed": "UPDATE trials SET seed = 77 WHERE seed = 1; UPDATE details SET seed = 77 WHERE seed = 1",
+    "state": "UPDATE trials SET state = 'diverged' WHERE state = 'solved'",
+    "solved_at": "UPDATE trials SET solved_at = 2 WHERE state = 'solved'",
+    "test_error": "UPDATE trials SET test_error = 0.5",
+    "train_error": "UPDATE trials SET train_error = 0.5",
+    "steps": "UPDATE trials SET steps = 7",
+    "seconds": "UPDATE trials SET seconds = 7.0",
+    "evaluation_seconds": "UPDATE trials SET evaluation_seconds = 7.0",
+    "engine": "UPDATE trials SET engine = 'another'",
+    "bookkeeping of trials": "UPDATE trials SET run = 9, claim = 9, attempts = 9, recorded = 9",
+    "trials of another cell": "UPDATE cells SET id = CASE id WHEN 1 THEN 2 ELSE 1 END + 5 WHERE id < 5; "
+    "UPDATE cells SET id = id - 5",
+    "wanted": "UPDATE cells SET wanted = 99",
+    "curve": ("UPDATE details SET curve = ?", (Curve([1], [2.0], [0.5]).to_bytes(),)),
+    "measures": ("UPDATE details SET measures = ?", (packed('{"test-error": {"step": [1], "error": [2]}}'),)),
+    "error": "UPDATE details SET error = 'Another: reason' WHERE error IS NOT NULL",
+    "no details": "DELETE FROM details",
+    "runs": "UPDATE runs SET name = 'another', host = 'another', pid = 7, started = 7, finished = 8, missing = 9",
+    "no runs": "DELETE FROM runs",
+}
+"""One value of each kind that elegans could have written, as the page on reliability lists them."""
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_a_value_that_is_still_possible_is_shown(sound, known, tmp_path, name):
+    statements = POSSIBLE[name].split("; ") if isinstance(POSSIBLE[name], str) else [POSSIBLE[name]]
+    path = damaged(sound, tmp_path, *statements)
+    found, refused = answers(path)
+    assert not refused and check(path).sound and found != known
 
 
 FOREIGN = {
@@ -307,7 +423,49 @@ def test_a_flipped_bit_raises_nothing_but_a_store_error(sound, tmp_path_factory,
     answers(path)
 
 
+def test_a_check_finds_outcomes_whose_state_is_gone(sound, tmp_path):
+    path = damaged(sound, tmp_path, "UPDATE trials SET state = NULL WHERE cell = 1")
+    assert "a trial that has no outcome must have no steps: its state is missing" in str(check(path))
+    check(path, repair=True)
+    assert check(path).sound
+
+
+def test_columns_are_those_of_their_trial_whatever_json_makes_of_it():
+    group = el.Trial(
+        task=el.GroupComposition(group="S3"),
+        regime="online",
+        model=el.MLP(width=5),
+        training=el.SGD(steps=4, loss="cross-entropy"),
+    )
+    layered = TRIAL.replace("training.layers", {"hidden": {"learning_rate": 0.5}})
+    for trial in (
+        TRIAL,
+        layered,
+        group,
+        TRIAL.replace("task.support", (3, 1)),
+        TRIAL.replace("model.init", "sparse:2"),
+    ):
+        record = json.loads(trial.model_dump_json(exclude={"seed"}))
+        columns = trial.columns()
+        del columns["seed"]
+        assert frames.read_columns(frames.columns_of(trial), record) == columns
+
+
+def test_tracebacks_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
+    said = "T\x1b[2J\nValueError: \x1b]0;x\x07" + "y" * 10**6
+    path = damaged(sound, tmp_path, ("UPDATE details SET error = ? WHERE error IS NOT NULL", (said,)))
+    with Store(path) as store:
+        with pytest.warns(ElegansWarning) as caught:
+            report(store, SWEEP, np.array([2]))
+        lines = str(caught[0].message).splitlines() + repr(store.outcome(SWEEP.trial(2))).splitlines()
+        assert all(line.isprintable() and len(line) <= 600 for line in lines)
+        assert all(map(str.isprintable, store.table().error.dropna()))
+
+
 def test_names_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
+    path = damaged(sound, tmp_path, "UPDATE runs SET name = printf('%.1000000c', 'x'), host = name")
+    with Store(path) as store:
+        assert all(len(line) < 500 for line in str(store.status()).splitlines())
     names = "UPDATE runs SET name = 'a' || char(27) || '[2J' || char(10) || 'b', host = char(27) || ']0;x' || char(7)"
     path = damaged(sound, tmp_path, names)
     with Store(path) as store:

@@ -10,18 +10,20 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from elegans.errors import StoreError, TrialError, printable
+from elegans.errors import StoreError, TrialError, brief, printable
 from elegans.sweeps import liveness
 from elegans.sweeps.columns import Damage, read_probes, read_template, stored
 from elegans.sweeps.database import Malformed, located, open_engine, translated
-from elegans.sweeps.frames import columns_of, read_columns
+from elegans.sweeps.frames import OWN_COLUMNS, columns_of, read_columns
 from elegans.sweeps.measures import read_curve, read_measures
-from elegans.sweeps.reading import ALWAYS, unsigned
+from elegans.sweeps.reading import ALWAYS, refuse_contradiction, unsigned
 from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.training.trial import Trial
 
 SHOWN = 20
 """Damaged rows that a report lists."""
+LONGEST_PROBLEM = 300
+"""Characters that it shows of what SQLite says."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class DamagedRow:
         key = dict(zip(names, self.key, strict=True))
         if type(key.get("seed")) is int:
             key["seed"] = unsigned(key["seed"])
-        named = ", ".join(f"{name} {printable(str(value))}" for name, value in key.items())
+        named = ", ".join(f"{name} {brief(str(value))}" for name, value in key.items())
         return f"{self.table.name:8}{named}: {printable(self.why)}"
 
 
@@ -77,7 +79,7 @@ class Report:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         lines = [
             f"store   {printable(self.place)}: {counts}",
-            *(f"file    {printable(problem)}" for problem in self.problems),
+            *(f"file    {brief(problem, LONGEST_PROBLEM)}" for problem in self.problems),
         ]
         lines += [str(row) for row in self.rows[:SHOWN]]
         if len(self.rows) > SHOWN:
@@ -207,6 +209,9 @@ class _Examination:
             lacking = [name for name in ALWAYS if row[name] is None]
             if row["state"] is not None and lacking:
                 raise Damage(f"an outcome must have {lacking[0]}: it is missing")
+            refuse_contradiction(row)
+            if row["state"] is None and row["steps"] is not None:
+                raise Damage("a trial that has no outcome must have no steps: its state is missing")
         if table is DETAILS:
             if row["orphan"]:
                 raise Damage("details must be of a trial that the store has: it is missing")
@@ -231,8 +236,8 @@ class _Examination:
             columns = None
         try:
             stored(CELLS.c.columns).read(row["columns"])
-            if columns is not None and read_columns(row["columns"]) != read_columns(columns):
-                raise Damage("the columns of a cell must be those of its trial: they differ")
+            if read_columns(row["columns"], record) != read_columns(columns or row["columns"]):
+                raise Damage(f"{OWN_COLUMNS}: they differ")
         except Damage as damage:
             if columns is None:
                 raise
@@ -268,7 +273,7 @@ def _refuse_living(place: Path) -> None:
         try:
             with translated(str(place)), engine.connect() as connection:
                 runs = connection.execute(select(RUNS)).all()
-                living = [f"run {run.id} ({printable(run.host)}:{run.pid})" for run in runs if liveness.is_alive(run)]
+                living = [f"run {run.id} ({brief(run.host)}:{run.pid})" for run in runs if liveness.is_alive(run)]
         finally:
             engine.dispose()
     if living:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -156,6 +157,9 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
 def read_json(text: str, what: str, kind: type | tuple[type, ...] = dict) -> Any:
     """Return what a text holds as JSON.
 
@@ -166,6 +170,8 @@ def read_json(text: str, what: str, kind: type | tuple[type, ...] = dict) -> Any
     """
     try:
         found = json.loads(text)
+        if _SURROGATE.search(text):  # no file can hold one that stands alone
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise Damage(f"{what} must be JSON: {_shortened(text)} ({str(error)[:80]})") from None
     if not isinstance(found, kind):

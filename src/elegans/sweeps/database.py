@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from elegans.errors import StoreError, printable
+from elegans.errors import StoreError, brief, printable
 from elegans.files import checked_path
 from elegans.sweeps.columns import Damage, stored
 from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, VERSION
@@ -36,6 +36,8 @@ MAGIC = b"SQLite format 3\0"
 """What an SQLite file begins with."""
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one before it gives up."""
+LONGEST_SAID = 300
+"""Characters of a database's message that are quoted: a name in it may be of any length."""
 
 
 class Malformed(StoreError):
@@ -80,9 +82,9 @@ def translated(place: str) -> Iterator[None]:
     except (DBAPIError, sqlite3.Error) as error:
         said = str(error.orig if isinstance(error, DBAPIError) else error)
         kind = Malformed if "malformed" in said else StoreError
-        raise kind(_rule(printable(said.partition("\n")[0]), printable(place))) from error
+        raise kind(_rule(said.partition("\n")[0], printable(place))) from error
     except SQLAlchemyError as error:
-        said = printable(str(error).partition("\n")[0])
+        said = brief(str(error).partition("\n")[0], LONGEST_SAID)
         raise StoreError(f"a store must be a database that answers: {printable(place)} ({said})") from error
 
 
@@ -98,7 +100,7 @@ def _rule(said: str, place: str) -> str:
         "locked": f"a store must be free to write within {BUSY_SECONDS:.0f} seconds (see elegans status)",
     }
     rule = next((rule for sign, rule in rules.items() if sign in said), "a store must be a database that answers")
-    return f"{rule}: {place} ({said})"
+    return f"{rule}: {place} ({brief(said, LONGEST_SAID)})"
 
 
 def strange(connection: Connection, *columns: Column[Any], also: Sequence[ColumnElement[bool]] = ()) -> Any:
@@ -268,12 +270,12 @@ def _is_store(connection: Connection, place: str) -> bool:
         query = select(META.c.key, META.c.value).where(META.c.key.in_(("format", "version")))
         found = {str(key): str(value) for key, value in connection.execute(query)}
     if found.get("format") != FORMAT:
-        names = printable(", ".join(sorted(tables)[:3]))
+        names = brief(", ".join(sorted(tables)[:3]))
         raise StoreError(f"a store must be made by elegans: {place} holds other tables ({names})")
     if found.get("version") != VERSION:
         raise StoreError(
             f"a store must be of format version {VERSION}, the one that this version of elegans reads: "
-            f"{place} is of format version {printable(str(found.get('version')))[:40]}"
+            f"{place} is of format version {brief(str(found.get('version')), 40)}"
         )
     return True
 
@@ -296,7 +298,7 @@ def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]
     for kind, name, virtual, column, *facts in connection.exec_driver_sql(_CATALOGUE):
         if kind == "trigger" or (name in found and (kind != "table" or virtual)):
             what = "virtual table" if virtual else kind
-            raise StoreError(f"a store must hold plain tables alone: {place} has the {what} {printable(str(name))!r}")
+            raise StoreError(f"a store must hold plain tables alone: {place} has the {what} {brief(str(name))!r}")
         if name in found:
             found[name][column] = tuple(facts)
     lacking: dict[str, list[Column[Any]]] = {}

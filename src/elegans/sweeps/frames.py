@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,14 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 from sqlalchemy import Column
 
-from elegans.sweeps.columns import read_json, stored
+from elegans.errors import TrialError
+from elegans.sweeps.columns import Damage, read_json, stored
 from elegans.training.trial import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
+
+OWN_COLUMNS = "the columns of a cell must be those of its trial"
 
 Filter = Mapping[str, Any]
 """By dotted column, the value that a cell must have there, or the values of which it must have one."""
@@ -26,10 +30,70 @@ def columns_of(template: Trial) -> str:
     return json.dumps(to_jsonable_python(columns, fallback=str, inf_nan_mode="constants"))
 
 
-def read_columns(text: str) -> dict[str, Any]:
-    """Return a cell's dotted columns from JSON; lists come back as tuples."""
+def read_columns(text: str, record: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a cell's dotted columns from JSON; lists come back as tuples.
+
+    Args:
+        text: the columns.
+        record: the cell's trial, whose fields they must be.
+    """
     found: dict[str, Any] = read_json(text, "the columns of a cell")
+    if record is not None:
+        _refuse_others(found, record)
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Refuse columns that are not those of a trial, told from its record alone as far as that goes."""
+    fields, parts = _fields(record, columns)
+    for name in columns.keys() | fields.keys():
+        if name not in parts and (name not in columns or name not in fields or not _alike(fields[name], columns[name])):
+            raise Damage(f"{OWN_COLUMNS}: they differ in {name[:40]!r}")
+    labels = {
+        (columns.get(name), json.dumps(part)) for name, part in parts.items() if not _is_usual(columns, name, part)
+    }
+    if labels <= _compared:
+        return
+    with suppress(TrialError):  # of a class that is not imported, which alone knows its labels
+        if json.loads(columns_of(Trial.parse(record))) != columns:
+            raise Damage(f"{OWN_COLUMNS}: their labels differ")
+        _compared.update(labels)
+
+
+_compared: set[tuple[Any, str]] = set()
+"""Labels that only their classes know, with the fields that they are of: a store has few of them, in many cells."""
+
+
+def _fields(
+    record: Mapping[str, Any], columns: Mapping[str, Any], prefix: str = ""
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return by dotted name the fields of a trial's record: values, and what has fields of its own."""
+    fields: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in record.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) and not isinstance(columns.get(path), dict):
+            inner = _fields(value, columns, f"{path}.")
+            fields |= inner[0]
+            parts |= {path: value} | inner[1]
+        elif name != "kind" or not prefix:
+            fields[path] = value
+    return fields, parts
+
+
+def _is_usual(columns: Mapping[str, Any], name: str, part: Mapping[str, Any]) -> bool:
+    """Return whether a component's label is its kind, alone or with the value of a field."""
+    label, kind = columns.get(name), part.get("kind")
+    return kind is not None and (label == kind or label in [f"{kind}:{value}" for value in part.values()])
+
+
+def _alike(value: Any, told: Any) -> bool:
+    """Return whether two values of JSON are the same, type by type."""
+    if isinstance(value, list) and isinstance(told, list):
+        return len(value) == len(told) and all(map(_alike, value, told))
+    if isinstance(value, dict) and isinstance(told, dict):
+        return value.keys() == told.keys() and all(_alike(value[name], told[name]) for name in value)
+    return type(value) is type(told) and bool(value == told)
 
 
 def matches(columns: Mapping[str, Any], where: Filter) -> bool:
@@ -121,7 +185,15 @@ def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
     values = [value for listed in taken for value in listed]
     if not any(isinstance(value, list | np.ndarray) for value in values):
         return pd.Series(values, dtype=None if values else float)
-    return pd.Series([np.asarray(value) if isinstance(value, list) else value for value in values], dtype=object)
+    return pd.Series([_array(value) if isinstance(value, list) else value for value in values], dtype=object)
+
+
+def _array(value: list[Any]) -> np.ndarray | list[Any]:
+    """Return a list of numbers as an array, and one that is none as it is."""
+    try:
+        return np.asarray(value)
+    except ValueError:  # ragged, or of more dimensions than an array may have
+        return value
 
 
 class Labels:

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from elegans.sweeps.columns import LARGEST_DETAILS, Damage, inflate, read_json
-from elegans.training.outcome import CURVE_POINTS, Curve
+from elegans.training.outcome import BESIDE_QUANTITIES, CURVE_POINTS, Curve
+
+LARGEST_STEP = 2**53
+"""The last step of a measurement."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -39,16 +42,16 @@ def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
     """Return measures: by probe kind and name a list of values, or one array with one row per measurement."""
-    if not packed:
+    if packed is None:
         return {}
     content = inflate(packed, LARGEST_DETAILS, "measures")
     try:
         (length,) = _LENGTH.unpack_from(content)
-        text = content[_LENGTH.size : _LENGTH.size + length].decode()
+        place = _LENGTH.size + length
+        text = content[_LENGTH.size : place].decode()
     except (struct.error, UnicodeDecodeError) as error:
         raise Damage(f"measures must begin with their names: {error}") from None
     named: dict[str, dict[str, Any]] = read_json(text, "measures")
-    place = _LENGTH.size + length
     for kind, taken in named.items():
         if not isinstance(taken, dict):
             raise Damage(f"measures must be records: {kind!r}")
@@ -58,13 +61,30 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
                 place += taken[name].nbytes
             elif not isinstance(values, list):
                 raise Damage(f"measures must be lists or arrays: {kind!r}, {name!r}")
+        _check_names(kind, taken)
+    if place != len(content):
+        raise Damage(f"measures must end with their last array: {len(content):,} bytes instead of {place:,}")
     return named
+
+
+def _check_names(kind: str, taken: Mapping[str, Any]) -> None:
+    for name in (kind, *taken):
+        if not name.isprintable() or name in BESIDE_QUANTITIES[:2]:
+            raise Damage(f"measures must have names of their own: {name[:40]!r}")
+    steps = taken.get("step", ())
+    if not all(isinstance(step, int | np.integer) and 0 <= step <= LARGEST_STEP for step in steps):
+        raise Damage(f"measures must be of steps: those of {kind!r} are not all whole numbers of 0 to 2^53")
 
 
 def _array(content: bytes, place: int, facts: dict[str, Any]) -> np.ndarray:
     try:
         kind, shape = np.dtype(facts["type"]), tuple(facts["shape"])
-        if kind.kind not in "biufc" or not all(type(size) is int and size >= 0 for size in shape):
+        if (
+            type(facts["type"]) is not str
+            or kind.kind not in "biufc"
+            or not shape
+            or not all(type(size) is int and size >= 0 for size in shape)
+        ):
             raise ValueError("its type or shape is none of an array of numbers")
         return np.frombuffer(content, kind, math.prod(shape), place).reshape(shape)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
@@ -74,9 +94,9 @@ def _array(content: bytes, place: int, facts: dict[str, Any]) -> np.ndarray:
 def read_curve(packed: bytes) -> Curve:
     """Return a trial's curve."""
     point = 12  # bytes
-    content = inflate(packed, point * CURVE_POINTS, "a curve")
-    if len(content) % point:
-        raise Damage(f"a curve must be whole points: {len(content)} bytes")
+    content = inflate(packed, point * (CURVE_POINTS - 1), "a curve")
+    if not content or len(content) % point:
+        raise Damage(f"a curve must be whole points, one at least: {len(content)} bytes")
     return Curve.from_bytes(packed)
 
 

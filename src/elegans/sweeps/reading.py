@@ -10,13 +10,13 @@ import numpy as np
 from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
 
 from elegans.analysis.intervals import median
-from elegans.errors import StoreError, suggest
+from elegans.errors import StoreError, printable, suggest
 from elegans.sweeps.columns import Damage, read_template, stored
 from elegans.sweeps.database import refuse_strange, strange
 from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, quantity, read_columns
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.places import Listed, Places
-from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
+from elegans.sweeps.schema import CELLS, CONTRADICTION, DETAILS, NO_CONTRADICTION, TRIALS, contradicts
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Curve, Outcome
 from elegans.training.states import FINISHED, STATES
@@ -65,8 +65,16 @@ def cell_numbers(connection: Connection, hashes: Iterable[str]) -> dict[str, int
     """Return the numbers of those of the cells that the store has, by hash."""
     found: dict[str, int] = {}
     for some in chunks(list(dict.fromkeys(hashes))):
-        found.update(connection.execute(select(CELLS.c.hash, CELLS.c.id).where(CELLS.c.hash.in_(some))).all())
+        rows = connection.execute(select(CELLS.c.hash, CELLS.c.id).where(CELLS.c.hash.in_(some))).all()
+        _refuse_twice(rows)
+        found.update(rows)
     return found
+
+
+def _refuse_twice(cells: Sequence[Any]) -> None:
+    """Refuse cells of which one is there twice, as no key allows unless it is damaged."""
+    if len({row.hash for row in cells}) < len(cells):
+        raise Damage("a cell must be there once: two have the same hash")
 
 
 _Reader = Callable[[Sequence[Any]], np.ndarray]
@@ -92,7 +100,7 @@ def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequen
     if connection.scalar(select(func.count()).select_from(CELLS)) == len(numbers_of):
         yield statement
         return
-    for some in chunks(sorted(numbers_of)):
+    for some in chunks(sorted(set(numbers_of))):
         yield statement.where(TRIALS.c.cell.in_(some))
 
 
@@ -113,27 +121,23 @@ class _Cells:
 
 
 def _cells(connection: Connection, sweep: Sweep | None, where: Filter | None) -> _Cells:
-    query = select(CELLS.c.hash, CELLS.c.id, CELLS.c.columns)
+    query = select(CELLS.c.hash, CELLS.c.id, CELLS.c.columns, CELLS.c.trial)
     if sweep is None:
-        whole = connection.execute(query.add_columns(CELLS.c.trial).order_by(CELLS.c.id)).all()
-        for row in whole:
-            read_template(row.trial, row.hash)
-        rows = [(row.hash, row.id, row.columns) for row in whole]
+        rows = list(connection.execute(query.order_by(CELLS.c.id)))
+        _refuse_twice(rows)
     else:
         hashes = [template.cell for template, _ in sweep.parts]
-        found = {
-            row.hash: tuple(row)
-            for some in chunks(hashes)
-            for row in connection.execute(query.where(CELLS.c.hash.in_(some)))
-        }
+        known = [row for some in chunks(hashes) for row in connection.execute(query.where(CELLS.c.hash.in_(some)))]
+        _refuse_twice(known)
+        found = {row.hash: row for row in known}
         rows = [found[each] for each in hashes if each in found]
-    columns = [read_columns(text) for _, _, text in rows]
+    columns = [read_columns(row.columns, read_template(row.trial, row.hash)) for row in rows]
     if where:
         _check_filter(where, columns)
         kept = [matches(each, where) for each in columns]
         rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
         columns = [each for each, keep in zip(columns, kept, strict=True) if keep]
-    return _Cells([row[1] for row in rows], columns, {row[0]: row[1] for row in rows})
+    return _Cells([row.id for row in rows], columns, {row.hash: row.id for row in rows})
 
 
 def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
@@ -172,7 +176,7 @@ def reason(error: str | None) -> str | None:
     lines = (error or "").splitlines()
     frames = [place for place, line in enumerate(lines) if line.startswith("  File ")]
     said = [line for line in lines[frames[-1] if frames else 0 :] if line.strip() and not line.startswith(" ")]
-    return said[0] if said else None
+    return printable(said[0]) if said else None
 
 
 def _results(
@@ -191,7 +195,13 @@ def _results(
         name: labels[name].series(column) if name in labels else column
         for name, column in zip(names, results, strict=True)
     }
-    return cell, pd.DataFrame({"seed": seed, **columns})
+    table = pd.DataFrame({"seed": seed, **columns})
+    if {"state", "solved_at"} <= columns.keys():
+        steps = columns.get("steps", np.inf)
+        bad = contradicts(table["state"], table["solved_at"], steps, table["solved_at"].isna()).to_numpy(bool)
+        if bad.any():
+            raise Damage(f"{NO_CONTRADICTION}: seed {table['seed'][bad].iloc[0]}")
+    return cell, table
 
 
 def _bundles(
@@ -220,7 +230,7 @@ def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
     import pandas as pd
 
     keys, sums = ["state", "engine"], ["trials", "seconds", "evaluation_seconds"]
-    names = (*keys, *sums[1:])
+    names = (*keys, *sums[1:], "solved_at", "steps")  # the last two to see whether the states can be
     found = [
         table.assign(trials=1).groupby(keys)[sums].sum().reset_index()
         for _, _, table in _bundles(connection, sweep, names)
@@ -238,6 +248,8 @@ def _recorded(
     rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
     order = _order(rows[0], rows[1], sweep, cells.by_hash)
     cell, seed, *others = (column[order] for column in rows)
+    if np.any((cell[1:] == cell[:-1]) & (seed[1:] == seed[:-1])):
+        raise Damage("a trial must be there once: two rows have the same cell and seed")
     fits = not len(seed) or seed.max() < 2**63
     return [cell, seed.astype(np.int64) if fits else seed, *others]
 
@@ -288,7 +300,7 @@ def _details(
         return np.array([*map(each, values), None], object)[:-1]
 
     _, seed, packed = _recorded(connection, sweep, _cells(connection, sweep, None), query, [objects])
-    return ((place, seed[place], read(packed[place])) for place in range(len(seed)) if packed[place])
+    return ((place, seed[place], read(packed[place])) for place in range(len(seed)) if packed[place] is not None)
 
 
 def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[str]) -> "pd.DataFrame":
@@ -328,7 +340,11 @@ def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
         *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
         func.coalesce(func.sum(TRIALS.c.seconds), 0.0),
         func.aggregate_strings(cast(case((finished, TRIALS.c.solved_at)), String), ","),
-        strange(connection, *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "seconds")), also=[no_seconds]),
+        strange(
+            connection,
+            *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "seconds")),
+            also=[no_seconds, CONTRADICTION],
+        ),
     ).group_by(TRIALS.c.cell)
     found = np.zeros((len(cells.numbers), 8))
     found[:, 6] = np.nan
@@ -383,11 +399,11 @@ def survey(
     known = cell_numbers(connection, (template.cell for template, _ in sweep.parts))
     places = Places(sweep, known)
     found = Survey(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
-    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes)
+    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, CONTRADICTION)
     for part in _of_cells(connection, query, list(known.values())):
         probes = Labels(TRIALS.c.probes)
-        readers: list[_Reader] = [_cell_numbers, _seeds, _state_codes, probes]
-        for cell, seed, state, probed in fetch_pieces(connection, part, readers):
+        readers: list[_Reader] = [_cell_numbers, _seeds, _state_codes, probes, _sane]
+        for cell, seed, state, probed, _ in fetch_pieces(connection, part, readers):
             place = places.of(cell, seed)
             found.others[:] += _count(places.part(cell[place < 0]), len(found.others))
             for text, code in probes.known.items():
@@ -421,8 +437,23 @@ def _state_codes(values: Sequence[str | None]) -> np.ndarray:
     return np.array([codes[value] for value in values], np.int8)
 
 
+def _sane(contradictions: Sequence[int | None]) -> np.ndarray:
+    if any(contradictions):
+        raise Damage(f"{NO_CONTRADICTION}: {sum(filter(None, contradictions))} trials")
+    return np.zeros(0)
+
+
 def _count(parts: np.ndarray, length: int) -> np.ndarray:
     return np.bincount(parts[parts >= 0], minlength=length)
+
+
+def refuse_contradiction(row: Mapping[str, Any] | RowMapping) -> None:
+    """Refuse a row of trials that no engine can have brought about."""
+    never = row["solved_at"] is None
+    if contradicts(row["state"], 0 if never else row["solved_at"], row["steps"], np.bool_(never)):
+        raise Damage(
+            f"{NO_CONTRADICTION}: seed {unsigned(row['seed'])} is {row['state']}, solved_at={row['solved_at']}"
+        )
 
 
 def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
@@ -430,6 +461,7 @@ def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
     for name in ALWAYS:
         if row[name] is None:
             raise Damage(f"an outcome must have {name}: none with seed {trial.seed}")
+    refuse_contradiction(row)
     return Outcome(
         trial=trial,
         **{name: row[name] for name in RESULTS},

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from elegans import extensions
 from elegans.display import note, wanted
-from elegans.errors import ElegansWarning, RunError, StoreError, SweepError, shown
+from elegans.errors import ElegansWarning, RunError, StoreError, SweepError, brief, shown
 from elegans.interruption import stopped_by_signals
 from elegans.machine import MOST_WORKERS, cores
 from elegans.probes import Probe
@@ -28,7 +28,7 @@ from elegans.sweeps.view import watching
 from elegans.sweeps.workers import WorkerPool
 from elegans.training.engines import Engine, choose, fallback
 from elegans.training.loop import check_probes
-from elegans.training.outcome import Outcome
+from elegans.training.outcome import LONGEST_LINE, Outcome
 from elegans.training.states import STATES
 
 LARGEST_CLAIM = 512
@@ -146,7 +146,7 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
         return
     first = sweep.trial(int(failed[0]))
     count = f"{len(failed)} of {len(sweep)} trials failed (retry_failed trains them again)"
-    error = store.outcome(first).error
+    error = "\n".join(brief(line, LONGEST_LINE) for line in str(store.outcome(first).error).splitlines())
     quoted = f"the first, of model {first.model.label()!r} with seed {first.seed}:\n\n{error}"
     if len(failed) < len(sweep):
         warnings.warn(f"{count}; {quoted}", ElegansWarning, stacklevel=4)

@@ -1,6 +1,8 @@
 """The tables of a store."""
 
-from sqlalchemy import Column, ForeignKey, MetaData, String, Table, Text
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, ForeignKey, MetaData, String, Table, Text
 
 from elegans.sweeps.columns import LongWhole, Number, Packed, ShortText, Stored, Whole, stored
 from elegans.training.states import STATES
@@ -97,6 +99,26 @@ CODES = Table(
     Column("code", ShortText(64), nullable=False),
 )
 """One row per run and class of a user's own: its family and kind, and the hash of its code. Older stores lack it."""
+
+
+def contradicts(state: Any, solved_at: Any, steps: Any, never: Any) -> Any:
+    """Return whether an outcome contradicts itself: of columns in SQL a condition, of arrays an array.
+
+    Args:
+        state: as in ``Outcome``.
+        solved_at: the same.
+        steps: the same.
+        never: whether ``solved_at`` is missing.
+    """
+    solved, not_solved = state == "solved", (state == "unsolved") | (state == "failed") | (state == "interrupted")
+    return (solved & (never | (solved_at > steps))) | (not_solved & ~never)
+
+
+CONTRADICTION: ColumnElement[bool] = contradicts(
+    TRIALS.c.state, TRIALS.c.solved_at, TRIALS.c.steps, TRIALS.c.solved_at.is_(None)
+)
+"""Which rows no engine can have brought about."""
+NO_CONTRADICTION = "a solved trial must be solved at one of its steps, and one that is not at none"
 
 for _table in (CELLS, TRIALS, DETAILS, RUNS, CODES):
     for _column in _table.columns:

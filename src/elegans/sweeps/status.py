@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, func, select
 
-from elegans.errors import printable
+from elegans.errors import brief
 from elegans.sweeps.columns import Damage
 from elegans.sweeps.database import open_engine, refuse_strange, strange, translated
 from elegans.sweeps.liveness import is_alive, is_stopped
-from elegans.sweeps.schema import CELLS, RUNS, TRIALS
+from elegans.sweeps.schema import CELLS, CONTRADICTION, RUNS, TRIALS
 from elegans.training.states import FINISHED
 
 RECENT_SECONDS = 60.0
@@ -60,8 +60,8 @@ class RunStatus:
         rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
         if self.stopped:
             rate = f"; it holds {self.running} trials until it goes on (kill -CONT {self.pid}) or ends"
-        called = f" {printable(self.name)}" if self.name else ""
-        return f"run {self.number}{called} ({how}, begun {when}, {printable(self.host)}:{self.pid}): {ended}{rate}"
+        called = f" {brief(self.name)}" if self.name else ""
+        return f"run {self.number}{called} ({how}, begun {when}, {brief(self.host)}:{self.pid}): {ended}{rate}"
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
     )
     rows = connection.execute(select(RUNS, counts.c.held).join(counts, RUNS.c.id == counts.c.claim)).all()
     return tuple(
-        f"run {row.id} ({printable(row.host)}:{row.pid}{', stopped' if is_stopped(row) else ''}) with {row.held} trials"
+        f"run {row.id} ({brief(row.host)}:{row.pid}{', stopped' if is_stopped(row) else ''}) with {row.held} trials"
         for row in rows
         if is_alive(row)
     )
@@ -223,7 +223,7 @@ def _by_cell(connection: Connection, living: set[int]) -> list[_Cell]:
     held = TRIALS.c.claim.in_(living)
     settled = TRIALS.c.state.in_(_SETTLED) & ~func.coalesce(held, False)
     conditions = (settled, TRIALS.c.state == "failed", held)
-    bad = strange(connection, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.claim, TRIALS.c.recorded)
+    bad = strange(connection, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.claim, TRIALS.c.recorded, also=[CONTRADICTION])
     counts = (func.count(), *(func.count(case((condition, 1))) for condition in conditions))
     query = select(TRIALS.c.cell, bad, *counts).group_by(TRIALS.c.cell)
     found = {number: (count, others) for number, count, *others in connection.execute(query)}

@@ -180,10 +180,12 @@ class Store:
             raise StoreError(f"a row must have a seed to be that of a trial: {', '.join(told)}")
         with self._reading() as connection:
             cells = connection.execute(select(CELLS.c.hash, CELLS.c.trial, CELLS.c.columns)).all()
-            found = [cell for cell in cells if _says(told, read_columns(cell.columns))]
+            records = [read_template(cell.trial, cell.hash) for cell in cells]
+            columns = [read_columns(cell.columns, record) for cell, record in zip(cells, records, strict=True)]
+            found = [record for record, own in zip(records, columns, strict=True) if _says(told, own)]
             if len(found) != 1:
                 raise StoreError(f"a row must be that of one cell of the store: it is of {len(found)} of {len(cells)}")
-            return Trial.parse({**read_template(found[0].trial, found[0].hash), "seed": told["seed"]})
+            return Trial.parse({**found[0], "seed": told["seed"]})
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
         """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""

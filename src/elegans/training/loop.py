@@ -13,7 +13,7 @@ from elegans.errors import TrialError, article, shown
 from elegans.probes import Probe, Snapshot
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
 from elegans.training.evaluation import StoppingChecks, error_rate
-from elegans.training.outcome import Curve, Outcome
+from elegans.training.outcome import BESIDE_QUANTITIES, Curve, Outcome
 from elegans.training.states import State
 from elegans.training.trial import Trial
 from elegans.training.view import Advanced
@@ -352,6 +352,8 @@ def _measured(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
         rule = f"the probe {probe.kind!r} must return numbers or arrays by name"
         raise TrialError(f"{rule}: got {article(type(found).__name__)}")
     for name, value in found.items():
+        if not isinstance(name, str) or not name.isprintable() or name in BESIDE_QUANTITIES:
+            raise TrialError(f"the probe {probe.kind!r} must give each quantity a name of its own: {shown(name)}")
         if getattr(value, "dtype", np.asarray(value).dtype).kind not in "biufc":
             raise TrialError(f"the probe {probe.kind!r} must return numbers or arrays by name: {name}={shown(value)}")
     return found

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from elegans.display import card, sparkline
-from elegans.errors import TrialError
+from elegans.errors import TrialError, brief
 from elegans.training.network import TrainedNetwork
 from elegans.training.states import State
 from elegans.training.trial import Trial, labels
 
 CURVE_POINTS = 128
+BESIDE_QUANTITIES = ("trial", "seed", "step")
+"""Columns of a table of measures: no quantity has such a name."""
+LONGEST_LINE = 500
+"""Characters of a traceback's line that are shown."""
 
 
 @dataclass(repr=False)
@@ -134,8 +138,11 @@ class Outcome:
         held = [repr(self.curve), *(["measures " + ", ".join(measured)] if measured else [])]
         lines.append("; ".join([*held, *([repr(self.network)] if self.parameters is not None else [])]))
         if self.error:
-            lines.append(self.error.strip().splitlines()[-1])
+            lines.append(self._reason())
         return "\n  ".join(lines) + ")"
+
+    def _reason(self) -> str:
+        return brief((self.error or "").strip().splitlines()[-1], LONGEST_LINE)
 
     def _repr_html_(self) -> str:
         facts = {
@@ -146,7 +153,7 @@ class Outcome:
             "time": f"{self.seconds:.3g} s on {self.engine}",
             **labels(self.trial),
             "measures": ", ".join(self.measures) or None,
-            "error": self.error.strip().splitlines()[-1] if self.error else None,
+            "error": self._reason() if self.error else None,
         }
         curves = {"minibatch loss": self.curve.loss, "minibatch error": self.curve.error}
         drawn = "".join(sparkline(self.curve.step, values, name) for name, values in curves.items())
