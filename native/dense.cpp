@@ -11,6 +11,8 @@
 namespace elegans {
 namespace {
 
+constexpr std::int64_t most_steps = std::int64_t{1} << 62;
+
 template <class T>
 using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -34,6 +36,7 @@ struct Workspace {
     std::size_t largest = 0;
     for (std::size_t l = 0; l < weights.size(); l++) {
       const std::size_t outputs = weights[l].shape(0), width = weights[l].shape(1);
+      require(outputs >= 1, "a layer must have an output");
       require(width >= 1 && (l == 0 || weights[l - 1].shape(0) + 1 == width),
               "a layer must read the outputs of the one below, and a one");
       for (const auto* moments : {&first, &second}) {
@@ -77,6 +80,7 @@ std::tuple<double, Size, std::int64_t> epoch(
   require(targets.shape(0) == inputs.shape(0), "targets must be one a row");
   require(!row_weights || row_weights->shape(0) == inputs.shape(0), "weights must be one a row");
   require(stop.shape(0) == 1, "stop must be one flag");
+  require(step >= 0 && step <= most_steps, "step must be in 0 ... 2^62: step=", step);
   const auto last = static_cast<std::int64_t>(inputs.shape(0)) - 1;
   require(std::all_of(order.data(), order.data() + rows,
                       [last](std::int64_t row) { return row >= 0 && row <= last; }),

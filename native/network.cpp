@@ -19,6 +19,8 @@ using Clock = std::chrono::steady_clock;
 // mistakes no more.
 constexpr Size margin = 32;
 constexpr std::int64_t largest_sample = std::int64_t{1} << 30;
+constexpr std::int64_t largest_drawn = std::int64_t{1} << 30;
+constexpr std::int64_t largest_step = std::int64_t{1} << 32;  // counters are 32 bits wide
 
 double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
@@ -53,6 +55,20 @@ void reserve_epochs(State& s, Memory& memory, Size capacity) {
   for (std::uint32_t** array :
        {&s.epoch_index, &s.epoch_k0, &s.epoch_k1, &s.epoch_value, &s.epoch_slot}) {
     *array = memory.allocate<std::uint32_t>(s.epoch_capacity);
+  }
+}
+
+// Counters are 32 bits wide: beyond these limits draws would repeat.
+void check_draws(const State& state, std::int64_t last_step) {
+  require(last_step <= largest_step, "step must be at most 2^32: step=", last_step);
+  if (state.order == Order::replacement) return;
+  const std::int64_t examples = last_step * state.batch;
+  if (state.order == Order::online) {
+    require(examples <= largest_step,
+            "online training has 2^32 examples: steps*batch_size=", examples);
+  } else {
+    const std::int64_t epochs = examples / static_cast<std::int64_t>(state.sample_size);
+    require(epochs < largest_step, "epochs must be fewer than 2^32: epochs=", epochs);
   }
 }
 
@@ -128,6 +144,7 @@ class Network : public Host<State> {
     require(examples >= 0 && examples <= (Size{1} << 31),
             "examples must be in 0 ... 2^31: examples=", examples);
     require(allowed >= 0, "allowed must not be negative: allowed=", allowed);
+    allowed = std::min(allowed, examples);  // as many as there can be
     require(record_every >= 0, "record_every must not be negative: record_every=", record_every);
     require(record_every == 0 || before_,
             "begin_recording must come before a record: record_every=", record_every);
@@ -330,19 +347,7 @@ class Network : public Host<State> {
     }
   }
 
-  // Counters are 32 bits wide: beyond these limits draws would repeat.
-  void check_limits(std::int64_t last_step) const {
-    const std::int64_t limit = std::int64_t{1} << 32;
-    require(last_step <= limit, "step must be at most 2^32: step=", last_step);
-    if (state_.order == Order::replacement) return;
-    const std::int64_t examples = last_step * state_.batch;
-    if (state_.order == Order::online) {
-      require(examples <= limit, "online training has 2^32 examples: steps*batch_size=", examples);
-    } else {
-      const std::int64_t epochs = examples / static_cast<std::int64_t>(state_.sample_size);
-      require(epochs < limit, "epochs must be fewer than 2^32: epochs=", epochs);
-    }
-  }
+  void check_limits(std::int64_t last_step) const { check_draws(state_, last_step); }
 
   // Steps that take some milliseconds. The results do not depend on how steps are sliced.
   Size slice() const {
@@ -433,8 +438,10 @@ class Network : public Host<State> {
 // The examples of the minibatches of some steps.
 auto minibatches(const KeyPair& key, std::int64_t step, Size steps, Size batch_size,
                  std::int64_t sample_size, const std::string& order) {
-  require(step >= 0 && steps >= 0, "steps must not be negative: step=", step, ", steps=", steps);
-  require(batch_size >= 1, "batch_size must be at least 1: batch_size=", batch_size);
+  require_between("step", step, 0, largest_step);
+  require_between("batch_size", batch_size, 1, largest_drawn);
+  require(steps >= 0 && steps <= largest_drawn / batch_size,
+          "steps*batch_size must be in 0 ... 2^30: steps=", steps, ", batch_size=", batch_size);
   require(sample_size >= 1 && sample_size <= largest_sample,
           "sample_size must be in 1 ... 2^30: sample_size=", sample_size);
   Memory memory;
@@ -443,15 +450,17 @@ auto minibatches(const KeyPair& key, std::int64_t step, Size steps, Size batch_s
   state.batch = batch_size;
   state.batches_key = key_of(key);
   state.sample_size = static_cast<std::uint64_t>(sample_size);
+  check_draws(state, step + steps);
   const Size capacity = round_up(batch_size, 32);
   reserve_epochs(state, memory, capacity);
   std::uint32_t* here = memory.allocate<std::uint32_t>(capacity);
   Result<std::uint32_t> result(steps, batch_size);
   {
-    const Work work;
+    Work work;
     for (Size i = 0; i < steps; i++) {
       kernel_in_use().minibatch(state, static_cast<std::uint64_t>(step + i), here);
       std::copy_n(here, batch_size, result.get() + i * batch_size);
+      work.beat();
     }
   }
   return result.array();

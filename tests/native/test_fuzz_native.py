@@ -1,17 +1,19 @@
 """Native entry points given any arrays and numbers: a result or a Python exception, never a crash.
 
-``make test-native`` makes 100 000 calls under the sanitizers, which ends the process at a bad read or write.
+``make test-native`` makes 100 000 calls under the sanitizers, which end the process at a bad read or write.
 """
 
 import os
+from itertools import cycle, pairwise
 
 import numpy as np
+import pytest
 import test_bits
 import test_native_attention
-import test_pairs
-from reference import Problem
 
-CALLS = int(os.environ.get("ELEGANS_NATIVE_CALLS", "1500"))
+from elegans.tabular.descent import _gemm
+
+CALLS = int(os.environ.get("ELEGANS_NATIVE_CALLS", "3000"))
 DTYPES = (
     *(np.float32,) * 4,
     *(np.uint32,) * 3,
@@ -22,7 +24,13 @@ DTYPES = (
     np.int64,
     np.complex64,
 )
-NUMBERS = (-1, 0, 1, 2, 3, 7, -(2**31), 2**63, 2**64, 0.5, -0.5, 1e30, float("nan"), float("inf"), None, "x", True)
+NUMBERS = (
+    *(-1, 0, 1, 2, 3, 7, -(2**31), 2**32, 2**62, 2**63 - 1, 2**63, 2**64),
+    *(0.5, -0.5, 1e30, float("nan"), float("inf"), None, "x", True),
+)
+EXTREMES = {"f": (np.nan, np.inf, -np.inf, 1e30, -0.0), "i": (-1, 2**31 - 1, 9), "u": (255, 9), "b": (True,)}
+LOSSES = ("hinge", "square", "logistic", "correlation")
+READ = ("step", "loss", "error", "diverged_at")
 REFUSED = (TypeError, ValueError, OverflowError, RuntimeError)
 
 
@@ -41,91 +49,301 @@ def array(draw, dtype=None, dimensions=None):
     return changes[draw.integers(5)](values) if values.ndim else values
 
 
-def number(draw):
-    return NUMBERS[draw.integers(len(NUMBERS))]
+def fitting(draw, shape, dtype=np.float32, below=2):
+    """Return an array that an entry point takes; now and then one of another shape or with a value that is extreme."""
+    if draw.random() < 0.06:
+        return array(draw, dtype, len(shape))
+    kind = np.dtype(dtype).kind
+    values = draw.normal(size=shape) if kind == "f" else draw.integers(0, max(1, below), shape)
+    values = np.asarray(values, dtype)
+    if values.size and draw.random() < 0.1:
+        values.flat[draw.integers(values.size)] = one_of(draw, EXTREMES[kind])
+    return values
 
 
-def key(draw):
-    return (3, 5) if draw.random() < 0.8 else (number(draw), number(draw))
+def one_of(draw, choices):
+    return choices[draw.integers(len(choices))]
+
+
+def size(draw, most):
+    return int(draw.integers(1, most + 1))
 
 
 def few(draw):
-    return int(draw.integers(-1, 9)) if draw.random() < 0.8 else number(draw)
+    return int(draw.integers(-1, 9)) if draw.random() < 0.8 else one_of(draw, NUMBERS)
 
 
-def one_of(draw, *calls):
-    calls[draw.integers(len(calls))]()
+def flag(draw):
+    return bool(draw.random() < 0.5)
+
+
+def key(draw):
+    return (3, 5) if draw.random() < 0.9 else (one_of(draw, NUMBERS), one_of(draw, NUMBERS))
+
+
+def odd(draw, options):
+    """Return options, now and then with one that may break a rule."""
+    if draw.random() < 0.3:
+        name = one_of(draw, list(options))
+        numbers = [one_of(draw, NUMBERS) for _ in range(draw.integers(5))]
+        options[name] = numbers if isinstance(options[name], list | tuple) else one_of(draw, NUMBERS)
+    return options
+
+
+def some(draw, network, **calls):
+    """Yield a few of a network's calls, by the names of its methods, and reads of what it knows."""
+    name = type(network).__name__
+    calls |= {"parameters": network.parameters}
+    calls |= {known: lambda known=known: getattr(network, known) for known in READ}
+    for _ in range(4):
+        called = one_of(draw, list(calls))
+        yield f"{name}.{called}", calls[called]
 
 
 def draws(native, draw):
-    one_of(
-        draw,
-        lambda: native.words(key(draw), array(draw, np.uint32, 1), array(draw, np.uint32, 1)),
-        lambda: native.fold(key(draw), few(draw)),
-    )
+    count = size(draw, 40) - 1
+    both = [fitting(draw, (count,), np.uint32, below=2**32) for _ in range(2)]
+    yield "words", lambda: native.words(key(draw), *both)
+    yield "fold", lambda: native.fold(key(draw), few(draw))
+    options = {"batch_size": size(draw, 40), "sample_size": size(draw, 60), "order": order(draw)}
+    yield "minibatches", lambda: native.minibatches(key(draw), few(draw), few(draw), **odd(draw, options))
 
 
-def minibatches(native, draw):
-    order = ("replacement", "epochs", "x")[draw.integers(3)]
-    native.minibatches(key(draw), few(draw), few(draw), batch_size=few(draw), sample_size=few(draw), order=order)
+def order(draw):
+    return one_of(draw, ("replacement", "replacement", "epochs", "epochs", "x"))
+
+
+def machine(native, draw):
+    yield "instruction_set", native.instruction_set
+    yield "instruction_sets", native.instruction_sets
+    yield "activations", native.activations
+    names = (*native.instruction_sets(), *NUMBERS)
+    yield "use_instruction_set", lambda: native.use_instruction_set(one_of(draw, names))
+    yield "fma_peak", lambda: native.fma_peak(one_of(draw, (1e-9, -1.0, 0, float("nan"), float("inf"), None)))
 
 
 def fused(native, draw):
-    change = {name: number(draw) for name in ("noise", "mix", "sample_size", "degree", "scale") if draw.random() < 0.1}
-    start = (*(array(draw, np.float32, size) for size in (2, 1, 1)), 0.5) if draw.random() < 0.3 else None
-    problem = Problem()
-    for name, value in change.items():
-        object.__setattr__(problem, name, value)
-    network = problem.network(native, start=start)
-    counts = {name: few(draw) for name in ("every", "examples", "allowed")}
-    one_of(
+    n, width, degree = size(draw, 70), size(draw, 40), size(draw, 4)
+    activation = one_of(draw, (*native.activations(), "product"))
+    coefficients = list(draw.normal(size=degree + 1)) if activation == "oscillating-polynomial" else []
+    options = {
+        "support": draw.permutation(n)[: draw.integers(4)].tolist(),
+        "label_sign": one_of(draw, (-1, 1)),
+        **{name: one_of(draw, (0.0, 0.3, 1.0)) for name in ("mix", "noise")},
+        "sample_size": int(draw.integers(50)),
+        "order": order(draw),
+        "batch_size": size(draw, 70),
+        "activation": activation,
+        "degree": degree,
+        "scale": 1.0,
+        "coefficients": coefficients,
+        "loss": (one_of(draw, LOSSES), 1.0),
+        "learning_rates": [0.1] * 4,
+        "decays": [0.01] * 4,
+        "decay_in_gradient": flag(draw),
+        "step": max(0, int(draw.integers(-20, 20))),
+        **{name: key(draw) for name in ("sample_key", "batches_key", "noise_key")},
+    }
+    start = *(fitting(draw, shape) for shape in ((width, n), (width,), (width,))), 0.5
+    network = yield "Network", lambda: native.Network(*start, **odd(draw, options))
+    if network is None:
+        return
+    checks = {"key": key(draw), "every": size(draw, 4), "examples": int(draw.integers(900)), "allowed": few(draw)}
+    checks |= {"record_every": int(draw.integers(3)), "seconds": 0.01}
+    chunks = []
+    yield from some(
         draw,
-        lambda: network.advance(array(draw, np.float32, 1)),
-        lambda: network.advance_checked(array(draw, np.float32, 1), key=key(draw), seconds=0.01, **counts),
-        lambda: network.wrong(key(draw), array(draw, np.uint32, 1), bool(draw.random() < 0.5)),
-        lambda: network.predict(array(draw, np.float32, 2)),
+        network,
+        advance=lambda: network.advance(fitting(draw, (size(draw, 9) - 1,))),
+        advance_checked=lambda: chunks.append(network.advance_checked(fitting(draw, (9,)), **odd(draw, dict(checks)))),
+        begin_recording=network.begin_recording,
+        wrong=lambda: network.wrong(key(draw), fitting(draw, (draw.integers(900),), np.uint32, 2**32), flag(draw)),
+        predict=lambda: network.predict(fitting(draw, (draw.integers(900), n))),
     )
+    for chunk in chunks[:1]:
+        for name in ("ends", "loss", "error", "mistakes", "checking_seconds", "relevant", "irrelevant"):
+            yield f"Chunk.{name}", lambda name=name, chunk=chunk: getattr(chunk, name)
 
 
 def pairs(native, draw):
-    start = (array(draw, np.float32, 2), array(draw, np.float32, 2)) if draw.random() < 0.3 else None
-    network = test_pairs.Problem().network(native, start=start)
-    chosen = array(draw, np.uint32, 2) if draw.random() < 0.7 else None
-    one_of(
+    order, width, population = size(draw, 12), size(draw, 140), flag(draw)
+    batch = order**2 if population else size(draw, 110)
+    arrays = [fitting(draw, (width, 2 * order)), fitting(draw, (order, width))]
+    arrays.append(fitting(draw, (order, order), np.int32, below=order))
+    options = {
+        "activation": one_of(draw, ("relu", "power")),
+        "degree": size(draw, 5),
+        "population": population,
+        "batch_size": batch,
+        "learning_rates": [0.1, 0.1],
+        "decays": [0.0, 0.1],
+        "decay_in_gradient": flag(draw),
+        "penalty": one_of(draw, (0.0, 0.1)),
+        "penalty_norm": one_of(draw, (1.0, 2.0, 3.0)),
+        "penalty_exponent": one_of(draw, (1.0, 2.0, 3.5)),
+        "sample_key": key(draw),
+        "step": size(draw, 9) - 1,
+    }
+    network = yield "PairNetwork", lambda: native.PairNetwork(*arrays, **odd(draw, options))
+    if network is None:
+        return
+    steps = size(draw, 3)
+    numbers = lambda shape: fitting(draw, shape, np.uint32, below=order**2)  # noqa: E731
+    yield from some(
         draw,
-        lambda: network.advance(array(draw, np.float32, 1), chosen),
-        lambda: network.outputs(array(draw, np.uint32, 1)),
-        lambda: network.wrong(array(draw, np.uint32, 1)),
+        network,
+        advance=lambda: network.advance(fitting(draw, (steps,))),
+        given=lambda: network.advance(fitting(draw, (steps,)), numbers((steps, batch))),  # a split's pairs
+        outputs=lambda: network.outputs(numbers((draw.integers(200),))),
+        wrong=lambda: network.wrong(numbers((draw.integers(200),))),
     )
 
 
 def attention(native, draw):
-    network = test_native_attention.Problem().network(native)
-    tokens = [array(draw, np.int32, 2), array(draw, np.int32, 2)]
-    steps = [array(draw, np.int32, 3), array(draw, np.int32, 3), array(draw, np.float32, 1)]
-    one_of(
+    width, symbols, length = one_of(draw, (1, 2, 6, 15, 16)), size(draw, 5), size(draw, 19)
+    divisors = [each for each in range(1, width + 1) if width % each == 0]
+    problem = test_native_attention.Problem(
+        symbols=symbols,
+        width=width,
+        length=length,
+        normed=flag(draw),
+        absolute=flag(draw),
+        heads=tuple(one_of(draw, divisors) for _ in range(size(draw, 3))),
+        mlp_width=one_of(draw, (0, 1, 7, 17)),
+        batch_size=size(draw, 20),
+        optimiser=one_of(draw, ("sgd", "adam")),
+    )
+    batch = problem.batch_size
+    network = yield "AttentionNetwork", lambda: row_network(native.AttentionNetwork, draw, problem)
+    if network is None:
+        return
+    sequences = lambda *shape: fitting(draw, (*shape, length), np.int32, below=symbols)  # noqa: E731
+    steps, count = size(draw, 3), size(draw, 40) - 1
+    yield from some(
         draw,
-        lambda: network.outputs(tokens[0]),
-        lambda: network.wrong(*tokens),
-        lambda: network.advance(*steps),
+        network,
+        advance=lambda: network.advance(sequences(steps, batch), sequences(steps, batch), fitting(draw, (steps,))),
+        outputs=lambda: network.outputs(sequences(count)),
+        wrong=lambda: network.wrong(sequences(count), sequences(count)),
     )
 
 
 def bits(native, draw):
-    network = test_bits.Problem().network(native)
-    steps = [array(draw, np.uint8, 2), array(draw, np.float32, 1)]
-    steps += [array(draw, np.uint32, 2), array(draw, np.float32, 1)]
-    one_of(draw, lambda: network.outputs(steps[0]), lambda: network.advance(*steps))
+    problem = test_bits.Problem(
+        n=size(draw, 20),
+        width=size(draw, 20),
+        heads=size(draw, 5),
+        head_size=size(draw, 5),
+        hidden=size(draw, 20),
+        encoding=one_of(draw, ("trained", "fixed", "bag")),
+        drop=one_of(draw, (0, 1, 20000, 65535)),
+        loss=one_of(draw, LOSSES),
+        batch_size=size(draw, 40),
+    )
+    more = {"optimiser": one_of(draw, ("sgd", "adam")), "clip": one_of(draw, (0.1, float("inf")))}
+    network = yield "BitsNetwork", lambda: row_network(native.BitsNetwork, draw, problem, dropout_key=key(draw), **more)
+    if network is None:
+        return
+    rows, steps = size(draw, 30) - 1, size(draw, 3)
+    inputs = lambda: fitting(draw, (rows, problem.n), np.uint8)  # noqa: E731
+    index = lambda: fitting(draw, (steps, problem.batch_size), np.uint32, below=rows)  # noqa: E731
+    yield from some(
+        draw,
+        network,
+        advance=lambda: network.advance(inputs(), fitting(draw, (rows,)), index(), fitting(draw, (steps,))),
+        outputs=lambda: network.outputs(inputs()),
+    )
 
 
-def test_no_arguments_crash_an_entry_point(native_module):
-    entries = (draws, minibatches, fused, pairs, attention, bits)
-    answered = 0
-    for call in range(CALLS):
-        draw = np.random.default_rng(call)
-        try:
-            entries[call % len(entries)](native_module, draw)
-            answered += 1
-        except REFUSED as error:
-            assert str(error)
-    assert 0 < answered < CALLS
+def row_network(make, draw, problem, **more):
+    """Return a network whose parameters are one row."""
+    count = len(problem.start())
+    options = {name: getattr(problem, name) for name in vars(problem) if name not in ("seed", "loss_scale")}
+    if "loss" in options:
+        options["loss"] = (problem.loss, 1.0)
+    options |= {"decay_in_gradient": flag(draw), "beta1": 0.8, "beta2": 0.9, "epsilon": 1e-8, **more}
+    return make(*(fitting(draw, (count,)) for _ in range(3)), **odd(draw, options))
+
+
+def tables(native, draw):
+    dtype, head = one_of(draw, (np.float32, np.float64)), one_of(draw, ("logistic", "softmax", "square", "x"))
+    layers, rows, seen = size(draw, 3), size(draw, 40), size(draw, 60) - 1
+    sizes = [int(each) for each in draw.integers(1, 20, layers + 1)]
+    moments = flag(draw)
+
+    def weights(there=True):
+        shapes = [(above, below + 1) for below, above in pairwise(sizes)] if there else []
+        return [fitting(draw, shape, dtype) for shape in shapes]
+
+    options = {
+        "inputs": fitting(draw, (rows, sizes[0] + 1), dtype),
+        "targets": fitting(draw, (rows, sizes[-1]), dtype),
+        "row_weights": fitting(draw, (rows,), dtype) if flag(draw) else None,
+        "order": fitting(draw, (seen,), np.int64, below=rows),
+        "stop": fitting(draw, (1,), np.bool_, below=1),
+        "row_weight_scale": 1.0,
+        "batch": size(draw, 20),
+        "head": head,
+        "learning_rate": 0.1,
+        "weight_decay": 0.01,
+        "step": size(draw, 9),
+        "seconds": one_of(draw, (None, 1.0, -1.0)),
+    }
+    arrays = weights(), weights(moments), weights(moments)
+    gemm = _gemm(np.dtype(dtype).name)
+    yield "dense_epoch", lambda: native.dense_epoch(gemm, *arrays, **odd(draw, options))
+
+
+ENTRIES = (draws, machine, fused, pairs, attention, bits, tables)
+
+
+def offered(native):
+    """Return the names of all that the module has: functions, classes, methods and properties."""
+    public = lambda of: [name for name in dir(of) if not name.startswith("_")]  # noqa: E731
+    classes = {name for name in public(native) if isinstance(getattr(native, name), type)}
+    inner = {f"{name}.{each}" for name in classes for each in public(getattr(native, name))}
+    return ({*public(native)} - {"Chunk"}) | inner
+
+
+@pytest.fixture
+def native_in_turn(native_module):
+    """The extension, of which the instruction set is changed all the time."""
+    before = native_module.instruction_set()
+    yield native_module
+    native_module.use_instruction_set(before)
+
+
+def test_no_arguments_crash_an_entry_point(native_in_turn):
+    native, made, answered = native_in_turn, 0, dict[str, int]()
+    for number, entry in enumerate(cycle(ENTRIES)):
+        draw, result = np.random.default_rng(number), None
+        native.use_instruction_set(one_of(draw, native.instruction_sets()))
+        calls = entry(native, draw)
+        while True:
+            try:
+                name, call = calls.send(result)
+            except StopIteration:
+                break
+            made, result = made + 1, None
+            try:
+                result = call()
+                answered[name] = answered.get(name, 0) + 1
+            except REFUSED as error:
+                assert str(error)
+        if made >= CALLS:
+            break
+    assert 0 < sum(answered.values()) < made
+    assert answered.keys() - {"PairNetwork.given"} == offered(native)
+
+
+def test_more_draws_than_there_are_counters_or_than_fit_into_memory_are_refused(native_module):
+    options = {"batch_size": 4, "sample_size": 10, "order": "epochs"}
+    for place, change, message in (
+        ((0, 2**62), {}, r"steps\*batch_size must be in 0 ... 2\^30: steps=4611686018427387904, batch_size=4"),
+        ((0, 1), {"batch_size": 2**63 - 1}, "batch_size must be in 1 ... 1073741824: batch_size=9223372036854775807"),
+        ((2**63 - 1, 2), {}, "step must be in 0 ... 4294967296: step=9223372036854775807"),
+        ((2**32 - 1, 2), {}, r"step must be at most 2\^32: step=4294967297"),
+        ((2**32 - 3, 2), {"sample_size": 1}, r"epochs must be fewer than 2\^32: epochs=17179869180"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            native_module.minibatches((1, 2), *place, **options | change)
