@@ -127,6 +127,12 @@ def test_a_stop_from_another_thread_ends_an_epoch_that_is_under_way():
         ({"targets": np.zeros((3, 1))}, "targets must be one a row"),
         ({"row_weights": np.zeros(3)}, "weights must be one a row"),
         ({"batch": 0}, "batch must be at least 1"),
+        ({"step": -1}, r"step must be in 0 ... 2\^62: step=-1"),
+        ({"step": 2**63 - 1}, r"step must be in 0 ... 2\^62: step=9223372036854775807"),
+        (
+            {"weights": [np.zeros((3, 6)), np.zeros((0, 4))], "targets": np.zeros((ROWS, 0))},
+            "a layer must have an output",
+        ),
         ({"stop": np.zeros(2, bool)}, "stop must be one flag"),
         ({"inputs": np.zeros((ROWS, 4))}, "inputs must be what the first layer reads"),
         ({"first": [np.zeros((3, 6))]}, "moments must be two a layer, or none"),

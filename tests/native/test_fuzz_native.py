@@ -78,7 +78,7 @@ def flag(draw):
 
 
 def key(draw):
-    return (3, 5) if draw.random() < 0.9 else (one_of(draw, NUMBERS), one_of(draw, NUMBERS))
+    return (3, 5) if draw.random() < 0.97 else (one_of(draw, NUMBERS), one_of(draw, NUMBERS))
 
 
 def odd(draw, options):
@@ -110,7 +110,7 @@ def draws(native, draw):
 
 
 def order(draw):
-    return one_of(draw, ("replacement", "replacement", "epochs", "epochs", "x"))
+    return one_of(draw, (*("replacement", "epochs") * 6, "x"))
 
 
 def machine(native, draw):
@@ -149,7 +149,7 @@ def fused(native, draw):
     if network is None:
         return
     checks = {"key": key(draw), "every": size(draw, 4), "examples": int(draw.integers(900)), "allowed": few(draw)}
-    checks |= {"record_every": int(draw.integers(3)), "seconds": 0.01}
+    checks |= {"record_every": one_of(draw, (0, 0, 0, 1, 2)), "seconds": 0.01}
     chunks = []
     yield from some(
         draw,
@@ -294,7 +294,7 @@ def tables(native, draw):
     yield "dense_epoch", lambda: native.dense_epoch(gemm, *arrays, **odd(draw, options))
 
 
-ENTRIES = (draws, machine, fused, pairs, attention, bits, tables)
+ENTRIES = (draws, machine, *(fused, pairs, attention, bits, tables) * 3)
 
 
 def offered(native):

@@ -327,6 +327,13 @@ def test_a_chunk_is_steps_and_checks_until_one_may_be_a_success(native):
     assert found.mistakes >= 0
 
 
+@pytest.mark.parametrize("allowed", [5, 2**31, 2**62, 2**63 - 1])
+def test_a_check_that_allows_all_mistakes_counts_them_all(native, allowed):
+    network, index = Problem().network(native), np.arange(5, dtype=np.uint32)
+    found = network.advance_checked(ONE, key=(1, 2), every=1, examples=5, allowed=allowed, seconds=1)
+    assert found.mistakes == network.wrong((1, 2), index, False).sum()
+
+
 def test_a_chunk_refuses_what_it_cannot_do(native_module):
     network = Problem().network(native_module)
     rules = {"key": (1, 2), "every": 10, "examples": 5, "allowed": 0, "seconds": 1}

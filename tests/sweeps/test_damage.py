@@ -460,6 +460,8 @@ def test_tracebacks_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
         lines = str(caught[0].message).splitlines() + repr(store.outcome(SWEEP.trial(2))).splitlines()
         assert all(line.isprintable() and len(line) <= 600 for line in lines)
         assert all(map(str.isprintable, store.table().error.dropna()))
+    with Store(damaged(sound, tmp_path, ("UPDATE details SET error = ' '",))) as store:
+        assert repr(store.outcome(SWEEP.trial(2)))
 
 
 def test_names_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
@@ -516,6 +518,16 @@ def test_a_sound_store_is_sound_and_a_repair_changes_nothing(sound, tmp_path):
     report = check(path, repair=True)
     assert report.sound and path.read_bytes() == before
     assert report.counts == {"cells": 2, "runs": 1, "codes": 0, "trials": 8, "details": 8}
+
+
+def test_a_store_is_sound_while_a_run_holds_trials_that_have_no_outcome_yet(sound, tmp_path):
+    path = damaged(sound, tmp_path)
+    with Store(path) as store:
+        sweep = el.grid(TRIAL, {"model.width": [30]}, seeds=2)
+        run, _ = store.begin(sweep)
+        assert len(store.claim(run, sweep)) == 2
+        assert check(path).sound
+        store.release(run)
 
 
 def test_a_file_that_sqlite_finds_damaged_is_written_anew_and_kept(sound, tmp_path):

@@ -104,7 +104,9 @@ def test_a_column_of_mixed_values_is_exported_to_parquet(tmp_path):
 
 
 @pytest.mark.parametrize("use", [Store, Sweep.from_toml, extensions.load, lambda path: Store().export(path)])
-@pytest.mark.parametrize("place", ["fifo", "/dev/full", "folder", "", "a\0b", "x" * 5000, "~nobody-of-this-name/x"])
+@pytest.mark.parametrize(
+    "place", ["fifo", "/dev/full", "folder", "", "a\0b", "x" * 5000, "x" * 300, "~nobody-of-this-name/x"]
+)
 def test_what_is_no_file_is_refused_at_once(tmp_path, monkeypatch, use, place):
     monkeypatch.chdir(tmp_path)
     if place == "fifo":
@@ -114,6 +116,22 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, monkeypatch, use, place):
     with pytest.raises(ElegansError) as raised:
         use(place)
     assert str(raised.value).isprintable() and len(str(raised.value)) < 500
+
+
+def test_a_store_whose_logs_would_have_too_long_a_name_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="a store must be a file that can be opened: .*x .File name too long"):
+        Store(tmp_path / ("x" * 253))
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_log_that_is_no_file_is_refused_at_once(filled, end, make):
+    for file in filled.parent.glob("runs.db-*"):
+        file.unlink()
+    make(f"{filled}{end}")
+    for create in (False, True):
+        with pytest.raises(StoreError, match=f"a store and its logs must be regular files: .*{end}"):
+            Store(filled, create=create)
 
 
 @pytest.mark.parametrize("query", ["timeout=abc", "timeout=1", "mode=memory2", "cache=shared", "vfs=unix"])

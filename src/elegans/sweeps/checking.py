@@ -207,11 +207,12 @@ class _Examination:
         if table is TRIALS:
             read_probes(row["probes"])
             lacking = [name for name in ALWAYS if row[name] is None]
-            if row["state"] is not None and lacking:
-                raise Damage(f"an outcome must have {lacking[0]}: it is missing")
-            refuse_contradiction(row)
             if row["state"] is None and row["steps"] is not None:
                 raise Damage("a trial that has no outcome must have no steps: its state is missing")
+            if row["state"] is not None and lacking:
+                raise Damage(f"an outcome must have {lacking[0]}: it is missing")
+            if row["state"] is not None:
+                refuse_contradiction(row)
         if table is DETAILS:
             if row["orphan"]:
                 raise Damage("details must be of a trial that the store has: it is missing")

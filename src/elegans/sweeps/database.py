@@ -50,7 +50,11 @@ def open_engine(url: str | Path | None, read_only: bool) -> Engine:
     read_only = read_only or asked
     path = _file(address)
     if path is not None:
-        _check_file(path, read_only)
+        try:
+            _check_file(path, read_only)
+        except OSError as error:  # a name that is too long, with what SQLite adds to it
+            said = f"{brief(str(path), LONGEST_SAID)} ({error.strerror})"
+            raise StoreError(f"a store must be a file that can be opened: {said}") from None
     with translated(str(path or address)):
         engine = _connectable(address, path, read_only)
         try:
@@ -156,14 +160,20 @@ def in_memory(address: URL) -> bool:
 def _check_file(path: Path, read_only: bool) -> None:
     if path.is_dir():
         raise StoreError(f"a store must be a file, not a folder: {path}")
-    if path.exists() and not path.is_file():
-        raise StoreError(f"a store must be a regular file: {path}")
+    for file in (path, *_beside(path)):
+        if file.exists() and not file.is_file():  # a pipe would be waited for
+            raise StoreError(f"a store and its logs must be regular files: {file}")
     if path.exists() and 0 < path.stat().st_size < len(MAGIC):  # SQLite itself would write over a single byte
         raise StoreError(f"a store must be an SQLite file: {path} (file is not a database)")
     if not path.parent.is_dir():
         raise StoreError(f"the folder of a store must exist: {path.parent} (of {path.name})")
     if read_only and not path.exists():
         raise StoreError(f"a store must exist to be read: {path}")
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the files that SQLite keeps beside a store."""
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
 def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
@@ -201,7 +211,7 @@ def _only_readable(path: Path) -> bool:
 
     As long as somebody writes there is a log, which readers then use.
     """
-    if any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm", "-journal")):
+    if any(file.exists() for file in _beside(path)):
         return False
     connection = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True)
     try:

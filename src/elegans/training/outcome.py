@@ -142,7 +142,7 @@ class Outcome:
         return "\n  ".join(lines) + ")"
 
     def _reason(self) -> str:
-        return brief((self.error or "").strip().splitlines()[-1], LONGEST_LINE)
+        return brief("".join((self.error or "").strip().splitlines()[-1:]), LONGEST_LINE)
 
     def _repr_html_(self) -> str:
         facts = {
