@@ -51,7 +51,7 @@ def scaling(cells, **options):
         (lambda: el.grid(TRIAL, [("model.width", [1])]), "axes must be a dictionary: axes=[('model.width', [1])]"),
         (
             lambda: el.grid(TRIAL, {}, seeds=TRIAL),
-            "seeds must be a whole number or a list of whole numbers: ",
+            "seeds must be a whole number, a range or a list of whole numbers: ",
         ),
         (lambda: el.Store(5), "url must be a text or a Path: url=5"),
         (lambda: el.Store().outcome(outcome()), "Store.outcome takes a Trial: got an Outcome"),

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from elegans.errors import ArgumentError, ElegansError, article, shown
+from elegans.lengths import ENTRIES, too_long
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -36,8 +37,6 @@ class AtMost(NamedTuple):
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What numbers and tables make fail that a function was not made for."""
-ENTRIES = 10**7
-"""The largest number of entries of an array or a list."""
 Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
 """Where random numbers begin."""
 READ = 10**6
@@ -350,22 +349,6 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         except (NameError, TypeError):
             continue
     return found
-
-
-def too_long(value: Any, longest: int) -> bool:
-    """Return whether a list or an array, or a member of a list, has more entries than are read."""
-    if not isinstance(value, Sequence):
-        return bool(getattr(value, "size", 0) > longest) if isinstance(value, np.ndarray) else False
-    return _length(value) > longest or (not isinstance(value, range) and any(map(_endless, value)))
-
-
-def _endless(member: Any) -> bool:
-    return isinstance(member, range) and _length(member) > ENTRIES
-
-
-def _length(value: Any) -> int:
-    """Return a list's length: that of a range may be more than Python counts to."""
-    return max(0, -((value.start - value.stop) // value.step)) if isinstance(value, range) else len(value)
 
 
 def bound_of(marks: Sequence[Any]) -> AtMost | None:

@@ -27,8 +27,8 @@ from pydantic import (
 )
 
 from elegans import discovery
-from elegans.arguments import ENTRIES, too_long
 from elegans.errors import TrialError, shown, suggest
+from elegans.lengths import ENTRIES, too_long
 
 LARGEST = 2**31
 """Whole numbers are below it, where a field gives no bound of its own: engines count in 32 bits."""

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from elegans.arguments import ENTRIES, READ, Check, Types, answer, bind, bound_of, scalar
+from elegans.arguments import READ, Check, Types, answer, bind, bound_of, scalar
 from elegans.calculators.domain import AtMost, WithInfinity
 from elegans.errors import TheoryError, shown
+from elegans.lengths import ENTRIES
 
 LARGEST = AtMost(2**1000)
 """The bound of whole numbers that have none of their own: a float holds its size."""
