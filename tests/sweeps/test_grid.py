@@ -94,7 +94,7 @@ def test_a_sweep_of_a_hundred_thousand_trials_costs_no_more_memory_than_its_cell
         ({}, [], SweepError, "seeds must be at least one: seeds=[]"),
         ({}, [2**64], SweepError, f"a seed must be from 0 to 2^64 - 1: seed={2**64}"),
         ({}, [-1], SweepError, "a seed must be from 0 to 2^64 - 1: seed=-1"),
-        ({}, [0.5], ArgumentError, "seeds must be a whole number or a list of whole numbers: seeds=[0.5]"),
+        ({}, [0.5], ArgumentError, "seeds must be a whole number, a range or a list of whole numbers: seeds=[0.5]"),
     ],
 )
 def test_a_wrong_grid_is_refused_with_rule_and_value(axes, seeds, error, message):

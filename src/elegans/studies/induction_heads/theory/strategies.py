@@ -27,7 +27,7 @@ def kl_divergence(true: Any, predicted: Any) -> np.ndarray:
     Source: Kullback and Leibler, "On information and sufficiency" (1951).
     """
     p, q = np.asarray(true, float), np.asarray(predicted, float)
-    require(p.min(initial=0) >= 0 and q.min(initial=0) >= 0, "probabilities must be at least 0", true=p, predicted=q)
+    require(not ((p < 0).any() or (q < 0).any()), "probabilities must be at least 0", true=p, predicted=q)
     return np.asarray(rel_entr(p, q).sum(axis=-1))
 
 
