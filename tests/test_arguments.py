@@ -133,6 +133,11 @@ def test_another_type_than_a_function_takes_is_named(call, message):
         (el.SweepError, lambda: el.grid(TRIAL, {}).trial(1), "a trial's number must lie in 0..0: number=1"),
         (AnalysisError, lambda: el.analysis.median_interval([1.0], -1), "confidence must lie between 0 and 1: confid"),
         (el.TrialError, lambda: el.BiasedParity(n=9, k=3, support=range(10**12)), "support must have at most 10000000"),
+        (
+            el.TrialError,
+            lambda: el.tabular.link(np.ones((0, 0)), "softmax"),
+            "link has no value here: zero-size",
+        ),
         (el.TrialError, lambda: TRIAL.key("nothing"), "unknown stream 'nothing'"),
         (EngineError, lambda: el.train(TRIAL, engine="x" * 10**5), "unknown engine 'xxxxxxx"),
     ],

@@ -39,8 +39,6 @@ FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, Recursion
 """What numbers and tables make fail that a function was not made for."""
 Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
 """Where random numbers begin."""
-READ = 10**6
-"""The largest number of entries that are read from an iterator, which may be endless."""
 
 
 class Types:
@@ -54,6 +52,8 @@ class Types:
     text_of: Callable[[object], str] = repr
     longest = ENTRIES
     """The largest number of entries of a list."""
+    read = 10**6
+    """The largest number of entries that are read from an iterator, which may be endless."""
     lazily = True
     """Whether a function that takes any iterable gets an iterator as one, instead of all that it holds."""
 
@@ -251,10 +251,10 @@ class Types:
         return np.asarray(value[:1]) if numbers and alike else value[:1] if alike else value
 
     def _checked(self, check: Check, name: str, value: Iterator[Any]) -> Iterator[Any]:
-        for member in itertools.islice(value, READ):
+        for member in itertools.islice(value, self.read):
             yield check(name, member)
         if next(value, value) is not value:
-            self.refuse(f"an iterator must have at most {READ} entries", name, value)
+            self.refuse(f"an iterator must have at most {self.read} entries", name, value)
 
 
 def checked(function: Function, refusal: type[ElegansError] | None = None) -> Function:

@@ -45,7 +45,7 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
         (
             "strict_gap",
             {"correlations": [1.0, 2], "support": range(10**12)},
-            "support must have at most 1000000 entries",
+            "support must have at most 100000 entries",
         ),
         (
             "walsh_hadamard",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from elegans.arguments import READ, Check, Types, answer, bind, bound_of, scalar
+from elegans.arguments import Check, Types, answer, bind, bound_of, scalar
 from elegans.calculators.domain import AtMost, WithInfinity
 from elegans.errors import TheoryError, shown
 from elegans.lengths import ENTRIES
@@ -57,7 +57,7 @@ class Numbers(Types):
 
     refusal = TheoryError
     text_of = staticmethod(str)
-    longest = READ
+    longest = read = 10**5
     lazily = False
 
     def anything(self, marks: Sequence[Any]) -> Check:

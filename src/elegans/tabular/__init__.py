@@ -2,4 +2,4 @@
 
 from elegans import faces
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, link="TrialError")
