@@ -254,3 +254,15 @@ def test_a_commands_store_outlives_it(tmp_path, monkeypatch, capsys, store):
         assert main([*command, "--store", store]) == 2
         assert "a command's store must be a file or a server's database" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["my.toml"]
+
+
+def test_a_path_with_a_nul_is_refused_by_the_commands(capsys):
+    from elegans.cli import main
+
+    for command in (
+        ["export", "runs.db", "a\0.csv"],
+        ["sweep", "a\0.toml"],
+        ["check", "runs.db", "--import", "a\0.py"],
+    ):
+        assert main(command) == 2
+        assert "must be a path without NUL" in capsys.readouterr().err
