@@ -152,11 +152,11 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return all learners at three sizes, and three times as many steps on uniform inputs at the two larger ones."""
-    sizes = [(101, 3, 128), (101, 5, 128), (301, 7, 512)]
+    """Return all learners at three sizes, and four times as many steps on uniform inputs at the two larger ones."""
+    sizes = [(101, 3, 128), (101, 5, 128), (301, 7, 256)]
     uniform = {name: arm for name, arm in ABLATIONS.items() if name.startswith("uniform")}
     learners = [arms(*size, 10_000, LEARNERS) for size in sizes]
-    return _sweep([*learners, *(arms(*size, 30_000, uniform) for size in sizes[1:])], trials)
+    return _sweep([*learners, *(arms(*size, 40_000, uniform) for size in sizes[1:])], trials)
 
 
 def with_starts(experiment: Experiment, value: Any) -> Experiment:
