@@ -11,7 +11,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from elegans.component import Component, family_name
-from elegans.errors import SweepError
+from elegans.errors import SweepError, printable
 from elegans.files import readable
 
 
@@ -24,11 +24,11 @@ def load(path: str | Path) -> ModuleType:
     Raises:
         SweepError: there is no such file, or importing it raises.
     """
-    file = readable(path, "an extension", SweepError)
+    file, named = readable(path, "an extension", SweepError), printable(str(path))
     if file.suffix != ".py":
-        raise SweepError(f"an extension must be a .py file: {path}")
+        raise SweepError(f"an extension must be a .py file: {named}")
     if not file.is_file():
-        raise SweepError(f"an extension must be a file that exists: {path}")
+        raise SweepError(f"an extension must be a file that exists: {named}")
     file = file.resolve()
     name = f"elegans_extension_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
     if name in sys.modules:
@@ -44,7 +44,7 @@ def load(path: str | Path) -> ModuleType:
         raise
     except BaseException as error:  # whatever a user's own code raises
         del sys.modules[name]
-        raise SweepError(f"an extension must import: {path}{_line(error, file)}: {_said(error)}") from error
+        raise SweepError(f"an extension must import: {named}{_line(error, file)}: {_said(error)}") from error
     return module
 
 
@@ -53,7 +53,7 @@ def _said(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # of an error of the user's own
         lines = []
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {printable(lines[0])}" if lines else type(error).__name__
 
 
 def _line(error: BaseException, file: Path) -> str:

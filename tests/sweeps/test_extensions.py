@@ -42,6 +42,18 @@ def test_a_wrong_extension_is_refused_with_rule_and_value(tmp_path, name, text, 
     assert str(raised.value).startswith(message.format(file=file))
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("\x1b[31mno.py", None), ("\x1b[31mmine.txt", ""), ("\x1b[31mbad.py", "raise ValueError('\x1b[2J')")],
+)
+def test_the_path_of_a_wrong_extension_cannot_act_on_a_terminal(tmp_path, name, text):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SweepError, match=r"an extension must .*\\x1b\[31m") as raised:
+        extensions.load(tmp_path / name)
+    assert str(raised.value).isprintable()
+
+
 def test_an_extension_that_failed_can_be_mended_and_loaded(tmp_path):
     file = tmp_path / "mended.py"
     file.write_text("1 / 0")

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,10 +39,20 @@ class Count(click.ParamType[int]):
         return int(text)
 
 
+class File(click.Path):
+    """A file or folder, which need not exist."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it."""
+        if "\0" in str(value):
+            self.fail(f"must be a path without NUL: {printable(str(value))[:40]!r}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """For commands whose further options are fields of a task, or an experiment's own."""
-FILE = click.Path(path_type=Path)
-"""A file or folder, which need not exist."""
+FILE = File(path_type=Path)
+"""The type of every argument that is a path."""
 
 retry_failed = click.option("--retry-failed", is_flag=True, help="Run failed trials again.")
 imports = click.option(
