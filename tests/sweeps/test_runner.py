@@ -88,6 +88,13 @@ def test_trials_of_one_signature_train_side_by_side_across_cells_in_batches_of_o
     same(table, el.run(sweep, engine="toy"))
 
 
+def test_an_engine_says_how_many_trials_of_a_signature_train_side_by_side(toy, monkeypatch):
+    engine = toy(side_by_side=16)
+    monkeypatch.setattr(engine, "together", lambda trial: 4 if trial.model.width == 20 else 16, raising=False)
+    el.run(el.grid(TRIAL, {"model.width": [10, 20]}, seeds=12), engine="toy")
+    assert sorted(map(len, engine.batches)) == [4, 4, 4, 12]
+
+
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 @pytest.mark.parametrize("side_by_side", [1, 8])
 def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, side_by_side):

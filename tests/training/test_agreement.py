@@ -135,6 +135,12 @@ def test_trials_side_by_side_may_differ_in_every_traced_number():
     assert_same_trajectory(trials)
 
 
+@pytest.mark.parametrize(("width", "together"), [(10, 64), (1000, 5), (10_000, 1)])
+def test_fewer_large_networks_than_small_ones_train_side_by_side(width, together):
+    one = trial("hinge", "dense", el.Online(), 0.0, (50, width, 32))  # 52 parameters per neuron and one more
+    assert ENGINES["jax"].together(one) == together
+
+
 def test_the_engines_agree_on_mistakes_and_predictions():
     states = assert_same_trajectory([trial("hinge", "sparse", el.Sample(60), 0.3, (30, 20, 32)) for _ in range(2)])
     x = np.random.default_rng(0).normal(size=(13, 30)).astype(np.float32)

@@ -130,7 +130,7 @@ def _batches(sweep: Sweep) -> int:
     trials: Counter[tuple[int, str]] = Counter()
     for cell, seeds in sweep.parts:
         engine = choose(cell)
-        trials[engine.side_by_side, engine.signature(cell) if engine.side_by_side > 1 else ""] += len(seeds)
+        trials[engine.together(cell), engine.signature(cell) if engine.side_by_side > 1 else ""] += len(seeds)
     return sum(math.ceil(count / together) for (together, _), count in trials.items())
 
 

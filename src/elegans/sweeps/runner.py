@@ -292,9 +292,9 @@ class _Scheduler:
         self._commit()
         return any_claimed
 
-    def _size(self, engine: Engine) -> int:
+    def _size(self, engine: Engine, together: int) -> int:
         if engine.side_by_side > 1:
-            return engine.side_by_side
+            return together
         ahead = min(LARGEST_CLAIM, max(self.pool.workers, int(self.meter.per_second * AHEAD_SECONDS)))
         return max(1, ahead - self.pool.batches)
 
@@ -316,8 +316,9 @@ class _Scheduler:
             place = trials[trial.cell, trial.seed][1]
             self.flying[trial.cell, trial.seed] = place
             self.attempted[place] = True
-        for first in range(0, len(claimed), engine.side_by_side):
-            self.pool.train(engine, claimed[first : first + engine.side_by_side])
+        together = engine.together(claimed[0]) if claimed else 1
+        for first in range(0, len(claimed), together):
+            self.pool.train(engine, claimed[first : first + together])
         return bool(claimed)
 
     def _turn(self) -> None:
@@ -383,8 +384,8 @@ class _Scheduler:
         )
 
 
-_Group = tuple[Engine, np.ndarray]
-"""An engine, and the numbers within the sweep of the cells whose trials it may train side by side."""
+_Group = tuple[Engine, int, np.ndarray]
+"""An engine, how many trials it trains side by side, and the numbers within the sweep of the cells that may share."""
 
 
 def _groups(sweep: Sweep, engines: Sequence[Engine]) -> list[_Group]:
@@ -393,17 +394,17 @@ def _groups(sweep: Sweep, engines: Sequence[Engine]) -> list[_Group]:
     for part, (template, engine) in enumerate(zip(sweep.cells, engines, strict=True)):
         signature = engine.signature(template) if engine.side_by_side > 1 else ""
         found.setdefault((engine.name, signature), (engine, []))[1].append(part)
-    return [(engine, np.array(parts)) for engine, parts in found.values()]
+    return [(engine, engine.together(sweep.cells[parts[0]]), np.array(parts)) for engine, parts in found.values()]
 
 
 def _batches(
-    groups: Sequence[_Group], todo: np.ndarray, first: np.ndarray, size: Callable[[Engine], int]
+    groups: Sequence[_Group], todo: np.ndarray, first: np.ndarray, size: Callable[[Engine, int], int]
 ) -> Iterator[tuple[Engine, np.ndarray]]:
     """Yield the places of the trials to claim next, each batch of the size that is asked for at that moment."""
-    for engine, parts in groups:
+    for engine, together, parts in groups:
         left = np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])
         while len(left):
-            take = size(engine)
+            take = size(engine, together)
             if engine.side_by_side > 1:  # batches of one size: one compilation
                 take = -(-len(left) // -(-len(left) // take))
             yield engine, left[:take]

@@ -47,7 +47,7 @@ def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: 
         budget: seconds of measuring, shared by the probes.
     """
     engine = choose(cell)
-    together = [cell.with_seed(seed) for seed in seeds[: engine.side_by_side]]
+    together = [cell.with_seed(seed) for seed in seeds[: engine.together(cell)]]
     if cell.training is None:
         step, check = _step(together, engine, budget)
         return Cost(step, check, tuple(0.0 for _ in probes))

@@ -105,6 +105,10 @@ class Engine(ABC):
     side_by_side: ClassVar[int]
     """How many trials it trains at once at most."""
 
+    def together(self, trial: Trial) -> int:
+        """Return how many trials of one signature train side by side at most, none slower for it."""
+        return self.side_by_side
+
     @abstractmethod
     def unavailable(self) -> str | None:
         """Return why this engine cannot work on this machine, or None where it can."""

@@ -23,6 +23,8 @@ SUBNORMAL = 1e-20
 """Parameters smaller than this become 0: in the subnormal range a step would be several times slower."""
 STRIDE = 1024
 """Steps in one call of the compiled loop at the most: one size, one compilation."""
+IN_CACHE = 2**18
+"""Parameters of all trials side by side on a CPU: more leave the cache, and each trial takes up to 1.7 times as long."""
 BLOCK = 512
 """Numbers of examples are rounded up to a multiple of this, so that few sizes are compiled."""
 
@@ -63,6 +65,14 @@ class JaxEngine(Engine):
         if trial.training is None:
             return f"the jax engine takes no model {trial.model.kind!r}"
         return f"the jax engine takes no training {trial.training.kind!r}"
+
+    def together(self, trial: Trial) -> int:
+        """Return how many trials' parameters stay in a CPU's cache; on other devices all that it takes."""
+        import jax
+
+        if jax.default_backend() != "cpu":
+            return self.side_by_side
+        return int(np.clip(IN_CACHE // max(1, trial.model.parameter_count(trial.task)), 1, self.side_by_side))
 
     def signature(self, trial: Trial) -> str:
         """Return the trial without its seed, its restart and traced numbers."""
