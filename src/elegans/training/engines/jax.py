@@ -24,7 +24,7 @@ SUBNORMAL = 1e-20
 STRIDE = 1024
 """Steps in one call of the compiled loop at the most: one size, one compilation."""
 IN_CACHE = 2**18
-"""Parameters of all trials side by side on a CPU: more leave the cache, and each trial takes up to 1.7 times as long."""
+"""Parameters of all trials side by side on a CPU: with more, each trial takes up to 1.7 times as long."""
 BLOCK = 512
 """Numbers of examples are rounded up to a multiple of this, so that few sizes are compiled."""
 
