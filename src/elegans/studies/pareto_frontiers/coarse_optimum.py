@@ -1,6 +1,7 @@
-"""Are batch size 32, learning rate 0.1 and weight decay 0.01 the fastest? Their neighbours, a factor of three each way.
+"""Are batch size 32, learning rate 0.1 and weight decay 0.01 the fastest among their neighbours?
 
-The paper chose them by convergence time at (200, 3) with 10000 neurons, in a coarse search of unprinted extent.
+The paper chose them by convergence time at (200, 3) with 10000 neurons, in a coarse search whose extent it does not
+give.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ NEIGHBOURS: tuple[tuple[str, Any], ...] = (
 )
 SIZES = (30_000, None)
 FASTER = 1.2
-"""The least factor that counts as faster; ours."""
+"""The smallest factor that counts as faster (our choice)."""
 TRIALS = 10
 
 
@@ -61,7 +62,7 @@ def paper(trials: int) -> Sweep:
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per cell; ``setting`` is what it changes of the chosen one, in words."""
+    """Return one row per cell; ``setting`` says in words how it differs from the chosen one."""
     cells = timed_cells(results.trials)
     words = [_setting(row) for row in cells[list(CHOSEN)].to_dict("records")]
     return {"table": cells.assign(setting=words)}
@@ -133,9 +134,9 @@ def coarse_optimum(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 CLAIMS = (
     Claim(
         id="pareto/hyperparameters-are-a-coarse-optimum",
-        statement="Batch size 32, learning rate 0.1 and weight decay 0.01 came best in convergence time at (200, 3).",
+        statement="Batch size 32, learning rate 0.1 and weight decay 0.01 gave the fastest convergence at (200, 3).",
         source="appendix C.1",
-        setting="n = 200, k = 3, width 10000; silent: the grid, the sample, the initialisation, numbers of runs",
+        setting="n = 200, k = 3, width 10000; silent: the grid, the sample, the initialisation, the number of runs",
         rule=(
             "Neighbours by a factor of three in each of the three, 30000 examples and online, both initialisations, "
             "10 trials per cell: holds if no neighbour's median time can be shorter by a factor of 1.2, in steps or "
@@ -146,7 +147,7 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="coarse-optimum",
-    shows="How fast networks learn with other batch sizes, learning rates and weight decays than the published",
+    shows="How fast networks learn with batch sizes, learning rates and weight decays other than the published ones",
     source="appendix C.1 (choice of the hyperparameters)",
     scales={
         "smoke": Scale(smoke, trials=3),

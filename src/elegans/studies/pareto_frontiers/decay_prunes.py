@@ -1,6 +1,6 @@
 """Weight decay prunes irrelevant inputs: how much of the first layer's weight lies on the support, with and without.
 
-Wide sparse networks on a sample that they barely generalise from: every neuron begins with two large weights, most of
+Wide sparse networks on a sample that they barely generalise from: every neuron starts with two large weights, most of
 them on irrelevant inputs. The paper believes that weight decay removes these and keeps the good subnetwork.
 """
 
@@ -25,7 +25,7 @@ from elegans.training import Trial
 
 DECAYS = (0.0, 0.01)
 LATER = 10_000
-"""Steps after the solution at which the share is judged; ours."""
+"""How many steps after the solution the share is judged (our choice)."""
 FEWEST = 12
 
 
@@ -94,7 +94,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def prunes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether with weight decay nearly all weight comes to lie on the support, and without it does not."""
+    """Decide whether nearly all weight ends up on the support with weight decay, and not without it."""
     needs = (
         f"{FEWEST} networks of (50, 3) per weight decay, with it {LATER} steps after their solution (the scale paper)"
     )
@@ -132,7 +132,7 @@ CLAIMS = (
         ),
         source="remarks after theorem 21, section 4.2",
         setting=(
-            "a belief drawn from the experiments; silent: how it was measured; ours: (50, 3), width 1000, two-sparse, "
+            "a belief based on the experiments; silent: how it was measured; ours: (50, 3), width 1000, two-sparse, "
             "1000 examples, weight decay 0.01 and 0"
         ),
         rule=(
@@ -144,14 +144,14 @@ CLAIMS = (
         ),
         decide=prunes,
         revised=(
-            "At first it asked for networks that solve without weight decay too; there are none, and what their "
-            "weights do does not hang on it."
+            "At first it also required networks that solve without weight decay; there are none, and what happens to "
+            "the weights does not depend on solving."
         ),
     ),
 )
 EXPERIMENT = Experiment(
     name="decay-prunes",
-    shows="With weight decay the weights of wide sparse networks come to lie on the support; without it they do not",
+    shows="With weight decay the weights of wide sparse networks concentrate on the support; without it they do not",
     source="section 4.2 and the remarks after theorem 21",
     scales={
         "smoke": Scale(smoke, trials=3),

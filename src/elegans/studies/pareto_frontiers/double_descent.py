@@ -1,7 +1,7 @@
 """More data can hurt: success over sample size at fixed width (sample-wise double descent).
 
-In rows of the paper's grid success begins, ends and begins again, at n = 200 by name; here the cells are (100, 3) with
-narrow and middling networks, for most of which the number of steps suffices.
+In rows of the paper's grid success is reached, lost and reached again; it names n = 200. Here the cells are (100, 3)
+with narrow and medium-sized networks, for most of which the number of steps suffices.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ DECISIVE: Cells = (("dense", 100), ("sparse:2", 100), ("dense", 300), ("dense", 
 
 
 def rows(n: int, steps: int, sizes: tuple[int, ...], trials: int, every: int = 200, cells: Cells = CELLS) -> Sweep:
-    """Return all sample sizes, in the order of work, and online for each network."""
+    """Return all sample sizes, in the order in which they run, and online for each network."""
     base = trial(n, 3, steps, every)
     parts = [
         grid(base, {"model.init": [init], "model.width": [width], "regime": [regime]}, seeds=trials)
@@ -56,7 +56,7 @@ def paper(trials: int) -> Sweep:
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell; networks name the task where several are learned."""
+    """Return one row per cell; the network's name includes the task where there are several."""
     found = timed_cells(trials)
     task = ", n = " + found["task.n"].astype(str)
     return found.assign(network=found["network"] + task) if found["task.n"].nunique() > 1 else found
@@ -106,14 +106,14 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
 
 
 def _below(one: pd.Series, other: pd.Series) -> float:
-    """Return the one-sided p-value of Fisher's exact test that the first success rate is the lower one."""
+    """Return the one-sided p-value of Fisher's exact test that the first success rate is lower."""
     counts = [[cell["solved"], cell["trials"] - cell["solved"]] for cell in (one, other)]
     return float(f"{fisher_exact(counts, alternative='less').pvalue:.2g}")
 
 
 EXPERIMENT = Experiment(
     name="double-descent",
-    shows="More examples can hurt: success begins, ends and begins again as the sample grows",
+    shows="More examples can hurt: success is reached, lost and reached again as the sample grows",
     source="section 4 and figure 4",
     scales={
         "smoke": Scale(smoke, trials=4),

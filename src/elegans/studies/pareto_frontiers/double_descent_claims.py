@@ -1,4 +1,4 @@
-"""What section 4.1 and appendix C.1 state of success and time as the sample grows at fixed width."""
+"""What section 4.1 and appendix C.1 state about success and time as the sample grows at fixed width."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from elegans.experiments.rules import LEVEL, by_interval, decided, higher, toget
 from elegans.studies.pareto_frontiers.rules import cell, counts, limits, ratio_of_medians, resampled, times
 
 FEW, MANY = 10_000, 100_000
-"""The sample sizes between which success is lost at (100, 3), chosen on other seeds; ours."""
+"""The sample sizes between which success is lost at (100, 3), chosen by us on other seeds."""
 TRIALS = 40
 HALF_LEVEL = LEVEL / 2
 SETTING = (
@@ -44,7 +44,7 @@ def lost_and_regained(tables: Tables) -> Verdict:
 
 
 def times_worsen(tables: Tables) -> Verdict:
-    """Decide in two cells that nearly all trials solve whether their median time rises by a fifth."""
+    """Decide whether the median time rises by a fifth, in two cells where nearly all trials are solved."""
     parts = {}
     for name, init, width, n in (("(100, 3), dense", "dense", 300, 100), ("(50, 3), sparse", "sparse:2", 30, 50)):
         few, many = (times(cell(tables, init, width, size, n=n, trials=TRIALS)) for size in (FEW, MANY))
@@ -76,7 +76,7 @@ def dip_disappears(tables: Tables) -> Verdict:
 
 
 def sparse_weakens_dip(tables: Tables) -> Verdict:
-    """Decide at (200, 3) whether the drop of success is smaller for sparse networks, and there at all."""
+    """Decide at (200, 3) whether success drops less for sparse networks, and whether it drops at all."""
     parts = {}
     sizes = (3 * FEW, 3 * MANY)
     for width in (100, 300):
@@ -104,7 +104,7 @@ CLAIMS = (
     Claim(
         id="pareto/success-lost-and-regained",
         statement=(
-            "At fixed width, as the sample grows, success is entered, lost, and entered again at still larger samples, "
+            "At fixed width, as the sample grows, success is reached, lost, and reached again at still larger samples, "
             "online training included."
         ),
         source="section 4.1 (4), figure 4 (4), appendix C.1 (4)",

@@ -1,8 +1,8 @@
-"""Theorems 4 and 5 as they run: one step of a sparse network, then a readout; and how far luck and samples carry.
+"""Theorems 4 and 5 in practice: one step of a sparse network, then a readout; what they need in luck and samples.
 
-Theorem 4 has the repaired list of biases: with the printed one no readout makes the parity. Beside the trainings single
-good neurons are simulated, whose sample decides the theorems' exponents, and dense neurons, of which the best of many
-is drawn: no theorem covers these.
+Theorem 4 has the repaired list of biases: with the printed one no readout represents the parity. Besides whole
+trainings, single good neurons are simulated, whose sample sizes decide the theorems' exponents, and dense neurons, of
+which the best of many is drawn: no theorem covers these.
 """
 
 import math
@@ -51,7 +51,7 @@ CELL = [
     "training.threshold", "training.readout",
 ]  # fmt: skip
 HINGE, ERROR, CORRELATION = 0.3, 0.1, 0.5
-"""The loss aimed at, the error of a network that has learned, and the correlation of a subnetwork with the label."""
+"""The target loss, the error of a network that has learned, and the correlation of a subnetwork with the label."""
 
 
 def over(n: int, s: int, width: int, sample: int, *, truncate: bool = True, readout: str = "ridge") -> Trial:
@@ -78,18 +78,18 @@ def under(n: int, k: int, s: int, threshold: ThresholdForm = "midpoint") -> Tria
 
 
 def lucky_width(n: int, s: int) -> int:
-    """Return the width with a good neuron, k = 2, of probability 0.99: all biases are one."""
+    """Return the width that has a good neuron with probability 0.99 at k = 2, where there is only one bias."""
     return 2 * neurons_for_all_biases(p_good_over(n, 2, s), 1, 0.01)
 
 
 def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], least: int, trials: int) -> Sweep:
-    """Return the trainings, of which those for probabilities have all trials, and the others three fifths.
+    """Return the trainings; those that estimate probabilities have all trials, the others three fifths of them.
 
     Args:
         sizes: the n of over-sparse networks of about eight good neurons, with and without truncation.
         samples: their samples.
         fives: the n of Theorem 5.
-        least: the sample of (20, 2), from which it is learned.
+        least: the sample size from which (20, 2) is learned.
         trials: the trials per cell.
     """
     few = range(max(1, 3 * trials // 5))
@@ -145,7 +145,7 @@ RECOVERY: dict[str, tuple[Sizes, int]] = {
 
 
 def recovers(kind: str, n: int, k: int, s: int, sample: int, generator: np.random.Generator) -> bool:
-    """Return whether a good neuron's largest correlations on a sample name what is missing: S, or S without the ones.
+    """Return whether a good neuron's largest correlations on a sample identify what is missing: S, or the rest of S.
 
     The support is the first k inputs, the ones the first s.
     """
@@ -162,7 +162,7 @@ def recovers(kind: str, n: int, k: int, s: int, sample: int, generator: np.rando
 
 
 def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.random.Generator) -> float:
-    """Return the sample with which a good neuron recovers in half of the draws, by interpolation of logarithms."""
+    """Return the sample size at which half of the draws recover the support, interpolated between logarithms."""
     gap = over_sparse_gap(k, s) if kind == "over" else under_sparse_gap(n, k, s)
     sample, before = 1 / float(gap) ** 2, 0.0
     while True:
@@ -173,7 +173,7 @@ def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.rand
 
 
 def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
-    """Return one row per good neuron and replicate: the sample of half of the successes, and how rare the neuron is."""
+    """Return one row per good neuron and replicate: its sample of half of the successes, and how rare it is."""
     rows = []
     for kind, n, k, s, replicates in sizes:
         for replicate in range(replicates):
@@ -185,7 +185,7 @@ def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
 
 
 def dense(sizes: Sequence[int], neurons: int) -> pd.DataFrame:
-    """Return the expected largest Fourier gap of so many dense neurons, by n, for parities of two and four."""
+    """Return the expected largest Fourier gap among many dense neurons, by n, for parities of two and four inputs."""
     rows = []
     powers = [2**power for power in range(int(math.log2(neurons)))]
     for k in (2, 4):
@@ -196,7 +196,7 @@ def dense(sizes: Sequence[int], neurons: int) -> pd.DataFrame:
 
 
 def widths() -> pd.DataFrame:
-    """Return the smallest width with a good neuron of every bias of probability 0.99, for two families of s."""
+    """Return the smallest width that has a good neuron of every bias with probability 0.99, for two families of s."""
     families: dict[str, Callable[[int], int]] = {"linear": lambda n: n // 4 * 2 + 1, "constant": lambda n: 17}
     rows = [
         [family, k, n, ones(n), 2 * neurons_for_all_biases(p_good_over(n, k, ones(n)), k // 2, 0.01)]
@@ -217,7 +217,7 @@ def printed_losses() -> pd.DataFrame:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the neurons' features and the hinge loss at the end, and what the good neurons of Theorem 5 can do."""
+    """Return probes of the final features and hinge loss, and of what the good neurons of Theorem 5 can represent."""
     selection = FeatureSelection(every=AT_END, examples=4000)
     return (selection, GoodNeurons(every=AT_END)) if isinstance(one.training, UnderSparse) else (selection,)
 
@@ -225,7 +225,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the trainings, the exact widths and losses, single neurons, and dense ones.
 
-    ``table`` has one row per cell: how many trials reach the hinge loss, the error, the correlation; ``chance`` is the
+    ``table`` has one row per cell: how many trials reach the target loss, error and correlation; ``chance`` is the
     exact probability that every bias has a good neuron.
     """
     hinge = results.measures["feature-selection"].groupby("trial")["hinge"].last()
@@ -260,7 +260,7 @@ def _chance(cell: dict[str, Any]) -> float:
 
 
 def _sampled(table: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
-    """Yield the over-sparse trainings that have several samples, by size and truncation, in the order of the sample."""
+    """Yield the over-sparse trainings at several sample sizes, by n and truncation, smallest sample first."""
     rows = table[(table["training"] == "over-sparse") & (table["training.readout"] == "ridge")]
     for (n, width, truncate), group in rows.groupby(["task.n", "model.width", "training.truncate"], sort=False):
         if group["regime.size"].nunique() > 1:
@@ -313,7 +313,7 @@ def _lines(table: pd.DataFrame) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each cell of trainings, how many succeed; and how many dense neurons make a gap of 1."""
+    """Return how many trainings of each cell succeed, and the best gap of dense neurons."""
     names = ["trials", "learned", "low_loss", "correlated"]
     cells = {
         " ".join(str(row[name]) for name in CELL if not pd.isna(row[name])): {

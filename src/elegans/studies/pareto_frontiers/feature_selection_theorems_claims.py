@@ -16,7 +16,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 
 def almost_surely(what: str, rows: pd.DataFrame, column: str, least: int) -> Verdict:
-    """Decide whether a probability of 0.99 is rejected at 5% by one cell of at least so many runs."""
+    """Decide whether any cell with at least the given number of runs rejects a probability of 0.99 at 5%."""
     from scipy.stats import binom
 
     trials = int(rows["trials"].sum())
@@ -86,7 +86,7 @@ def sample_in_n(tables: Tables) -> Verdict:
         rows = table(
             tables, "table", needs, training="over-sparse", training__readout="ridge", training__truncate=truncate
         )
-        # at each n the width that has been trained on the most samples: others are single cells of other claims
+        # at each n, the width trained at the most sample sizes: the others are single cells of other claims
         counts = rows.groupby(["task.n", "model.width"])["regime.size"].nunique()
         chosen = counts[counts >= 5].groupby("task.n").idxmax()
         indexed = rows.set_index(["task.n", "model.width"])
@@ -104,7 +104,7 @@ def sample_in_n(tables: Tables) -> Verdict:
 
 
 def _exponent(grids: Mapping[Any, pd.DataFrame], generator: np.random.Generator | None) -> float:
-    """Return the slope of the logarithm of the sample of half of the successes, resampled if there is a generator."""
+    """Return the log-log slope of the sample size at which half of the runs succeed, resampled given a generator."""
     points = []
     for n, grid in grids.items():
         share = (grid["learned"] / grid["trials"]).to_numpy(float)
@@ -122,7 +122,7 @@ def _exponent(grids: Mapping[Any, pd.DataFrame], generator: np.random.Generator 
 
 
 def luck(tables: Tables) -> Verdict:
-    """Decide how the width grows, exactly, and whether trainings succeed as often as good neurons are there."""
+    """Decide how the width grows, exactly, and whether trainings succeed as often as good neurons are present."""
     from scipy.stats import chi2
 
     exact = table(tables, "widths", "the exact widths")
@@ -161,7 +161,7 @@ def one_step(tables: Tables) -> Verdict:
 
 
 def sample_in_n_under(tables: Tables) -> Verdict:
-    """Decide the exponent k - s - 1 of an under-sparse neuron's sample in n, a logarithm divided out."""
+    """Decide the exponent k - s - 1 of an under-sparse neuron's sample in n, after dividing by a logarithm."""
     parts = {}
     for k, s in ((4, 2), (6, 4), (6, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k}, s = {s} at several n", kind="under", k=k, s=s)
@@ -178,7 +178,7 @@ def sample_in_n_under(tables: Tables) -> Verdict:
 
 
 def interpolated(tables: Tables) -> Verdict:
-    """Decide whether width times sample is the same for s = 2 and 4 at k = 6, up to a factor that n does not change."""
+    """Decide whether width times sample is the same for s = 2 and 4 at k = 6, up to a factor independent of n."""
     needs = "good neurons of k = 6 with s = 2 and 4 at the same three sizes"
     rows = table(tables, "recovery", needs, kind="under", k=6, s=[2, 4])
     product = rows.assign(product=rows["width"] * rows["sample"]).pivot(index=["n", "replicate"], columns="s")[
@@ -221,8 +221,10 @@ CLAIMS = (
     ),
     Claim(
         id="pareto/theorem-4-n-squared-and-truncation",
-        statement="Without truncation of small gradients the sample carries a factor n^2; with it n enters by a "
-        "logarithm only.",
+        statement=(
+            "Without truncation of small gradients the sample carries a factor n^2; with it n enters by a logarithm "
+            "only."
+        ),
         source="Theorem 4, footnote 4",
         setting="silent: threshold, constants; the n^2 is an upper bound",
         rule="Samples at which half of 60 trainings reach an error of 10%, about eight good neurons, s = 9, n = 20, "

@@ -1,7 +1,7 @@
 """Wide networks learn from far fewer than n^k examples, sparse ones from the fewest: single cells of several tasks.
 
 Three cells lie at the edge of success at width 1000, where the initialisations differ (chosen on other seeds); five
-have a small share of n^k examples, two of them with k above 4, which the paper mentions without settings.
+have far fewer than n^k examples, two of them with k above 4, which the paper mentions without settings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide for each task whether nearly all wide networks learn from at most a fiftieth of n^k examples."""
+    """Decide for each task whether nearly all wide networks learn from at most n^k / 50 examples."""
     parts = {}
     for n, k, size in FEW:
         solved, trials = counts(cell(tables, "sparse:2", WIDTH, size, n=n, k=k, trials=TRIALS))

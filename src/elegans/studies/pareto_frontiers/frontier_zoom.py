@@ -1,7 +1,7 @@
 """A closer view of the success frontier (figure 2): sample sizes finely spaced around the transition.
 
 The paper names neither (n, k) nor the widths and sizes of its figure: (50, 3) here, eight sizes per octave from the
-last size at which nothing is learned to the first at which wide and narrow networks learn, and fewer beyond.
+last size at which nothing is learned to the first at which wide and narrow networks learn, and a coarser grid beyond.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def spaced(first: float, last: float, per_octave: int) -> tuple[int, ...]:
 
 
 def coarse_first(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return every fourth size, then those between: what a run cut short has is a coarser whole."""
+    """Return every fourth size, then those between: a run cut short then covers the whole range more coarsely."""
     return (*sizes[::4], *sizes[2::4], *sizes[1::2])
 
 
@@ -48,7 +48,7 @@ def part(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return (50, 3) at widths to 10000 with all steps, after what decides the claims."""
+    """Return (50, 3) at widths up to 10000 with all steps, after the cells that decide the claims."""
     sizes = (*spaced(200, 3200, 8), *spaced(4000, 10**6, 1))
     finer = panels(trial(n=50, k=3, steps=STEPS, every=250), coarse_first(sizes), WIDTHS[1:7], trials)
     return part(trials) + finer

@@ -1,4 +1,4 @@
-"""What figures 1 and 2 and section 4.1 state of width, data, time and initialisation, decided at (50, 3)."""
+"""What figures 1 and 2 and section 4.1 state about width, data, time and initialisation, decided at (50, 3)."""
 
 from collections.abc import Mapping
 
@@ -60,7 +60,7 @@ def _frontier(tables: Tables, init: str) -> Verdict:
 
 
 def width_saves_steps(tables: Tables, inits: tuple[str, ...] = INITS) -> Verdict:
-    """Decide whether times to solve shorten with each tenfold width."""
+    """Decide whether each tenfold increase in width shortens the time to solve."""
     names, p_values, slower = [], [], []
     ratios: dict[str, list[float]] = {}
     for init in inits:
@@ -86,7 +86,7 @@ def width_saves_steps(tables: Tables, inits: tuple[str, ...] = INITS) -> Verdict
 
 
 def edge_costs_time(tables: Tables, inits: tuple[str, ...] = INITS) -> Verdict:
-    """Decide whether at the edge training takes more than twice the steps that it takes with three times the data."""
+    """Decide whether training at the edge takes more than twice as many steps as with three times the data."""
     parts = {}
     for init in inits:
         few, many = (times(cell(tables, init, 1000, size, trials=TRIALS)) for size in (1000, 3000))
@@ -119,7 +119,7 @@ def sparse_saves_steps(tables: Tables) -> Verdict:
 
 
 def alike(tables: Tables) -> Verdict:
-    """Decide the frontier's three entries with the dense initialisation taken alone."""
+    """Decide the frontier's three claims for the dense initialisation alone."""
     table(tables, "table", "dense networks", model__init="dense")
     return together(
         {

@@ -1,13 +1,13 @@
-"""Lottery tickets (figure 5): the few neurons that a wide network learns to use, trained from where they began.
+"""Lottery tickets (figure 5): the few neurons that a wide network learns to use, retrained from their initial values.
 
-A network of 100 neurons is trained online. Its k strongest neurons are put back to their initial values and trained
-alone, several times with other examples; beside them freshly initialised networks of k neurons, and k other neurons of
-the same wide networks. Where the paper is silent: weight decay (0.01, and four values at the paper's scale); whether
+A network of 100 neurons is trained online. Its k strongest neurons are reset to their initial values and trained alone,
+several times on other examples; for comparison, so are freshly initialised networks of k neurons, and k other neurons
+of the same wide network. Where the paper is silent: weight decay (0.01, and four values at the paper's scale); whether
 neurons are chosen when the wide network is solved or (at the paper's scale, both) after longer training; strength by
-the norm of the incoming weights, and by its product with the output weight; the output bias goes back too; fresh
+the norm of the incoming weights, and by its product with the output weight; the output bias is reset too; fresh
 networks have the wide network's distribution of two non-zero weights per neuron. The other neurons are the wide
-network's first k that are not among the strongest by either norm: neurons are independent and identically
-distributed, so the first are as good as random ones.
+network's first k that are not among the strongest by either norm: neurons are independent and identically distributed,
+so the first are as good as random ones.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ from elegans.sweeps import Sweep, grid
 from elegans.training import SGD, Trial
 
 FIRST_SEED = 1_000_000
-"""Seeds of what follows from the wide networks begin here, above their parents': the two share no example."""
+"""Seeds of retrainings start here, above those of the wide networks: the two share no example."""
 RETRAINED = 5
 """How many times each ticket is trained."""
 ARMS = {
@@ -44,7 +44,7 @@ ARMS = {
 }
 """What is compared, in words."""
 POINTS = 64
-"""Steps at which the table gives the state of every network."""
+"""The number of steps at which the table gives the state of every network."""
 
 
 def wide(n: int, k: int, steps: int, trials: int, every: int = 200) -> Sweep:
@@ -63,7 +63,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return wide networks on (50, 5), as in the figure, that stop when they are solved and that train on."""
+    """Return wide networks on (50, 5), as in the figure: some stop when they are solved, the others train on."""
     base = trial(50, 5, 150_000, every=1000).replace("model.width", 100)
     return grid(base, {"training.weight_decay": DECAYS, "training.stopping.stop": [True, False]}, seeds=trials)
 
@@ -85,7 +85,7 @@ def further(sweep: Sweep, results: Results, count: int) -> Sweep:
 
 
 def _small(parent: Trial) -> Trial:
-    """Return the wide network's trial with as many neurons as its tickets have."""
+    """Return the wide network's trial, with only as many neurons as its tickets have."""
     return parent.replace("model.width", parent.task.columns()["k"]).replace("training.stopping.stop", False)
 
 
@@ -99,7 +99,7 @@ def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
 def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
     """Return a wide network's tickets by their arm: the same hidden support, other examples.
 
-    Others of its neurons serve for both times of choice: those of the network that stops when it is solved.
+    One set of other neurons serves for both times of choice: that of the network that stops when it is solved.
     """
     k = parent.task.columns()["k"]
     chosen = {
@@ -128,7 +128,7 @@ def analyse(results: Results) -> Tables:
     intervals are Wilson's for as many trials as there are wide networks, because retrainings of one ticket are not
     independent. ``networks`` has the number of retrainings, the ``share`` solved, the ``times`` to solve, the
     smallest ``first_error`` (at the first check), and the mean ``overlap``: how many of a neuron's non-zero initial
-    weights are on the support. The arm ``fresh`` has the networks whose seeds follow from the wide network's.
+    weights are on the support. The arm ``fresh`` has the networks whose seeds are derived from the wide network's.
     """
     members = _members(results)
     curves = dict(iter(results.measures["curve"].groupby("trial")))
@@ -163,7 +163,7 @@ def analyse(results: Results) -> Tables:
 def _members(results: Results) -> pd.DataFrame:
     """Return each arm's trials, with the seed of the wide network and the group of each.
 
-    Trials of one group are not independent. A ticket that is chosen in several ways is in several arms.
+    Trials of one group are not independent. A ticket that is chosen in several ways appears in several arms.
     """
     rows: list[tuple[Any, ...]] = []
     known: dict[str, list[tuple[Any, ...]]] = {}
@@ -208,7 +208,7 @@ def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series
     steps = np.unique(np.linspace(0, trials["training.steps"].max(), POINTS + 1).round().astype(int)[1:])
     errors = np.array([np.interp(steps, curve["step"], curve["error"]) for curve in curves])
     times = trials["solved_at"].to_numpy(float, na_value=np.inf)
-    # the parity is found at an error of 25%, though solved at 10%
+    # at an error of 25% the parity is found, though not yet solved (10%)
     learning = np.array([curve["step"].where(curve["error"] <= 0.25, np.inf).min() for curve in curves])
     solved = pd.DataFrame(times[:, None] <= steps).groupby(groups.to_numpy()).mean()
     low, high = wilson(solved.sum().to_numpy(), np.full(len(steps), len(solved)))
@@ -232,9 +232,9 @@ def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series
 def plot(tables: Tables) -> Figure:
     """Draw the error and the share of networks that have solved, against steps, one colour for each arm.
 
-    With several weight decays: the share alone, one panel each, of neurons chosen when the wide network was solved.
-    Errors are medians with the middle 80% of networks, where one that stops because it is solved keeps its last value;
-    shares have Wilson 95% bands, for as many trials as there are independent networks.
+    With several weight decays, only the share is drawn, one panel each, for neurons chosen when the wide network was
+    solved. Errors are medians with the middle 80% of networks, where one that stops because it is solved keeps its last
+    value; shares have Wilson 95% bands, for as many trials as there are independent networks.
     """
     table = tables["table"]
     table = table[table["chosen"] != "end"]
@@ -265,7 +265,7 @@ def _curves(ax: Axes, table: pd.DataFrame, columns: tuple[str, str, str]) -> Non
     for order, ((arm, name), colour) in enumerate(zip(ARMS.items(), COLOURS, strict=False)):
         rows = table[table["arm"] == arm]
         ax.fill_between(rows["step"], rows[low], rows[high], color=colour, alpha=0.15, linewidth=0)
-        # the third arm may lie on the second
+        # the third arm may coincide with the second
         line = (0, (3, 2)) if order == 2 else "-"
         ax.plot(rows["step"], rows[middle], linestyle=line, color=colour, linewidth=1.4, label=name)
 
@@ -291,7 +291,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="lottery-tickets",
-    shows="The few neurons that a trained wide network uses learn by themselves from where they began; others do not",
+    shows="The few neurons that a trained wide network uses learn alone from their initial values; others do not",
     source="figure 5",
     scales={
         "smoke": Scale(smoke, trials=4),

@@ -1,4 +1,4 @@
-"""What figure 5 states of tickets, decided for each weight decay and time of choice, on which the source is silent."""
+"""What figure 5 states about tickets, decided by weight decay and time of choice, which the source leaves open."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,8 @@ STRATA = [(decay, chosen) for decay in DECAYS for chosen in CHOSEN]
 NEEDS = "wide networks on (50, 5) at four weight decays, at least 15 each that solve (the scale paper)"
 FEWEST = 15
 POOR, QUICK = 0.4, 2.0
-"""The first error that counts as poor, and how many times the wide network's median time counts as quick (ours)."""
+"""The first error that counts as poor, and up to what multiple of the wide network's median time counts as quick
+(ours)."""
 SETTING = (
     "(50, 5), online, 100 neurons, s = 2, batches of 32, learning rate 0.1, the 5 neurons of largest weight norm at "
     "the end of training; silent: weight decay, steps of both trainings, which norm, numbers of networks and seeds; "
@@ -30,7 +31,7 @@ NEURON_RULE = (
 
 
 def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether tickets begin poor and learn quickly, in at least one stratum."""
+    """Decide whether tickets start with a poor error and learn quickly, in at least one stratum."""
     strata = _strata(tables)
     mostly = {name: one for name, one in strata.items() if one["ticket"][1] > 0.5}
     learning = [name for name, one in strata.items() if one["learns"]]
@@ -46,7 +47,7 @@ def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def random_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether fresh networks mostly fail where tickets do better than they and than other neurons."""
+    """Decide whether fresh networks mostly fail where tickets do better than both these and other neurons."""
     strata = _strata(tables)
     good = [name for name, one in strata.items() if one["fresh"][2] < 0.25 and one["lucky"]]
     both = [name for name in good if strata[name]["learns"]]
@@ -74,7 +75,7 @@ def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of solved wide networks, and of what follows from them."""
+    """Return the rows of solved wide networks and of the networks derived from them."""
     rows = table(tables, "networks", NEEDS, task__n=50, task__k=5, decay=list(DECAYS))
     wide = rows[(rows["arm"] == "wide") & (rows["share"] == 1)]
     if set(zip(wide["decay"], wide["chosen"], strict=True)) != set(STRATA):

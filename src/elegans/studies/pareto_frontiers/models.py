@@ -15,16 +15,16 @@ from elegans.tasks import Task
 class Ticket(Init):
     """The initial values of some neurons of another network: hidden weights, biases, output weights, output bias.
 
-    A trial's initial values follow from its model and its seed, so model, seed and the places of the neurons
-    say all: nothing is stored, and nothing is drawn from the trial's own init stream.
+    A trial's initial values follow from its model and its seed, so model, seed and the positions of the neurons
+    determine everything: nothing is stored, and nothing is drawn from the trial's own init stream.
 
     Source: Pareto frontiers, figure 5 (rewinding, after Frankle and Carbin, 2019).
 
     Args:
         of: the model of the other network.
         seed: the seed of the trial that it was trained in.
-        neurons: which of its neurons, distinct and from 0 to its width - 1. The width of the model that
-            begins with them is their number.
+        neurons: which of its neurons, distinct and from 0 to its width - 1. The model that starts from them has as many
+            neurons.
     """
 
     of: MLP
@@ -34,13 +34,15 @@ class Ticket(Init):
     @model_validator(mode="after")
     def _neurons_are_there(self) -> "Ticket":
         if len(set(self.neurons)) != len(self.neurons) or not self.neurons:
-            raise ValueError(f"neurons of a ticket must be distinct, and one at least: neurons={self.neurons}")
+            raise ValueError(
+                f"a ticket must have at least one neuron, and its neurons must be distinct: neurons={self.neurons}"
+            )
         if max(self.neurons) >= self.of.width:
             raise ValueError(f"neurons of a ticket must be below the width: {self.neurons}, width={self.of.width}")
         return self
 
     def check(self, width: int, task: Task) -> None:
-        """Refuse a width other than the number of neurons, and a task that the other network could not have."""
+        """Refuse a width other than the number of neurons, and tasks that the other network could not be trained on."""
         if width != len(self.neurons):
             raise ValueError(f"width must be the ticket's number of neurons: width={width}, neurons={self.neurons}")
         self.of.check(task)

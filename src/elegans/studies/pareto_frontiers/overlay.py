@@ -1,4 +1,4 @@
-"""What is proved, on a success frontier: the bounds that no learner passes, and families that are known to succeed."""
+"""Theory on a success frontier: bounds that no learner can cross, and families that provably succeed."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ from elegans.studies.pareto_frontiers.theory.frontier import (
 )
 
 OUTLINE = [Stroke(linewidth=2.8, foreground="black"), Normal()]
-"""A dark edge: lines are legible on every colour of the cells."""
+"""A dark edge keeps lines legible on cells of any colour."""
 LINE = 0.17
 """The height in inches of a line of the legend."""
 STYLES: dict[str, dict[str, Any]] = {
@@ -43,12 +43,12 @@ Points = tuple[np.ndarray, np.ndarray]
 
 
 def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: float = 1.0) -> Any:
-    """Draw the lines of theory on a success frontier, and a legend that states their constants.
+    """Draw theoretical lines on a success frontier, with a legend that states their constants.
 
     To the left of the statistical limit the sample does not determine the support; to the left of the SQ bound noisy
     gradient descent with so many parameters and steps fails on some parity. Theorems 4 and 5 say where sparse
     initialisations succeed, up to constants (that depend on k) and logarithms: their lines are drawn with
-    ``constant``, and only for even k. The legend says which lines lie wholly outside the grid.
+    ``constant``, and only for even k. The legend says which lines lie entirely outside the grid.
 
     Args:
         axes: what ``success_frontier`` returned.
@@ -119,7 +119,7 @@ def _draw(ax: Axes, grid: Grid, points: Points, style: dict[str, Any]) -> bool:
 
 
 def _denser(values: np.ndarray) -> np.ndarray:
-    """Return points with 30 between each two: a straight line in the logarithms bends on a grid of named sizes."""
+    """Return the points with 30 between each pair: a line straight in the logarithms bends on a categorical grid."""
     if len(values) < 2:
         return values
     places = np.arange(len(values))

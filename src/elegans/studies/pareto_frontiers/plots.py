@@ -26,19 +26,19 @@ from elegans.studies.pareto_frontiers.rules import listed
 from elegans.training.states import FINISHED
 
 LONG = 90
-"""Letters in the names of all curves above which these stand in three columns."""
+"""The total length of the curves' names above which the legend has three columns."""
 AXES = {
     "regime.size": ("sample size (examples)", "online"),
     "model.init.nonzeros": ("non-zero initial weights per neuron", "dense"),
 }
-"""For each axis its label, and what a missing value stands for; it is drawn apart, at the right."""
+"""For each axis its label, and what a missing value stands for (drawn separately, at the right)."""
 
 
 def timed_cells(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell with the interval of its median time, as ``elegans.analysis.cells``.
 
-    Added are its ``network``, the initialisation and the width in words, the number of ``steps``, and the ``times`` to
-    solve of all its trials.
+    Adds its ``network`` (initialisation and width in words), the number of ``steps``, and the ``times`` to solve of all
+    its trials.
     """
     found = cells(trials, intervals="order")
     names = list(found.columns[: list(found).index("trials")])
@@ -58,7 +58,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
 
     Bars are Wilson 95% intervals of the rate, and 95% order-statistic intervals of the median, in which unsolved
     trials are infinite: no median is drawn where fewer than half of the trials were solved, and an arrow stands for an
-    upper end that is infinite. Online training, or the dense initialisation, stands apart at the right.
+    upper end that is infinite. Online training, or the dense initialisation, is drawn separately at the right.
 
     Args:
         table: as ``timed_cells`` returns it.
@@ -95,13 +95,13 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
 
 
 def _colours(values: list[Any]) -> dict[Any, Any]:
-    """Return a colour for each curve: shades where the values are ordered, distinct ones where they are names."""
+    """Return a colour for each curve: shades for ordered values, distinct colours for names."""
     ordered = all(isinstance(value, int | float | np.number) for value in values)
     return dict(zip(values, shades(len(values)) if ordered else COLOURS, strict=False))
 
 
 class _Places:
-    """Where along the axis things are: on a logarithmic scale, and what has no value apart at the right."""
+    """Positions along the axis: logarithmic, with what has no value set apart at the right."""
 
     def __init__(self, table: pd.DataFrame, x: str) -> None:
         self.x = x
@@ -115,7 +115,7 @@ class _Places:
     def draw(
         self, ax: Axes, cells: pd.DataFrame, columns: tuple[str, str, str], colour: Any, label: str, shift: float
     ) -> None:
-        """Draw one curve and its intervals, beside each other; an arrow stands for an end that is infinite."""
+        """Draw one curve with its intervals, side by side with the others; an arrow marks an infinite end."""
         x = _numbers(cells[self.x])
         middle, low, high = (_numbers(cells[name]) for name in columns)
         at = np.where(np.isnan(x), self.at, x) * shift
@@ -130,7 +130,7 @@ class _Places:
         ax.plot(at[endless], 1.35 * middle[endless], "^", **style)
 
     def label_axis(self, ax: Axes) -> None:
-        """Write sizes in short, and the name of what stands apart beneath its place."""
+        """Abbreviate the sizes, and label what is set apart at the right."""
         ax.set_xscale("log")
         ticks = self._apart_enough(list(self.known) if len(self.known) <= 8 else _round_numbers(self.known))
         names = [short(tick) for tick in ticks]
@@ -140,7 +140,7 @@ class _Places:
         ax.xaxis.set_minor_locator(NullLocator())
 
     def _apart_enough(self, ticks: list[float]) -> list[float]:
-        """Return those ticks whose labels do not meet, each at least a fourteenth of the axis from the last."""
+        """Return the ticks whose labels do not overlap, each at least a fourteenth of the axis from the last."""
         least, kept = (self.at / self.known[0]) ** (1 / 14) if len(self.known) else 1.0, list[float]()
         for tick in ticks:
             if not kept or tick >= kept[-1] * least:
@@ -171,7 +171,7 @@ def _describe(row: np.ndarray, places: _Places) -> None:
 
 
 def _limit_times(axes: np.ndarray, table: pd.DataFrame) -> None:
-    """Let the time axes span the medians: bands that have no upper end leave them at the top."""
+    """Limit the time axes to the medians: intervals without an upper end extend beyond the top."""
     medians = _numbers(table["median_steps"])
     for ax in axes:
         if np.isfinite(medians).any():

@@ -1,4 +1,4 @@
-"""Which hidden neurons are the strongest, how much of their weight lies on the support, and what good ones can do."""
+"""Which hidden neurons are strongest, how much of their weight is on the support, what good ones can represent."""
 
 from typing import Annotated
 
@@ -13,16 +13,16 @@ from elegans.training.layerwise.base import MirroredInit
 
 
 class StrongestNeurons(Probe):
-    """The places of the strongest hidden neurons, by two norms: |w|, of the incoming weights, and |v| |w|.
+    """The indices of the strongest hidden neurons, by two norms: |w|, of the incoming weights, and |v| |w|.
 
-    With weight decay, neurons that do not help the output shrink, and the strongest ones tell what was learned;
-    without it all keep about the norm that they began with.
+    With weight decay, neurons that do not help the output shrink, and the strongest ones show what was learned; without
+    it all keep about their initial norm.
 
     Source: Pareto frontiers, figure 5 (which leaves open the norm).
 
     Args:
         every: how many steps lie between two measurements.
-        count: how many neurons are named.
+        count: how many neurons are returned.
     """
 
     count: Annotated[int, Field(ge=1)]
@@ -35,7 +35,7 @@ class StrongestNeurons(Probe):
             raise ValueError(f"count must be at most the width: count={self.count}, width={model.width}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``weight.1`` (the place of the neuron with the largest |w|), ``weight.2``, …, ``product.1``, …."""
+        """Return ``weight.1`` (the index of the neuron with the largest |w|), ``weight.2``, …, ``product.1``, …."""
         hidden, output = snapshot.parameters["hidden"], snapshot.parameters["output"]
         weight = np.linalg.norm(hidden["weight"], axis=1)
         norms = {"weight": weight, "product": weight * np.abs(output["weight"])}
@@ -65,18 +65,18 @@ class SupportShare(Probe):
 
 
 class GoodNeurons(Probe):
-    """What the subnetwork of the initially good neurons can do: least squares of their features on held-out examples.
+    """What the initially good neurons can represent: least squares of their features, judged on held-out examples.
 
     Source: Pareto frontiers, Theorem 5 (a subnetwork approximates the parity).
 
     Args:
-        examples: on how many examples the readout is fitted, and on how many others the correlation is measured.
+        examples: how many examples the readout is fitted on, and how many others the correlation is measured on.
     """
 
     examples: Annotated[int, Field(ge=1)] = 2000
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse networks whose neurons are neither good nor bad."""
+        """Refuse networks for whose neurons good and bad are not defined."""
         if not isinstance(task, Supported) or not isinstance(model, MLP) or not isinstance(model.init, MirroredInit):
             raise ValueError(f"good-neurons needs a mirrored initialisation on a parity: {model.kind}")
 

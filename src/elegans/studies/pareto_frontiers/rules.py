@@ -47,12 +47,12 @@ def _censored(values: Any) -> np.ndarray:
 
 
 def times(rows: pd.DataFrame) -> np.ndarray:
-    """Return the times to solve that cells list in the column ``times``: infinite where a trial was not solved."""
+    """Return the times to solve listed in the column ``times``, infinite where a trial was not solved."""
     return np.concatenate([np.array(str(each).split(), float) for each in rows["times"]])
 
 
 def listed(values: Sequence[Any] | pd.Series) -> str:
-    """Return times to solve as the text that ``times`` reads: a table's cell has all of them."""
+    """Return times to solve as one text, which ``times`` reads back: a single table entry holds them all."""
     return " ".join(f"{value:g}" for value in _censored(values))
 
 

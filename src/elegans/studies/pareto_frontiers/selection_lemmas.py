@@ -1,7 +1,7 @@
 """The lemmas on sparse neurons' first gradients and on what follows from them, computed.
 
-Closed forms are compared with enumerations of all inputs in exact arithmetic; what is said of samples is tried on
-samples of the size that the lemma asks for. Samples of millions of examples are multinomial counts over all inputs.
+Closed forms are compared with enumerations of all inputs in exact arithmetic; statements about samples are tested on
+samples of the size that the lemma requires. Samples of millions of examples are multinomial counts over all inputs.
 """
 
 import itertools
@@ -133,7 +133,7 @@ def bounds_of_good_neurons(largest: int) -> Rows:
 
 
 def bad_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
-    """Yield the checks of Lemma 9: every number of missed coordinates that n allows."""
+    """Yield the checks of Lemma 9: every possible number of missed coordinates."""
     claim = "pareto/lemma-9-bad-neurons"
     norms, signed, counts, closed = [], [], [], []
     for n, k, s in sizes:
@@ -154,7 +154,7 @@ def bad_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
 
 
 def concentration(tau: float, samples: int) -> Rows:
-    """Yield the check of Lemma 10: how often a deviation exceeds tau, at (20, 2) with s = 9 and 40 neurons."""
+    """Yield the check of Lemma 10: how often the deviation exceeds tau, at (20, 2) with s = 9 and 40 neurons."""
     n, k, s, neurons, delta = 20, 2, 9, 40, 0.1
     sample = lemma10_sample(n, neurons, tau, delta)
     weight = OverSparseInit(s).weights(random.stream(0, "init"), 2 * neurons, n)[:neurons]
@@ -169,7 +169,7 @@ def concentration(tau: float, samples: int) -> Rows:
 
 
 def _share(claim: str, name: str, failures: int, trials: int, limit: float) -> dict[str, Any]:
-    """Return the check that a probability is at most a limit: by the exact lower limit of the share."""
+    """Return the check that a probability is at most a limit, by the exact lower limit of the observed share."""
     return check(claim, f"probability of {name}", share_limits(failures, trials, LEVEL)[0], limit, error_rate=LEVEL)
 
 
@@ -342,7 +342,7 @@ def _descend(psi: np.ndarray, share: np.ndarray, decay: float, steps: int) -> np
 
 
 def enough_good_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
-    """Yield the checks of Lemma 15: exact probabilities of the two-sided event at the width that it asks for."""
+    """Yield the checks of Lemma 15: exact probabilities of the two-sided event at the width that it requires."""
     for name, form in FORMS.items():
         short = []
         for (n, k, s), delta in itertools.product(sizes, (0.1, 0.01)):
@@ -492,7 +492,7 @@ def analyse(results: Results) -> Tables:
 
 EXPERIMENT = Experiment(
     name="selection-lemmas",
-    shows="The lemmas behind Theorems 4 and 5, by exact enumeration and on samples of the size that they ask for",
+    shows="The lemmas behind Theorems 4 and 5, by exact enumeration and on samples of the size that they require",
     source="appendix B: Lemmas 7 to 20, proof of Theorem 21",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

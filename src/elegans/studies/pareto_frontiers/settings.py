@@ -42,8 +42,8 @@ def regimes(sizes: Iterable[int]) -> list[str]:
 
 
 def panels(base: Trial, sizes: Iterable[int], widths: Sequence[int], trials: int) -> Sweep:
-    """Return one panel for each initialisation: sample sizes, in the order of work, and online, by widths.
+    """Return one panel for each initialisation: sample sizes, in the order in which they run, and online, by widths.
 
-    Column follows column, each with all widths and both initialisations: a run cut short has whole columns.
+    Columns run one after another, each with all widths and both initialisations: a run cut short has whole columns.
     """
     return grid(base, {"regime": regimes(sizes), "model.width": widths, "model.init": INITS}, seeds=trials)

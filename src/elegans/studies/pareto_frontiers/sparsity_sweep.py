@@ -25,7 +25,8 @@ from elegans.sweeps import Sweep, grid
 
 NONZEROS = (1, 2, 3, 4, 8)
 SETTINGS = ((50, 3, 1000), (100, 3, 3000), (50, 4, 1000))
-"""n, k and sample size, near the edge at width 1000 (ours): two non-zeros are one less than k = 3 and two than 4."""
+"""n, k and sample size, near the edge at width 1000 (ours): two non-zeros are one fewer than k = 3, two fewer than k =
+4."""
 TRIALS = 40
 
 
@@ -37,7 +38,7 @@ def columns(n: int, sample: int, widths: Sequence[int], steps: int, trials: int)
 
 
 def decisive(trials: int) -> Sweep:
-    """Return the settings that decide the claim at width 1000, and once non-zeros of 1/sqrt(s) in place of 1."""
+    """Return the settings that decide the claim at width 1000; one has non-zeros of 1/sqrt(s) in place of 1."""
     inits: list[Any] = [*(f"sparse:{nonzeros}" for nonzeros in NONZEROS), "dense"]
     scaled = [SparseInit(nonzeros, value=1 / math.sqrt(nonzeros)) for nonzeros in NONZEROS if nonzeros > 1]
     parts = [
@@ -59,7 +60,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return (50, 3) with 1000 examples, wide and with all steps, after what decides the claim."""
+    """Return (50, 3) with 1000 examples, wide and with all steps, after the cells that decide the claim."""
     return decisive(trials) + columns(50, 1000, (300, 1000, 3000, 10_000), STEPS, trials)
 
 
@@ -143,7 +144,7 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
 
 
 def exact_subnetwork(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Compute how surely n^k log(kn) neurons with k non-zeros have k neurons on the support, at all published n, k."""
+    """Compute how likely n^k log(kn) neurons with k non-zeros include k on the support, at all published n and k."""
     sure = {}
     for n, k in product(range(50, 301, 50), (3, 4)):
         width = math.ceil(n**k * math.log(k * n))
@@ -192,7 +193,7 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="sparsity-sweep",
-    shows="How sparse to begin: wide networks learn fastest from two or so non-zero weights per neuron",
+    shows="How sparse to start: wide networks learn fastest from about two non-zero weights per neuron",
     source="appendix C.1 (choice of the sparse initialisation)",
     scales={
         "smoke": Scale(smoke, trials=4),

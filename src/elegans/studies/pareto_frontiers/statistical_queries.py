@@ -1,7 +1,7 @@
-"""What hides a parity from gradients, and what finds it: noise that forces, searches, marginals and kernels.
+"""What hides a parity from gradients and what finds it: adversarial noise, searches, marginals and kernels.
 
-The lower bound is tried on all parities at once: along the path that descent takes without labels, the noise that
-hides a parity is its largest correlation with an entry of the gradient, and one Walsh-Hadamard transform of an entry
+The lower bound is tested on all parities at once: along the path that descent takes without labels, the noise needed to
+hide a parity is its largest correlation with an entry of the gradient, and one Walsh-Hadamard transform of an entry
 gives its correlations with all parities.
 """
 
@@ -38,7 +38,7 @@ BOUND, MEAN = "pareto/proposition-3-lower-bound", "pareto/lemma-6-mean-correlati
 SEARCH = "pareto/statistical-limit-and-search"
 MARGINALS = "pareto/marginals-say-nothing"
 CONTROL = f"{BOUND}: where it says nothing"
-"""Decides nothing: it shows that the noise can exceed the tolerance."""
+"""A control, which decides nothing: it shows that the noise can exceed the tolerance."""
 FORMS: dict[str, SQForm] = {"as printed": "printed", "corrected": "strict"}
 
 
@@ -57,10 +57,10 @@ class HiddenPath(NamedTuple):
 
 
 def forcing(settings: Sequence[HiddenPath], starts: int) -> Rows:
-    """Yield the checks of Proposition 3: noise of the smallest tolerance that it allows hides some parity.
+    """Yield the checks of Proposition 3: noise of the smallest tolerance that it covers hides some parity.
 
-    The adversary succeeds at a start where no entry of the noise exceeds the tolerance. The parity is chosen before the
-    starts of the check, on as many others. As a control the noise is held below half of what that parity takes at the
+    The adversary succeeds at a start where no entry of the noise exceeds the tolerance. The parity is chosen
+    beforehand, on as many other starts. As a control, the noise is kept below half of what that parity needs at the
     median start, where the bound does not apply.
     """
     for one in settings:
@@ -131,7 +131,8 @@ def searches(sizes: Sequence[tuple[int, int]], draws: int) -> Rows:
         deviations = []
         for queries in tried:
             p = float(random_subset_search(n, k, 1, queries).success)
-            # the place of the right parity in a random order is uniform: it is found if it is among the first queries
+            # the position of the right parity in a random order is uniform: it is found if it is among the first
+            # queries
             hits = sum(int(generator.permutation(total)[:queries].min() == 0) for _ in range(draws))
             deviations.append(abs(hits - draws * p) / math.sqrt(draws * p * (1 - p)))
         name = f"success of random subsets, standard errors, ({n}, {k})"
@@ -139,7 +140,7 @@ def searches(sizes: Sequence[tuple[int, int]], draws: int) -> Rows:
 
 
 def ambiguous(n: int, k: int, sample: int, generator: np.random.Generator) -> bool:
-    """Return whether another k-parity than that of the first k inputs agrees with it on a random sample."""
+    """Return whether a k-parity other than that of the first k inputs agrees with it on a random sample."""
     words = [int.from_bytes(generator.bytes(-(-sample // 8))) >> (-sample % 8) for _ in range(n)]
     target = reduce(xor, words[:k])
     fits = 0
@@ -152,10 +153,10 @@ def ambiguous(n: int, k: int, sample: int, generator: np.random.Generator) -> bo
 
 
 def queries(sizes: Sequence[tuple[int, int]], tau: float) -> Rows:
-    """Yield the checks of statistical queries: an adversary that answers 0 until one parity is left.
+    """Yield the checks of statistical queries: an adversary answers 0 until one parity is left.
 
     The learner asks for majorities of as many remaining parities as correlate with them by more than the tolerance, or
-    for a single one: this is the fastest elimination up to a constant.
+    for a single one: up to a constant, this eliminates fastest.
     """
     shares, asked = [], []
     for n, k in sizes:
@@ -177,7 +178,7 @@ def queries(sizes: Sequence[tuple[int, int]], tau: float) -> Rows:
 
 
 def marginals(largest: int, draws: int) -> Rows:
-    """Yield the checks that lower-order correlations vanish, and on samples follow their law without a target."""
+    """Yield the checks that lower-order correlations vanish, and on samples are distributed as without a target."""
     from scipy.stats import binom, kstest
 
     rest = []
@@ -204,7 +205,7 @@ def marginals(largest: int, draws: int) -> Rows:
 def kernels(cells: dict[int, Sequence[int]], draws: int, given: tuple[int, int, int], repetitions: int) -> Rows:
     """Yield the checks of kernel regression: the exponent of the sample with squared error 1/2, and errors at one.
 
-    The exponents are compared by the ends of the 95% t interval of their mean over draws.
+    The exponents are judged by the ends of the 95% t interval of their mean over draws.
     """
     from scipy.stats import t
 
@@ -233,7 +234,7 @@ def tangent_kernel(x: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def kernel_errors(n: int, k: int, sample: int, generator: np.random.Generator) -> tuple[float, float]:
-    """Return the smallest squared error and error rate on held-out examples, each at the best ridge for them."""
+    """Return the smallest squared error and error rate on held-out examples, each at its best ridge."""
     x = generator.choice([-1.0, 1.0], (sample, n))
     z = generator.choice([-1.0, 1.0], (1000, n))
     values, vectors = np.linalg.eigh(tangent_kernel(x, x))
@@ -247,7 +248,7 @@ def kernel_errors(n: int, k: int, sample: int, generator: np.random.Generator) -
 
 
 def kernel_sample(n: int, k: int, seed: int) -> float:
-    """Return where the squared error falls to 1/2, between powers of sqrt(2) by interpolation."""
+    """Return the sample size at which the squared error falls to 1/2, interpolated between powers of sqrt(2)."""
     generator = np.random.default_rng([24, n, k, seed])
     sample, before = 8.0, 1.0
     while (error := kernel_errors(n, k, round(sample), generator)[0]) > 0.5:

@@ -46,7 +46,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return the least certain of the rises with width: the strongest falls, tested over all pairs together.
+    """Return the strongest evidence against a rise with width: the most significant fall over all pairs.
 
     ``p_adjusted`` is Fisher's one-sided p-value of a fall after Holm's adjustment over all pairs of widths.
     """

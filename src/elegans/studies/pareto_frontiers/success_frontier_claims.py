@@ -1,4 +1,4 @@
-"""What figure 4 and appendix C.1 state of the whole grid of widths and sample sizes."""
+"""What figure 4 and appendix C.1 state about the whole grid of widths and sample sizes."""
 
 import math
 from collections.abc import Mapping
@@ -67,9 +67,9 @@ def never_lower(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def excess(cells: pd.DataFrame) -> tuple[float, float]:
-    """Return the sum of falls between neighbouring widths, and its p-value where rates never fall.
+    """Return the sum of falls between neighbouring widths, and its p-value if true rates never fall.
 
-    The latter by simulation from the rates that fit best among those that never fall (isotonic regression).
+    The p-value is simulated from the best-fitting rates that never fall (isotonic regression).
     """
     from scipy.optimize import isotonic_regression
 
@@ -134,8 +134,8 @@ CLAIMS = (
     Claim(
         id="pareto/width-never-lowers-success",
         statement=(
-            "In every setting of the sweep success rates only rise with width; what exceptions there are lie within "
-            "the standard errors of 50 trials."
+            "In every setting of the sweep success rates only rise with width; the exceptions lie within the standard "
+            "errors of 50 trials."
         ),
         source="section 4.1 (2), figure 4 (2), appendix C.1 (2)",
         setting=SETTING + "; 24 panels, widths 10 to 100000",

@@ -45,7 +45,7 @@ from elegans.training.optimisers import Training
 
 
 class OverSparseInit(MirroredInit, Init, kind="over-sparse"):
-    """Exactly s weights of 1 per neuron, more than the support has; biases from the theorem's list; mirrored.
+    """Exactly s weights of 1 per neuron, more than the size of the support; biases from the theorem's list; mirrored.
 
     k, the size of the support, is the task's. Source: Pareto frontiers, Theorem 16 (appendix B.2).
 
@@ -125,7 +125,7 @@ class OverSparse(Layerwise, Training):
     def gates(
         self, init: Any, parameters: Parameters
     ) -> tuple[Float32[np.ndarray, "half n"], Float[np.ndarray, " half"]]:
-        """Return the initial weights and biases: sums of whole numbers, which are odd, and a bias below 1/2."""
+        """Return the initial weights and biases: sums are odd integers, and the bias is below 1/2."""
         hidden = parameters["hidden"]
         half = len(hidden["bias"]) // 2
         return hidden["weight"][:half], hidden["bias"][:half]
@@ -200,7 +200,7 @@ class UnderSparse(Layerwise, Training):
 
     Args:
         threshold: where gradients are truncated: ``midpoint``, (|xi_rel| + |xi_irr|) / 2, or ``printed``, |xi_irr|,
-            which only the population's gradient passes.
+            which is for population gradients only.
         gradient: ``sample``, or ``population`` for its exact expectation (Lemmas 18 and 19).
         readout: how the output layer is found: ``last-iterate``, ``ridge``, ``linear-program`` or ``constructed``.
         steps: 1 for the hidden weights and the readout's; by default 4001 with ``last-iterate`` and 2 otherwise.
@@ -212,7 +212,7 @@ class UnderSparse(Layerwise, Training):
     threshold: Literal["midpoint", "printed"] = "midpoint"
 
     def first_step(self, task: SparseParity, init: Any) -> Step:
-        """Return the theorem's decay, rate and threshold."""
+        """Return the theorem's weight decay, learning rate and threshold."""
         n, k, s = task.n, task.k, init.nonzeros
         return Step(
             decay=float(under_sparse_decay(k, init.epsilon)),
@@ -229,10 +229,10 @@ class UnderSparse(Layerwise, Training):
     def gates(
         self, init: Any, parameters: Parameters
     ) -> tuple[Float32[np.ndarray, "half n"], Float[np.ndarray, " half"]]:
-        """Return whole weights: a large one outweighs all small ones, as 1 outweighs (n - s) epsilon.
+        """Return integer weights: a large one outweighs all small ones, as 1 outweighs (n - s) epsilon.
 
-        The large inputs' sum is even, the bias below half of a small weight and never 0: no sum is tied, and none is
-        rounded, whatever epsilon is.
+        The large inputs' sum is even, and the bias is below half a small weight and never 0: no sum is tied, and none
+        is rounded, whatever epsilon is.
         """
         hidden = parameters["hidden"]
         half, n = len(hidden["bias"]) // 2, hidden["weight"].shape[1]

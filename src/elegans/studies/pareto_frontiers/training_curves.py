@@ -1,7 +1,7 @@
 """How single networks learn (figure 1, right): error on the sample and on held-out examples, against steps.
 
-The paper's boxed cells are illegible, and so is their (n, k): (50, 3) here, and cells for what its text describes:
-too few examples; grokking, with both initialisations; a network too narrow for its sample; examples in plenty.
+The paper's boxed cells and their (n, k) are illegible: here (50, 3), with cells for what its text describes: too few
+examples; grokking, with both initialisations; a network too narrow for its sample; plenty of examples.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ CELLS = (
 )
 """Initialisation, width and sample size of each panel."""
 FINAL = (("dense", 1000, 1000), ("sparse:2", 1000, 600))
-"""Printed sizes near the frontier: whose final test errors are taken, of more networks."""
+"""Printed sizes near the frontier, at which the final test errors of more networks are measured."""
 FINAL_EVERY, FINAL_TIMES = 2500, 5
 """How often their errors are measured, and how many times as many networks are trained."""
 
@@ -57,7 +57,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return all panels, with the paper's steps, and the cells whose final errors are taken."""
+    """Return all panels, with the paper's steps, and the cells whose final errors are measured."""
     final = boxes(trial(n=50, k=3, steps=100_000, every=FINAL_EVERY), FINAL, FINAL_TIMES * trials)
     return boxes(trial(n=50, k=3, steps=100_000, every=250), CELLS, trials) + final
 
@@ -70,7 +70,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return both errors of every network at every measured step, and where they are taken the final ones."""
+    """Return both errors of every network at every measured step, and the final errors where they are measured."""
     names = ["task.n", "task.k", "model.init", "model.width", "regime.size", "seed"]
     every = "training.stopping.every"
     courses = error_courses(results.trials, results.measures, [*names, every])

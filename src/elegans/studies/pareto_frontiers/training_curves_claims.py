@@ -1,4 +1,4 @@
-"""What figure 1 and its text state of single networks near the frontier."""
+"""What figure 1 and its text state about single networks near the frontier."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from elegans.experiments.rules import LEVEL, by_share, share_limits, table, toge
 
 STEPS = 100_000
 FITTED, CHANCE, SOLVED = 0.01, 0.4, 0.1
-"""Train error of a fitted sample, test error that is near chance, test error of success."""
+"""The training error of a fitted sample, a test error near chance, the test error of success."""
 LEAST = 1000
 """The least grokking delay in steps."""
 FEWEST = 30
-"""Networks that succeed below which nothing is said of the share that generalise perfectly."""
+"""The smallest number of successful networks from which the share that generalises perfectly is judged."""
 
 
 def grokking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -87,7 +87,7 @@ CLAIMS = (
     ),
     Claim(
         id="pareto/perfect-generalisation",
-        statement="What is reached from far fewer than n^k examples is perfect generalisation, not an error of 10%.",
+        statement="Networks trained on far fewer than n^k examples generalise perfectly, not just to an error of 10%.",
         source="section 4.1 (1), appendix C.1 (1)",
         setting="success is an error of at most 10%; silent: what perfect is, and when it is measured",
         rule=(

@@ -23,7 +23,7 @@ DECISIVE_SIZES, DECISIVE_WIDTH = (600, 1000, 2000, 3000, 6000), 300
 """What decides the claim; printed values."""
 TRIALS = 30
 BEYOND = 1.6
-"""Where the axis ends, over the largest sample: there stand the sizes beyond those that were tried."""
+"""Where the axis ends, relative to the largest sample: sizes beyond those tried are drawn there."""
 
 
 def rows(base: Trial, sizes: Sequence[int], widths: Sequence[int], trials: int) -> Sweep:

@@ -1,7 +1,7 @@
-"""Dense neurons: how far a random neuron's gradient tells the support from the rest, and the best of many.
+"""Dense neurons: how well a random neuron's gradient separates the support from the rest, and the best of many neurons.
 
 No theorem covers dense initialisation: it would need anti-concentration of the Fourier coefficients of general
-halfspaces. What can be done is to draw neurons and look.
+halfspaces. Here neurons are drawn and measured instead.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -86,7 +86,7 @@ def _means(active: np.ndarray, x: np.ndarray, places: list[int]) -> np.ndarray:
 def fourier_gap(gradients: Any, support: Iterable[int]) -> np.ndarray:
     """Return how far neurons' correlations on the support stand above those elsewhere, as a ratio.
 
-    A neuron with a ratio above 1 names the support by its k largest correlations.
+    The k largest correlations of a neuron with a ratio above 1 identify the support.
 
     Formula: min_{i in S} |G_i| / max_{i not in S} |G_i|.
     Source: after the Fourier gap of Barak et al., "Hidden progress in deep learning" (2022), there a difference.
@@ -96,7 +96,8 @@ def fourier_gap(gradients: Any, support: Iterable[int]) -> np.ndarray:
         support: the coordinates of S, fewer than n.
 
     Returns:
-        float64 of shape (...): 0 where the support has an exact 0, infinite where all the rest is 0 and it has none.
+        float64 of shape (...): 0 where a correlation on the support is exactly 0; otherwise infinite where all others
+        are 0.
     """
     size = np.abs(np.asarray(gradients, np.float64))
     n = size.shape[-1]

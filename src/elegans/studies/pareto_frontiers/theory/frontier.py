@@ -1,4 +1,4 @@
-"""The frontier of data, compute, width and luck: what is excluded, and families that are known to succeed.
+"""The frontier of data, compute, width and luck: what is provably excluded, and families that provably succeed.
 
 Lines for plots: constants and logarithms that a theorem leaves open are dropped where a docstring says so.
 
@@ -46,7 +46,7 @@ class Resources(NamedTuple):
 
 
 def information_bits(n: int, k: int) -> float:
-    """Return how many bits identify the support: no fewer examples do, for each label is one bit.
+    """Return how many bits identify the support: at least as many examples are needed, since each label is one bit.
 
     Formula: log2 C(n, k).
     Source: Pareto frontiers, section 2.1.
@@ -67,7 +67,7 @@ def p_ambiguous_bound(n: int, k: int, sample: Listed) -> Fraction:
 
 
 def statistical_limit(n: int, k: int, delta: float = 0.01) -> int:
-    """Return the sample size that identifies the support with probability at least 1 - delta, compute aside.
+    """Return the sample size that identifies the support with probability at least 1 - delta, ignoring compute.
 
     Formula: the smallest m with (C(n, k) - 1) 2^-m <= delta; of order k log n.
     Source: Pareto frontiers, section 2.1; with ``information_bits`` the two sides of the statistical limit.
@@ -84,7 +84,7 @@ def statistical_limit(n: int, k: int, delta: float = 0.01) -> int:
 
 
 def sq_precision(sample: int) -> float:
-    """Return the precision that means over a sample afford, logarithms dropped.
+    """Return the precision of means over a sample, logarithms dropped.
 
     Formula: tau = m^(-1/2).
     Source: Pareto frontiers, Assumption 2 and the discussion of Proposition 3.
@@ -114,7 +114,7 @@ def sq_resource(parameters: int, steps: int, tau: Number, delta: Number) -> floa
     Args:
         parameters: the number r of parameters (each a query of every step).
         tau: the gradient precision; ``sq_precision(m)`` for a sample of m.
-        delta: luck: the success probability over the initialisation that the method may settle for.
+        delta: luck: the success probability over the initialisation that is acceptable.
     """
     require_positive("Proposition 3", parameters=parameters, steps=steps, tau=tau, delta=delta)
     require(delta <= 1, "delta must be at most 1 (Proposition 3)", delta=delta)
@@ -122,11 +122,11 @@ def sq_resource(parameters: int, steps: int, tau: Number, delta: Number) -> floa
 
 
 def sq_threshold(n: int, k: Annotated[int, AtMost(10_000)], form: SQForm = "strict") -> Fraction:
-    """Return the resource below which some parity is out of reach of noisy gradient descent.
+    """Return the resource below which noisy gradient descent cannot reach some parity.
 
-    Noise of at most tau must cancel a deviation of which Assumption 2 leaves tau / 2. Markov's inequality then
-    asks for an expected squared deviation of at most delta tau^2 / 4: the printed 1/2 fails with probability
-    up to 2 delta, where delta is promised.
+    Noise of at most tau must cancel a deviation, for which Assumption 2 leaves tau / 2. Markov's inequality then asks
+    for an expected squared deviation of at most delta tau^2 / 4: with the printed 1/2 the probability of failure can
+    reach 2 delta instead of the promised delta.
 
     Formula: C(n, k) / 4; printed: C(n, k) / 2.
     Source: Pareto frontiers, Proposition 3.
@@ -161,7 +161,7 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
     Source: Pareto frontiers, Proposition 3 with tau = m^(-1/2).
 
     Args:
-        delta: the success probability that one settles for, above 0 and at most 1.
+        delta: the acceptable success probability, above 0 and at most 1.
     """
     return float(sq_threshold(n, k, form)) / sq_resource(parameters, steps, 1, delta)
 
@@ -180,7 +180,7 @@ def sq_correlated_fraction(n: int, k: Annotated[int, AtMost(10_000)], tau: Numbe
 def sq_queries(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> int:
     """Return the least number of statistical queries that may identify a parity, when answers may err by a tolerance.
 
-    An adversary answers 0 as long as it may: each answer rules out fewer than 1 / tau^2 parities, and all but one must
+    An adversary answers 0 as long as it can: each answer rules out fewer than 1 / tau^2 parities, and all but one must
     go.
 
     Formula: T >= (C(n, k) - 1) tau^2, so that T / tau^2 is of order n^k.
@@ -196,7 +196,7 @@ def over_sparse_frontier(n: int, k: int, s: int, *, truncated: bool = False) -> 
 
     As s falls the width rises and the sample falls; width x sample = n^(k + 2) / (s k^(k - 1)).
 
-    Formula: width (n / s)^k, sample n^2 (s / k)^(k - 1); with truncated gradients the n^2 goes.
+    Formula: width (n / s)^k, sample n^2 (s / k)^(k - 1); without the n^2 where gradients are truncated.
     Source: Pareto frontiers, Theorem 4 and its footnote on truncation.
 
     Args:
@@ -233,7 +233,7 @@ def under_sparse_frontier(n: int, k: int, s: int) -> Resources:
 def dense_frontier(n: Binomial, k: int) -> tuple[Resources, Resources]:
     """Return the width and the range of samples claimed for dense initialisation, constants dropped.
 
-    No proof is given for it: it is the end of both sparse families, s = 0 and s of order n.
+    No proof is given: it is the limit of both sparse families, s = 0 and s of order n.
 
     Formula: width 1, sample from n^(k - 1) to n^(k + 1).
     Source: Pareto frontiers, discussion of Theorems 4 and 5.

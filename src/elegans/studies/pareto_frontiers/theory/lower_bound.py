@@ -1,8 +1,8 @@
-"""The statistical-query lower bound, made to happen: an adversary that hides the target.
+"""The statistical-query lower bound in action: an adversary that hides the target.
 
-Most parities are nearly uncorrelated with any one gradient entry (Lemma 6). Where resources are short of the
-bound, bounded noise can therefore replace the labels' share of every gradient, and gradient descent walks the path
-that it would walk without a target.
+Most parities are nearly uncorrelated with any one gradient entry (Lemma 6). Where resources fall short of the bound,
+bounded noise can therefore cancel the labels' contribution to every gradient, and gradient descent follows the path
+that it would follow without a target.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -25,8 +25,8 @@ LARGEST_INPUT = 16
 def parity_weight(values: Any, k: int) -> Float[np.ndarray, "..."]:
     """Return functions' mean squared correlations with the k-parities.
 
-    For a gradient entry of at most 1 it is at most 1 / C(n, k), whatever the parameters. The printed lemma
-    subtracts a term that depends on x, where its expectation over x is meant.
+    For a gradient entry of at most 1 it is at most 1 / C(n, k), whatever the parameters. The printed lemma subtracts a
+    term that depends on x; its expectation over x is meant.
 
     Formula: mean over |S| = k of (E[chi_S g])^2 = C(n, k)^-1 sum_{|S|=k} g^(S)^2 <= E[g^2] / C(n, k).
     Source: Pareto frontiers, Lemma 6 (Parseval).
@@ -50,12 +50,12 @@ class NoiseForcing:
         parameters: the number r of trained parameters.
         resource: r T / tau^2: the bound excludes success up to luck delta where it is at most
             delta x ``sq_threshold``.
-        noise: the largest entry of the noise that hiding the target took, before any clipping.
+        noise: the largest entry of the noise needed to hide the target, before any clipping.
         signal: the largest population correlation of a gradient entry with the target, on the target-free path.
         sampling: the largest deviation of the target-free gradient on the batch from its mean (Assumption 2
             asks for at most tau / 2).
-        departure: the largest difference of a parameter between the forced path and the target-free path.
-        forced: whether the noise never had to be clipped, so that both paths are one.
+        departure: the largest difference in any parameter between the forced path and the target-free path.
+        forced: whether the noise never had to be clipped, so that the two paths coincide.
     """
 
     parameters: int
@@ -82,7 +82,7 @@ def noise_forcing_demo(
 
     The network is f(x) = sum_i u_i relu(w_i . x + b_i) + c with fixed u_i = -1 or 1, so that no derivative exceeds
     1; the loss is half the squared error, for which the labels enter gradients by -y alone. Adding the noise
-    makes every gradient the population gradient with all labels 0, where it need not be clipped to [-tau, tau].
+    turns every gradient into the population gradient with all labels 0, unless it has to be clipped to [-tau, tau].
 
     Formula: xi_t = grad L_D(h, 0) - grad L_{S_t}(h, f), clipped; theta_{t+1} = theta_t - eta (grad L_{S_t} + xi_t).
     Source: Pareto frontiers, Proposition 3 and its proof.
@@ -134,10 +134,10 @@ def target_free_noise(
     seed: Seed = 0,
     learning_rate: float = 0.1,
 ) -> Float[np.ndarray, " parities"]:
-    """Return what noise it takes to hide each k-parity from the network of ``noise_forcing_demo``.
+    """Return how much noise hides each k-parity from the network of ``noise_forcing_demo``.
 
-    Descent walks the path without a target; the noise that keeps it there when the labels are a parity's is the
-    parity's correlation with each entry of the gradient.
+    Descent follows the target-free path; the noise that keeps it there when the labels are a parity's is the parity's
+    correlation with each entry of the gradient.
 
     Formula: max over steps and entries i of |E[chi_S d_i h]|, for all |S| = k.
     Source: Pareto frontiers, proof of Proposition 3.

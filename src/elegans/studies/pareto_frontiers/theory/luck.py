@@ -1,4 +1,4 @@
-"""Luck: how likely good neurons are, how many a width holds, and how wide is wide enough.
+"""Luck: how likely good neurons are, how many a network of a given width has, and what width suffices.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -6,7 +6,7 @@ Shared arguments:
     n: the number of inputs.
     k: the size of the support.
     neurons: how many neurons r are drawn independently: half the width where each has a mirrored copy.
-    p: the probability that one is good.
+    p: the probability that a neuron is good.
     s: how many weights of the neuron are large, from 0 to k.
     biases: the number B of values of the bias, from 1 to 30.
     delta: the probability of failure, between 0 and 1.
@@ -121,7 +121,7 @@ def p_all_biases_good(neurons: int, p: Number, biases: int) -> float:
     Each neuron is good with probability p and takes one of B biases uniformly and independently.
 
     Formula: sum_j (-1)^j C(B, j) (1 - j p / B)^r (inclusion and exclusion).
-    Source: what the readouts of Pareto frontiers, Theorems 16 and 21 need.
+    Source: required by the readouts of Pareto frontiers, Theorems 16 and 21.
 
     Returns:
         The probability, to an absolute error of about 2^B times 1e-16.
@@ -139,10 +139,10 @@ def p_all_biases_good(neurons: int, p: Number, biases: int) -> float:
 
 
 def neurons_for_all_biases(p: Number, biases: int, delta: float) -> int:
-    """Return how many neurons give every value of the bias a good one with probability at least 1 - delta.
+    """Return how many neurons provide a good one for every value of the bias with probability at least 1 - delta.
 
     Formula: the smallest r with ``p_all_biases_good(r, p, B)`` >= 1 - delta, by bisection.
-    Source: what the readouts of Pareto frontiers, Theorems 16 and 21 need.
+    Source: required by the readouts of Pareto frontiers, Theorems 16 and 21.
 
     Args:
         p: the probability that one is good, above 0.
@@ -163,8 +163,8 @@ def good_per_bias(
 ) -> float:
     """Return r': about how many good over-sparse neurons each value of the bias gets.
 
-    The printed r' is a lower bound of the expectation, low by a factor of about 2^(k + 1): with it, "at most
-    2 r' neurons per bias" fails almost surely at the very width that Lemma 15 asks for.
+    The printed r' is a lower bound of the expectation, low by a factor of about 2^(k + 1): with it, "at most 2 r'
+    neurons per bias" fails almost surely at the very width that Lemma 15 requires.
 
     Formula: (r / 2) p / B with p = p_good_over(n, k, s); printed: (r / 2k) (s / 2n)^k.
     Source: Pareto frontiers, Lemma 15.
@@ -223,7 +223,7 @@ def p_r_prime_good(neurons: Listed, p: Number, biases: Annotated[int, AtMost(1_0
     together = np.ones(1)
     for _ in range(biases):
         together = np.convolve(together, one)
-    # together holds independent Poisson counts; each total t is then given its multinomial weight
+    # together holds the convolved Poisson counts; each total t then gets its multinomial weight
     total = 0.0
     for place, chance in enumerate(together):
         t = biases * low + place

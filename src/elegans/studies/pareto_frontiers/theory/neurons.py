@@ -1,8 +1,8 @@
-"""What one sparse neuron's first gradient says about the hidden support.
+"""What one sparse neuron's first gradient reveals about the hidden support.
 
-Everything is about the correlation G_i = E[1{w . x + b > 0} x_i y] of a hidden neuron of weights w and bias b with
-the parity y over the support S: with a hinge loss and an output of 0, the loss gradient of w_i is -u_i G_i for
-output weight u_i. An *over-sparse* neuron has s > k weights 1 and the others 0, and is good when they cover S. An
+Everything concerns the correlation G_i = E[1{w . x + b > 0} x_i y] of a hidden neuron of weights w and bias b with the
+parity y over the support S: with a hinge loss and an output of 0, the loss gradient of w_i is -u_i G_i for output
+weight u_i. An *over-sparse* neuron has s > k weights 1 and the others 0, and is good when they cover S. An
 *under-sparse* neuron has s < k weights 1 and a small epsilon elsewhere, and is good when the ones lie inside S.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
@@ -69,8 +69,8 @@ def over_sparse_irrelevant(k: int, s: Binomial) -> Fraction:
 def over_sparse_ratio(k: int, s: int) -> Fraction:
     """Return |c_{k,s}| / |C_{k,s}|.
 
-    Lemma 8 bounds it by 4 k / s. The bound is true, though the fraction of binomials through which the proof
-    reaches it is inverted; the exact ratio makes it plain.
+    Lemma 8 bounds it by 4 k / s. The bound holds, although the proof reaches it through an inverted fraction of
+    binomials; it follows at once from the exact ratio.
 
     Formula: |c| / |C| = (k - 1) / (s - k).
     Source: follows from Pareto frontiers, Lemma 17; bounded in Lemma 8.
@@ -200,8 +200,8 @@ def population_gradient(weight: Sequence[Number], bias: Number, support: Iterabl
     Source: the definition in Pareto frontiers, Lemma 8; the reference for every closed form here.
 
     Args:
-        weight: the n weights, n at most 24. Give fractions: a float is the dyadic rational that it stores, so
-            0.1 is not a tenth and a tie may be none.
+        weight: the n weights, n at most 24. Give fractions: a float is the dyadic rational that it stores, so 0.1 is
+            not a tenth and an intended tie may not be one.
         bias: the neuron's bias.
         support: the coordinates of the support.
     """

@@ -1,11 +1,11 @@
-"""Over-sparse initialisation: one big step that keeps the support, then a readout (Theorems 4 and 16).
+"""Over-sparse initialisation: one large step that keeps the support, then a readout (Theorems 4 and 16).
 
 The network is f(x) = sum_i u_i relu(w_i . x + b_i) + c with w_i in {0, 1}^n of s ones, every neuron i mirrored by one
-with -u_i, so that f = 0 at first. One step of size 1 / (2k |C_{k,s}|) with weight decay 1 leaves +-1/(2k) on the
+with -u_i, so that f = 0 initially. One step of size 1 / (2k |C_{k,s}|) with weight decay 1 leaves +-1/(2k) on the
 support for good neurons. The readout then needs the parity of k signs as a combination of relus of their sum.
 
-The printed list of biases has k/2 - 1 values. With both signs and a constant that makes k - 1 features for the k + 1
-values of the sum, and the parity is not among their combinations; one more value, i = 0, makes it so.
+The printed list of biases has k/2 - 1 values. With both signs and a constant these give k - 1 features for the k + 1
+values of the sum, and the parity is not among their combinations; with one more value, i = 0, it is.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -43,20 +43,20 @@ from elegans.studies.pareto_frontiers.theory.neurons import (
 )
 
 OFFSET = Fraction(3, 4)
-"""Where knots stand between two values of the sum by default; it is a compromise between condition and slack."""
+"""Where knots lie between two values of the sum by default: a compromise between conditioning and slack."""
 
 PAPER_OFFSET = Fraction(1, 16)
 """The offset of the paper, with which the readout's norm is far larger."""
 
 LARGEST_DUAL = 15_000
-"""How many corners of a linear program are enumerated: a few seconds of exact arithmetic."""
+"""The largest number of vertices of a linear program to enumerate: a few seconds of exact arithmetic."""
 
 
 def over_sparse_biases(k: Binomial, offset: Number | None = None, form: Form = "corrected") -> Vector:
     """Return the values of the hidden bias.
 
-    The printed list leaves out i = 0 and the parity with it: the features' best fit misses it by about 1.35
-    somewhere, and no readout has a hinge loss below 0.77, 0.65, 0.57, 0.51 for k = 4, 6, 8, 10.
+    The printed list omits i = 0, without which the parity cannot be represented: the best fit is off by about 1.35 at
+    some value, and no readout has a hinge loss below 0.77, 0.65, 0.57, 0.51 for k = 4, 6, 8, 10.
 
     Formula: beta_i = (-k + 2 i + o) / (2k) for i = 0..k/2 - 1; printed: o = 1/16 and i = 1..k/2 - 1.
     Source: Pareto frontiers, appendix B.2.2.
@@ -77,7 +77,7 @@ def over_sparse_biases(k: Binomial, offset: Number | None = None, form: Form = "
 
 
 def bad_neuron_slack(k: Binomial, offset: Number = OFFSET) -> Fraction:
-    """Return how far below 0 a bad neuron's input stays after the population step, on every input.
+    """Return how far below 0 a bad neuron's pre-activation stays after the population step, on every input.
 
     Formula: (1 - o) / (2k).
     Source: Pareto frontiers, proof of Lemma 11, with a general offset.
@@ -86,7 +86,7 @@ def bad_neuron_slack(k: Binomial, offset: Number = OFFSET) -> Fraction:
         offset: o, between 0 and 1.
 
     Returns:
-        The exact slack, which noise in the gradient may use up.
+        The exact slack, which bounds the gradient noise that can be tolerated.
     """
     return -(max(over_sparse_biases(k, offset)) + Fraction(1, 2 * k))
 
@@ -115,7 +115,7 @@ def readout_features(k: Side, biases: Sequence[Number]) -> Matrix:
 
 
 def over_sparse_readout(k: Annotated[int, AtMost(50)], biases: Sequence[Number] | None = None) -> Vector:
-    """Return the output weights nu that make the parity of the ideal features, exactly.
+    """Return the output weights nu that represent the parity on the ideal features, exactly.
 
     Formula: V nu = chi.
     Source: Pareto frontiers, proof of Lemma 11.
@@ -154,7 +154,7 @@ def readout_norm(readout: Iterable[Number]) -> float:
 def spread_readout(
     k: Annotated[int, AtMost(50)], bias_index: Sequence[int | None], positive: Sequence[bool], offset: Number = OFFSET
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return output weights for a whole network that make the parity of its ideal features.
+    """Return output weights for a whole network that represent the parity on its ideal features.
 
     Formula: u_0 = nu_0; u_i = nu_j / |I_j| for good neurons i with bias j, 0 for bad ones.
     Source: Pareto frontiers, proof of Lemma 11.
@@ -211,7 +211,7 @@ def smallest_hinge_loss(k: Annotated[int, AtMost(12)], biases: Sequence[Number])
 
 
 def over_sparse_rate(k: int, s: Annotated[int, AtMost(300_000)]) -> Fraction:
-    """Return the learning rate of the first layer's one step.
+    """Return the learning rate of the single first-layer step.
 
     Formula: eta = 1 / (2k |C_{k,s}|), with weight decay 1 on the same weights and 0 on all else.
     Source: Pareto frontiers, Lemma 11.
@@ -233,7 +233,7 @@ def over_sparse_threshold(k: int, s: Annotated[int, AtMost(30_000)]) -> Fraction
 
 
 def over_sparse_gap(k: int, s: Binomial) -> Fraction:
-    """Return how far a good neuron's correlations on the support stand above those on its other ones.
+    """Return by how much a good neuron's correlations on the support exceed those on its other ones.
 
     Formula: |C_{k,s}| - |c_{k,s}| = |C_{k,s}| (s - 2k + 1) / (s - k).
     Source: follows from Pareto frontiers, Lemma 8.

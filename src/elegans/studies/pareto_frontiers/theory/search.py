@@ -1,4 +1,4 @@
-"""Searches other than gradient descent, and what each costs: the corners of the frontier.
+"""Searches other than gradient descent, and their costs: the extremes of the frontier.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -19,7 +19,7 @@ from elegans.studies.pareto_frontiers.theory.frontier import p_ambiguous_bound, 
 
 @dataclass(frozen=True)
 class SearchCost:
-    """What a search over parities takes, and how sure it is.
+    """The cost of a search over parities, and its probability of success.
 
     Args:
         queries: how many parities are tried in all.
@@ -39,7 +39,7 @@ class SearchCost:
 
 
 def exhaustive_search(n: int, k: int, delta: float = 0.01) -> SearchCost:
-    """Return what trying every parity on one sample costs.
+    """Return the cost of trying every parity on one sample.
 
     Formula: width 1, T = C(n, k), m = O(log C(n, k)); right with probability at least 1 - (C(n, k) - 1) 2^-m.
     Source: Pareto frontiers, section 3.2 (warm-up).
@@ -48,7 +48,7 @@ def exhaustive_search(n: int, k: int, delta: float = 0.01) -> SearchCost:
 
 
 def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCost:
-    """Return what trying every parity, many at a time, costs.
+    """Return the cost of trying every parity, many at a time.
 
     Formula: T = ceil(C(n, k) / r), sample as for exhaustive search.
     Source: Pareto frontiers, section 3.2 (warm-up).
@@ -60,7 +60,7 @@ def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCo
 
 
 def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 0.01) -> SearchCost:
-    """Return what trying some distinct random parities costs: luck in the place of work.
+    """Return the cost of trying some distinct random parities: luck in place of compute.
 
     Formula: success exactly min(1, r T / C(n, k)).
     Source: Pareto frontiers, section 3.2 (warm-up).

@@ -1,14 +1,14 @@
 """The lemmas that assemble Theorem 16, as numbers.
 
-They are astronomically large, for B_k^2 enters the sample, the sparsity and the steps: they show how things scale,
-and the algorithm itself runs at sizes far below them.
+They are astronomically large, because B_k^2 enters the sample, the sparsity and the steps: they show the scaling, and
+the algorithm itself succeeds at sizes far below them.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 Shared arguments:
     n: the number of inputs.
     k: the size of the support.
-    epsilon: the loss aimed at, between 0 and 1/2.
+    epsilon: the target loss, between 0 and 1/2.
     rate: the learning rate eta of the first layer's step.
     r_prime: about how many good neurons each bias has.
     delta: the probability of failure, between 0 and 1.
@@ -106,7 +106,7 @@ def lemma11_distance(n: int, k: int, r_prime: float, rate: Number, tau: float) -
 
 
 def lemma12_bound(norm: float, distance: float) -> float:
-    """Return by how much a readout's hinge loss can change when its features do.
+    """Return by how much a readout's hinge loss can change when its features change.
 
     Formula: |L(h_{psi,w}) - L(h_{psi',w})| <= ||w|| ||psi - psi'||_{inf,2}, on population and sample.
     Source: Pareto frontiers, Lemma 12.
@@ -153,8 +153,8 @@ def lemma14_sample(norm: float, feature_norm: float, epsilon: float, delta: floa
 def lemma14_steps(norm: float, feature_norm: float, epsilon: float, form: Form = "corrected") -> int:
     """Return the number of steps of the readout's training.
 
-    The proof needs 100 B^2 (||psi|| + epsilon/B)^2 (1 + ln T) / (epsilon T) <= epsilon; the printed condition has
-    lost the factor B^2 (and the 1 beside the logarithm).
+    The proof needs 100 B^2 (||psi|| + epsilon/B)^2 (1 + ln T) / (epsilon T) <= epsilon; the printed condition lacks the
+    factor B^2 (and the 1 added to the logarithm).
 
     Formula: T / (1 + ln T) >= (100 / epsilon^2) (B ||psi|| + 1)^2;
         printed: T / ln T >= (100 / epsilon^2) (||psi|| + 1/B)^2.
@@ -178,7 +178,7 @@ def lemma14_loss(epsilon: float, form: Form = "corrected") -> float:
     """Return the population loss that the readout's training reaches.
 
     The printed 7 is too small: the sample loss of at most 4 epsilon, the excess of Lemma 13 for norm sqrt(8) B, which
-    is sqrt(2) epsilon from the sample and 4 sqrt(2) epsilon from the features, add to 11.07 epsilon.
+    is sqrt(2) epsilon from the sample and 4 sqrt(2) epsilon from the features, add up to 11.07 epsilon.
 
     Formula: (4 + 5 sqrt(2)) epsilon; printed: 7 epsilon.
     Source: Pareto frontiers, Lemma 14.
@@ -206,8 +206,8 @@ class Theorem16:
         steps: the number T of steps of the readout.
         smallest_s: the sparsity from which the theorem's loss is reached.
         satisfied: whether s is at least that.
-        loss: the population loss that is then promised.
-        failure: a bound on the probability of failure, which the parts add up to.
+        loss: the population loss that is then guaranteed.
+        failure: a bound on the probability of failure, summed over the parts.
     """
 
     width: int
@@ -226,7 +226,7 @@ class Theorem16:
 def theorem16_parameters(
     n: int, k: int, s: int, epsilon: float, delta: float, *, offset: Number | None = None, form: Form = "corrected"
 ) -> Theorem16:
-    """Return what the proof of Theorem 16 asks for.
+    """Return the parameters that the proof of Theorem 16 requires.
 
     Formula: r = ceil(20 k (2n/s)^k ln(2k/delta)); tau = min(epsilon / (4 B_k k r' n eta), 1 / (16 eta k n)) (for an
         offset o above 7/8 the 1/16 is (1 - o)/2); m and T by Lemmas 10 and 14; s >= 4 k r' B_k^2 / epsilon^2.

@@ -1,11 +1,10 @@
 """Under-sparse initialisation: one truncated step that completes a lucky start (Theorems 5 and 21).
 
 The network is f(x) = sum_i u_i relu(w_i . x + b_i) + c; w_i has s < k weights 1 and a small epsilon elsewhere, and
-every neuron is mirrored by one with -u_i. One step of truncated gradient descent leaves a good neuron, in the copy
-for which the step points the right way, with epsilon / (2k) on the whole support and next to nothing elsewhere: with
-its bias a relu of the support's sum with a knot between two values of it. One such neuron a bias makes the parity.
-
-No end-to-end guarantee is known here: the output weights that make it are fitted afterwards.
+every neuron is mirrored by one with -u_i. One step of truncated gradient descent leaves a good neuron, in the copy for
+which the step points the right way, with epsilon / (2k) on the whole support and almost nothing elsewhere: with its
+bias it is a relu of the support's sum, with a knot between two of its values. One such neuron for each bias suffices
+for the parity. No end-to-end guarantee is known here: the output weights are fitted afterwards.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -49,7 +48,7 @@ ThresholdForm = Literal["midpoint", "printed"]
 def under_sparse_biases(k: Binomial, epsilon: Number) -> Vector:
     """Return the values of the hidden bias: k of them, each with probability 1/k.
 
-    The proof counts k + 1 neurons and a probability of 1 / (k + 1); k and a constant are enough.
+    The proof has k + 1 neurons and a probability of 1 / (k + 1); k and a constant suffice.
 
     Formula: epsilon (2j - k + 1) / (2k), j = 0..k - 1.
     Source: Pareto frontiers, appendix B.3.
@@ -63,7 +62,7 @@ def under_sparse_biases(k: Binomial, epsilon: Number) -> Vector:
 
 
 def under_sparse_gap(n: Binomial, k: int, s: int) -> Fraction:
-    """Return how far a good neuron's correlations on the rest of the support stand above those outside it.
+    """Return by how much a good neuron's correlations on the rest of the support exceed those outside it.
 
     Formula: |xi_rel| - |xi_irr|.
     Source: follows from Pareto frontiers, Lemma 20.
@@ -89,7 +88,7 @@ def under_sparse_threshold(n: Binomial, k: int, s: int, form: ThresholdForm = "m
 
 
 def under_sparse_rate(n: int, k: int, s: int, epsilon: Number) -> Fraction:
-    """Return the learning rate of the first layer's one step.
+    """Return the learning rate of the single first-layer step.
 
     The paper prints it negative; with both copies of each neuron the sign does not matter.
 
@@ -110,13 +109,13 @@ def _require_epsilon(n: int, s: int, epsilon: Number) -> None:
 
 
 def under_sparse_decay(k: int, epsilon: Number) -> Fraction:
-    """Return the weight decay of the first layer's weights; biases and output weights must have none.
+    """Return the weight decay of the first-layer weights; biases and output weights must have none.
 
     Formula: lambda = 1 - epsilon / (2k).
     Source: Pareto frontiers, proof of Theorem 21.
 
     Returns:
-        The exact decay: the weights keep a share of 1 - lambda.
+        The exact weight decay: the weights keep a fraction 1 - lambda.
     """
     require_under_sparse(k, k, 0, "Theorem 21")
     require_positive("Theorem 21", epsilon=epsilon)
@@ -156,7 +155,7 @@ def under_sparse_step(
 def under_sparse_features(k: Annotated[int, AtMost(100)]) -> Matrix:
     """Return the ideal hidden features, divided by epsilon, for each value of the support's sum.
 
-    Row s = -k is 1 and zeros, and every next row has one feature more: a triangular system.
+    Row s = -k is 1 followed by zeros, and each further row has one more non-zero feature: a triangular system.
 
     Formula: (1, relu((s + 2j - k + 1) / (2k)) for j = k - 1, …, 0), s = -k, -k + 2, …, k.
     Source: Pareto frontiers, proof of Theorem 21.
@@ -170,9 +169,9 @@ def under_sparse_features(k: Annotated[int, AtMost(100)]) -> Matrix:
 
 
 def under_sparse_readout(k: Annotated[int, AtMost(50)]) -> Vector:
-    """Return the output weights, times epsilon, that make the parity of the ideal features exactly.
+    """Return the output weights, times epsilon, that represent the parity on the ideal features exactly.
 
-    Without the constant the k relus are all 0 where every sign of the support is -1: that one level of k + 1 is lost.
+    Without the constant, all k relus are 0 where every sign of the support is -1: one of the k + 1 levels is lost.
 
     Formula: the solution of the triangular system of ``under_sparse_features`` for the parity.
     Source: Pareto frontiers, proof of Theorem 21 (subnetwork).
@@ -240,10 +239,10 @@ def under_sparse_sample(n: Binomial, k: int, s: int, width: int, delta: float) -
 
 
 def under_sparse_printed_precision(n: Binomial, k: int, s: int) -> Fraction:
-    """Return the gradient precision that the paper asks for.
+    """Return the gradient precision that the paper requires.
 
     It is said to be of order (n - s)^(-(k - s - 1)/2), but |xi_irr| is of order (n - s)^(-(k - s + 1)/2): taken
-    literally it asks for a sample that is larger by a factor of order n^2. ``under_sparse_sample`` has the claimed
+    literally it requires a sample that is larger by a factor of order n^2. ``under_sparse_sample`` has the claimed
     order.
 
     Formula: tau = |xi_irr| / 2 (printed).
