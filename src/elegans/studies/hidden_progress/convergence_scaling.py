@@ -1,7 +1,7 @@
 """How the time to solve grows with n: straight lines on logarithmic axes, and the elbow (figures 5.1, right, and B.6).
 
 The learning rates are those of appendix B.4, constant as n grows; where its table and its text differ (z^k networks of
-width 100 with learning rate 1 against 0.01), the one that trains is taken. The transformer is run at the paper's scale
+width 100 with learning rate 1 against 0.01), the one that trains is used. The transformer is run at the paper's scale
 only.
 """
 
@@ -58,7 +58,7 @@ STYLES = {
 """Colours and markers: ReLU networks, z^k networks, neurons, PolyNet and the transformer; wider ones darker."""
 BATCH = 32
 LISTED = 100_000
-"""The most trials whose times are listed one by one."""
+"""The largest number of trials whose times are listed individually."""
 
 
 def lines(
@@ -69,7 +69,7 @@ def lines(
     steps: int = 100_000,
     every: int = 10,
 ) -> Sweep:
-    """Return every configuration at every n and k, small n first: a run cut short has the beginning of lines."""
+    """Return every configuration at every n and k, small n first: a run cut short has the start of every line."""
     cells = [
         configuration(name, n, k, learning_rate=RATES[name], steps=steps).replace("training.stopping.every", every)
         for n in sorted(sizes)
@@ -117,7 +117,7 @@ def part(trials: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per configuration, k and n with batches of 32, and ``times``, one row per trial.
 
-    The latter is empty where there are more than 10^5 trials.
+    ``times`` is empty where there are more than 10^5 trials.
     """
     held: dict[tuple[str, int], list[tuple[dict[str, Any], pd.DataFrame]]] = {}
     for template, rows in results.by_cell("state", "solved_at"):
@@ -133,7 +133,7 @@ def analyse(results: Results) -> Tables:
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per configuration, k and n, of a table of trials: as ``table``."""
+    """Return one row per configuration, k and n of a table of trials, as in ``table``."""
     return _ordered(_lines(identified(trials)))
 
 
@@ -153,7 +153,7 @@ def _ordered(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw every network's exponents against k, and the times that two of them are fitted to.
+    """Draw every network's exponents against k, and for two networks the times that they are fitted to.
 
     Bars are 95% bootstrap intervals. Networks of one kind share a colour, wider ones darker.
     """
@@ -181,7 +181,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _exponents(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw the fitted exponents of every network against k, and where they equal it."""
+    """Draw the fitted exponents of every network against k, and the line where the exponent equals k."""
     fits = table.drop_duplicates(["configuration", "task.k"]).dropna(subset="exponent")
     names = list(table["configuration"].unique())
     for place, (name, rows) in enumerate(fits.groupby("configuration", sort=False)):

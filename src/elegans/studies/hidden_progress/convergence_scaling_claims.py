@@ -13,7 +13,7 @@ from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "viii", "xiv", "xv")
 STRAIGHT = 0.5
-"""The largest quadratic coefficient, in log n, of what counts as a power law; ours."""
+"""The largest quadratic coefficient, in log n, that still counts as a power law (our choice)."""
 DEGREES, MIDDLE = (2, 3, 4, 5), 32
 RESAMPLES = 1000
 
@@ -97,7 +97,7 @@ def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether smaller batches than 32 scatter more and larger ones take more steps."""
+    """Decide whether batches smaller than 32 scatter more and larger ones take more steps."""
     found, slower = {}, []
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
@@ -202,8 +202,10 @@ CLAIMS = (
     ),
     Claim(
         id="progress/exponent-grows-with-k",
-        statement="Sparser parities are solved sooner by the same network and algorithm, with an exponent in n that "
-        "grows with k, not a time exponential in n.",
+        statement=(
+            "The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
+            "grows with k, not exponential in n."
+        ),
         source="sections 5.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
         setting=f"{SETTING}; silent: exponents. Ours: n from 10 to 40, k from 2 to 5",
         rule="Six networks: the exponents of the medians grow at each step of k (bootstrap, Holm over all, 5%), and a "
@@ -223,7 +225,7 @@ CLAIMS = (
     ),
     Claim(
         id="progress/batch-32-compromise",
-        statement="At these learning rates smaller batches than 32 scatter more, and larger ones converge more slowly.",
+        statement="At these learning rates batches smaller than 32 scatter more, and larger ones converge more slowly.",
         source="appendix B.4.1, details for figure B.6",
         setting=f"{SETTING}; silent: other batch sizes, slower in steps or examples. Ours: (30, 3), in steps",
         rule="For at least half of seven networks the quartiles of log t are further apart at B = 4 than at 32, and "

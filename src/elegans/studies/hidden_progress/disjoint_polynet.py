@@ -1,8 +1,8 @@
-"""Disjoint PolyNets on disjoint parities: descent whose entire trajectory is known, beside what theory says of it.
+"""Disjoint PolyNets on disjoint parities: descent whose entire trajectory is known, compared with theory.
 
 Population descent follows gradient flow, whose relevant weights have closed forms and bounds; errors are exact at any
-weights. From signs the time on the plateau is known too: almost all of it, the more so the larger k and the blocks.
-Stochastic descent with one example per step follows the same trajectory with noise.
+weights. For sign initialisation the time on the plateau is known too: almost all of it, and more for larger k and
+blocks. Stochastic descent with one example per step follows the same trajectory with noise.
 
 Source: thesis, chapter 5, section 5.4.2, and appendix B.1 (figure B.1, which names neither n nor k).
 """
@@ -36,27 +36,27 @@ from elegans.training import SGD, Trial
 CHANCE = 0.49
 """The error at which the plateau ends."""
 POINTS = 200
-"""About how many measurements of a trajectory are evaluated: exact errors cost milliseconds."""
+"""Roughly how many measurements of a trajectory are evaluated: each exact error takes milliseconds."""
 STEP = 1e-4
-"""How much of the flow's time a step of population descent takes."""
+"""The flow time that a step of population descent covers."""
 EVERY, MEASURED = 200, 2000
-"""At least how many steps lie between two measurements of the weights, and how many measurements there are at most."""
+"""The smallest number of steps between two measurements of the weights, and the largest number of measurements."""
 LONGEST = 6.0
-"""The longest time of the curves that are compared, in units of the flow."""
+"""How long the compared curves last, in flow time."""
 DROP = 0.45, 0.05
-"""The errors between which the sudden drop lies."""
+"""The errors between which the sudden drop takes place."""
 QUARTER = 0.25
 """The error at which the times of runs and flow are compared."""
 NEVER = StoppingRule(error=0, examples=256, every=AT_END, stop=False)
 ONCE = StoppingRule(error=0, examples=1024, every=EVERY)
 SHOWN = 3
-"""How many networks' growth is drawn."""
+"""The number of networks whose growth is drawn."""
 HIGHEST = 1e2
 """The end of the axis of growth: weights and bounds explode."""
 
 
 def trial(block: int, k: int, init: Init, training: Any) -> Trial:
-    """Return a trial of k blocks of n' = ``block`` signs whose relevant weights begin with a positive product."""
+    """Return a trial of k blocks of n' = ``block`` signs whose initial relevant weights have a positive product."""
     support = tuple(range(0, block * k, block))
     return Trial(
         task=DisjointParity(n=block * k, k=k, support=support),
@@ -73,7 +73,7 @@ def trajectories(block: int, k: int, rate: float, duration: float, trials: int) 
         block: the number n' of signs in a block.
         k: the number of blocks.
         rate: the learning rate of stochastic descent.
-        duration: the longest time, in units of the flow.
+        duration: how long, in flow time.
         trials: how many of each.
     """
     population = DisjointFlow(learning_rate=STEP, steps=round(duration / STEP), stopping=ONCE)
@@ -83,13 +83,13 @@ def trajectories(block: int, k: int, rate: float, duration: float, trials: int) 
 
 
 def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials: int) -> Sweep:
-    """Return population descents from signs, which end where the weights explode.
+    """Return population descents from sign initialisations, which end where the weights explode.
 
     Args:
         blocks: the numbers n' of signs in a block.
         degrees: the numbers k of blocks.
-        step: how much of the time to the explosion a step takes.
-        trials: how many of each; all are alike but for signs.
+        step: the fraction of the time to the explosion that a step covers.
+        trials: how many of each; they differ only in signs.
     """
     cells = []
     for k in degrees:
@@ -121,12 +121,12 @@ def curves(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return what the claim asks for, and the plateaus of three to five blocks of 25 to 400 from one start."""
+    """Return what the claim requires, and the plateaus of three to five blocks of 25 to 400 from one start."""
     return curves(trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, 1)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights while they are trained."""
+    """Return a probe of the weights during training."""
     return (WeightTrajectory(every=max(EVERY, one.steps // MEASURED)),)
 
 
@@ -191,7 +191,7 @@ def share_of_plateau(rows: pd.DataFrame) -> float:
 
 
 def _flow_errors(start: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return the errors along gradient flow from some weights, where irrelevant ones stand still."""
+    """Return the errors along gradient flow from some weights, under which irrelevant ones do not move."""
     along = np.repeat(start[None], len(times), axis=0)
     along[:, :, 0] = relevant_flow(start[:, 0].tolist(), times.tolist())
     return _errors(along)
@@ -256,7 +256,7 @@ def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw growth up to the end of the axis, where an arrow stands for what goes on."""
+    """Draw growth up to the end of the axis; an arrow marks curves that continue."""
     for colour, (_, network) in zip(COLOURS[:SHOWN], rows.groupby("seed"), strict=False):
         later = network[network["time"] > 0]
         high = later["growth_high"].clip(upper=HIGHEST)
@@ -291,7 +291,7 @@ def _draw_after(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return how far runs and theory are apart.
+    """Return how far runs deviate from theory.
 
     For population descent: the largest difference of errors, the largest spread of the squares' growth in units of the
     growth, and the share of measurements within the bounds. For stochastic descent: the time to an error of 25% in
@@ -329,7 +329,7 @@ def _lag(rows: pd.DataFrame) -> float:
 
 EXPERIMENT = Experiment(
     name="disjoint-polynet",
-    shows="Disjoint PolyNets follow their closed forms: relevant weights grow while the error stands still",
+    shows="Disjoint PolyNets follow their closed forms: relevant weights grow while the error stays flat",
     source="section 5.4.2 and figure B.1",
     scales={
         "smoke": Scale(smoke, trials=2),

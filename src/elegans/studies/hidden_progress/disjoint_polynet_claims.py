@@ -12,7 +12,7 @@ RATES = {(10, 3): (1e-4, 3e-4), (30, 3): (1e-5, 3e-5), (10, 4): (1e-5, 3e-5), (3
 """By n' and k: the learning rates of stochastic descent, where the figure names none of the three."""
 STARTS = 25
 FACTOR = 1.5
-"""Within which factor stochastic descent takes the time of gradient flow; ours."""
+"""The factor within which the times of stochastic descent and gradient flow agree (our choice)."""
 
 
 def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -42,7 +42,7 @@ CLAIMS = (
     Claim(
         id="progress/figure-b1-curves",
         statement="A disjoint PolyNet under small-step population descent shows a long plateau and a sudden drop of "
-        "its error, and SGD with one example per step at a constant learning rate looks alike.",
+        "its error, and SGD with one example per step at a constant learning rate looks the same.",
         source="figure B.1",
         setting="correlation loss, standard normal start; silent: n', k and the learning rates",
         rule="25 starts with a positive product for n' = 10 and 30, k = 3 and 4, two learning rates each (all ours). "

@@ -1,7 +1,7 @@
-"""Whether smaller steps straighten the power law of the time in n: the drift of the weights as a cause of its elbow.
+"""Do smaller steps straighten the power law of the time in n? Weight drift as a cause of its elbow.
 
 The same network is trained at its own learning rate and at a tenth of it, so that its weights, per step, stay closer to
-where they began.
+their initial values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ OWN, SMALL = 1.0, 0.1
 SIZES, TRIALS = (10, 14, 20, 28, 40, 56, 80), 200
 RATE = "training.learning_rate"
 QUARTER = 0.25
-"""The share of the elbow below which a difference is called small; ours."""
+"""The share of the elbow below which a difference is called small (our choice)."""
 
 
 def sizes(chosen: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:
@@ -102,8 +102,10 @@ def less_drift(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 CLAIMS = (
     Claim(
         id="progress/drift-explains-elbow",
-        statement="The exponent of the time in n worsens at larger n because the weights drift away from where they "
-        "began, which biases the estimate of the initial gradient.",
+        statement=(
+            "The exponent of the time in n worsens at larger n because the weights drift away from their initial "
+            "values, which biases the estimate of the initial gradient."
+        ),
         source="B.3.2, batch sizes and learning rates",
         setting="a hypothesis: no experiment is printed. Ours: (ii), k = 3, B = 32, n = 10 to 80",
         rule="An intervention: at a tenth of the learning rate, at which the weights drift less per step, the elbow "

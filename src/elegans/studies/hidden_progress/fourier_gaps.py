@@ -1,7 +1,7 @@
 """Fourier gaps of random neurons, and of a neuron while it learns (figures B.7 and B.8).
 
-The gaps of random neurons are exact, over all inputs; those along the training of a sinusoidal neuron are in closed
-form, and given for a derivative of amplitude 1, so that they compare with the majority's.
+The gaps of random neurons are exact, over all inputs; those of a sinusoidal neuron during training are in closed form,
+scaled to a derivative of amplitude 1 for comparison with the majority's.
 """
 
 import math
@@ -32,11 +32,11 @@ THRESHOLD, SINE = "threshold", "sine"
 WEIGHTS = {"dense": "uniform weights", "gaussian": "Gaussian weights", "bernoulli": "sign weights"}
 REFERENCE: dict[str, Any] = {"color": "black", "linewidth": 0.9, "linestyle": ":"}
 DRAWN = 10
-"""How many of the networks that learn are drawn."""
+"""The number of trained networks that are drawn."""
 
 
 def neuron(n: int, k: int, function: str, init: Init) -> Trial:
-    """Return the trial of a neuron without a bias that takes one step; its gap before that is what counts.
+    """Return the trial of a neuron without a bias that takes one step; the gap before that step is measured.
 
     Args:
         n: the number of signs.
@@ -54,7 +54,7 @@ def neuron(n: int, k: int, function: str, init: Init) -> Trial:
 
 
 def gaps(n: int, thresholds: Sequence[int], sines: Sequence[int], training: tuple[int, int], trials: int) -> Sweep:
-    """Return random neurons with weights of order 1/sqrt(n) from each distribution, and a sinusoidal one that learns.
+    """Return random neurons with weights of order 1/sqrt(n) from each distribution, and a trained sinusoidal one.
 
     Args:
         n: the number of signs of random neurons.
@@ -116,9 +116,9 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw a histogram of relaxed gaps for each function and parity, and the gap along training.
 
-    Sign weights all have one gap, drawn as a line, as the gap of the function at equal weights is: the majority's, and
-    half of it for thresholds, which are 0 and 1. The outermost bars have the gaps beyond them too. Gaps along training
-    are drawn up to the step at which each network solved its task, marked by a dot.
+    Sign weights all have the same gap, drawn as a line. So is the function's gap at equal weights: the majority's, or
+    half of it for thresholds, whose values are 0 and 1. The outermost bars include all gaps beyond them. Gaps along
+    training are drawn up to the step at which each network solved its task, marked by a dot.
     """
     groups = list(tables["random"].groupby(["function", "task.k"], sort=False))
     columns = min(len(groups) + 1, 3)
@@ -183,7 +183,7 @@ def _training(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each distribution, the median gap and how often gaps are positive; and how they change in training.
+    """Return, for each distribution, the median gap how often gaps are positive, and how they change in training.
 
     Medians have 95% order-statistic intervals, rates Wilson's 95% intervals.
     """

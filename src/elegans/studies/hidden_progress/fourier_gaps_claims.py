@@ -13,9 +13,9 @@ from elegans.studies.hidden_progress.rules import by_middle, tried
 DRAWS = 1000
 RUNS = 59
 COMPARABLE = 0.5
-"""The share of the majority's gap from which a gap is comparable; ours."""
+"""The share of the majority's gap from which a gap counts as comparable (our choice)."""
 OFTEN = 0.1
-"""The share of neurons above which a probability is not negligible; ours."""
+"""The share of neurons above which a probability counts as not negligible (our choice)."""
 
 
 def comparable(tables: Mapping[str, pd.DataFrame], *, function: str, degrees: Sequence[int]) -> Verdict:
@@ -81,7 +81,7 @@ CLAIMS = (
         statement="Population gradients of sinusoidal neurons at random weights have gaps comparable to the "
         "majority's.",
         source="figure B.8 (left)",
-        setting="sin(w . x / sqrt(n)); silent: the law of w, n, k",
+        setting="sin(w . x / sqrt(n)); silent: the distribution of w, n, k",
         rule=f"{RULE} k = 2, 4; weights uniform and Gaussian.",
         decide=partial(comparable, function="sine", degrees=(2, 4)),
     ),

@@ -1,7 +1,7 @@
 """Finite samples: grokking, and what weight decay does to it (figures 5.4, right, and B.11).
 
-ReLU networks of width 100 on a fixed sample of m examples, passed over many times. The source names neither (n, k) nor
-m nor the weight decays: here they are (30, 3) and values around those at which things change. Minibatches are drawn
+ReLU networks of width 100 on a fixed sample of m examples over many epochs. The source names neither (n, k) nor
+m nor the weight decays: here they are (30, 3) and values around the transitions. Minibatches are drawn
 with replacement, and weight decay is a part of the gradient; the thesis shrinks the parameters themselves by
 1 - lambda, which is the same with lambda = learning rate x weight decay (``SGD(decay="parameters")``).
 """
@@ -28,7 +28,7 @@ from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
 SOLVED = 0.01
-"""The test error at which a trial counts as solved: without weight decay many networks stay a little short of 0."""
+"""The test error at which a trial counts as solved: without weight decay many networks do not quite reach 0."""
 NAMES = ("task.n", "task.k", "regime.size", "training.weight_decay", "seed")
 
 
@@ -82,7 +82,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return both errors of every network at every measured step, and its grokking delay."""
+    """Return every network's two errors at each measured step, and its grokking delay."""
     return {"table": error_courses(results.trials, results.measures, NAMES, test=SOLVED)}
 
 
@@ -90,8 +90,9 @@ def plot(tables: Tables) -> Figure:
     """Draw the delay between fit and generalisation of every cell, and train (grey) and test errors of up to four.
 
     A cell's colour and upper number are its median delay in steps, where at least half of the networks that fit their
-    sample generalise; the lower number says how many of all do. The errors are those of the cell with the longest delay
-    (framed), of the same sample without weight decay, and of the largest and the smallest sample with its weight decay.
+    sample generalise; the lower number says how many networks do in all. The errors are those of the cell with the
+    longest delay (framed), of the cell with the same sample and no weight decay, and of the largest and the smallest
+    sample with the same weight decay.
     """
     cells: dict[Any, Any] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
     found = {key: grokking_summary(rows) for key, rows in cells.items()}
@@ -170,7 +171,10 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="grokking",
-    shows="Networks that fit a sample may generalise long after, and weight decay widens the samples that suffice",
+    shows=(
+        "Networks that fit a sample may generalise long after, and weight decay widens the range of sample sizes that "
+        "suffice"
+    ),
     source="figures 5.4 (right) and B.11",
     scales={
         "smoke": Scale(smoke, trials=3),

@@ -8,7 +8,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.rules import by_share, decided, higher, share_limits, table, together
 
 DECIDING = ((1000, 0.001), (500, 0.001), (1000, 0.01), (500, 0.01))
-"""The sample sizes and weight decays of which one must grok."""
+"""The sample sizes and weight decays of which one cell must show grokking."""
 DELAY, CHANCE, OFTEN = 2.0, 0.25, 0.8
 """Thresholds, ours: of the ratio of times, of the test error when the sample is fitted, of the share of trials."""
 CLOSE, FITTED = 0.01, 0.1
@@ -35,7 +35,7 @@ def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def regimes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether large samples show no gap, small ones fail, and some between are solved in the end."""
+    """Decide whether large samples show no gap, small ones fail, and some in between are eventually solved."""
     large, small = _cell(tables, LARGEST, DECAY), _trials(_cell(tables, SMALLEST, DECAY, least=29))
     after = large[large["step"] >= large["test_at"]]
     gap = (after["test_error"] - after["train_error"]).groupby(after["seed"]).max()
@@ -86,7 +86,7 @@ def tradeoff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def _least(counts: Mapping[tuple[float, int], tuple[int, int]], decay: float) -> float:
-    """Return the least sample size at which half of the trials are solved; infinite where there is none."""
+    """Return the smallest sample size at which half of the trials are solved; infinite where there is none."""
     enough = [size for (own, size), (solved, trials) in counts.items() if own == decay and 2 * solved >= trials]
     return float(min(enough, default=float("inf")))
 

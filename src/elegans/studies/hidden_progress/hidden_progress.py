@@ -1,7 +1,7 @@
-"""Hidden progress: weights that move towards the support while loss and accuracy stand still (figures 5.3 and B.9).
+"""Hidden progress: weights that move towards the support while loss and accuracy stay flat (figures 5.3 and B.9).
 
-Each network learns twice: from true labels, and from labels independent of the inputs, with the same initial weights
-and the same inputs. The second shows how far weights move by chance alone.
+Each network is trained twice, on true labels and on labels independent of the inputs, with the same initial weights and
+inputs. The second run shows how far weights move by chance alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,13 +42,13 @@ PUBLISHED = (
 )
 """The same on 50 signs; the network's learning rate is that of figure 5.1."""
 SILENT = 0.5
-"""The label noise at which labels say nothing."""
+"""The label noise at which labels carry no information."""
 BEYOND = 1.25
 """Curves are drawn up to this multiple of the time to solve."""
 LEAVES = 0.45
 """The error at which a plateau ends."""
 POINTS = 50
-"""Measurements that are drawn of a curve."""
+"""The number of measurements drawn per curve."""
 LINES = {
     "loss": (GREY, "held-out loss"),
     "error": (COLOURS[0], "held-out error"),
@@ -66,15 +66,15 @@ def networks(
     checks: int = 400,
     times: Mapping[tuple[str, int], int] | None = None,
 ) -> Sweep:
-    """Return each panel's network, with true labels and with silent ones; none stops when it is solved.
+    """Return each panel's network, with true labels and with random ones; none stops when it is solved.
 
     Args:
         n: the number of signs.
         k: the size of the parity.
         chosen: configuration, batch size, learning rate and steps of each panel.
         trials: per cell.
-        checks: how often each network is evaluated; it is measured half as often.
-        times: how many times the trials there are of a configuration and batch size, where that is not one.
+        checks: how often each network is evaluated; the probes measure half as often.
+        times: factors for the number of trials of a configuration and batch size, where not 1.
     """
     parts: list[Any] = []
     repeats = times or {}
@@ -97,12 +97,12 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return all panels of (50, 3), with more trials of the one whose share of pairs lies near the claimed one."""
+    """Return all panels of (50, 3), with more trials of the one whose share of pairs lies near the threshold."""
     return networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16})
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights, how far they have moved, held-out loss and error, at every other check."""
+    """Return probes of the weights, how far they have moved, held-out loss and error, at every other check."""
     every = 2 * one.stopping.every
     return WeightTrajectory(every=every), WeightMovement(every=every), TestLoss(every=every, examples=2048)
 
@@ -110,9 +110,9 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return three tables, whose ``panel`` is a network and its batch size.
 
-    ``curves``: the first trial's loss, error and movements (``control``: with silent labels). ``weights``: its weights,
+    ``curves``: the first trial's loss, error and movements (``control``: with random labels). ``weights``: its weights,
     by ``neuron`` and ``coordinate``, ``relevant`` or not. ``halves``: one row per solved trial, with what was measured
-    last at half of its time to solve; ``control`` is the movement of the same trial with silent labels at that step.
+    last at half of its time to solve; ``control`` is the movement of the same trial with random labels at that step.
     It has ``movement_late`` and ``control_late``, both at three quarters, and what ``_course`` returns.
     """
     trials = identified(results.trials)
@@ -145,7 +145,7 @@ def _panel(pair: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _shown(measured: pd.DataFrame, pair: dict[Any, Any], trial: str) -> pd.DataFrame:
-    """Return the measurements of a trial that are drawn."""
+    """Return the measurements of a trial that the figure shows."""
     until = BEYOND * (pair["solved_at"] if np.isfinite(pair["solved_at"]) else pair["training.steps"])
     own: pd.DataFrame = measured[(measured["trial"] == pair[trial]) & (measured["step"] <= until)]
     return own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), POINTS)).astype(int))]
@@ -195,14 +195,14 @@ def _halves(results: Results, pairs: pd.DataFrame) -> pd.DataFrame:
 def _course(
     one: Trial, weights: pd.DataFrame, silent: pd.DataFrame, errors: pd.DataFrame, solved_at: float
 ) -> dict[str, float]:
-    """Return when a trial's weights moved and when its error did.
+    """Return when a trial's weights moved and when its error fell.
 
     ``correlation``: Spearman's, of the mean change on the support with the step, until the error is first below 45%.
     ``mean_ratio``: the mean change on the support over that elsewhere at half of the time to solve; ``control_ratio``:
-    the same with silent labels. ``overtaking``: the first step at which some neuron's least relevant weight exceeds all
-    its irrelevant ones in size; ``weak_overtaking``: its largest relevant one. ``departure``: when the error is below
-    45% for good. ``staircase``: of the neurons that overtake, the last over the first time; ``level``: for what share
-    of the time to solve the error stays within 2% of a value between 5% and 45%, at the longest.
+    the same with random labels. ``overtaking``: the first step at which some neuron's smallest relevant weight exceeds
+    all its irrelevant ones in absolute value; ``weak_overtaking``: its largest relevant one. ``departure``: when the
+    error is below 45% for good. ``staircase``: of the neurons that overtake, the last over the first time; ``level``:
+    the largest share of the time to solve during which the error stays within 2% of a value between 5% and 45%.
     """
     step, error = errors["step"].to_numpy(), errors["error"].to_numpy()
     relevant = np.isin(np.arange(one.task.input_size), one.task.draw(one.key("task")))
@@ -228,7 +228,7 @@ def _course(
 
 
 def _longest_level(step: np.ndarray, error: np.ndarray, until: float) -> float:
-    """Return for how many steps the error stays within 2% of one value between 5% and 45%, at the longest."""
+    """Return the largest number of steps during which the error stays within 2% of one value between 5% and 45%."""
     longest = 0.0
     for first in np.flatnonzero((error > 0.05) & (error < LEAVES) & (step <= until)):
         away = np.flatnonzero(np.abs(error[first:] - error[first]) > 0.02)
@@ -297,7 +297,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each panel, the measures at half of the time to solve: medians over the solved trials.
 
     Medians have 95% order-statistic intervals, shares Wilson's. ``leads``: how often the largest mover is relevant;
-    ``beyond_control``: how often the movement exceeds that of the same trial with silent labels.
+    ``beyond_control``: how often the movement exceeds that of the same trial with random labels.
     """
     return {
         str(panel): {
@@ -315,7 +315,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="hidden-progress",
-    shows="While loss and accuracy stand still, relevant weights grow: more than chance moves any weight",
+    shows="While loss and accuracy stay flat, relevant weights grow, and further than chance moves any weight",
     source="figures 5.3 and B.9",
     scales={
         "smoke": Scale(smoke, trials=5),

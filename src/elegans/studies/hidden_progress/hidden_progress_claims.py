@@ -1,4 +1,4 @@
-"""The claims on weights that move while loss and accuracy stand still (figures 5.3 and B.9)."""
+"""The claims on weights that move while loss and accuracy stay flat (figures 5.3 and B.9)."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ from elegans.experiments.rules import by_share, table, together
 from elegans.studies.hidden_progress.rules import by_bounds, by_middle
 
 LEAST = 50
-"""Solved trials that a panel must have."""
+"""The number of solved trials that a panel must have."""
 GROWTH, RATIO, CLEAR, FIRST, QUOTIENT, LEVEL = 0.9, 1.5, 0.9, (0.8, 0.5), 1.5, 0.1
 """Thresholds, ours."""
 NEEDS = "50 solved trials of (xiv) with 1, 4, 32 and 128 examples per step and of (i) with 32, at (50, 3): paper"
 
 
 def growing(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether relevant weights move steadily, and further than others, on the plateau."""
+    """Decide whether relevant weights move steadily on the plateau, and further than the others."""
     parts = {}
     for panel, rows in _panels(tables).items():
         steady = by_middle("rank correlation of movement with time", rows["correlation"], above=GROWTH, level=0.005)
@@ -34,7 +34,7 @@ def growing(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def above_control(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether the largest change exceeds that of the same trial with silent labels at half of the time."""
+    """Decide whether the largest change exceeds that of the same trial with random labels at half of the time."""
     parts = {}
     for panel, rows in _panels(tables).items():
         if len(rows) < 59:
@@ -62,7 +62,7 @@ def overtaking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def staircase(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether neurons of a narrow ReLU network find the features at different times, in steps of the error."""
+    """Decide whether neurons of a narrow ReLU network find features at different times: the error drops in steps."""
     (rows,) = [rows for panel, rows in _panels(tables).items() if panel.startswith("(i)")]
     what = "last over first time at which a neuron's relevant weights overtake"
     stepwise = int((rows["level"] > LEVEL).sum())
@@ -90,14 +90,16 @@ SETTING = (
 CLAIMS = (
     Claim(
         id="progress/weights-grow-on-plateau",
-        statement="While loss and accuracy look flat, the weights on the relevant inputs move steadily away from "
-        "their start.",
+        statement=(
+            "While loss and accuracy look flat, the weights on the relevant inputs move steadily away from their "
+            "initial values."
+        ),
         source="figures 5.3 (left, centre) and B.9; appendix B.3.3",
         setting=SETTING,
         rule="Per panel, over the solved of 100 trials or more: the median rank correlation of the mean relevant "
         "movement with the step, until the error is first below 45%, above 0.9, and the median of relevant over "
         "irrelevant mean movement at half of the time to solve above 1.5 (both ours; each at an error rate of 0.5%). "
-        "With silent labels that ratio is reported as a control.",
+        "With random labels that ratio is reported as a control.",
         decide=growing,
     ),
     Claim(
@@ -106,7 +108,7 @@ CLAIMS = (
         "than when training on noise, while loss and accuracy show nothing.",
         source="figure 5.3 (right); appendix B.3.3; figure B.9",
         setting=SETTING,
-        rule="Pairs of runs with the same initial weights and inputs, one with silent labels: at half of the time to "
+        rule="Pairs of runs with the same initial weights and inputs, one with random labels: at half of the time to "
         "solve, in over 90% of pairs (ours) the true run's is larger; exact limits at 1% per panel.",
         revised="A run with 100 trials of each panel left (xiv) with 128 examples per step undecided (82 of 100), "
         "and so did one with 400 (353). It has 1600 since then, each time on other seeds; the limit is the same.",
@@ -117,8 +119,8 @@ CLAIMS = (
         statement="The loss begins to fall only once the relevant weights are larger than all irrelevant ones.",
         source="appendix B.3.3; figure B.9",
         setting=SETTING,
-        rule="Overtaking: the least relevant weight of some neuron exceeds its irrelevant ones in size. Departure: the "
-        "error is below 45% for good. Per panel overtaking is first in over 80% of trials to hold, in under 50% to "
+        rule="Overtaking: the smallest relevant weight of some neuron exceeds its irrelevant ones in size. Departure: "
+        "the error is below 45% for good. Per panel overtaking is first in over 80% of trials to hold, in under 50% to "
         "fail (ours); exact limits at 1%.",
         decide=overtaking,
     ),

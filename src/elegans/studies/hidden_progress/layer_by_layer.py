@@ -1,8 +1,8 @@
-"""Layer by layer is not enough: deep quadratic networks learn what no layer of theirs could learn alone.
+"""Layer-wise training is not enough: deep quadratic networks learn what none of their layers could learn alone.
 
 A layer of neurons (w . x + b)^2 has a derivative of degree 1, so that the population gradient of a first layer under
-any readout of it is 0 for every parity of more than two signs: training layer after layer finds nothing. End to end,
-what lies downstream multiplies that derivative by a polynomial of degree 2^(L-2) - 1 of the layer's outputs, and with L
+any readout is 0 for every parity of more than two signs: training layer by layer finds nothing. End to end, the
+downstream layers multiply that derivative by a polynomial of degree 2^(L-2) - 1 of the layer's outputs, and with L
 layers parities of up to 2^(L-1) signs are learned.
 
 Source: thesis, chapter 5 and appendix B.3.7.
@@ -38,7 +38,7 @@ SIGNALS = ((10,), (2, 1), (10, 10, 1))
 ENUMERATED = 10
 """The number of signs with which population gradients are enumerated."""
 BITS = 10
-"""How finely initial weights are rounded there, in binary places."""
+"""To how many binary places initial weights are rounded there."""
 
 
 def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: bool = True, every: int = 100) -> Trial:
@@ -98,7 +98,7 @@ def part(trials: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per cell, and at the larger scales ``signals``: by ``widths`` and ``k``.
 
-    Their ``signal`` is that of ``table``. ``errors`` has each trial's final error.
+    Their ``signal`` is that of ``table``. ``errors`` has the trials' final errors.
     """
     errors = results.trials[[*KEYS, "seed", "solved_at", "test_error"]]
     found = {"table": summarise(results.trials), "errors": errors}
@@ -137,7 +137,7 @@ def _words(widths: tuple[int, ...], output_bias: bool) -> str:
 def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int = ENUMERATED, seeds: int = 5) -> float:
     """Return the largest |E[y df/dW_1]| of a quadratic network at its initial weights, the median over seeds.
 
-    Weights are rounded to multiples of 2^-10 and all sums over the cube are of whole numbers: what is 0 is exactly 0.
+    Weights are rounded to multiples of 2^-10, and all sums over the cube are of integers: zeros are exact.
 
     Args:
         widths: of the hidden layers.
@@ -157,7 +157,7 @@ def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int 
 
 
 def _whole(model: DeepMLP, parameters: Any) -> tuple[dict[str, dict[str, np.ndarray]], int]:
-    """Return whole numbers in the place of parameters, and the power of 2 by which they multiply first gradients."""
+    """Return integers in place of the parameters, and the power of 2 by which this scales first gradients."""
     whole: dict[str, dict[str, np.ndarray]] = {}
     shift = scale = 0
     for layer, part in parameters.items():
@@ -196,7 +196,7 @@ def first_gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one grid of networks and k: how many trials were solved, as colours and numbers, and how fast.
+    """Draw one grid of networks and k: how many trials were solved (colours and numbers), and how fast.
 
     To the right of the orange line the degree of a network, 2^(layers - 1), is below k.
     """
@@ -247,7 +247,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="layer-by-layer",
-    shows="Deep quadratic networks learn end to end what no layer of theirs could learn alone",
+    shows="Deep quadratic networks learn end to end what none of their layers could learn alone",
     source="appendix B.3.7",
     scales={
         "smoke": Scale(smoke, trials=3),

@@ -1,4 +1,4 @@
-"""Initial weights of another size; a transformer with one more part; and a support from one neuron's gradient."""
+"""Rescaled initial weights; a transformer with one more part; and a support read off one neuron's gradient."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,9 +15,9 @@ from elegans.models.transformer import ParityTransformer
 from elegans.tasks import Regime, Sample, SparseParity, Task
 
 BLOCK = 2**16
-"""Examples held at once."""
+"""The number of examples held in memory at once."""
 SMALL = 1e-5
-"""What is added to a variance before it divides, as common libraries do."""
+"""Added to a variance before dividing by it, as in common libraries."""
 
 
 class ScaledInit(AffineInit, kind="scaled"):
@@ -37,13 +37,13 @@ class ScaledInit(AffineInit, kind="scaled"):
 
 
 class ExtendedTransformer(ParityTransformer):
-    """The parity transformer with one more part, of those that it leaves out.
+    """The parity transformer with one of the parts that it leaves out.
 
-    - ``norms``: layer normalisation without gains of what attention, MLP and readout receive.
+    - ``norms``: layer normalisation, without gains, of the inputs of attention, MLP and readout.
     - ``tied``: the readout is (E_{+1} - E_{-1}) / sqrt(width), of the embeddings of both signs.
     - ``class-position``: the class token has a position: it is embedded as E_c + P_c, P_c drawn like E_c.
 
-    Source: thesis, appendix B.4.1, which names these parts and not how they were made.
+    Source: thesis, appendix B.4.1, which names these parts but not their details.
 
     Args:
         part: which.
@@ -52,7 +52,7 @@ class ExtendedTransformer(ParityTransformer):
     part: Literal["norms", "tied", "class-position"]
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
-        """Draw the arrays; those of the plain transformer are drawn alike."""
+        """Draw the arrays; those of the plain transformer are drawn as in it."""
         drawn = super().initialise(key, task)
         if self.part == "tied":
             del drawn["output"]
@@ -156,7 +156,7 @@ class GradientRecovery(Learner, Model):
 
 
 class _Recovery(Course):
-    """The learner on its way: nothing before its round, and then a support."""
+    """The learner's state: empty before its round, then a support."""
 
     def __init__(self, model: GradientRecovery, lesson: Lesson) -> None:
         self.model, self.lesson = model, lesson
@@ -164,11 +164,11 @@ class _Recovery(Course):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The support that was named."""
+        """The support that was identified."""
         return {"support": self.support}
 
     def advance(self, rounds: int) -> None:
-        """Take the gradient, and the k places where it is largest."""
+        """Take the gradient, and keep the k inputs where it is largest."""
         assert isinstance(self.lesson.task, SparseParity)
         size = np.abs(self.model.gradient(self.lesson))
         self.support = np.sort(np.argsort(-size, kind="stable")[: self.lesson.task.k])

@@ -1,8 +1,8 @@
-"""Whether there is a plateau at all: wide z^k networks against ReLU networks.
+"""Is there a plateau at all? Wide z^k networks against ReLU networks.
 
-A plateau is measured as the share of the time to a test error of 5% at which the error first is 45%. The wider a z^k
-network, the more of its neurons correlate with the parity from the first step on, each a little, and the sooner the
-error falls; ReLU networks stay at chance until the relevant weights have grown.
+A plateau is measured by when the error first reaches 45%, as a share of the time to an error of 5%. The wider a z^k
+network, the more of its neurons correlate with the parity from the first step, each a little, and the sooner the error
+falls; ReLU networks stay at chance until the relevant weights have grown.
 
 Source: thesis, chapter 5 and appendix B.3.8 (figure B.13), which names no learning rate.
 """
@@ -28,7 +28,7 @@ from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
 
 LEAVES, ENDS = 0.45, 0.05
-"""The errors at which a plateau ends, and at which the task is as good as learned."""
+"""The errors at which a plateau ends, and at which the task is practically learned."""
 NETWORKS = {"z^k": ("v", 0.03), "relu": ("ii", 0.1)}
 """The thesis' id whose width is varied, and the learning rate."""
 TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
@@ -83,7 +83,7 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return both kinds at the laptop's rates and batches up to 4096, z^3 networks at others too, single examples."""
+    """Return both kinds at the laptop's learning rates, batches of 1 to 4096; z^3 networks at other rates too."""
     widths, batches = (10, 100, 1000), (32, 128, 1024)
     return (
         lines("z^k", 0.03, widths, batches, trials)

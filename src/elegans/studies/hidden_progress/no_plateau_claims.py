@@ -50,7 +50,7 @@ def no_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def faster_descent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether the error of z^k networks falls faster, initially, with the width and with the batch size."""
+    """Decide whether the error of z^k networks initially falls faster with larger width and with larger batches."""
     slopes = {(width, batch): _slopes(tables, width, batch) for width in WIDTHS for batch in BATCHES}
     rows = {f"widths at B = {batch}": [slopes[width, batch] for width in WIDTHS] for batch in BATCHES}
     rows |= {f"batch sizes at width {width}": [slopes[width, batch] for batch in BATCHES] for width in WIDTHS}
@@ -135,7 +135,7 @@ CLAIMS = (
     ),
     Claim(
         id="progress/descent-rate-grows-with-width-and-batch",
-        statement="For z^k networks the error falls the faster, the larger the width and the batch.",
+        statement="For z^k networks the error falls faster with larger width and larger batches.",
         source="appendix B.3.8; figure B.13",
         setting="(iv), (v), (vi), (50, 3); silent: batch sizes, rates. Ours: rate 0.03, B = 32, 128, 1024",
         rule="The drop of the error per step over the first fifth of the cell's median time to 5%: Jonckheere's test "

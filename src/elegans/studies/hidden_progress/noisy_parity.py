@@ -1,8 +1,8 @@
-"""Parities with label noise: how the time to solve grows as labels carry less (appendix B.3.6, figure B.12).
+"""Parities with label noise: how the time to solve grows as labels say less (appendix B.3.6, figure B.12).
 
-A label is flipped with probability p, which shrinks every correlation by 1 - 2p; the text has flips with probability
-1/2 - eps beside a correlation of eps, and a caption that calls 49% of flips 0.01 where 1 - 2p is 0.02. Evaluation is on
-clean labels. With a constant learning rate the iterates need not converge, so 99% accuracy on held-out examples counts.
+A label is flipped with probability p, which shrinks every correlation by 1 - 2p; the text pairs a flip probability of
+1/2 - eps with a correlation of eps, and a caption calls 49% of flips 0.01 where 1 - 2p is 0.02. Evaluation is on clean
+labels. With a constant learning rate the iterates need not converge, so 99% accuracy on held-out examples counts.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return (50, 3) with 49% of labels flipped, less noise at two batch sizes, and trials that stop at no mistake."""
+    """Return (50, 3) with 49% of labels flipped, less noise at two batch sizes, and trials that stop at zero error."""
     return (
         noisy(((50, 3),), (32, 1024), (0.0, 0.2, 0.4, 0.45), trials)
         + noisy(((50, 3),), (32,), (0.4, 0.45), trials, steps=200_000, stopping=PERFECT)
@@ -83,7 +83,7 @@ def analyse(results: Results) -> Tables:
     """Return ``table`` and ``times``.
 
     ``table`` has one row per problem, batch size and amount of noise: times to 99% accuracy, and the line's power law
-    of 1 / (1 - 2p). ``times`` has one row per trial, those that end without a mistake included.
+    of 1 / (1 - 2p). ``times`` has one row per trial, including those that end without a mistake.
     """
     trials = results.trials
     solved = trials[trials["training.stopping.error"] == SOLVED.error]
@@ -118,7 +118,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="noisy-parity",
-    shows="Parities are learned from noisy labels too, in a time that is about inverse to the correlation left",
+    shows="Parities are learned from noisy labels too, in a time roughly inverse to the remaining correlation",
     source="appendix B.3.6 and figure B.12",
     scales={
         "smoke": Scale(smoke, trials=5),

@@ -39,7 +39,7 @@ def learns_from_49_percent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def slows_and_unsettles(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether noise keeps iterates from 100%, and slows small batches more than large ones."""
+    """Decide whether noise keeps iterates below 100%, and slows small batches more than large ones."""
     needs = "14 trials at (50, 3) per amount of noise and batch size: the part scale"
     rows = table(tables, "times", needs, task__n=50, task__k=3)
     perfect = rows[(rows["training.stopping.error"] == 0) & (rows["training.batch_size"] == 32)]

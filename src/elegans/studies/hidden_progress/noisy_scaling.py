@@ -1,4 +1,4 @@
-"""How the time to learn a parity from noisy labels grows with n: exponents beside those of exhaustive search.
+"""How the time to learn a parity from noisy labels grows with n: exponents against those of exhaustive search.
 
 The statistical-query bound is for constant noise, and so a quarter of the labels are flipped here.
 """
@@ -27,9 +27,9 @@ NETWORKS = {"ii": 0.1, "xv": 0.05}
 """The configurations and their learning rates."""
 SIZES, DEGREES, TRIALS = (10, 14, 20, 28, 40, 60), (2, 3, 4), 50
 ENOUGH = 4
-"""Sizes that a line has at least."""
+"""The smallest number of sizes of a line."""
 NEAR = 0.5, 1.5
-"""Exponents over k that count as near those of exhaustive search; ours."""
+"""Exponents divided by k that count as near those of exhaustive search (our choice)."""
 KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")
 
@@ -115,9 +115,10 @@ CLAIMS = (
         "of exhaustive search over k-subsets, far from 2^Omega(n).",
         source="abstract; sections 5.1, 5.1.1 and 5.6",
         setting="none: nearly is not quantified, the bound is for constant noise, and the experiments have none",
-        rule="Undecidable as worded, since a step asks many queries and constants are free. Judged is the exponent in "
-        "n of the examples until 99% accuracy with a quarter of the labels flipped, B = 32, (ii) and (xv), n = 10 to "
-        "60, k = 2, 3, 4, 50 trials per point: near is an exponent over k between 0.5 and 1.5 (ours), by bootstrap "
+        rule="Undecidable as worded, since a step makes many queries and constants are free. What is judged is the "
+        "exponent in n of the examples until 99% accuracy with a quarter of the labels flipped, B = 32, (ii) and (xv), "
+        "n = 10 to 60, k = 2, 3, 4, 50 trials per point: "
+        "near is an exponent over k between 0.5 and 1.5 (ours), by bootstrap "
         "intervals at a joint level of 5%. A smaller one fails to be near and contradicts no bound.",
         decide=near_search,
     ),

@@ -1,11 +1,11 @@
-"""Random search or hidden progress? How times to solve are spread, and what they depend on (figure 5.2).
+"""Random search or hidden progress? The distribution of times to solve, and what they depend on (figure 5.2).
 
-Were training a random search that tries one subset per step, its time would be geometric with p = 1/C(n, k):
-no memory, and successes from the first step on. And it would depend on the data alone; so networks with the same
-initial values are trained on many streams of examples. The source names neither the architectures nor (n, k): here
-they are PolyNet and the sinusoidal neuron at (20, 3), and for the common initial values the sinusoidal neuron and the
-ReLU network of width 10 at (30, 3), and others at the larger scales. The local exponents of the figure's third panel
-are in ``convergence-scaling``.
+If training were a random search that tries one subset per step, its time would be geometric with p = 1/C(n, k): without
+memory, and with successes from the first step on. It would also depend on the data alone; networks with the same
+initial values are therefore trained on many streams of examples. The source names neither the architectures nor (n, k):
+here they are PolyNet and the sinusoidal neuron at (20, 3), and for the common initial values the sinusoidal neuron and
+the ReLU network of width 10 at (30, 3), and others at the larger scales. The local exponents of the figure's third
+panel are in ``convergence-scaling``.
 """
 
 import math
@@ -30,13 +30,13 @@ from elegans.sweeps import Sweep
 INITS = {"xiv": 0.01, "i": 0.1}
 """The configurations that are trained from common initial values, and the learning rate of each."""
 PUBLISHED_INITS = dict.fromkeys(("xiv", "xv", "iv", "i", "ii"), 0.01)
-"""The same at the published learning rate; the configurations are ours."""
+"""The same at the published learning rate; the choice of configurations is ours."""
 KEYS = ("configuration", "network", "task.n", "task.k")
 BINS = 60
 
 
 def independent(identifiers: Sequence[str], n: int, k: int, trials: int, every: int = 10) -> Sweep:
-    """Return many trials of each configuration, each with its own network and its own data, checked now and then."""
+    """Return many trials of each configuration, each with its own network and data, checked at intervals."""
     cells = [configuration(name, n, k).replace("training.stopping.every", every) for name in identifiers]
     return repeated(cells, trials)
 
@@ -44,12 +44,12 @@ def independent(identifiers: Sequence[str], n: int, k: int, trials: int, every: 
 def common(
     n: int, k: int, inits: Sequence[int], streams: int, steps: int = 100_000, rates: Mapping[str, float] = INITS
 ) -> Sweep:
-    """Return networks with common initial values, each trained on several streams of examples; the support is one.
+    """Return networks with common initial values, each trained on several streams of examples with one support.
 
     Args:
         n: the number of signs.
         k: the size of the parity.
-        inits: the numbers of the initial values.
+        inits: the indices of the initial values.
         streams: how many streams of examples for each of them.
         steps: the largest number of steps.
         rates: the configurations, and the learning rate of each.
@@ -85,7 +85,7 @@ def part(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return the same with a million trials of PolyNet, a hundredth of as many of the others."""
+    """Return the same with a million trials of PolyNet, and a hundredth as many of the others."""
     return part(max(1, trials // 100)) + independent(("xv",), 20, 3, trials, every=1)
 
 
@@ -94,10 +94,11 @@ def analyse(results: Results) -> Tables:
 
     Rows of ``histograms`` are bins: trials solved at more than ``above`` and at most ``until`` steps are ``count`` of
     ``trials``; a random search would have had ``random_search`` of them there, and a search without memory of the same
-    median time ``memoryless``. They repeat the ``fastest``, the ``median_steps``, the 95% quantile ``q95`` and the
-    ``slowest`` time, and how many would have been ``search_earlier`` and ``memoryless_earlier`` than the fastest.
-    ``times`` has how many ``trials`` took so many ``steps`` (NaN: unsolved). Rows of ``inits`` have the number ``init``
-    of the initial values, the ``seed`` of the data, and ``steps``, the time to solve (NaN where unsolved).
+    median time ``memoryless``. Each row repeats the ``fastest`` time, the ``median_steps``, the 95% quantile ``q95``
+    and the ``slowest`` time, and how many trials of either search would have been earlier than the fastest
+    (``search_earlier``, ``memoryless_earlier``). ``times`` has how many ``trials`` took so many ``steps`` (NaN:
+    unsolved). Rows of ``inits`` have the number ``init`` of the initial values, the ``seed`` of the data, and
+    ``steps``, the time to solve (NaN where unsolved).
     """
     bins, counts, inits = [], [], []
     for template, rows in results.by_cell("solved_at"):
@@ -149,7 +150,7 @@ def _geometric(edges: np.ndarray, decay: float, trials: int) -> np.ndarray:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw how soon the first trials are solved, how late the last, and what part of the luck is the network's.
+    """Draw how early the first trials are solved, how late the last, and how much of the luck is the network's.
 
     Times are over each network's median, on logarithmic axes. Black: a search without memory of the same median;
     dotted: a random search of one subset per step. On the right, the share of the variance of the logarithm of the time
@@ -209,7 +210,7 @@ def _plain(network: str) -> str:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return how early the luckiest trial was and how heavy the upper tail, and what part of the luck is the network's.
+    """Return how early the luckiest trial was, how heavy the upper tail is, and how much of the luck is the network's.
 
     ``expected_before_fastest`` is how many trials would have been faster than the fastest if times had no memory:
     those of a random search, and those of the same median time. The variances are of the logarithm of the time, with

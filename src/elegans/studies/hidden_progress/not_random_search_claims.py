@@ -1,4 +1,4 @@
-"""The claims on luck: that times to solve are not those of a random search, and what they depend on (figure 5.2)."""
+"""The claims on luck: times to solve are not those of a random search; what they depend on (figure 5.2)."""
 
 from collections.abc import Mapping
 
@@ -10,9 +10,9 @@ from elegans.experiments.claims import HOLDS, IN_PART, Claim, Lacking, Verdict
 from elegans.experiments.rules import by_interval, decided, table, together
 
 MANY, PUBLISHED = 10_000, 1_000_000
-"""Trials that a network must have, and that one of them must have."""
+"""The number of trials that every network must have, and the number that one of them must have."""
 COPIES = 100
-"""The number r of independent copies of which the fastest counts."""
+"""The number r of independent copies of which the fastest is taken."""
 EARLY, GAIN, HEAVY, INITIAL = 0.1, 5.0, 3.0, 0.5
 """Thresholds, ours: of fastest over median, of the fastest copy over median / r, of the tail's ratio, of the share."""
 MEASURED = ("i", "ii", "iv", "xiv", "xv")
@@ -50,7 +50,7 @@ def heavy_tail(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def initial_weights(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether initial weights make most of the variance of log t, per network."""
+    """Decide for each network whether initial weights explain most of the variance of log t."""
     needs = f"40 initial values with 10 streams each of ({'), ('.join(MEASURED)}), batches of 128, rate 0.01"
     parts = {}
     for name in MEASURED:
@@ -114,8 +114,10 @@ SETTING = "10^6 trials; silent: network, (n, k), batch size, learning rate. Ours
 CLAIMS = (
     Claim(
         id="progress/no-early-luck",
-        statement="Over very many trials nobody solves the problem in much less than the median time, where a search "
-        "without memory would have most of its mass at time 0; so independent copies do not divide the time.",
+        statement=(
+            "Over very many trials none solves the problem in much less than the median time, whereas a memoryless "
+            "search would have most of its mass at time 0; so independent copies do not divide the time."
+        ),
         source="figure 5.2 (left); sections 5.3.2 and 5.5",
         setting=SETTING,
         rule="Holds for a network if its fastest of at least 10^4 trials takes over a tenth of the median (ours), and "
@@ -141,8 +143,9 @@ CLAIMS = (
         "(ii), (iv), (xiv) and (xv), 40 initial values with 10 streams each, 400 of (iv); in part where for some of "
         "them.",
         revised="A run with 40 initial values of each network left (iv) undecided, between 0.30 and 0.60. It has 400 "
-        "since then, none of them among the 40; the limit is the same. That it stays undecided, at one half, no longer "
-        "makes the whole so: the verdict is in part where some networks hold, as these words said from the beginning.",
+        "since then, none of them among the 40; the limit is the same. That (iv) stays undecided, at one half, no "
+        "longer leaves the whole claim undecided: the verdict is in part where some networks hold, as this text said "
+        "from the start.",
         decide=initial_weights,
     ),
 )

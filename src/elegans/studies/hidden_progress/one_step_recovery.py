@@ -33,9 +33,9 @@ DELTA = 0.05
 PROVED = 1 - DELTA
 """The success rate that it proves."""
 SHARES = (64, 32, 16, 8, 4)
-"""Batches are one so-many-th of the bound."""
+"""Batches are the bound divided by these numbers."""
 MORE = (2, 1)
-"""Those that are tried where batches are small."""
+"""The divisors used where batches are small."""
 PARITIES = ((15, 2), (31, 2), (63, 2), (15, 4), (31, 4))
 PERTURBATIONS = 10_000
 IDENTIFIED = "progress/prop-b7"
@@ -167,7 +167,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def identified(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of half the trials."""
+    """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of 50% recovery."""
     return together(
         {
             "errors within half the gap": tried(by_checks, tables, claim=IDENTIFIED),
@@ -220,7 +220,7 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="one-step-recovery",
-    shows="One gradient of one neuron identifies the support, from a fraction of the examples that its proof asks for",
+    shows="One gradient of one neuron identifies the support, from a fraction of the examples that the proof requires",
     source="Proposition B.7",
     scales={
         "smoke": Scale(smoke, trials=20),

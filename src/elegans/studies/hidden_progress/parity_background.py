@@ -1,4 +1,4 @@
-"""What stands behind the study of parities: who can represent one, how many a query sees, which gaps are large.
+"""Background to the study of parities: which networks can represent one, how many a query sees, which gaps are large.
 
 All checks enumerate inputs.
 """
@@ -26,9 +26,9 @@ Rows = Iterator[dict[str, Any]]
 DEGREE, WIDTH = "progress/low-degree-cannot-represent", "progress/width-k-suffices"
 QUERIES, SHARP = "progress/query-counting", "progress/sharper-activation-larger-gap"
 EXACT, BOUND = 1e-9, 1 + 1e-10
-"""How far identities may deviate, relatively, and by how much a side may exceed its bound, by rounding."""
+"""How far identities may deviate, relatively, and by how much a side may exceed its bound, due to rounding."""
 MARGIN = 1e-6
-"""The margin from which a linear programme, right to 1e-7, counts as solved."""
+"""The margin from which a linear programme, accurate to 1e-7, counts as solved."""
 SHARPNESS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
 """The beta of softplus activations; infinite for ReLU."""
 
@@ -149,7 +149,7 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
         lambda: sharpness(15, 4, 300),
     ),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:
@@ -165,7 +165,8 @@ CLAIMS = (
         source="B.4.1, two-layer MLPs",
         setting="exact",
         rule="Enumeration at n = 10, k = 3, 4, 5: random networks with activations of every power below k have no "
-        "correlation beyond 1e-9 of their largest value. Read of the classifier: the sign of a polynomial of degree 1 "
+        "correlation beyond 1e-9 of their largest value. Read as a statement about the classifier: the sign of a "
+        "polynomial of degree 1 "
         "has no accuracy above one half for k = 3.",
         decide=checked(DEGREE, "the polynomial itself; its sign may agree with the parity"),
     ),
@@ -200,7 +201,10 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="parity-background",
-    shows="Who can represent a parity, how many parities a query sees, and which activations have the largest gaps",
+    shows=(
+        "Which networks can represent a parity, how many parities a query sees, and which activations have the largest "
+        "gaps"
+    ),
     source="section 5.3.1; B.1.1, B.3.2 and B.4.1",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

@@ -15,9 +15,9 @@ from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, logarithmic, n
 TITLE = 38
 """Characters in a line of a panel's title."""
 TICKS = 6
-"""How many ticks an axis of sizes has about."""
+"""The approximate number of ticks on an axis of sizes."""
 LEGEND = 0.4
-"""The share of an axis that is kept free for the legend, over that of the data."""
+"""The share of an axis that is kept free for the legend, relative to that of the data."""
 
 
 def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str) -> Figure:

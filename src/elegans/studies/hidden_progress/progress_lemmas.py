@@ -1,7 +1,7 @@
 """The lemmas on majorities, on the first step of a sign network and on its readout, computed.
 
-Sides of exact statements are compared by enumeration; those about chance by sampling with fixed seeds. Names of checks
-that end in ``as printed`` test forms that the thesis prints with an error.
+Both sides of exact statements are compared by enumeration; statements about chance are tested by sampling with fixed
+seeds. Names of checks that end in ``as printed`` test forms that the thesis prints with an error.
 """
 
 import itertools
@@ -43,11 +43,11 @@ FIXED, NOISE = "progress/theorem-5.6", "progress/noise-scales-gap"
 FORMS: tuple[Form, ...] = ("printed", "corrected")
 PRINTED = ", as printed"
 EXACT, BOUND = 1e-12, 1 + 1e-10
-"""How far identities may deviate, and by how much a side may exceed its bound, by rounding."""
+"""How far identities may deviate, and by how much a side may exceed its bound, due to rounding."""
 SHARE = 0.01
 """The error rate with which shares are stated: exact one-sided limits."""
 FLAT = 0.1
-"""How steep a logarithmic slope may be of what is said to stay between constants."""
+"""The largest logarithmic slope of a quantity claimed to stay between constants."""
 
 
 def majorities(largest: int, highest: int) -> Rows:
@@ -119,7 +119,7 @@ def first_gradients(sizes: Sequence[int], vectors: int) -> Rows:
 
 
 def first_steps(cells: Sequence[tuple[int, int]], perturbations: int, draws: int, batches: int) -> Rows:
-    """Yield the checks of Lemmas B.4 and B.5: an inexact step, the neurons that a width holds, the batch."""
+    """Yield the checks of Lemmas B.4 and B.5: an inexact step, the neurons present at a width, the batch."""
     generator = np.random.default_rng(45)
     for form in FORMS:
         ratios = [_step_ratios(generator, n, k, form, perturbations) for n, k in cells]
@@ -181,7 +181,7 @@ def _sampled_error(generator: np.random.Generator, n: int, k: int, width: int, b
 
 
 def readouts(largest: int) -> Rows:
-    """Yield the checks of Claim 5: what k or k + 1 neurons of the support's sum make at each of its values."""
+    """Yield the checks of Claim 5: what k or k + 1 neurons of the support's sum compute at each of its values."""
     for form, name in zip(FORMS, (f"k neurons{PRINTED}", "k + 1 neurons, corrected weights"), strict=True):
         worst = [
             max(
@@ -282,7 +282,7 @@ def _best_hinge(features: np.ndarray, y: np.ndarray, norm: float, steps: int) ->
 
 
 def noise(labels: int) -> Rows:
-    """Yield the checks of label noise: the factor of a correlation by sampling, and the one that is printed."""
+    """Yield the checks of label noise: the factor of a correlation by sampling, and the printed one."""
     generator = np.random.default_rng(12)
     shares = np.array([0.1, 0.25, 0.4, 0.49])
     factors = np.array([float(noisy_correlation(1, float(p))) for p in shares])
@@ -314,7 +314,7 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
         lambda: noise(1_000_000),
     ),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:

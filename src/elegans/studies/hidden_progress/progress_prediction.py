@@ -1,9 +1,9 @@
-"""Is hidden progress progress? How well each measure, taken while a network learns, tells how long it still needs.
+"""Is hidden progress progress? How well each measure, taken during training, predicts the remaining time.
 
-The thesis calls progress measure what predicts the remaining time, and shows curves. Here every measure is a predictor
-whose rank correlation with the remaining time is estimated over many trials, beside loss, accuracy, the initial
-weights, and a clock: at half of the time to solve, which nobody can know before the end, and at fixed steps among the
-trials that are not solved yet, which is a prediction.
+The thesis defines progress measures as predictors of the remaining time, and shows curves. Here every measure's rank
+correlation with the remaining time is estimated over many trials, and compared with loss, accuracy, the initial
+weights, and a clock: at half of the time to solve, which is only known afterwards, and at fixed steps among the trials
+not solved yet, which is a prediction.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ PREDICTORS: dict[str, tuple[Predictor, str]] = {
     "Fourier gap, initially": (initially(GAP), "support"),
 }
 """By name: the predictor, and what it uses: the ``time``, the network's ``outputs``, all ``weights``, or also the
-``support``, which a learner does not know."""
+``support``, which the learner does not know."""
 SHOWN = {
     "held-out loss": (COLOURS[0], "o"),
     "movement": (COLOURS[1], "s"),
@@ -57,7 +57,7 @@ SHOWN = {
 }
 """The predictors that are drawn: one of the outputs, one of all weights, three that know the support."""
 EVERY = {"xv": 10, "xiv": 20, "i": 40}
-"""Steps between measurements: about 50 of them before half of the trials are solved."""
+"""Steps between measurements: about 50 measurements before half of the trials are solved."""
 SHARES = (0.25, 0.5, 0.75)
 """The fixed steps, as shares of the median time to solve."""
 
@@ -113,10 +113,10 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw how well five predictors rank the trials by the steps that remain: one panel per network.
+    """Draw how well five predictors rank the trials by their remaining steps: one panel per network.
 
-    Sizes of Spearman's rank correlations at fixed steps, with 95% bootstrap intervals, among the trials not solved by
-    then; those that are never solved rank as slowest.
+    Absolute values of Spearman's rank correlations at fixed steps, with 95% bootstrap intervals, among the trials not
+    solved by then; those that are never solved rank as slowest.
     """
     table = tables["table"]
     networks = list(table[table["share"].notna()].groupby("network", sort=False))
@@ -196,7 +196,9 @@ CLAIMS = (
         statement="There are scalar functions of the weights, the largest change and the Fourier gap among them, that "
         "predict the remaining time, so that training is not memoryless.",
         source="section 5.5; appendix B.3.3",
-        setting="none: dependence given the state is defined, single runs are drawn. Ours: (i), (xiv) and (xv), B = 32",
+        setting=(
+            "none: dependence given the state is defined, single runs are plotted. Ours: (i), (xiv) and (xv), B = 32"
+        ),
         rule="Among trials not solved at a quarter and at half of the median time, Spearman's correlation of each "
         "measure with the remaining time differs from 0 (Holm over networks, measures and times, 5%); none: its "
         "interval within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
@@ -207,7 +209,9 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="progress-prediction",
-    shows="How well each measure of hidden progress, against loss and accuracy, tells how long a trial still needs",
+    shows=(
+        "How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining time"
+    ),
     source="section 5.3 (progress measures); the numbers are new",
     scales={
         "smoke": Scale(smoke, trials=20),

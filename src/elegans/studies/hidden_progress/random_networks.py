@@ -1,7 +1,7 @@
 """How often a random network is close to a sparse parity, counted over all inputs.
 
-Initial weights are exchangeable over inputs, so that every support of k inputs is as likely as any other: each network
-is compared with all of them.
+Initial weights are exchangeable over inputs, so every support of k inputs is equally likely: each network is compared
+with all of them.
 """
 
 import itertools
@@ -29,16 +29,16 @@ NETWORKS = ("i", "ii", "xiv", "xv")
 DEGREES = (2, 3)
 SMALLEST, LARGEST = 4, 14
 LEAST = 10
-"""The fewest hits of a size that counts; larger n are left out."""
+"""The smallest number of hits for a size to count; larger n are left out."""
 CLOSE = 0.5
-"""The correlation from which a network counts as close to a parity; ours."""
+"""The correlation from which a network counts as close to a parity (our choice)."""
 DRAWS = {"smoke": 200, "laptop": 2000, "paper": 500_000}
-"""Networks per size up to n = 9; beyond there are a tenth as many, of more supports and inputs each."""
+"""Networks per size up to n = 9; beyond, a tenth as many, since each has more supports and inputs."""
 FEWER_BEYOND = 9
 AT_ONCE = 2**18
-"""Outputs of networks held at once."""
+"""The number of outputs held in memory at once."""
 POINTS, ERRORS = 4, 2.5
-"""The least number of sizes that decide, and how many standard errors a slope may deviate by chance."""
+"""The smallest number of sizes that decide, and how many standard errors a slope may deviate by chance."""
 
 
 def outputs(name: str, n: int, k: int, count: int, generator: np.random.Generator) -> np.ndarray:
@@ -58,7 +58,7 @@ def outputs(name: str, n: int, k: int, count: int, generator: np.random.Generato
 
 
 def close_supports(name: str, n: int, k: int, draws: int) -> int:
-    """Return how many supports, of all networks, a network's sign correlates with by more than 1/2 in size."""
+    """Return, summed over networks, how many supports a network's sign correlates with by more than 1/2 in size."""
     generator = np.random.default_rng([n, k, NETWORKS.index(name)])
     places = [set_index(members) for members in itertools.combinations(range(n), k)]
     block = max(1, AT_ONCE // 2**n)
@@ -86,7 +86,7 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the shares against n on a logarithmic axis, where an exponential decay is a straight line.
+    """Draw the shares against n on a logarithmic axis, on which an exponential decay is a straight line.
 
     Bars are Wilson 95% intervals of all pairs of a network and a support.
     """
@@ -113,7 +113,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def far_from_parity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide for each network and k whether shares above 10^-4 fall with n, and do so no slower at the end."""
+    """Decide for each network and k whether shares above 10^-4 fall with n, and no more slowly at the end."""
     needs = f"{DRAWS['paper']:,} networks per size"
     rows = table(tables, "table", needs)
     if rows["draws"].max() < DRAWS["paper"]:

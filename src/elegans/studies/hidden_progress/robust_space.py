@@ -5,7 +5,7 @@ fifth of the trials are solved. Tables B.3 to B.5 give the 10th percentile of th
 coarse exponent alpha, the smallest with t(n) <= t(n_0) (n - 9)^alpha at all n, where n_0 = 10 is the smallest n.
 
 The laptop scale is a reduced grid: two of the four learning rates, those that suit the configuration; two n, two k and
-three batch sizes; and 20000 steps in the place of 100000.
+three batch sizes; and 20000 steps in place of 100000.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,29 +34,29 @@ from elegans.training import Trial
 from elegans.training.losses import Loss
 
 ROBUST = tuple(CONFIGURATIONS)[:15]
-"""The configurations (i) to (xv), for which the thesis claims the criterion at every batch size."""
+"""The configurations (i) to (xv), for which the thesis claims that the criterion holds at every batch size."""
 LOSSES = ("hinge", "square", "logistic")
 INITS = ("dense", "gaussian", "bernoulli")
 STARRED = ("*i", "*ii")
-"""The barely sufficient networks, for which it claims it from batches of 16 on."""
+"""The barely sufficient networks, for which it claims this only from batches of 16 on."""
 GRID_RATES = (1.0, 0.1, 0.01, 0.001)
 ORDER = (0.1, 0.01, 0.001, 1.0)
-"""The order in which learning rates are tried where one that suffices is enough."""
+"""The order in which learning rates are tried where a single sufficient one is enough."""
 LEAST = 0.2
-"""The share of trials that have to be solved in a cell that holds."""
+"""The share of trials that must be solved for a cell to hold."""
 FIRST = 9
 """The n_0 of the coarse exponent."""
 CELL = ("configuration", "network", "task.k", "task.n", "training.batch_size", "model.init", "training.loss")
-"""What makes a cell of the criterion: everything but learning rate and seed."""
+"""What defines a cell of the criterion: everything but learning rate and seed."""
 COLUMN = ["task.k", "training.batch_size"]
 BUNDLE = 200
-"""How many cells are summarised at once: their trials' rows are held together."""
+"""How many cells are summarised at once, with the rows of their trials in memory."""
 BESIDE = 12
-"""The most columns of tables that are drawn side by side."""
+"""The largest number of columns of tables drawn side by side."""
 LISTED = 100_000
-"""The most trials whose times are listed one by one."""
+"""The largest number of trials whose times are listed individually."""
 DRAWN = 299
-"""Cells drawn at random: if all of them hold, 99% of all do, at the 95% level."""
+"""The number of cells drawn at random: if all of them hold, 99% of all cells do, at the 95% level."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Space:
     steps: int = 100_000
 
     def sweep(self, trials: int) -> Sweep:
-        """Return the grid, with what the figure shows first: hinge loss and uniform initialisation."""
+        """Return the grid; what the figure shows (hinge loss, uniform initialisation) comes first."""
         kinds = sorted(product(self.losses, self.inits), key=lambda kind: kind != ("hinge", "dense"))
         losses = {name: Loss.parse(name) for name in self.losses}
         cells = [
@@ -138,12 +138,12 @@ def _drawn() -> tuple[Trial, ...]:
 
 
 def _neutral(one: Trial) -> str:
-    """Return what identifies a cell of the criterion, whatever its learning rate."""
+    """Return what identifies a cell of the criterion, regardless of its learning rate."""
     return one.replace("training.learning_rate", 1.0).cell
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
-    """Return the next learning rate of each cell that none so far suffices for, or four times as many fresh trials.
+    """Return the next learning rate of each cell that none suffices for so far, or four times as many fresh trials.
 
     These are at the cell's best learning rate, once all four have been tried.
     """
@@ -185,7 +185,7 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per cell and learning rate, and ``times``, one row per trial where these are few.
 
-    The latter says whether the cell was ``drawn`` at random, and not chosen to be one of a line.
+    ``drawn`` says whether the cell was drawn at random rather than chosen as part of a line.
     """
     rows, bundle = [], []
     drawn = {_neutral(one) for one in _drawn()} if results.scale == "part" else set()
@@ -215,11 +215,11 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judged(found: pd.DataFrame) -> pd.DataFrame:
-    """Return rates and times with which is ``best`` of a cell's learning rates, and whether the cell ``holds``.
+    """Return rates and times, the ``best`` of each cell's learning rates, and whether the cell ``holds``.
 
-    The best learning rate of a cell is that with which most trials are solved, and of those the fastest by the 10th
-    percentile. ``alpha`` is the coarse exponent over the n of the cell's line, at the best learning rate of each n (NaN
-    where fewer than a tenth of the trials are solved at some n).
+    The best learning rate of a cell solves the most trials; ties are broken by the 10th percentile of the time.
+    ``alpha`` is the coarse exponent over the n of the cell's line, at the best learning rate of each n (NaN where fewer
+    than a tenth of the trials are solved at some n).
     """
     order = found.assign(tenth=found["tenth"].fillna(np.inf)).sort_values(["rate", "tenth"], ascending=[False, True])
     best = order.groupby(list(CELL), sort=False).head(1).index
@@ -243,9 +243,9 @@ def _alpha(cells: pd.DataFrame) -> float:
 def plot(tables: Tables) -> Figure:
     """Draw two tables with one row per network and one column per k and batch size, at the best learning rates.
 
-    The share of all losses, initialisations and n with which the criterion holds, framed where it is not all; and the
-    10th percentile of the time to solve at the largest n with hinge loss and uniform initialisation. Bright is good in
-    both.
+    The share of losses, initialisations and n for which the criterion holds, framed where it is not all of them; and
+    the 10th percentile of the time to solve at the largest n, with hinge loss and uniform initialisation. Bright is
+    good in both.
     """
     cells = tables["table"][tables["table"]["best"]]
     largest = cells["task.n"].max()
@@ -304,7 +304,7 @@ def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[floa
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return how many cells hold, of all and of each configuration; which fail; and the coarse exponents.
+    """Return how many cells hold, in all and by configuration; which fail; and the coarse exponents.
 
     Exponents are those of hinge loss and uniform initialisation, by k and batch size.
     """

@@ -12,7 +12,7 @@ from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 CELL = ["configuration", "task.k", "task.n", "training.batch_size", "model.init", "training.loss"]
 RATE, STEPS = "training.learning_rate", 100_000
 FIRST, LEAST, FIFTH = 25, 5, 0.2
-"""The trials per learning rate, how many of them must be solved, and what share that is."""
+"""The number of trials per learning rate, how many of them must be solved, and the share that this is."""
 ENOUGH, REFUTED = 299, 0.05
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
 PART = "the part scale"
@@ -70,7 +70,7 @@ def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether nearly every run with batches of 256 is solved, at a learning rate chosen on other runs."""
+    """Decide whether nearly every run with batches of 256 is solved, at a learning rate chosen on separate runs."""
     times = _published(tables, NETWORKS)
     plain = (times["training.loss"] == "hinge") & (times["model.init"] == "dense") & (times["task.n"] == 30)
     times = times[plain & (times["training.batch_size"] == 256)]
@@ -93,7 +93,7 @@ def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether the three losses solve equally many trials in equal times, per network."""
+    """Decide for each network whether the three losses solve equally many trials in equal times."""
     times = _published(tables, NETWORKS)
     times = times[(times["task.n"] == 20) & (times["task.k"] == 3) & (times["model.init"] == "dense")]
     times = times[times["training.batch_size"] == 32]
@@ -116,7 +116,7 @@ def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether barely sufficient networks learn from batches of 16 on, and not with all smaller ones."""
+    """Decide whether barely sufficient networks learn with batches of 16 and more, and not with all smaller ones."""
     times = _published(tables, ("*i", "*ii"))
     parts = {}
     for name in ("*i", "*ii"):
@@ -144,7 +144,7 @@ def _published(tables: Mapping[str, pd.DataFrame], networks: tuple[str, ...]) ->
 
 
 def _cells(times: pd.DataFrame) -> tuple[list[str], list[str], list[str]]:
-    """Return which cells pass, which fresh trials refute, and which are unclear."""
+    """Return which cells pass, which are refuted by fresh trials, and which are unclear."""
     from scipy.stats import binom
 
     passed, retried, unclear = [], {}, []
@@ -165,7 +165,7 @@ def _cells(times: pd.DataFrame) -> tuple[list[str], list[str], list[str]]:
 
 
 def _best(cell: pd.DataFrame) -> np.ndarray:
-    """Return the times at the learning rate that solves most trials, and of those at the fastest."""
+    """Return the times at the learning rate that solves the most trials, the fastest of these if tied."""
     found = [own["solved_at"].astype(float).fillna(NEVER).to_numpy() for _, own in cell.groupby(RATE)]
     return max(found, key=lambda own: ((own < NEVER).mean(), -np.quantile(own, 0.1, method="lower")))
 

@@ -12,9 +12,9 @@ from elegans.experiments.claims import UNDECIDED, Lacking, Verdict
 from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits, table
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
-"""Shares of plateau above which there is one, and below which there is none; ours. A straight line has 0.11."""
+"""Plateau shares above which there is a plateau, and below which there is none (ours). A straight line has 0.11."""
 NEVER = 1e300
-"""What stands for an infinite time."""
+"""Stands for an infinite time."""
 
 
 def by_middle(
@@ -22,7 +22,7 @@ def by_middle(
 ) -> Verdict:
     """Decide where a median lies by its order-statistic interval, each end of which has the error rate ``level``.
 
-    NaN counts as infinite: what was not reached stays in the median.
+    NaN counts as infinite: events that did not occur remain in the median.
     """
     found = np.asarray(values, float)
     if len(found) < least:
@@ -34,7 +34,7 @@ def by_middle(
 
 
 def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int, **where: object) -> pd.DataFrame:
-    """Return the rows of a table that a rule asks for, of which there must be some number at least."""
+    """Return the rows of a table that a rule requires, checking that there are enough of them."""
     rows = table(tables, name, needs, **where)
     if len(rows) < least:
         raise Lacking(needs)
@@ -42,7 +42,7 @@ def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int
 
 
 def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:
-    """Decide a share by two thresholds: ``holds`` above the one, ``fails`` below the other, by exact limits."""
+    """Decide a share by two thresholds and exact limits: ``holds`` above the one, ``fails`` below the other."""
     if not trials:
         raise Lacking(f"trials of: {what}")
     low, high = share_limits(hits, trials, level)
@@ -65,7 +65,7 @@ def by_solved(what: str, rows: pd.DataFrame, *, above: float, level: float = LEV
 
 
 def tried(decide: Callable[..., Verdict], *given: Any, **named: Any) -> Verdict:
-    """Return a part's verdict: undecided where the tables lack its cells, so that other parts count nevertheless."""
+    """Return a part's verdict: undecided where the tables lack its cells, so that the other parts still count."""
     try:
         return decide(*given, **named)
     except Lacking as lacking:
@@ -90,6 +90,6 @@ def ratio_interval(
 
 
 def times_by(rows: pd.DataFrame, size: str) -> dict[float, list[float]]:
-    """Return by the values of a column the times to solve of its trials, infinite where unsolved."""
+    """Return the trials' times to solve for each value of a column, infinite where unsolved."""
     times = rows["solved_at"].astype(float).fillna(np.inf)
     return {float(at): times[rows[size] == at].tolist() for at in sorted(set(rows[size]))}

@@ -2,8 +2,8 @@
 
 Each architecture has an id there, and ``configuration`` makes its trial, which the experiments vary.
 
-What the thesis leaves open or prints in two ways is settled so: an output bias wherever there is a second layer,
-without which some of the networks that the thesis reports cannot represent a parity; initial weights and biases
+What the thesis leaves open or prints in two ways is settled as follows: an output bias wherever there is a second
+layer, without which some of the networks that the thesis reports cannot represent a parity; initial weights and biases
 uniform on plus or minus 1/sqrt(fan-in), the default of common libraries; hinge loss, 32 examples per step, solved when
 8192 held-out examples are all classified correctly, checked every 10 steps, within 10^5 steps.
 
@@ -36,7 +36,7 @@ from elegans.training import SGD, Adam, Trial
 from elegans.training.losses import Loss
 
 AT_END = 2**31
-"""A period that only the beginning and the end of a training fall on."""
+"""A period so long that only the start and the end of a training are measured."""
 STOPPING = StoppingRule(error=0, examples=8192, every=10)
 """No mistake on a fresh batch of 8192, checked every tenth step."""
 
@@ -84,9 +84,9 @@ CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
     "*ii": ("z^k network of width k", _power(None), 0.01),
     "*iii": ("transformer of one block", _transformer, 3e-4),
 }
-"""By the thesis' id: what it is, what makes its model, and the learning rate that it has unless another is given.
+"""By the thesis' id: its description, a function that makes its model, and its default learning rate.
 
-*iii alone trains by Adam; what is uniform for the others is uniform by Glorot's convention there.
+*iii alone trains by Adam; it is uniform by Glorot's convention where the others are uniform.
 """
 
 
@@ -114,7 +114,7 @@ def configuration(
         steps: the largest number of steps.
 
     Raises:
-        ExperimentError: there is no such configuration; the message lists those that there are.
+        ExperimentError: there is no such configuration; the message lists the existing ones.
         TrialError: a number breaks a rule.
     """
     if identifier not in CONFIGURATIONS:
@@ -142,7 +142,7 @@ def _model(identifier: str, k: int, init: Init | str) -> Model:
 
 
 def repeated(cells: Iterable[Trial], trials: int) -> Sweep:
-    """Return the sweep of several cells in order, each with as many seeds as there are to be trials per cell."""
+    """Return the sweep of several cells in order, each with one seed per trial."""
     return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 

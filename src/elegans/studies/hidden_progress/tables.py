@@ -13,7 +13,7 @@ from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 from elegans.training.states import FINISHED
 
 SEED = 0
-"""Of every bootstrap: the same trials have the same intervals."""
+"""The seed of every bootstrap: the same trials have the same intervals."""
 
 
 def identified(trials: pd.DataFrame) -> pd.DataFrame:
@@ -82,7 +82,7 @@ def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
     Returns:
         The keys; ``exponent`` with ``exponent_low`` and ``exponent_high``, and ``factor``, of the power law through the
         medians of all sizes; ``lower_exponent`` and ``upper_exponent``, those of the lower and upper half of the sizes,
-        and ``elbow``, how much the second is larger, with ``elbow_low`` and ``elbow_high``.
+        and ``elbow``, by how much the second is larger, with ``elbow_low`` and ``elbow_high``.
     """
     rows = []
     for key, group in trials[trials["state"].isin(FINISHED)].groupby(list(keys), sort=False):

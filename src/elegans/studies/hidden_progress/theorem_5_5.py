@@ -1,6 +1,6 @@
 """The algorithm of Theorem 5.5: one large step of a network of sign neurons, then its readout.
 
-It is run at sizes far below those that the theorem asks for (n of at least 2^11 k^4), which cannot be run.
+It is run at sizes far below those that the theorem requires (n of at least 2^11 k^4), which are out of reach.
 
 Source: thesis, chapter 5 and appendix B.2.1.
 """
@@ -41,17 +41,18 @@ from elegans.tasks import Online, Sample, SparseParity
 from elegans.training import FeatureSelection, FreshDescent, Trial
 
 WIDTHS = {2: 64, 4: 256}
-"""Neurons by k: the order of what the theorem asks for, 46 and 564 at a loss of 1/4."""
+"""Neurons by k: of the order that the theorem requires, 46 and 564 at a loss of 1/4."""
 RATE = 0.1
-"""The readout's learning rate where it is not the theorem's, which is made for 10^10 steps and more."""
+"""The readout's learning rate where it is not the theorem's, which is meant for 10^10 steps and more."""
 CELL = ["task.n", "task.k", "batch", "rate"]
 MEASURED = ["hinge", "good", "on_support", "off_support"]
 
 
 ONE_STEP, READOUT = 2, 101
-"""Steps of trials of which the first step alone matters, and of those whose readout is watched step by step."""
+"""The number of steps of trials of which only the first step matters, and of those whose readout is followed step by
+step."""
 FEW = 6
-"""Trials of the figure's cells beside the claims'."""
+"""Trials per cell of the figure, apart from those of the claims."""
 
 
 def trial(n: int, k: int, batch: int | None, steps: int, rate: float | None = RATE, width: int | None = None) -> Trial:
@@ -108,12 +109,12 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return what the claims ask for but (63, 4), whose batch is a hundred million, and the laptop's figure."""
+    """Return what the claims require except (63, 4), whose batch is a hundred million, and the laptop's figure."""
     return laptop(FEW) + claimed([size for size in (*SIZES, SMALLER) if size != (63, 4)], 5001, trials)
 
 
 def claimed(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
-    """Return the printed width and batch at some sizes (n, k), single steps, and readouts watched step by step."""
+    """Return the printed width and batch at some sizes (n, k), single steps, and readouts followed step by step."""
     printed = [printed_trial(n, k, steps) for n, k in sizes]
     batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in EMERGE}
     steps_alone = [trial(n, k, size // share, ONE_STEP) for (n, k), size in batches.items() for share in (1, 4)]
@@ -130,7 +131,7 @@ def printed_trial(n: int, k: int, steps: int) -> Trial:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return what the first step left and the hinge loss at the end, and the loss along the way where a claim asks."""
+    """Return probes of the first step's result, the final hinge loss, and the loss curve where a claim needs it."""
     assert isinstance(one.model, MLP) and isinstance(one.task, SparseParity)
     ends = FeatureSelection(every=AT_END, examples=4000)
     every = {"readout": 1, "printed": 200}.get(part_of(one.steps, one.model.width, one.task.k))
@@ -145,7 +146,7 @@ def part_of(steps: int, width: int, k: int) -> str:
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per cell of the figure, and ``runs``, one row per trial that a claim asks for.
+    """Return ``table``, one row per cell of the figure, and ``runs``, one row per trial that a claim needs.
 
     ``table`` has the median error, hinge loss and weights, errors with their order-statistic intervals. ``batch`` is
     that of the first step, NaN for an exact gradient; ``rate`` is ``given`` or ``theorem``; ``good`` counts pairs of
@@ -195,7 +196,7 @@ def _cells(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the error after the first step and the readout: against the first batch, and against n with none."""
+    """Draw the error after first step and readout, against the first batch size, and against n for exact gradients."""
     table = tables["table"]
     figure, drawn = panels(1, 2, height=3.1, width=6.0)
     left, right = drawn[0]
@@ -231,7 +232,7 @@ def _with_intervals(ax: Axes, rows: pd.DataFrame, x: str, colour: str, label: st
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each cell: the median error with its interval, the hinge loss, and what the step left."""
+    """Return, for each cell: the median error with its interval, the hinge loss, and the result of the first step."""
     found = {}
     for row in tables["table"].to_dict("records"):
         first = "exact gradient" if np.isnan(row["batch"]) else f"first batch {row['batch']:.0f}"

@@ -11,18 +11,18 @@ from elegans.experiments.rules import LEVEL, by_interval, by_share, together
 from elegans.studies.hidden_progress.rules import enough, tried
 
 EPSILON, LOSSES = 0.1, 30
-"""The loss aimed at, and the trials of each size that it is averaged over."""
+"""The target loss, and the number of trials per size that it is averaged over."""
 SIZES = ((31, 2), (63, 2), (63, 4))
 """The reachable sizes (n, k) at which the theorem is tried."""
 SMALLER = (31, 4)
-"""A size that does not decide: irrelevant weights are too many for k = 4 there."""
+"""A size that does not decide: for k = 4 it has too many irrelevant weights."""
 SUPPORTS, ALMOST_ALL = 59, 0.95
-"""So many trials without a failure show that fewer than 5% fail."""
+"""The number of trials that, without a failure, show that fewer than 5% fail."""
 EMERGE = ((15, 2), (31, 2), (63, 2), (15, 4), (31, 4))
 PAIRS, STEPS, RATES = (15, 31, 63, 127, 255), 25, (0.1, 0.3, 1.0, 3.0)
 """The sizes at k = 2, the trials and the learning rates of the steps that the readout takes."""
 FREE = 0.25
-"""The power of n up to which a number of steps is called free of n; ours."""
+"""The power of n up to which a number of steps counts as independent of n (our choice)."""
 RESAMPLES = 1000
 
 

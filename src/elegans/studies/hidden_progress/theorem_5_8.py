@@ -1,4 +1,4 @@
-"""The algorithm of Theorem 5.8: stochastic descent of disjoint PolyNets whose rates keep irrelevant weights in bounds.
+"""The algorithm of Theorem 5.8: stochastic descent of disjoint PolyNets whose rates keep irrelevant weights bounded.
 
 The theorem's own sizes can be run where blocks are small.
 
@@ -35,7 +35,7 @@ from elegans.training import Trial
 
 EPSILON, DELTA = 0.1, 0.01
 EVERY = 500
-"""How many steps lie between two measurements of the weights."""
+"""The number of steps between two measurements of the weights."""
 CELL = ["k", "block", "form"]
 JUDGED = ((2, 3), (2, 5), (3, 3))
 """The (k, n') whose runs decide the claims."""
@@ -89,15 +89,15 @@ def part(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the least relevant and the largest irrelevant weight during training, and all weights at the end."""
+    """Return probes of the smallest relevant and largest irrelevant weight during training, and all final weights."""
     return RelevantWeights(every=EVERY), WeightTrajectory(every=AT_END)
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per trial and measured step: weights, the theorem's bounds on them, and the exact final error.
 
-    ``whole`` says whether the training had the theorem's number of steps; ``slack`` is the most by which a weight may
-    exceed what was measured, between two measurements.
+    ``whole`` says whether the training had the theorem's number of steps; ``slack`` is the most by which a weight can
+    exceed the measured values between two measurements.
     """
     trials = results.trials.to_dict("index")
     last = results.measures["weight-trajectory"].groupby("trial")["weight"].last()
@@ -134,7 +134,7 @@ def _bounded(row: dict[Any, Any], measured: pd.DataFrame, last: np.ndarray) -> p
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the least relevant and the largest irrelevant weight during training, and final errors against steps.
+    """Draw the smallest relevant and the largest irrelevant weight during training, and final errors against steps.
 
     Weights are those of trainings with the theorem's number of steps, or of all where there are none.
     """
@@ -259,7 +259,7 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="theorem-5.8",
-    shows="With the theorem's learning rates irrelevant weights stay in bounds while relevant ones grow",
+    shows="With the theorem's learning rates irrelevant weights stay bounded while relevant ones grow",
     source="Theorem 5.8",
     scales={
         "smoke": Scale(smoke, trials=2),

@@ -65,8 +65,8 @@ class SignNetwork(Layerwise, Training):
     of the gradient. A regime ``Sample(m)`` gives the first step a batch of m examples, the theorem's B; the readout is
     trained on fresh examples.
 
-    The output weights begin the readout at 0, where the theorem's proof needs them; its statement would take a step
-    of them too.
+    The output weights are 0 when the readout starts, as the theorem's proof needs; its statement would also update
+    them.
 
     Source: thesis, Theorem 5.5 and appendix B.2.1.
 
@@ -103,12 +103,12 @@ class SignNetwork(Layerwise, Training):
         return hidden["weight"][:half], hidden["bias"][:half]
 
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
-        """Refuse: ``theory.parity_readout`` is of exact features, of which a sign network has none."""
+        """Refuse: ``theory.parity_readout`` needs exact features, which a sign network does not have."""
         rule = f"readout must be one that needs no construction ({self.source})"
         raise ValueError(f"{rule}: readout={self.readout.kind!r}")
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse what lies outside the theorem's hypotheses, and more examples than can be counted."""
+        """Refuse what lies outside the theorem's hypotheses, and more examples than counters can number."""
         super().check(task, regime, model)
         if isinstance(self.readout, FreshDescent):
             count = (regime.size if isinstance(regime, Sample) else 0) + self.steps * self.readout.batch_size
@@ -117,7 +117,7 @@ class SignNetwork(Layerwise, Training):
 
 
 class DisjointTraining(Minibatches, Training):
-    """What trainings of disjoint PolyNets by the correlation loss have in common.
+    """The common part of trainings of disjoint PolyNets with the correlation loss.
 
     Args:
         steps: the largest number of steps.
@@ -135,7 +135,7 @@ class DisjointTraining(Minibatches, Training):
         """Return what one step adds to the weights, as JAX arrays of shape (k, n')."""
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse other networks, tasks and losses, and more examples than a regime can count."""
+        """Refuse other networks, tasks and losses, and more examples than a regime can number."""
         if not isinstance(model, DisjointPolyNet) or not isinstance(task, DisjointParity) or model.degree != task.k:
             named = f"model={model.kind!r}, task={task.kind!r}"
             raise ValueError(f"{self.kind} must train a disjoint-poly-net of degree k on a disjoint-parity: {named}")
@@ -150,8 +150,8 @@ class DisjointTraining(Minibatches, Training):
     def optimiser(self, factor: Any) -> Any:
         """Return the optax transformation of one step.
 
-        Where there are millions of steps, each is hardly larger than what weights are rounded to: what rounding takes
-        from one step is kept and added to the next (Kahan's compensated sums).
+        With millions of steps, each is hardly larger than the weights' rounding error: what rounding loses in one step
+        is kept and added to the next (Kahan summation).
         """
         import jax.numpy as jnp
         import optax
@@ -217,7 +217,7 @@ class DisjointFlow(DisjointTraining):
             raise ValueError(f"the support must be the first coordinate of every block: support={task.support}")
 
     def changes(self, weight: Any, gradient: Any) -> Any:
-        """Return the learning rate times the other blocks' relevant weights' product; 0 for irrelevant weights."""
+        """Return the learning rate times the product of the other relevant weights; 0 for irrelevant weights."""
         import jax.numpy as jnp
 
         return jnp.zeros_like(weight).at[:, 0].set(self.learning_rate * _others(weight[:, 0]))

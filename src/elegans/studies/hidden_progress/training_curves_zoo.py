@@ -1,6 +1,6 @@
-"""Training curves of every kind of network: a long plateau, and then a cliff (figures 5.1, left, and B.2).
+"""Training curves of every kind of network: a long plateau, then a cliff (figures 5.1, left, and B.2).
 
-Each panel is one setting of appendix B.4, with its learning rate. Where the appendix contradicts itself the caption is
+Each panel is one setting of appendix B.4, with its learning rate. Where the appendix contradicts itself, the caption is
 followed: the first row of figure B.2 has ReLU networks of width 100. The sinusoid of figure 5.1 is sin(2z), shifted for
 k = 3: the published "scaled by 2" may also mean the sinusoid that interpolates the parity with its argument doubled,
 which the ``part`` and ``paper`` scales train too, beside that without doubling. Minimal networks with one example per
@@ -31,14 +31,14 @@ from elegans.training import Trial
 LOW = 0.4
 """The error at which a plateau counts as left: chance is 0.5."""
 LEAVES, ENDS = 0.45, 0.05
-"""The errors at which a plateau ends, and at which the task is as good as learned, both for good."""
+"""The errors at which a plateau ends, and at which the task is practically learned, both for good."""
 SOLVED = 0.01
 AVERAGED = 1024
-"""The least number of examples over which minibatch errors are averaged for these times."""
+"""The smallest number of examples over which minibatch errors are averaged for these times."""
 POINTS = 40
-"""How many points a curve has at the most."""
+"""The largest number of points of a curve."""
 LONGEST = 3
-"""How many times the median time of the solved trials an axis has at the most."""
+"""The longest axis, in units of the solved trials' median time."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class Panel:
     """One setting whose training curves are shown.
 
     Args:
-        name: the network, in few words.
+        name: the network, in a few words.
         identifier: the configuration, by the thesis' id.
         batch_size: the number of examples per step.
         learning_rate: the learning rate.
         n: the number of signs.
         k: the size of the parity.
         scale: what the argument of a sinusoid is multiplied by.
-        width: of a transformer, with heads of size 8 that make up the width; None for what the configuration has.
+        width: of a transformer, with heads of size 8 that make up the width; None for the configuration's own.
         steps: the largest number of steps.
-        checks: how many checks in a row must find no mistake, so that training goes on for so long past the first.
-        times: how many times the scale's trials it has.
+        checks: how many checks in a row must find no mistake; training continues for that long past the first.
+        times: by what factor it has more trials than the scale's default.
     """
 
     name: str
@@ -90,8 +90,8 @@ class Panel:
 
 
 AFTER = 8
-"""Checks without a mistake after which small batches stop where the end of the plateau counts: their error is averaged
-over 1024 examples, which fewer checks after the cliff do not have."""
+"""Checks without a mistake after which small batches stop where the end of the plateau matters: their error is averaged
+over 1024 examples, which fewer checks after the cliff would not provide."""
 FIGURES: dict[str, tuple[Panel, ...]] = {
     "figure 5.1": (
         Panel("ReLU, width 10", "i", 32, 0.5, checks=AFTER),
@@ -134,24 +134,24 @@ SINUSOIDS = (
     Panel("sinusoid, interpolating", "x", 32, 0.05, checks=AFTER, times=4),
     Panel("sinusoid, doubled", "x", 32, 0.05, scale=2.0, checks=AFTER, times=4),
 )
-"""Three readings of the doubled sinusoid, of which figure 5.1 has the first."""
+"""Three readings of the doubled sinusoid; the first is that of figure 5.1."""
 
 
 def small(panel: Panel) -> Panel:
-    """Return the same network on a smaller parity with fewer steps; the transformer much narrower."""
+    """Return the same network, or a much narrower transformer, on a smaller parity with fewer steps."""
     width = 32 if panel.identifier == "*iii" else None
     return replace(panel, n=10, k=min(panel.k, 3), width=width, steps=2000)
 
 
 def reduced(panel: Panel) -> Panel:
-    """Return the same setting; the transformer with an eighth of its width and minimal networks, on fewer signs."""
+    """Return the same setting, or a narrower transformer or a minimal network on fewer signs."""
     if panel.identifier in MINIMAL and panel.batch_size == 1:
         return replace(panel, n=10)
     return replace(panel, n=20, width=128, steps=2000) if panel.identifier == "*iii" else panel
 
 
 def repeatedly(panel: Panel) -> Panel:
-    """Return the same setting; with many trials for PolyNets, of whose times the tails are compared."""
+    """Return the same setting, with many trials for PolyNets, whose tails of times are compared."""
     return replace(panel, times=8) if panel.identifier == "xv" else panel
 
 
@@ -208,7 +208,7 @@ def part(trials: int) -> Sweep:
 
 @lru_cache
 def _places() -> dict[str, tuple[int, str, Panel]]:
-    """Return the place, the figure and the setting of each cell of every scale."""
+    """Return the position, the figure and the setting of each cell of every scale."""
     scales = (smoke_panels(), laptop_panels(), paper_panels())
     shown = [[(name, panel) for name, panels in figures.items() for panel in panels] for figures in scales]
     return {panel.trial.cell: (place, name, panel) for own in shown for place, (name, panel) in enumerate(own)}
@@ -243,7 +243,7 @@ def _curve(figure: str, panel: Panel, trial: pd.Series, curve: pd.DataFrame) -> 
 
 
 def _times(curve: pd.DataFrame, batch_size: int) -> dict[str, float]:
-    """Return from when on the averaged error is below 45%, 5% and 1%: NaN where it is not at the end."""
+    """Return when the averaged error falls below 45%, 5% and 1% for good: NaN where it does not."""
     step = curve["step"].to_numpy(float)
     spans = np.diff(step, prepend=0)
     window = max(1, math.ceil(AVERAGED / (batch_size * spans[0])))
@@ -257,7 +257,7 @@ def _times(curve: pd.DataFrame, batch_size: int) -> dict[str, float]:
 
 
 def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return steps that are evenly spaced, and loss and error averaged between each of them and the one before."""
+    """Return evenly spaced steps, and loss and error averaged between each and the one before."""
     known = np.array([0, *curve["step"]], float)
     step = np.linspace(0, known[-1], min(POINTS, len(curve)) + 1)
     spans = np.diff(known)
@@ -269,8 +269,8 @@ def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def plot(tables: Tables) -> Figure:
     """Draw the minibatch error of every network against steps, one panel per network of figure 5.1.
 
-    The network with the smallest seed is drawn strongly, the others faintly. Curves end where solved; what goes on long
-    after most have solved is left out. Of the readings of the sinusoid the first is drawn; the settings of figure B.2
+    The network with the smallest seed is emphasised, the others are faint. Curves end where solved, or long after most
+    networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of figure B.2
     are in the table.
     """
     table = tables["table"]
@@ -330,7 +330,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="training-curves-zoo",
-    shows="Every kind of network learns sparse parities after a plateau on which nothing seems to happen",
+    shows="Every kind of network learns sparse parities, after a plateau on which nothing seems to happen",
     source="figures 5.1 (left) and B.2",
     scales={
         "smoke": Scale(smoke, trials=2),

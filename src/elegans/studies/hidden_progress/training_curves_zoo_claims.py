@@ -70,7 +70,7 @@ def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether more trials lie far out at both ends of the range of batch sizes."""
+    """Decide whether there are more outliers at both ends of the range of batch sizes."""
     counts = {}
     for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
         rows = _trials(tables, "xv", batch, rate)
@@ -176,8 +176,10 @@ CLAIMS = (
     ),
     Claim(
         id="progress/minimal-networks-sometimes-converge",
-        statement="Networks just wide enough to hold the parity are solved in a fair share of runs and get stuck in "
-        "the others.",
+        statement=(
+            "Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
+            "others."
+        ),
         source="figure B.2, third row; section 5.1",
         setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
         rule="A setting satisfies it if over a fifth (ours) but not all of 29 trials or more are solved, and violates "
@@ -186,10 +188,11 @@ CLAIMS = (
     ),
     Claim(
         id="progress/extreme-batches-unstable",
-        statement="Runs scatter more, and more of them lie far out, at both ends of the range of batch sizes.",
+        statement="Runs scatter more, with more outliers, at both ends of the range of batch sizes.",
         source="figure B.2, second row, and its caption",
         setting=f"PolyNet at six batch sizes: {SETTING}",
-        rule="Far out: over twice the median time, or unsolved. Fisher's test at 2.5% of B = 1 and of B = 1024 against "
+        rule="Outliers take over twice the median time or are unsolved. Fisher's test at 2.5% of B = 1 and of B = 1024 "
+        "against "
         "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
         decide=extreme_batches,
     ),

@@ -1,7 +1,7 @@
-"""Parts that the parity transformer leaves out, each added alone: normalisation, tied embeddings, a class position.
+"""Parts that the parity transformer leaves out, added one at a time: normalisation, tied embeddings, a class position.
 
-The source says that they change little, dropout among them, and names no sizes. Dropout is not tried: networks here are
-functions of their parameters and inputs alone.
+The source says that these, and dropout, change little, and names no sizes. Dropout is not tried, because networks here
+are functions of their parameters and inputs alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from elegans.sweeps import Sweep
 
 PARTS = ("norms", "tied", "class-position")
 WIDTH, HEAD = 128, 8
-"""Of the reduced network, and of its heads, as published."""
+"""The widths of the reduced network, and of its heads as published."""
 PARITY, TRIALS = (20, 3), 29
 FACTOR, MOST = 2.0, 0.9
-"""Within which factor times count as alike, and the share of trials to be solved; ours."""
+"""The factor within which times count as alike, and the share of trials that must be solved (ours)."""
 
 
 def variants(n: int, k: int, width: int, chosen: Sequence[str], trials: int, steps: int) -> Sweep:
@@ -85,7 +85,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def immaterial(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide for each part whether it leaves success and times alike; dropout stays open, so at best in part."""
+    """Decide for each part whether success and times stay the same; dropout stays open, so at best in part."""
     parts = {part: tried(_alike, tables, part) for part in PARTS}
     found, good = together(parts), [part for part, one in parts.items() if one.verdict == HOLDS]
     if good:

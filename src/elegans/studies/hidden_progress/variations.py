@@ -1,6 +1,6 @@
-"""What hardly matters: the scale of the initial weights, and the width of networks with oscillating activations.
+"""What hardly matters: the scale of initial weights, and the width of networks with oscillating activations.
 
-Remarks of the thesis (section 5.3.1 and appendix B.4.1) that it gives no numbers for, at (20, 3) with batches of 32.
+Remarks of the thesis (section 5.3.1 and appendix B.4.1) without numbers, tested at (20, 3) with batches of 32.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -170,7 +170,7 @@ def wider_train(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def _best(tables: Mapping[str, pd.DataFrame], network: str, variation: str) -> np.ndarray:
-    """Return the times at the learning rate that solves most of 50 trials, and of those at the fastest."""
+    """Return the times at the learning rate that solves the most of 50 trials, the fastest of these if tied."""
     needs = "50 trials per learning rate at (20, 3): the paper scale"
     rows = table(tables, "times", needs, variation=variation, task__n=20)
     rows = rows[rows["network"].str.startswith(network)]
@@ -205,7 +205,10 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="variations",
-    shows="Initial weights of a quarter to four times the size, and wider oscillating networks, learn parities too",
+    shows=(
+        "Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn parities "
+        "too"
+    ),
     source="section 5.3.1 and appendix B.4.1; the numbers are new",
     scales={
         "smoke": Scale(smoke, trials=2),

@@ -1,4 +1,4 @@
-"""What a network that is hardly better than chance says of the support of its parity.
+"""What a network that is hardly better than chance reveals about the support of its parity.
 
 Networks of one and two neurons are stopped at an accuracy of 55%. Their sign's Fourier coefficients, over all inputs,
 are what the algorithm of the cited work estimates: it returns the sets whose coefficients are large.
@@ -29,7 +29,7 @@ from elegans.training import Trial
 WEAK = StoppingRule(error=0.45, examples=8192, every=10)
 """An accuracy of 55%."""
 HEAVY = 0.08
-"""The least coefficient of a listed set: the 0.1 of 55% accuracy, less two standard errors of its estimate."""
+"""The smallest coefficient of a listed set: the 0.1 of 55% accuracy, less two standard errors of its estimate."""
 WIDTHS, SIGNS, K, NETWORKS = (1, 2), 15, 3, 59
 NEARLY_ALL = 0.95
 
@@ -62,10 +62,10 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per network: whether it was ``solved``, that is reached 55%, and what its sign's coefficients are.
+    """Return one row per network: whether it was ``solved``, that is reached 55%, and its sign's coefficients.
 
-    ``coefficient`` is that of the support, ``listed`` how many sets have one of at least 0.08 in size, ``largest``
-    whether no other set of at most three inputs has a larger one.
+    ``coefficient`` is that of the support, ``listed`` how many sets have one of at least 0.08 in absolute value,
+    ``largest`` whether no other set of at most three inputs has a larger one.
     """
     last, rows = results.measures["parameter-trajectory"].groupby("trial").last(), []
     solved = results.trials["solved_at"].notna().to_numpy()
@@ -96,7 +96,7 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw the length of the list against the coefficient at the support, of each network that reached 55%.
 
-    The title says how many of their lists have the support: those to the right of the dashed line.
+    The title says how many lists contain the support: those to the right of the dashed line.
     """
     table = tables["table"].query("solved")
     figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)

@@ -1,8 +1,8 @@
-"""What width buys: fewer unlucky networks, but no search run many times over (figures 5.4, left, and B.10).
+"""What width buys: fewer unlucky networks, but not the speed of a parallel search (figures 5.4, left, and B.10).
 
-ReLU networks from one neuron to thousands. Were training a random search, r neurons would search r times as fast:
+ReLU networks from one neuron to thousands. If training were a random search, r neurons would search r times as fast:
 the reference curve. Networks of one or two neurons cannot represent a parity of three signs; for them weak learning
-counts, an accuracy of 55% at ten checks in a row, from which the parity could be read off.
+counts: an accuracy of 55% at ten checks in a row, from which the support could be read off.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from elegans.sweeps import Sweep
 
 NARROW = (*range(1, 11), 30, 100, 300)
 WEAK = StoppingRule(error=0.45, examples=8192, every=10, consecutive=10)
-"""What counts where a network has fewer neurons than the parity has signs."""
+"""The criterion for networks with fewer neurons than the parity has signs."""
 EXACT = 3
-"""The least width that can make no mistake."""
+"""The smallest width at which perfect accuracy is possible."""
 KEYS = ("task.n", "task.k", "model.width")
 
 
@@ -61,7 +61,7 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return narrow widths and tenfold ones up to 10^5, of which the widest, that differ least, have fewer trials."""
+    """Return narrow widths and tenfold ones up to 10^5, the widest of which, which vary least, have fewer trials."""
     return (
         widths((30, 40), (1, 2), max(1, trials * 3 // 10))
         + widths((30, 40, 50), (6, 10, 30, 100, 1000), trials)
@@ -77,7 +77,7 @@ def analyse(results: Results) -> Tables:
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per width: rates and times, the box of the times, and the time that random search would take.
+    """Return one row per width: rates, times and their box plot, and the time that random search would take.
 
     Unsolved trials have infinite times. ``lower`` and ``upper`` are the quartiles; whiskers end at the last time
     within 1.5 interquartile ranges of the box, from ``whisker_low`` to ``whisker_high``; ``fastest`` and ``slowest``
@@ -111,7 +111,7 @@ def plot(tables: Tables) -> Figure:
 
     Boxes span the quartiles, with the median; whiskers reach the last time within 1.5 interquartile ranges; crosses
     are the fastest and the slowest trial. Unsolved trials are infinite: a box or whisker that leaves the panel at the
-    top has no end, and the share that was solved stands above. Grey: networks too narrow to make no mistake.
+    top has no end, and the share solved is printed above it. Grey: networks too narrow for perfect accuracy.
     """
     table = tables["table"]
     groups = list(table.groupby("task.n"))
@@ -132,7 +132,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
-    high = 10 * top  # what has no end leaves at the top
+    high = 10 * top  # what has no end leaves the panel at the top
     ends = rows[["median_steps", "lower", "upper", "whisker_low", "whisker_high"]].fillna(high).clip(upper=high)
     stats = [dict(zip(("med", "q1", "q3", "whislo", "whishi"), row, strict=True)) for row in ends.to_numpy(float)]
     lines = {"color": COLOURS[0], "linewidth": 0.8}
@@ -164,7 +164,7 @@ def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each problem: times by width, what width 10 to 300 saves, and how the spread shrinks.
+    """Return, for each problem, times by width, the speed-up over width 10, and how the spread shrinks.
 
     ``speed_up`` is the median time at width 10 over that at the width given; a random search would have the ratio of
     widths. ``spread`` is the slowest trial's time over the median.
@@ -188,7 +188,7 @@ def _stated(row: dict[Any, Any], base: float) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="width",
-    shows="Wider networks are less unlucky but hardly faster: training is not a random search run many times over",
+    shows="Wider networks are less often unlucky but hardly faster: training is not a random search run in parallel",
     source="figures 5.4 (left) and B.10",
     scales={
         "smoke": Scale(smoke, trials=5),

@@ -1,7 +1,7 @@
-"""Parities of odd size without hidden biases: the even coefficients of thresholds vanish, and with them the signal.
+"""Odd parities without hidden biases: the even coefficients of thresholds vanish, and with them the signal.
 
-Without hidden biases the odd part of a ReLU network is linear, so that no such network computes a parity of three
-signs; its output bias does not help.
+Without hidden biases the odd part of a ReLU network is linear, so no such network computes a parity of three signs; an
+output bias does not help.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ NETWORKS = {10: "i", 100: "ii"}
 WIDTHS = {name: width for width, name in NETWORKS.items()}
 RATES, TRIALS = (0.001, 0.01, 0.1, 1.0), 29
 MOST = 0.9
-"""29 of 29 trials show that more than nine in ten do the same."""
+"""29 of 29 trials show that more than nine in ten succeed (or fail)."""
 SIGNS, BIASES = 15, (0, 2, 4)
-"""Of the exact gap: n, and the thresholds of the sum that stand for biases."""
+"""For the exact gap: n, and the thresholds of the sum that stand for biases."""
 CELL = ["configuration", "bias", "rate"]
 
 
@@ -89,7 +89,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _gaps() -> list[dict[str, Any]]:
-    """Return the gap at supports of three signs of a threshold of the sum, by its bias, negated where it must exist."""
+    """Return the gap of a threshold of the sum at supports of three signs, by its bias, negated where it must exist."""
     without, *others = (abs(_even(2, bias)) - abs(_even(4, bias)) for bias in BIASES)
     zero = max(abs(_even(degree, 0)) for degree in range(2, SIGNS, 2))
     return [
@@ -130,7 +130,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def needs_bias(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether even coefficients vanish without biases, and whether training then fails and else succeeds."""
+    """Decide whether even coefficients vanish without biases, and training then fails and otherwise succeeds."""
     parts = {"exact": tried(by_checks, tables, claim=CLAIM)}
     for name in NETWORKS.values():
         parts[f"({name}) with biases"] = tried(_trained, tables, name, True)
@@ -139,7 +139,7 @@ def needs_bias(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def _trained(tables: Mapping[str, pd.DataFrame], name: str, bias: bool) -> Verdict:
-    """Decide whether the best learning rate solves all trials; without biases, whether every one solves none."""
+    """Decide whether the best learning rate solves all trials; without biases, whether no learning rate solves any."""
     needs = f"{TRIALS} trials of ({name}) on (20, 3) at four learning rates"
     rows = table(tables, "table", needs, configuration=name, bias=bias, n=20, rate=list(RATES))
     if len(rows) < len(RATES) or rows["trials"].min() < TRIALS:

@@ -1,4 +1,4 @@
-"""The error of a disjoint PolyNet, exactly, and how long gradient flow leaves it on its plateau.
+"""The exact error of a disjoint PolyNet, and how long gradient flow stays on its plateau.
 
 The network is f(x) = prod_i <w_i, x_i> over k blocks of n' signs each, and the parity has the first sign of each block,
 so that the first weight of a block is relevant, v_i, and the others are not, u_i. An output of 0 counts as an error.
@@ -27,7 +27,8 @@ BERRY_ESSEEN = 0.56
 """The constant of the Berry-Esseen theorem for sums of independent variables that the thesis uses."""
 
 Crossing = Literal["first", "last"]
-"""Whether the end of a plateau is the first time with an error at most as large, or the last with one at least so."""
+"""Whether a plateau ends at the first time with an error at most the level, or at the last time with one at least
+that."""
 
 
 def disjoint_gradient(weights: Any) -> np.ndarray:
@@ -58,8 +59,8 @@ def disjoint_error(weights: Iterable[Sequence[Number]]) -> Fraction:
     Source: derived here from the thesis' Lemma B.9, whose proof counts ties twice.
 
     Args:
-        weights: k rows of n' weights, the relevant one first. Whole numbers (or few distinct values) of any number,
-            others up to 18 per block. Give fractions: a float is the dyadic rational that it stores.
+        weights: k rows of n' weights, the relevant one first. Integers (or few distinct values) in any number, others
+            up to 18 per block. Give fractions: a float is the dyadic rational that it stores.
     """
     apart, signs = Fraction(1), Fraction(1)
     for row in weights:
@@ -72,7 +73,7 @@ def disjoint_error(weights: Iterable[Sequence[Number]]) -> Fraction:
 
 
 def _law(row: Sequence[Number]) -> tuple[int, int, int]:
-    """Return for how many irrelevant inputs u . x is below, at and above v."""
+    """Return how many irrelevant inputs have u . x below, at and above v."""
     exact = [Fraction(value) for value in row]
     scale = math.lcm(*(value.denominator for value in exact))
     level, *steps = (int(value * scale) for value in exact)
@@ -114,7 +115,7 @@ def disjoint_error_bounds(weights: Any, form: Form = "corrected") -> tuple[np.nd
     The printed exponent lacks the 1/2 of Hoeffding's inequality for signs, and its bound fails: at n' = 11, u all ones
     and v = 9.7 it allows a tail of 8.2e-5 where 9.8e-4 is exact. The printed power of ||u||_2 makes the lower bound
     depend on the scale of the weights, which the error does not; the distance is also two-sided, which doubles it. That
-    bound fails too: three blocks of n' = 10, u all ones and v = 1.5 err on 0.440 of inputs, and it says 0.467.
+    bound fails too: three blocks of n' = 10, u all ones and v = 1.5 err on 0.440 of inputs, where it gives 0.467.
 
     Formula: (1 - prod_i min(1, erf(|v_i| / (sqrt(2) ||u_i||_2)) + 2c ||u_i||_inf / ||u_i||_2)) / 2 <= error
         <= 2 sum_i exp(-v_i^2 / (2 ||u_i||_2^2)), c = 0.56; printed: c ||u_i||_inf / ||u_i||_2^3 and
@@ -171,8 +172,8 @@ def plateau_level(
 ) -> int:
     """Return the size of the relevant weights at which gradient flow from weights of 1 and -1 leaves its plateau.
 
-    All relevant weights are then of one size b(t), and sums of irrelevant weights are whole numbers: the error falls in
-    steps where b passes one, and is larger at that instant by the ties, which count as errors.
+    All relevant weights then have the same size b(t), and sums of irrelevant weights are integers: the error falls in
+    steps as b passes one of them, and at that instant is larger by the ties, which count as errors.
 
     Formula: first: the least b with P(|X| <= b)^k >= 2 gamma; last: the largest b with
         (1 - P(X = b))^k + (P(X < b) - P(X > b))^k <= 1 + 2 gamma; X a sum of n' - 1 signs.
@@ -206,10 +207,10 @@ def plateau_level(
 def plateau_ratio(
     block: Annotated[int, AtMost(2_000)], k: Annotated[int, AtMost(100)], gamma: Number, crossing: Crossing = "first"
 ) -> float:
-    """Return the share of the time to perfection that gradient flow from weights of 1 and -1 spends on its plateau.
+    """Return the share of the time to zero error that gradient flow from weights of 1 and -1 spends on its plateau.
 
     With "first" the time ends as the relevant weights pass n' - 1, with "last" at the explosion. The two ratios differ
-    at sizes that can be run (0.673 and 0.857 at n' = 100, k = 3, gamma = 0.01), both tend to 1.
+    at feasible sizes (0.673 and 0.857 at n' = 100, k = 3, gamma = 0.01); both tend to 1.
 
     Formula: T(1/2 - gamma) / T(0) = (1 - b^(2 - k)) / (1 - (n' - 1)^(2 - k)) with b of ``plateau_level``;
         last: 1 - b^(2 - k).

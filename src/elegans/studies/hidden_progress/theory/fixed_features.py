@@ -1,4 +1,4 @@
-"""Features that are fixed before the support is known fail on some parity, however good their readout.
+"""Features that are fixed before the support is known fail on some parity, whatever the readout.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -17,10 +17,10 @@ from elegans.calculators.domain import Form, binomial, require, require_form, re
 
 
 def feature_alignments(features: Any, k: int) -> np.ndarray:
-    """Return how much fixed features say about each parity of k inputs.
+    """Return how well fixed features align with each parity of k inputs.
 
     No readout of norm R has a hinge loss below 1 - R times this on that parity. The squares of all alignments (those of
-    other k too) add to the mean of ||Psi||^2.
+    other k too) add up to the mean of ||Psi||^2.
 
     Formula: ||E[chi_S(x) Psi(x)]||_2 for every S of k inputs.
     Source: derived here, for the thesis' Theorem 5.6: max(0, 1 - y z) >= 1 - y z, and Cauchy-Schwarz.
@@ -39,11 +39,11 @@ def feature_alignments(features: Any, k: int) -> np.ndarray:
 
 
 def fixed_feature_loss(n: int, k: int, norm: float, dimension: int | None = None, form: Form = "corrected") -> float:
-    """Return the hinge loss that some parity leaves to every readout of bounded norm, whatever the fixed features.
+    """Return a hinge loss that every readout of bounded norm has on some parity, whatever the fixed features.
 
-    The features' norm is at most 1. The corrected bound does without their number, and is far stronger. The theorem is
-    also stated for the 0-1 loss, where it cannot hold: of w and -w one is wrong on no more than half of the inputs
-    (but for outputs of 0), and 1 - epsilon may exceed 1/2.
+    The features' norm is at most 1. The corrected bound does not involve the number of features, and is far stronger.
+    The theorem is also stated for the 0-1 loss, where it cannot hold: one of w and -w is wrong on at most half of the
+    inputs (apart from outputs of 0), and 1 - epsilon may exceed 1/2.
 
     Formula: 1 - R / sqrt(C(n, k)); printed: 1 - R sqrt(D / C(n, k)), the epsilon at which D R^2 = epsilon^2 C(n, k).
     Source: thesis, Theorem 5.6; the corrected form derived here (Bessel: the squared ``feature_alignments`` add to at
@@ -52,7 +52,7 @@ def fixed_feature_loss(n: int, k: int, norm: float, dimension: int | None = None
     Args:
         n: the number of inputs.
         norm: the bound R on the readout's norm.
-        dimension: the number D of features; asked for by the printed form alone.
+        dimension: the number D of features; needed only for the printed form.
         form: "corrected" or "printed".
 
     Returns:

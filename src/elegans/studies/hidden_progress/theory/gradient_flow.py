@@ -25,7 +25,8 @@ from elegans.calculators.domain import Extended, require, require_positive
 from elegans.errors import TheoryError
 
 _LARGEST = 1e6
-"""The relevant weight above which a flow of three blocks or more counts as having exploded, about 1e-6 ahead of it."""
+"""The relevant weight above which a flow of three or more blocks counts as exploded, about 1e-6 before the
+explosion."""
 
 
 def equal_flow(start: float, k: int, time: Any) -> np.ndarray:
@@ -89,7 +90,7 @@ def flow_time(start: Sequence[float], growth: Extended = math.inf) -> float:
 
 
 def flow_level_time(start: Sequence[float], level: float, block: int = 0) -> float:
-    """Return T_i(b): the time until which the relevant weight of a block stays at most at a level.
+    """Return T_i(b): the time until which the relevant weight of a block stays at or below a level.
 
     Formula: T_i(b) = t(b^2 - v_i(0)^2), by ``flow_time``.
     Source: thesis, Lemma B.8.
@@ -98,7 +99,7 @@ def flow_level_time(start: Sequence[float], level: float, block: int = 0) -> flo
 
 
 def flow_level_bound(start: Sequence[float], level: float, block: int = 0) -> float:
-    """Return a lower bound on the time until which the relevant weight of a block stays at most at a level.
+    """Return a lower bound on the time until which the relevant weight of a block stays at or below a level.
 
     Formula: T_i(b) >= (a^(1 - k/2) - (a + b^2 - v_i(0)^2)^(1 - k/2)) / (k - 2).
     Source: thesis, Lemma B.8.

@@ -1,4 +1,4 @@
-"""Reading a parity's support off a gradient: the sample that it takes, and what label noise costs.
+"""Reading a parity's support off a gradient: the sample size required, and the cost of label noise.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -21,10 +21,10 @@ def recover_support(gradient: Any, k: int) -> np.ndarray:
     """Return the k coordinates where a gradient is largest in absolute value.
 
     They are the support where the neuron has a gamma-gap there and every entry is within less than gamma / 2 of its
-    mean. (The proof says that relevant entries exceed gamma / 2 and others do not, which need not be so; the order is
-    right.)
+    mean. (The proof says that relevant entries exceed gamma / 2 and others do not, which need not be true; their order
+    is right.)
 
-    Formula: the k places with the largest |g_i|; of equal ones the first.
+    Formula: the indices of the k largest |g_i|, the first ones in case of ties.
     Source: thesis, Proposition B.7. ``sample_correlations`` makes the gradient from examples, up to its sign.
 
     Args:
@@ -57,10 +57,10 @@ def recovery_sample(n: int, gap: Number, delta: float) -> int:
 
 
 def noisy_correlation(correlation: Number, noise: Number) -> Number:
-    """Return what is left of a correlation with the label, or of a gap, where labels are flipped at random.
+    """Return what remains of a correlation with the label, or of a gap, when labels are flipped at random.
 
     Formula: (1 - 2p) E[y f].
-    Source: thesis, appendix B.3.6. (It has p = 1/2 - epsilon in one place and 1 - 2p = epsilon in others; the second
+    Source: thesis, appendix B.3.6. (It states p = 1/2 - epsilon in one place and 1 - 2p = epsilon in others; the latter
         is meant. Flips at p = 0.49 leave 0.02, not 0.01.)
 
     Args:
@@ -71,7 +71,7 @@ def noisy_correlation(correlation: Number, noise: Number) -> Number:
 
 
 def noisy_sample(sample: Number, noise: Number) -> int:
-    """Return by how much a sample that averages correlations must grow where labels are flipped at random.
+    """Return the sample size needed for averaged correlations when labels are flipped at random.
 
     Formula: ceil(m / (1 - 2p)^2).
     Source: thesis, appendix B.3.6.
@@ -85,7 +85,7 @@ def noisy_sample(sample: Number, noise: Number) -> int:
 
 
 def noisy_statistical_limit(n: int, k: int, noise: Number) -> float:
-    """Return the order of the sample that identifies a support from noisy labels, compute aside.
+    """Return the order of the sample that identifies a support from noisy labels, ignoring compute.
 
     Formula: k ln(n) / (1 - 2p)^2, constants dropped.
     Source: thesis, appendix B.3.6.

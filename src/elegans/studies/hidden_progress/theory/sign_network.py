@@ -1,7 +1,7 @@
-"""One step of a ReLU network that finds a parity's support, and the readout that makes the parity of it.
+"""One step of a ReLU network that finds a parity's support, and the readout that computes the parity from it.
 
 The network is f(x) = sum_i u_i relu(w_i . x + b_i) with w_i uniform on {-1, 1}^n, u_i on {-1, 1} and b_i on 2k - 1
-values, every neuron i mirrored by one with -u_i, so that f = 0 at first. One step of size 1 / (k |xi_{k-1}|) with
+values, every neuron i mirrored by one with -u_i, so that f = 0 initially. One step of size 1 / (k |xi_{k-1}|) with
 weight decay 1 leaves 1/(2k) on the support for good neurons. As with over-sparse initialisation of s = n ones, half of
 the majority's coefficients xi_d = Maj^_n(d) are the correlations, and ``sign_network_rate(n, k)`` is the step (thesis,
 appendix B.2.1).
@@ -12,7 +12,7 @@ Shared arguments:
     n: the number of inputs; odd and above k where majority coefficients enter.
     k: the size of the support, even.
     tau: the gradient's largest error, at least 0.
-    epsilon: the share of inputs that may be wrong, between 0 and 1.
+    epsilon: the share of inputs that may be misclassified, between 0 and 1.
     delta: the probability of failure, between 0 and 1.
     form: "corrected" for what the proof needs, "printed" for the thesis'.
     weight: the n weights, each 1 or -1.
@@ -73,7 +73,7 @@ def sign_neuron_gradient(weight: Sequence[int], support: Iterable[int], output: 
 
 
 def feature_step(weight: Sequence[int], support: Iterable[int], output: int = 1) -> Vector:
-    """Return a hidden neuron's weights after the one step with the exact gradient; its bias stays as it was.
+    """Return a hidden neuron's weights after the single step with the exact gradient; its bias is unchanged.
 
     A good neuron, whose weights on S all are u sign(xi_{k-1}), gets 1/(2k) on S and (k - 1) / (2k (n - k)) in absolute
     value elsewhere.
@@ -113,7 +113,7 @@ def feature_error(n: int, k: int, tau: Number, epsilon: float, form: Form = "cor
     """Return a bound on the error of good hidden features, for all but a share epsilon of inputs.
 
     Hoeffding's inequality for m sums of n - k terms within +-D needs sqrt(2 (n - k) ln(2m / epsilon)) D; the printed
-    root is half of that, as for terms of range D. One neuron more takes part in the corrected readout, m = k + 1.
+    root is half of that, as for terms of range D. The corrected readout has one more neuron, m = k + 1.
 
     Formula: k D_S + D_b + D sqrt(2 (n - k) ln(2 (k + 1) / epsilon)), by ``feature_bounds``;
         printed: k D_S + D_b + D sqrt(n ln(2k / epsilon) / 2).
@@ -129,9 +129,9 @@ def feature_error(n: int, k: int, tau: Number, epsilon: float, form: Form = "cor
 
 
 def feature_precision(n: int, k: int, epsilon: float, form: Form = "corrected") -> float:
-    """Return the largest gradient error with which the readout still makes the parity on all but a share of inputs.
+    """Return the largest gradient error at which the readout still computes the parity on all but a share of inputs.
 
-    The readout's weights sum to 8k^2 in absolute value, so that features must be right to 1 / (8k^2). The printed
+    The readout's weights sum to 8k^2 in absolute value, so that features must be accurate to 1 / (8k^2). The printed
     value rests on n >= 2^11 k^4 c_2^2 ln(2k / epsilon) / c_1^2 with constants that are not given.
 
     Formula: the largest tau with ``feature_error`` <= 1 / (8k^2);
@@ -149,13 +149,13 @@ def feature_precision(n: int, k: int, epsilon: float, form: Form = "corrected") 
         return size / (16 * k * math.sqrt(2 * n * math.log(2 * k / epsilon)))
     still = feature_error(n, k, 0, epsilon)
     allowed = 1 / (8 * k**2)
-    require(still < allowed, "n must be large enough for irrelevant weights to add to little (Lemma B.5)", n=n, k=k)
+    require(still < allowed, "n must be large enough for irrelevant weights to be negligible (Lemma B.5)", n=n, k=k)
     # the error is affine in tau
     return (allowed - still) / (feature_error(n, k, size, epsilon) - still) * size
 
 
 def feature_smallest_n(k: int, epsilon: float, form: Form = "corrected") -> int:
-    """Return the smallest input size for which the readout makes the parity on all but a share of inputs.
+    """Return the smallest input size at which the readout computes the parity on all but a share of inputs.
 
     Formula: the smallest odd n with ``feature_error`` < 1 / (8k^2) at tau = 0;
         printed: 2^11 k^4 ln(2k / epsilon), with c_2 / c_1 = 1.
@@ -193,9 +193,9 @@ def feature_width(k: Listed, delta: float, form: Form = "corrected") -> int:
     """Return the width at which every bias of the readout has a good neuron with probability at least 1 - delta.
 
     A pair of mirrored neurons has a good one where its weights agree on S, with probability 2^(1 - k), and has a given
-    one of the 2k - 1 biases with probability 1 / (2k - 1). The printed width counts the product as 1 / (k 2^(k - 1)),
-    almost twice too much, and k biases where ``parity_readout`` has k + 1. (For k = 2 two biases do, 0 and 1/2: the
-    mirrored copies of good neurons, with -1/(2k) on S, stand in for the third.)
+    one of the 2k - 1 biases with probability 1 / (2k - 1). The printed width takes the product as 1 / (k 2^(k - 1)),
+    almost twice too large, and k biases where ``parity_readout`` has k + 1. (For k = 2 two biases suffice, 0 and 1/2:
+    the mirrored copies of good neurons, with -1/(2k) on S, stand in for the third.)
 
     Formula: the smallest even r with B (1 - 2^(1 - k) / (2k - 1))^(r / 2) <= delta for B = k + 1 biases;
         printed: k 2^k ln(k / delta).
@@ -220,7 +220,7 @@ class ParityReadout(NamedTuple):
     weights: Vector
 
     def output(self, k: int) -> Vector:
-        """Return what the neurons add to for each value -k, -k + 2, …, k of the support's sum."""
+        """Return the neurons' total output for each value -k, -k + 2, …, k of the support's sum."""
         return tuple(
             sum((u * max(Fraction(s, 2 * k) + b, Fraction(0)) for b, u in zip(*self, strict=True)), Fraction(0))
             for s in range(-k, k + 1, 2)
@@ -228,12 +228,12 @@ class ParityReadout(NamedTuple):
 
 
 def parity_readout(k: Annotated[int, AtMost(50_000)], form: Form = "corrected") -> ParityReadout:
-    """Return k + 1 ReLU neurons of the support's sum that make twice its parity, exactly.
+    """Return k + 1 ReLU neurons of the support's sum that compute twice its parity, exactly.
 
-    The printed k neurons have the other sign, and miss the value of all ones: they make -2 chi, but 6 where all signs
-    are 1. The weights' bounds stay what the proof uses: at most 8k each, 8k sqrt(k) in norm, 8k^2 in all. For k = 2 the
-    last bias, 1, is none of ``unbiased_biases``: there the biases 0, 1/2, 1/2 do with weights 16 and -6 for neurons
-    with 1/(2k) on the support and 2 for a mirrored one with -1/(2k).
+    The printed k neurons have the opposite sign, and miss the value at all ones: they give -2 chi, but 6 where all
+        signs are 1. The weights keep the bounds that the proof uses: at most 8k each, 8k sqrt(k) in norm, 8k^2 in all.
+        For k = 2 the last bias, 1, is not in ``unbiased_biases``: there the biases 0, 1/2, 1/2 suffice, with weights 16
+        and -6 for neurons with 1/(2k) on the support and 2 for a mirrored one with -1/(2k).
 
     Formula: b_i = -1/2 + (i + 1) / k, u_i = 8k (-1)^i for i = 0..k - 2, u_{k-1} = -6k, u_k = 2k;
         printed: i = 1..k, u_i = 8k (-1)^(i + 1) for i <= k - 2, u_{k-1} = 6k, u_k = -2k.
@@ -248,7 +248,7 @@ def parity_readout(k: Annotated[int, AtMost(50_000)], form: Form = "corrected") 
 
 
 def feature_loss(n: int, k: int, epsilon: float) -> float:
-    """Return the hinge loss that the readout of good features has where a share epsilon of inputs may be wrong.
+    """Return the hinge loss of the readout of good features when a share epsilon of inputs may be misclassified.
 
     Formula: 16 epsilon k^2 n, as |f| <= 8k^2 (n + 1) everywhere.
     Source: thesis, Lemma B.4.
@@ -258,7 +258,7 @@ def feature_loss(n: int, k: int, epsilon: float) -> float:
 
 
 def sign_network_rate(n: Annotated[int, AtMost(300_000)], k: int) -> Fraction:
-    """Return the learning rate of the one step on the hidden weights.
+    """Return the learning rate of the single step on the hidden weights.
 
     Formula: eta = 1 / (k |Maj^_n(k - 1)|).
     Source: thesis, Theorem 5.5.

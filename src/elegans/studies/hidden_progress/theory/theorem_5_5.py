@@ -1,7 +1,7 @@
 """Theorem 5.5: two-layer ReLU networks learn sparse parities by one large step and a trained readout, as numbers.
 
-They are far beyond simulation, for n must exceed about 32 k^4 and the batch n^k; the algorithm itself runs at sizes far
-below them. They show how things scale, and what each part of the proof contributes.
+They are far beyond simulation, since n must exceed about 32 k^4 and the batch n^k; the algorithm itself succeeds at
+sizes far below them. They show the scaling, and what each part of the proof contributes.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -49,10 +49,11 @@ class Theorem55:
         smallest_n: the input size from which the theorem holds.
         satisfied: whether n is at least that.
         tau: the precision that the first gradients need; 0 where n is too small for any.
-        feature_rate: the rate of the first step, on the hidden layer alone and with weight decay 1 on its weights.
-        readout_rate: the rate of all later steps, on the output weights alone and with no decay.
+        feature_rate: the learning rate of the first step, which trains only the hidden layer, with weight decay 1 on
+            its weights.
+        readout_rate: the learning rate of all later steps, which train only the output weights, without weight decay.
         readout_excess: what training the readout adds to the loss.
-        loss: the expected smallest loss over the steps, as the parts add up.
+        loss: the expected smallest loss over the steps, summed over the parts.
     """
 
     width: int
@@ -68,12 +69,12 @@ class Theorem55:
 
 
 def theorem55_parameters(n: int, k: int, epsilon: float, form: Form = "corrected") -> Theorem55:
-    """Return what the proof of Theorem 5.5 asks for: the parameters under which the expected loss is at most epsilon.
+    """Return the parameters under which the proof of Theorem 5.5 bounds the expected loss by epsilon.
 
     The printed steps fall short by a factor of 8: the readout's excess is then epsilon / sqrt(2), not epsilon / 4, and
-    the parts add to more than epsilon. The printed batch has lost a square of xi_{k-1} and rests on a bound whose power
-    is misprinted. "For all weights" in the first step must leave the output weights out: they end it at 0 (a rate of 0
-    and a decay of 1).
+    the parts add up to more than epsilon. The printed batch lacks a square of xi_{k-1} and rests on a bound whose power
+    is misprinted. "For all weights" in the first step must exclude the output weights, which are 0 after it (a learning
+    rate of 0 and a weight decay of 1).
 
     Formula: epsilon' = epsilon / (64 k^2 n), delta' = epsilon / 8, r = ``feature_width``, tau = ``feature_precision``,
         B = ceil((2 / tau^2) ln(4 n r / delta')), T - 1 = ceil(2^12 k^3 r n^2 / epsilon^2),
@@ -85,7 +86,7 @@ def theorem55_parameters(n: int, k: int, epsilon: float, form: Form = "corrected
     Args:
         n: the number of inputs, odd and above k.
         k: the size of the support, even.
-        epsilon: the loss aimed at, between 0 and 1/2.
+        epsilon: the target loss, between 0 and 1/2.
         form: "corrected" for what the proof needs, "printed" for the thesis' parameters.
 
     Returns:
@@ -145,7 +146,7 @@ def theorem55_orders(n: Listed, k: int, epsilon: float, form: Form = "corrected"
     Args:
         n: the number of inputs.
         k: the size of the support.
-        epsilon: the loss aimed at, between 0 and 1.
+        epsilon: the target loss, between 0 and 1.
         form: "corrected" for the proof's number of steps, "printed" for the main text's.
     """
     require(1 <= k <= n, "k must lie in 1..n (Theorem 5.5)", k=k, n=n)

@@ -1,8 +1,8 @@
 """Theorem 5.8: stochastic gradient descent learns disjoint parities, at any batch size.
 
-A disjoint PolyNet of k blocks of n' weights, each 1 or -1 at first, trains on fresh examples with the correlation loss.
-Rates that shrink with the norms of the other blocks keep every weight's noise, added up, within 1/2, while relevant
-weights drift away from 0.
+A disjoint PolyNet of k blocks of n' weights, each initially 1 or -1, trains on fresh examples with the correlation
+loss. Learning rates that shrink with the norms of the other blocks keep every weight's accumulated noise within 1/2,
+while relevant weights drift away from 0.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -29,7 +29,7 @@ from elegans.calculators.domain import (
 
 
 def disjoint_sgd_rates(weights: Any, steps: int, delta: float, form: Form = "corrected") -> np.ndarray:
-    """Return the learning rate of each block at the present weights.
+    """Return the learning rate of each block at the current weights.
 
     The factor 2 of the printed rate leaves Azuma's inequality an exponent of a quarter of what the union bound needs; 4
     restores it.
@@ -65,7 +65,7 @@ class Theorem58:
         steps: the least number T of steps.
         log: ln(2 n T / delta).
         alpha: how far relevant weights must grow: (alpha + 1) / 2 at the end.
-        largest_irrelevant: what no irrelevant weight ever exceeds.
+        largest_irrelevant: a bound that no irrelevant weight ever exceeds.
         error: the error at the end.
         success: the probability of all this: 1/2 for a positive product of relevant signs, times 1 - delta.
         form: "corrected" or "printed".
@@ -83,7 +83,7 @@ class Theorem58:
     form: Form
 
     def relevant_bound(self, step: int) -> float:
-        """Return what every relevant weight is at least, in absolute value, after a number of steps.
+        """Return a lower bound on the absolute value of every relevant weight after a number of steps.
 
         It is (1 + (2 / c) (3n' - 2)^(1 - k) t / sqrt(2 T ln(2 n T / delta))) / 2 with the rates' factor c of 4 or 2.
         """
@@ -98,10 +98,10 @@ def theorem58_parameters(
     delta: float = 0.01,
     form: Form = "corrected",
 ) -> Theorem58:
-    """Return the least number of steps of Theorem 5.8 and what is promised at their end.
+    """Return the smallest number of steps of Theorem 5.8 and what it guarantees at their end.
 
     The printed statement has the rates' factor of 2 (see ``disjoint_sgd_rates``) and an alpha that rests on the
-    misprinted exponent of Lemma B.9. With both put right, T grows by a factor of 8: 4 for the rates and 2 for alpha.
+    misprinted exponent of Lemma B.9. With both corrected, T grows by a factor of 8: 4 for the rates and 2 for alpha.
 
     Formula: least T with T >= 48 ln(2 n T / delta) ln(2k / epsilon) (3n' - 2)^(2k - 1),
         alpha = 3 sqrt(2 (n' - 1) ln(2k / epsilon)) - 1; printed: 6 for the 48 and no 2 in alpha.
@@ -110,7 +110,7 @@ def theorem58_parameters(
     Args:
         block: the size n' of a block, at least 2.
         k: the number of blocks, at least 2.
-        epsilon: the error aimed at, between 0 and 1/2.
+        epsilon: the target error, between 0 and 1/2.
     """
     require(block >= 2, "block must be at least 2 (Theorem 5.8)", block=block)
     require(k >= 2, "k must be at least 2 (Theorem 5.8)", k=k)
