@@ -286,7 +286,7 @@ def test_a_plan_says_that_nothing_is_trained_and_how_long_the_kept_run_took(eleg
     assert code == 0
     first, second, third = out.splitlines()
     assert first.startswith("disjoint-lemmas at scale paper: 0 trials in 0 cells")
-    assert second == "nothing is trained: this experiment computes"
+    assert second == "nothing is trained: this experiment only computes"
     assert third.startswith("before ") and third.endswith(" s for the run whose evidence is kept")
 
 
@@ -439,7 +439,7 @@ def test_signals_however_many_end_a_run_soon_and_say_what_is_kept_and_how_to_go_
     kept = outcomes(tmp_path / "long.db")
     assert kept > 0
     assert last.startswith(f"interrupted: {kept} of 400000 trials are kept in long.db; ")
-    assert last.endswith("to go on: elegans sweep long.toml --workers 1")
+    assert last.endswith("to continue: elegans sweep long.toml --workers 1")
     assert status_of(tmp_path / "long.db").runs[0].finished
 
 
@@ -450,7 +450,7 @@ def test_ctrl_c_before_a_run_is_one_line(tmp_path, interruptible):
     (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE}')
     command = [sys.executable, "-m", "elegans", "sweep", "my.toml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "interrupted: nothing was begun\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "interrupted: nothing was started\n", "")
     assert not (tmp_path / "my.db").exists()
 
 

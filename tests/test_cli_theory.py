@@ -48,7 +48,7 @@ def test_one_calculator_says_how_it_is_called(elegans):
     _, out, _ = elegans("theory", "information_bits")
     assert out.rstrip().splitlines()[-1] == "  call     elegans theory information_bits n=… k=…"
     _, out, _ = elegans("theory", "depth_capacity")
-    assert "from Python alone: blocks must be more than a number or a text" in out
+    assert "only from Python: blocks must be more than a number or a string" in out
     assert out.count("source") == 1  # depth_capacity_simplified is not shown: the name is one in full
 
 
@@ -95,7 +95,7 @@ def test_calculators_are_evaluated(elegans, arguments, lines):
         (["information_bits", "n=3", "k=50"], "k must be at most n (an (n, k)-parity): k=50, n=3"),
         (
             ["depth_capacity", "readout=1"],
-            "depth_capacity must be called from Python: blocks is neither a number nor a text",
+            "depth_capacity must be called from Python: blocks is neither a number nor a string",
         ),
         (
             ["head_capacity", "value_rows=1", "value=1", "merged_rows=1", "points=9", "form=pritned"],

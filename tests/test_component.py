@@ -82,8 +82,8 @@ BAD = [
         lambda: el.SparseParity(n=9, k=2, support=range(5000)),
         "support must hold k distinct coordinates: k=2, support=(0, 1, 2",
     ),
-    (lambda: TRIAL.replace("regime", {"kind": [1]}), "the kind of a regime must be a text: kind=[1]"),
-    (lambda: TRIAL.replace("training.loss", {"kind": {}}), "the kind of a loss must be a text: kind={}"),
+    (lambda: TRIAL.replace("regime", {"kind": [1]}), "the kind of a regime must be a string: kind=[1]"),
+    (lambda: TRIAL.replace("training.loss", {"kind": {}}), "the kind of a loss must be a string: kind={}"),
     (lambda: TRIAL.replace("training.loss", {"kind": "hinge", "x": 1}), "Hinge has no field 'x'; there are none"),
     (
         lambda: TRIAL.replace("task", {"kind": "digit-parity", "k": 2, "images": "x" * 5000}),
@@ -94,12 +94,12 @@ BAD = [
     (lambda: TRIAL.replace("task", _nested(10**5)), "task must name its kind (one of "),
     (
         lambda: TRIAL.replace("training", {"kind": "descent", "steps": 5}),
-        "the kind 'descent' is what others have in common, and cannot be made itself",
+        "the kind 'descent' is abstract and cannot be used itself",
     ),
-    (lambda: TRIAL.replace(3, 1), "a path must be a text: 3"),
+    (lambda: TRIAL.replace(3, 1), "a path must be a string: 3"),
     (lambda: el.Trial.parse(None), "trial must be a valid dictionary or instance of Trial: trial=None"),
-    (lambda: el.Trial.from_json(None), "a trial must be JSON in a text: got a NoneType"),
-    (lambda: el.Trial.from_json("[1]"), "a trial must be JSON of a record: got a list"),
+    (lambda: el.Trial.from_json(None), "a trial must be JSON in a string: got a NoneType"),
+    (lambda: el.Trial.from_json("[1]"), "a trial must be a record in JSON: got a list"),
     (lambda: el.Trial.from_json("[" * 10**5), "a trial must have at most 64 levels: too many nested brackets"),
     (lambda: el.Trial.from_toml("a = " + "[" * 10**5), "a trial must have at most 64 levels: too many nested brackets"),
     (lambda: el.Trial.from_toml("a" + ".a" * 10**5 + "=1"), "a trial must have at most 64 levels: a key of more dots"),
@@ -231,7 +231,7 @@ def test_floats_and_marked_whole_numbers_are_traced_and_nothing_else():
 
 
 def test_a_kind_has_one_class():
-    with pytest.raises(TrialError, match="a kind must have one class: 'mlp' is elegans.models.mlp.MLP already"):
+    with pytest.raises(TrialError, match="a kind must belong to one class: 'mlp' is already elegans.models.mlp.MLP"):
         type("MLP", (el.Model,), {"__module__": "elsewhere"})
 
 

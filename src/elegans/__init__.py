@@ -1,7 +1,7 @@
 """elegans: a laboratory for the science of deep learning.
 
-Everything public is loaded when it is first used, so that ``import elegans`` costs next to nothing. Components that
-belong to one study are found by their name too: ``elegans.Ticket``.
+Public names are loaded on first use, so that ``import elegans`` costs next to nothing. Components of a single study
+are available by name too: ``elegans.Ticket``.
 """
 
 from importlib import import_module
@@ -11,7 +11,7 @@ _FACES = (
     *("tasks", "models", "learners", "training", "sweeps", "tabular"),
     *("analysis", "probes", "certificates", "groups"),
 )
-"""The packages whose public names are the top level's too."""
+"""Packages whose public names are re-exported at the top level."""
 _PLAIN = ("errors", "stopping")
 _MODULES = (*_FACES, *_PLAIN, "experiments", "plots", "random", "studies", "theory")
 

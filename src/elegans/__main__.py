@@ -1,4 +1,4 @@
-"""The commands, as ``python -m elegans``."""
+"""The command line, as ``python -m elegans``."""
 
 import sys
 

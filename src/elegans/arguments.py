@@ -1,6 +1,6 @@
-"""What public functions take, checked by their annotations: a wrong type is named at the door, not from inside.
+"""Checks of public functions' arguments against their annotations: a wrong type is reported at the call itself.
 
-A package's face (``attach``) hands its functions out with the check; inside the package they are called without it.
+A package's face (``attach``) exports its functions with these checks; inside the package they are called without them.
 """
 
 import functools
@@ -20,15 +20,15 @@ from elegans.lengths import ENTRIES, too_long
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 Check = Callable[[str, Any], Any]
-"""From an argument's name and value to the value that the function is given."""
+"""Takes an argument's name and value; returns the value passed to the function."""
 
 
 class AtMost(NamedTuple):
-    """In an annotation, bounds a whole number: ``n: Annotated[int, AtMost(10_000)]``.
+    """Bounds a whole number in an annotation: ``n: Annotated[int, AtMost(10_000)]``.
 
     Args:
-        limit: the largest value that a few seconds and a few gigabytes suffice for.
-        least: the smallest value; None where the function itself says so.
+        limit: the largest value that can be computed in a few seconds and gigabytes.
+        least: the smallest value; None where the function checks it itself.
     """
 
     limit: int
@@ -36,13 +36,13 @@ class AtMost(NamedTuple):
 
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-"""What numbers and tables make fail that a function was not made for."""
+"""What functions raise for numbers and tables that they were not made for."""
 Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
-"""Where random numbers begin."""
+"""The seed of a random number generator."""
 
 
 class Types:
-    """The check of an annotation; a subclass may ask more of numbers, arrays and records than their type.
+    """Makes checks from annotations; subclasses may check more of numbers, arrays and records than their type.
 
     Args:
         function: the name of the function, for messages.
@@ -51,11 +51,11 @@ class Types:
     refusal: type[ElegansError] = ArgumentError
     text_of: Callable[[object], str] = repr
     longest = ENTRIES
-    """The largest number of entries of a list."""
+    """Maximum number of entries of a list."""
     read = 10**6
-    """The largest number of entries that are read from an iterator, which may be endless."""
+    """Maximum number of entries read from an iterator, which may be endless."""
     lazily = True
-    """Whether a function that takes any iterable gets an iterator as one, instead of all that it holds."""
+    """Whether an iterator given for an iterable is passed on as an iterator, instead of being read in full."""
 
     def __init__(self, function: str) -> None:
         self.function = function
@@ -69,17 +69,17 @@ class Types:
             return self._composed(origin, parts, marks)
         if annotation in (Any, object) or isinstance(annotation, str | TypeVar):
             return self.anything(marks)
-        if hasattr(annotation, "dim_str"):  # what jaxtyping makes of shapes
+        if hasattr(annotation, "dim_str"):  # jaxtyping's annotations of arrays
             return self.array(marks, annotation)
         plain = {int: self.whole, float: self.real}
         return plain[annotation](marks) if annotation in plain else functools.partial(self._object, annotation)
 
     def anything(self, marks: Sequence[Any]) -> Check:
-        """Return the check of what has no annotation but ``Any``."""
+        """Return the check of an argument of any type."""
         return lambda name, value: value
 
     def array(self, marks: Sequence[Any], annotation: Any = None) -> Check:
-        """Return the check of an array with the axes that jaxtyping's annotation names; the function gets an array."""
+        """Return the check of an array with the axes of jaxtyping's annotation; the function receives an array."""
 
         def check(name: str, value: Any) -> Any:
             self.whole_and_short(name, value, ENTRIES)
@@ -96,14 +96,14 @@ class Types:
         return check
 
     def whole_and_short(self, name: str, value: Any, longest: int) -> None:
-        """Refuse a list or an array that has masked entries, or too many."""
+        """Refuse a list or an array with masked entries, or with too many."""
         if too_long(value, longest):
             self.refuse(f"{name} must have at most {longest} entries", name, value)
         if np.ma.is_masked(value):
             self.refuse(f"{name} must not be masked", name, value)
 
     def axes(self, annotation: Any, name: str, count: int, value: Any) -> None:
-        """Refuse an array of another number of axes than its annotation names."""
+        """Refuse an array whose number of axes is not that of its annotation."""
         if annotation is None or count == (needed := len(annotation.dims)):
             return
         free = annotation.index_variadic is not None
@@ -125,7 +125,7 @@ class Types:
         return check
 
     def within(self, bound: AtMost | None, name: str, value: int) -> None:
-        """Refuse a whole number that is out of its bounds."""
+        """Refuse a whole number that is out of bounds."""
         if bound is not None and abs(value) > bound.limit:
             self.refuse(f"{name} must be at most {shown(bound.limit)}", name, value)
         if bound is not None and bound.least is not None and value < bound.least:
@@ -147,14 +147,14 @@ class Types:
         return check
 
     def word(self, allowed: Sequence[Any]) -> Check:
-        """Return the check of one of several words: its type; the function refuses others."""
+        """Return the check of a ``Literal``: only the type, since the function itself refuses other words."""
         return functools.partial(self._object, type(allowed[0]))
 
     def record(self, name: str, value: Any) -> None:
-        """Refuse an object of the right class for what it holds."""
+        """Refuse an object of the right class whose contents are unsuitable."""
 
     def union(self, parts: Sequence[Any], marks: Sequence[Any]) -> Check:
-        """Return the check of what may be one of several kinds."""
+        """Return the check of a union of types."""
         checks = [self.check(part, marks) for part in parts if part is not type(None)]
 
         def check(name: str, value: Any) -> Any:
@@ -176,7 +176,7 @@ class Types:
         raise self.refusal(f"{rule}: {name}={shown(value, self.text_of)}")
 
     def _composed(self, origin: Any, parts: Sequence[Any], marks: Sequence[Any]) -> Check:
-        """Return the check of an annotation that has parts."""
+        """Return the check of an annotation with parameters."""
         if origin in (typing.Union, types.UnionType):
             return self.union(parts, marks)
         if origin is typing.Literal:
@@ -197,7 +197,7 @@ class Types:
             of = "" if name == kind.__name__.lower() else f" as {name}"
             raise self.refusal(f"{self.function} takes {article(kind.__name__)}{of}: got {_named(value)}")
         if kind is str and any("\ud800" <= sign <= "\udfff" for sign in value):
-            self.refuse(f"{name} must be a text that UTF-8 can write", name, value)
+            self.refuse(f"{name} must be a string that UTF-8 can encode", name, value)
         self.record(name, value)
         return value
 
@@ -206,7 +206,7 @@ class Types:
             self.refuse(f"{name} must be a function", name, value)
         try:
             signature = inspect.signature(value)
-        except (ValueError, TypeError):  # of a builtin without one
+        except (ValueError, TypeError):  # a builtin without a signature
             return value
         if isinstance(takes, list):
             try:
@@ -232,7 +232,7 @@ class Types:
         return value
 
     def _list(self, kind: Any, check: Check, lazily: bool, name: str, value: Any) -> Any:
-        """Return a list, set or array whose every member passes; of an iterator, one that checks as it goes."""
+        """Return a list, set or array whose members all pass; an iterator is checked as it is read."""
         if isinstance(value, Iterator):
             members = self._checked(check, name, value)
             return members if lazily else tuple(members)
@@ -245,7 +245,7 @@ class Types:
         return value
 
     def members(self, kind: Any, value: Any) -> Iterable[Any]:
-        """Return the members of a list that need a check: one of those that are alike."""
+        """Return the members of a list that need a check: one is enough where all have the same type."""
         numbers = getattr(getattr(value, "dtype", None), "kind", "")
         alike = isinstance(value, range) or numbers in ("i", "u") or (numbers == "f" and kind is float)
         return np.asarray(value[:1]) if numbers and alike else value[:1] if alike else value
@@ -258,15 +258,15 @@ class Types:
 
 
 def checked(function: Function, refusal: type[ElegansError] | None = None) -> Function:
-    """Return a function that refuses arguments of other types than its annotations state, before it does anything.
+    """Return a function that first checks its arguments' types against its annotations.
 
     Args:
         function: the function.
-        refusal: the error of arguments that pass for their types and still cannot be computed with; None for functions
-            that run code of the user's, whose errors are its own.
+        refusal: the error to raise where arguments of the right types cannot be computed with; None for functions that
+            run user code, which raises its own errors.
 
     Raises:
-        ArgumentError: an argument is of another type.
+        ArgumentError: an argument has the wrong type.
     """
 
     @functools.wraps(function)
@@ -280,7 +280,7 @@ def checked(function: Function, refusal: type[ElegansError] | None = None) -> Fu
 
 
 def answer(function: Callable[..., Any], bound: inspect.BoundArguments, refusal: type[ElegansError]) -> Any:
-    """Return the value of a function that runs no code but its own; whatever its arguments make fail is a refusal."""
+    """Return the value of a function that runs no user code; its failures are reported as refusals of its arguments."""
     try:
         return function(*bound.args, **bound.kwargs)
     except ElegansError:
@@ -292,11 +292,11 @@ def answer(function: Callable[..., Any], bound: inspect.BoundArguments, refusal:
 
 
 def methods_checked(refusal: type[ElegansError] | None = None, *, making: bool = True) -> Callable[[Class], Class]:
-    """Return what makes a class's public methods refuse arguments of other types than they state.
+    """Return a decorator that makes a class's public methods check the types of their arguments.
 
     Args:
-        refusal: the error of arguments that pass for their types and still cannot be computed with, as in ``checked``.
-        making: whether what the class is made of is checked too.
+        refusal: the error to raise where arguments of the right types cannot be computed with, as in ``checked``.
+        making: whether the constructor's arguments are checked too.
     """
 
     def decorate(kind: Class) -> Class:
@@ -315,7 +315,7 @@ def bind(
     """Return the arguments of a call by name, each checked.
 
     Raises:
-        TypeError: an argument is missing, unknown or given twice, as Python has it.
+        TypeError: an argument is missing, unknown or given twice, as in any call.
     """
     signature, checks = _checks(function, kind)
     try:
@@ -330,7 +330,7 @@ def bind(
 
 @functools.cache
 def _checks(function: Callable[..., Any], kind: Callable[[str], Types]) -> tuple[inspect.Signature, dict[str, Check]]:
-    """Return a function's signature and the check of each of its arguments that has an annotation."""
+    """Return a function's signature and the check of each annotated argument."""
     signature, maker = inspect.signature(function), kind(function.__qualname__.removesuffix(".__init__"))
     hints = _hints(function)
     return signature, {
@@ -352,7 +352,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def bound_of(marks: Sequence[Any]) -> AtMost | None:
-    """Return the bound among the marks of an annotation."""
+    """Return the bound among an annotation's marks, or None."""
     return next((mark for mark in marks if isinstance(mark, AtMost)), None)
 
 
@@ -362,9 +362,9 @@ def scalar(value: Any) -> Any:
 
 
 def described(kinds: Sequence[Any], several: bool = False) -> str:
-    """Return types in words: ``a text, a path or a Store``."""
-    one = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", Mapping: "a dictionary"}
-    many = {int: "whole numbers", float: "numbers", str: "texts", Any: "values"}
+    """Return types in words: ``a string, a Path or a Store``."""
+    one = {int: "a whole number", float: "a number", str: "a string", bool: "True or False", Mapping: "a dictionary"}
+    many = {int: "whole numbers", float: "numbers", str: "strings", Any: "values"}
     words = []
     for kind in kinds:
         name = getattr(kind, "__name__", "") or "value"
@@ -378,6 +378,6 @@ def described(kinds: Sequence[Any], several: bool = False) -> str:
 
 
 def _named(value: Any) -> str:
-    """Return what a value of the wrong type is: its type, with the value where that is short."""
+    """Return the type of a wrong value, with the value itself where it is short."""
     name = article(type(value).__name__)
     return f"{name}: {shown(value)}" if isinstance(value, str | int | float) else name

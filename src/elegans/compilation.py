@@ -1,7 +1,7 @@
-"""Programs that JAX compiles, kept on disk, so that a later process loads them instead.
+"""Compiled JAX programs, kept on disk for later processes.
 
-They lie in the user's cache folder, below a name that stands for the versions and the machine that compiled them:
-machine code for one processor must not run on another. Least recently used programs make room for new ones. The
+They are stored in the user's cache folder, under a name that identifies the versions and the machine that compiled
+them: machine code for one processor must not run on another. The least recently used programs are removed. The
 environment variable ``ELEGANS_COMPILATION_CACHE`` names another folder, or is ``off``; where JAX's own
 ``jax_compilation_cache_dir`` is set, that folder is used as it is.
 """
@@ -20,18 +20,18 @@ from elegans.machine import features, versions
 
 VARIABLE = "ELEGANS_COMPILATION_CACHE"
 MAX_BYTES = 256 * 2**20
-"""How large the folder may become."""
+"""Maximum size of the folder."""
 MIN_SECONDS = 0.1
-"""Programs that compile faster are not kept: to look for them costs as much."""
+"""Programs that compile faster are not kept: looking them up costs as much."""
 UNUSED_DAYS = 90
-"""The folders of other versions and machines are removed when nothing has used them for so long."""
+"""Folders of other versions and machines are removed when they have not been used for this long."""
 _WRITTEN_SECONDS = 60
 _ONCE = threading.Lock()
 _decided = False
 
 
 def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Return ``jax.jit`` of a function, whose compiled programs are kept on disk."""
+    """Return ``jax.jit`` of a function; its compiled programs are kept on disk."""
     import jax
 
     use_cache()
@@ -39,7 +39,7 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def use_cache() -> None:
-    """Let JAX keep what it compiles from now on; the first call decides for the whole process."""
+    """Make JAX keep the programs that it compiles from now on; the first call decides for the whole process."""
     global _decided
     with _ONCE:
         if not _decided:
@@ -48,12 +48,12 @@ def use_cache() -> None:
 
 
 def turn_off() -> None:
-    """Keep and load no compiled programs, here and in processes that this one starts."""
+    """Keep and load no compiled programs, here and in child processes."""
     os.environ[VARIABLE] = "off"
 
 
 def folder() -> Path | None:
-    """Return where compiled programs are kept, whether or not anything is there yet; None where they are not kept."""
+    """Return where compiled programs are kept, whether or not the folder exists yet; None if they are not kept."""
     from platformdirs import user_cache_dir
 
     given = os.environ.get(VARIABLE) or user_cache_dir("elegans", appauthor=False)
@@ -90,7 +90,7 @@ def _configure() -> None:
 
 
 def _tidy(place: Path) -> None:
-    """Remove folders that nothing uses any more, and programs that a killed process did not finish writing."""
+    """Remove folders that are no longer used, and programs left unfinished by a killed process."""
     now = time.time()
     for other in place.parent.glob("jax-*"):
         if now - other.stat().st_mtime > UNUSED_DAYS * 86400:
@@ -98,7 +98,7 @@ def _tidy(place: Path) -> None:
     names = {entry.name for entry in os.scandir(place)}
     for name in names:
         program = place / name
-        # JAX writes the time of last use after the program itself; without one it can no longer make room
+        # JAX writes the time of last use after the program itself; without it, JAX can no longer evict programs
         complete = not name.endswith("-cache") or f"{name.removesuffix('-cache')}-atime" in names
         if not complete and now - program.stat().st_mtime > _WRITTEN_SECONDS:
             program.unlink(missing_ok=True)

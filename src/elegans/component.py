@@ -1,4 +1,4 @@
-"""The frozen, validated pieces of which a trial is made, and how they are named and written down.
+"""Components: the frozen, validated parts of a trial, their names and their serialisation.
 
 A *component* is a small immutable record: a task, a regime, a model, an initialisation, a loss, a
 training, a probe. Each family (``Task``, ``Model``, …) keeps a register of its members by *kind*, the
@@ -31,7 +31,7 @@ from elegans.errors import TrialError, shown, suggest
 from elegans.lengths import ENTRIES, too_long
 
 LARGEST = 2**31
-"""Whole numbers are below it, where a field gives no bound of its own: engines count in 32 bits."""
+"""The bound of whole numbers whose field states none: engines count in 32 bits."""
 
 
 class Traced:
@@ -46,8 +46,8 @@ class Traced:
 class Component(BaseModel):
     """A frozen, validated record with a kind; the base of everything that a trial holds.
 
-    Subclassing a *family* (a class made with ``family=True``) registers the subclass under its kind. Every method
-    ``check`` refuses what does not fit by a ValueError that states the rule and the value.
+    Subclassing a *family* (a class made with ``family=True``) registers the subclass under its kind. Methods
+    named ``check`` refuse unsuitable values with a ValueError that states the rule and the value.
 
     Raises:
         TrialError: a field is missing, unknown, or breaks a rule; the message names rule and value.
@@ -57,14 +57,14 @@ class Component(BaseModel):
 
     kind: ClassVar[str]
     shorthand: ClassVar[str | None] = None
-    """The one field that may be written after the kind, as in ``sparse:2``."""
+    """The field that may be written after the kind, as in ``sparse:2``."""
     host_only: ClassVar[bool] = False
-    """Whether no engine reads the fields: then none is traced, all are part of the signature."""
+    """Whether engines ignore the fields: then none is traced and all are part of the signature."""
     _members: ClassVar[dict[str, type[Self]]]
     _is_family: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, family: bool = False, kind: str | None = None, **options: Any) -> None:
-        """Give the class its kind and enter it in its family's register."""
+        """Set the class's kind and register the class with its family."""
         super().__init_subclass__(**options)
         cls._is_family = family
         if family:
@@ -72,7 +72,7 @@ class Component(BaseModel):
             return
         if kind is not None and (not isinstance(kind, str) or not kind):
             raise TrialError(
-                f"the kind of a class must be a text that is not empty: {cls.__name__}, kind={shown(kind)}"
+                f"the kind of a class must be a string that is not empty: {cls.__name__}, kind={shown(kind)}"
             )
         cls.kind = kind or discovery.kebab(cls.__name__)
         members = getattr(cls, "_members", None)
@@ -81,7 +81,7 @@ class Component(BaseModel):
         known = members.get(cls.kind)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TrialError(
-                f"a kind must have one class: {cls.kind!r} is {known.__module__}.{known.__qualname__} already"
+                f"a kind must belong to one class: {cls.kind!r} is already {known.__module__}.{known.__qualname__}"
             )
         members[cls.kind] = cls
 
@@ -93,7 +93,7 @@ class Component(BaseModel):
 
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
-        """Return every class of this family by its kind; the files of all of them are imported."""
+        """Return every class of this family by kind; all of their files are imported."""
         for one in discovery.below(cls.__name__):
             import_module(one.module)
         return dict(cls._members)
@@ -111,7 +111,7 @@ class Component(BaseModel):
             ValueError: the kind is unknown; the nearest is suggested.
         """
         if not isinstance(kind, str):
-            raise ValueError(f"the kind of a {family_name(cls)} must be a text: kind={shown(kind)}")
+            raise ValueError(f"the kind of a {family_name(cls)} must be a string: kind={shown(kind)}")
         if kind not in cls._members:
             for one in discovery.below(cls.__name__):
                 if one.kind == kind:
@@ -157,10 +157,10 @@ class Component(BaseModel):
         named = fields.pop("kind")
         member = cls.of_kind(named)
         if inspect.isabstract(member):
-            raise ValueError(f"the kind {named!r} is what others have in common, and cannot be made itself")
+            raise ValueError(f"the kind {named!r} is abstract and cannot be used itself")
         try:
             return member(**fields)
-        except TypeError:  # of an __init__ of its own: the check of the fields names the one that lacks or is too much
+        except TypeError:  # from its own __init__: the check of the fields names the one that is missing or unknown
             Component.__init__(member.__new__(member), **fields)
             raise
 
@@ -177,7 +177,7 @@ class Component(BaseModel):
 
     @classmethod
     def _short_for(cls, value: Any) -> str:
-        """Return ``; did you mean …?`` where a kind and a colon before the value make a component of this family."""
+        """Return ``; did you mean …?`` where the value after a kind and a colon makes a component of this family."""
         for kind, member in getattr(cls, "_members", {}).items():
             if member.shorthand is None or inspect.isabstract(member):
                 continue
@@ -209,7 +209,7 @@ class Component(BaseModel):
             TrialError: there is no such field, or the value breaks a rule.
         """
         if not isinstance(path, str):
-            raise TrialError(f"a path must be a text: {shown(path)}")
+            raise TrialError(f"a path must be a string: {shown(path)}")
         name, _, rest = path.partition(".")
         if name not in type(self).model_fields:
             known = type(self).model_fields
@@ -290,7 +290,7 @@ def _is_float(annotation: Any) -> bool:
 
 
 def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
-    """Refuse what pydantic takes: True and False for numbers, whole numbers beyond all counts, iterators for lists."""
+    """Refuse values that pydantic accepts: booleans for numbers, too large whole numbers, iterators for lists."""
     numeric, unbounded = _numbers(cls)
     for name, value in fields.items():
         if isinstance(value, range) and too_long(value, ENTRIES):
@@ -306,7 +306,7 @@ def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
 
 @cache
 def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the fields that take numbers and no booleans, and of these the whole numbers without an upper bound."""
+    """Return the fields that take numbers but no booleans, and the whole-number fields without an upper bound."""
     numeric, unbounded = set(), set()
     for name, field in cls.model_fields.items():
         kinds = re.findall(r"\b(int|float|bool)\b", repr(field.annotation))

@@ -1,7 +1,7 @@
-"""What the package and its studies hold, read from their source text: nothing is imported until it is used.
+"""Finds what the package and its studies define from their source text: nothing is imported until it is used.
 
-A *study* is a folder below ``elegans.studies``, or a package of another distribution that names itself under the entry
-point group ``elegans.studies``. Components are found by their kind, experiments and calculators by their name.
+A *study* is a folder below ``elegans.studies``, or a package of another distribution that registers itself under the
+entry point group ``elegans.studies``. Components are found by kind, experiments and calculators by name.
 """
 
 import ast
@@ -27,7 +27,7 @@ class Study(NamedTuple):
     Args:
         name: the package's last name: ``pareto_frontiers``.
         package: the package's full name.
-        folder: where its files lie.
+        folder: the folder of its files.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Study(NamedTuple):
 
 
 class Defined(NamedTuple):
-    """A class, known from its statement.
+    """A class, as read from its ``class`` statement.
 
     Args:
         module: where it is defined.
         name: the class's name.
         bases: the names of its bases.
-        kind: the kind that its statement gives it, or else its name in kebab case.
+        kind: the kind given in its statement, or else its name in kebab case.
     """
 
     module: str
@@ -90,7 +90,7 @@ def kebab(name: str) -> str:
 
 
 def below(base: str) -> list[Defined]:
-    """Return the classes that inherit from a class of a given name, at any distance."""
+    """Return the classes that inherit from a class of a given name, directly or indirectly."""
     names, known = {base}, list(classes())
     while True:
         more = {one.name for one in known if names.intersection(one.bases)} - names
@@ -141,7 +141,7 @@ def calculator_modules() -> Iterator[tuple[str, Path]]:
 
 
 def load(module: str, name: str) -> Any:
-    """Import a module and return what it calls by a name."""
+    """Import a module and return its attribute of a given name."""
     return getattr(importlib.import_module(module), name)
 
 

@@ -1,4 +1,4 @@
-"""Views that draw over themselves, on a terminal and in a notebook; plain lines elsewhere."""
+"""Live views, redrawn in place on a terminal and in a notebook; plain lines elsewhere."""
 
 import html
 import io
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 LIVE_EVERY = 0.1
-"""Seconds between two drawings of a view."""
+"""Seconds between two redraws of a view."""
 
 
 def in_notebook() -> bool:
@@ -24,7 +24,7 @@ def in_notebook() -> bool:
 
 
 def wanted(progress: bool | None, watched: bool) -> bool:
-    """Return whether to show progress: as asked, or else where someone looks and does not watch already."""
+    """Return whether to show progress: as requested, or else in a notebook or terminal that is not watching already."""
     if progress is not None:
         return progress
     main = threading.current_thread() is threading.main_thread()
@@ -32,12 +32,12 @@ def wanted(progress: bool | None, watched: bool) -> bool:
 
 
 def card(title: str, facts: Mapping[str, Any], drawing: str = "") -> str:
-    """Return what a notebook shows of an object, as HTML: a title, facts in two columns, and a drawing.
+    """Return the HTML that a notebook shows for an object: a title, facts in two columns, and a drawing.
 
     Args:
-        title: in bold.
-        facts: values by name, escaped; those that are None are left out.
-        drawing: HTML that stands below, not escaped.
+        title: shown in bold.
+        facts: values by name, escaped; None is left out.
+        drawing: HTML to show below them, not escaped.
     """
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
@@ -49,12 +49,12 @@ def card(title: str, facts: Mapping[str, Any], drawing: str = "") -> str:
 
 
 def sparkline(x: Sequence[float], y: Sequence[float], label: str) -> str:
-    """Return a curve as a small SVG drawing with its first and its last value, from 0 to its largest value.
+    """Return a curve as a small SVG drawing, scaled from 0 to its largest value, with its first and last values.
 
     Args:
-        x: places, not falling.
-        y: values, as many; those that are not finite are left out.
-        label: what is drawn.
+        x: positions, in non-decreasing order.
+        y: the value at each position; values that are not finite are left out.
+        label: the name of the curve.
     """
     points = [(place, value) for place, value in zip(x, y, strict=True) if math.isfinite(value)]
     if len(points) < 2:
@@ -73,17 +73,17 @@ def sparkline(x: Sequence[float], y: Sequence[float], label: str) -> str:
 
 @cache
 def note(text: str) -> None:
-    """Write a line to stderr, each text once per process."""
-    print(text, file=sys.stderr)  # noqa: T201 (for people who look)
+    """Write a line to stderr, once per process."""
+    print(text, file=sys.stderr)  # noqa: T201 (meant for people)
 
 
 class LiveView:
-    """A view that draws over itself while it is entered, on a terminal or in a notebook.
+    """A view that is redrawn in place within a ``with`` block, on a terminal or in a notebook.
 
     Args:
         console: where to write; by default the notebook, or else stderr.
         transient: whether the display is cleared at the end.
-        plain_every: seconds between lines where there is neither.
+        plain_every: seconds between plain lines elsewhere.
 
     Attributes:
         live: rich's display, or None where there is no terminal.
@@ -103,7 +103,7 @@ class LiveView:
         self._cell: Any = None
 
     def __enter__(self) -> Self:
-        """Begin to draw."""
+        """Start drawing."""
         if self.live:
             self.live.start()
         return self
@@ -111,12 +111,12 @@ class LiveView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the terminal as views leave it."""
+        """Stop drawing."""
         if self.live:
             self.live.stop()
 
     def is_due(self) -> bool:
-        """Return whether the last drawing was long enough ago, and if so count this as one."""
+        """Return whether the view is due to be redrawn; if so, the interval starts again."""
         now = time.monotonic()
         if now - self.shown_at < self.every:
             return False
@@ -124,7 +124,7 @@ class LiveView:
         return True
 
     def show(self, drawn: Any, line: str) -> None:
-        """Show a renderable of rich, or its line where nothing can be drawn over."""
+        """Show a rich renderable, or a plain line where nothing can be redrawn."""
         if self.live:
             self.live.update(drawn, refresh=True)
         elif self.notebook:
@@ -151,7 +151,7 @@ def span(seconds: float) -> str:
 
 
 def remaining(seconds: float) -> str:
-    """Return how long something still takes, and from a minute on when it ends: ``0:13:00 left, until 14:32``."""
+    """Return the time left and, from a minute on, when it ends: ``0:13:00 left, until 14:32``."""
     if seconds < 60:
         return f"{span(seconds)} left"
     now = datetime.now()

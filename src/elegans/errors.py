@@ -1,4 +1,4 @@
-"""What elegans raises and warns of, one type of error for each layer of the house.
+"""The errors and the warning of elegans, with one type of error for each layer of the package.
 
 Every message is one line that states the rule and the offending value, as in
 ``k must be at most n: k=60, n=50``.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from fractions import Fraction
 
 QUOTED = 80
-"""How many characters of a value a message quotes."""
+"""Maximum number of characters that a message quotes of a value."""
 
 
 class ElegansError(Exception):
@@ -17,7 +17,7 @@ class ElegansError(Exception):
 
 
 class ArgumentError(ElegansError, TypeError):
-    """An argument of another type than a public function takes."""
+    """An argument of a type that a public function does not accept."""
 
 
 class TrialError(ElegansError, ValueError):
@@ -25,11 +25,11 @@ class TrialError(ElegansError, ValueError):
 
 
 class GroupError(ElegansError, ValueError):
-    """A group that does not exist, a table that is not that of a group, or irreps that theory does not cover."""
+    """A group that does not exist, a table that is not a group's, or irreps that the theory does not cover."""
 
 
 class EngineError(ElegansError):
-    """An engine that does not exist, does not work here, or cannot take a trial."""
+    """An engine that does not exist, does not work here, or cannot train a trial."""
 
 
 class SweepError(ElegansError, ValueError):
@@ -37,7 +37,7 @@ class SweepError(ElegansError, ValueError):
 
 
 class RunError(ElegansError):
-    """A run all of whose trials failed; its note has the first traceback."""
+    """A run in which every trial failed; its note contains the first traceback."""
 
 
 class StoreError(ElegansError):
@@ -49,7 +49,7 @@ class ExperimentError(ElegansError, ValueError):
 
 
 class AnalysisError(ElegansError, ValueError):
-    """A statistic of numbers or of a table that it is not defined for."""
+    """A statistic that is not defined for the given numbers or table."""
 
 
 class ClaimError(ElegansError, ValueError):
@@ -61,18 +61,18 @@ class CertificateError(ElegansError, ValueError):
 
 
 class TheoryError(ElegansError, ValueError):
-    """A theorem's calculator asked outside the theorem's hypotheses."""
+    """A calculator called outside its theorem's hypotheses."""
 
 
 class ElegansWarning(UserWarning):
-    """What is worth knowing although nothing was refused: trials that failed, code that has changed, a slow engine."""
+    """Something worth knowing that stops nothing: trials that failed, code that has changed, a slow engine."""
 
 
 def shown(value: object, text_of: Callable[[object], str] = repr) -> str:
-    """Return a value as a message quotes it: one short line, whatever it is.
+    """Return a value as messages quote it: one short line, whatever its type.
 
     Args:
-        value: of any type; arrays are named by their shape, and what is too long by its type.
+        value: of any type; arrays are shown by their shape, long values by their type.
         text_of: ``repr``, or ``str`` for messages that quote words without quotation marks.
     """
     if isinstance(value, int) and value.bit_length() > 4 * QUOTED:
@@ -83,7 +83,7 @@ def shown(value: object, text_of: Callable[[object], str] = repr) -> str:
         return f"{article(type(value).__name__)} of shape {shape}"
     try:
         text = str(value) if isinstance(value, Fraction) else text_of(value)
-    except Exception:  # of a class of the user's, or a list that holds numbers of too many digits
+    except Exception:  # a user's own class, or a list of numbers with too many digits
         return article(type(value).__name__)
     if len(text) > QUOTED and not isinstance(value, str | bytes | list | tuple | dict):
         return article(type(value).__name__)
@@ -92,7 +92,7 @@ def shown(value: object, text_of: Callable[[object], str] = repr) -> str:
 
 
 def article(name: str) -> str:
-    """Return a class's name after ``a`` or ``an``."""
+    """Return a class's name with ``a`` or ``an`` before it."""
     return f"{'an' if name[:1] in 'AEIOUaeio' or name[:3] in ('MLP', 'SGD') else 'a'} {name}"
 
 
@@ -105,11 +105,11 @@ def suggest(name: str, known: Collection[str]) -> str:
 
 
 def brief(text: str, most: int = QUOTED) -> str:
-    """Return a text from anywhere as one short line that a terminal shows and does not act on."""
+    """Return any text as one short line without terminal control characters."""
     line = printable(text[: most + 1])
     return line if len(line) <= most else f"{line[:most]}…"
 
 
 def printable(text: str) -> str:
-    """Return a text with all that a terminal would act on, or would not show, in escapes."""
+    """Return a text with control characters, and those that a terminal cannot show, escaped."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

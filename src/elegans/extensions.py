@@ -1,4 +1,4 @@
-"""A user's own tasks, models and probes: Python files outside the package, imported by path, and what their code is."""
+"""A user's own tasks, models and probes: Python files imported by path, and hashes of their code."""
 
 import hashlib
 import importlib.util
@@ -18,8 +18,8 @@ from elegans.files import readable
 def load(path: str | Path) -> ModuleType:
     """Import a Python file by its path, once, and return its module.
 
-    The classes in it are members of their families from then on. The module's name depends on the
-    file's place alone, so that the same file is the same module in every process.
+    Its classes become members of their families. The module's name depends only on the file's path,
+    so that the same file is the same module in every process.
 
     Raises:
         SweepError: there is no such file, or importing it raises.
@@ -44,14 +44,16 @@ def load(path: str | Path) -> ModuleType:
         raise
     except BaseException as error:  # whatever a user's own code raises
         del sys.modules[name]
-        raise SweepError(f"an extension must import: {named}{_line(error, file)}: {_said(error)}") from error
+        raise SweepError(
+            f"an extension must import without an error: {named}{_line(error, file)}: {_said(error)}"
+        ) from error
     return module
 
 
 def _said(error: BaseException) -> str:
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # of an error of the user's own
+    except Exception:  # a user's own error class
         lines = []
     return f"{type(error).__name__}: {printable(lines[0])}" if lines else type(error).__name__
 
@@ -64,7 +66,7 @@ def _line(error: BaseException, file: Path) -> str:
 
 
 def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:
-    """Return the classes in some components that are a user's own, by family and kind: ``model 'linear'``."""
+    """Return the user-defined classes among some components' classes, by family and kind: ``model 'linear'``."""
     parts = {type(part) for component in components for part in _parts(component)}
     return {f"{family_name(cls)} {cls.kind!r}": cls for cls in parts if any(map(is_own, cls.__mro__))}
 
@@ -72,16 +74,16 @@ def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:
 def code_of(cls: type) -> str:
     """Return a hash of the code of a class.
 
-    The code is what Python executes, with the functions, classes and constants of the user's own that it names;
-    comments, docstrings and layout do not count. Hashes of two versions of Python cannot be compared, so each begins
-    with its own.
+    The hash covers what Python executes and the user-defined functions, classes and constants that it names, but no
+    comments, docstrings or layout. Hashes from different versions of Python cannot be compared, so each begins with
+    its version.
     """
     digest = hashlib.sha256("\n".join(_code_of_class(cls, set())).encode()).hexdigest()[:16]
     return f"{sys.version_info[0]}.{sys.version_info[1]}:{digest}"
 
 
 _KNOWN = frozenset({"elegans", "pydantic", "builtins", "abc", "typing"})
-"""The packages whose classes are not a user's own."""
+"""Packages whose classes are not user-defined."""
 
 
 def _root(module: str) -> str:
@@ -89,7 +91,7 @@ def _root(module: str) -> str:
 
 
 def is_own(cls: type) -> bool:
-    """Return whether a class is a user's own."""
+    """Return whether a class is user-defined."""
     return _root(cls.__module__) not in _KNOWN
 
 
@@ -164,7 +166,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _plain(name: str, value: Any) -> Iterator[str]:
-    """Yield a value that is written as JSON: the text of others may differ from one process to the next."""
+    """Yield a value that JSON can represent: the text of others may differ between processes."""
     try:
         yield f"{name}={json.dumps(value, sort_keys=True)}"
     except (TypeError, ValueError):

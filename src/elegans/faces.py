@@ -1,4 +1,4 @@
-"""The faces of packages: public names, resolved when first used; functions check the types of their arguments."""
+"""The public faces of packages: names are resolved on first use, and functions check the types of their arguments."""
 
 import sys
 from collections.abc import Callable
@@ -13,14 +13,14 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the stub beside its file.
 
-    Functions come with ``elegans.arguments.checked``; modules that import them from where they are defined call them
-    without it.
+    Functions are wrapped in ``elegans.arguments.checked``; modules that import them from where they are defined call
+    them without these checks.
 
     Args:
         package: the package's name.
         file: its file.
-        refusal: the name of the error of arguments that pass for their types and still cannot be computed with; None
-            where functions run code of the user's.
+        refusal: the name of the error to raise where arguments of the right types cannot be computed with; None where
+            functions run user code.
         **refusals: the same for single functions, by name.
     """
     resolve, names, public = lazy_loader.attach_stub(package, file)

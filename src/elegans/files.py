@@ -1,4 +1,4 @@
-"""Paths as users give them: checked before they are used, and files that are whole or not there."""
+"""Checks of paths that users give, and files that are written completely or not at all."""
 
 import os
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from pathlib import Path
 from elegans.errors import ElegansError, printable
 
 LONGEST_PATH = 4096
-"""Characters of a path."""
+"""Maximum number of characters of a path."""
 
 
 def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path:
-    """Return a path that a file may have, the user's home in place of ``~``.
+    """Return a valid path, with ``~`` expanded to the user's home.
 
     Args:
-        path: as it was given.
-        what: what it is the path of, for the error: ``a store``.
-        error: what is raised.
+        path: the path as given.
+        what: what the path names, for the message: ``a store``.
+        error: the error to raise.
     """
     text = str(path)
     if not text or (isinstance(path, Path) and not path.name and path == Path()):
@@ -31,7 +31,7 @@ def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path
 
 
 def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
-    """Return the path of a regular file; a pipe or a device would never end."""
+    """Return the path of a regular file; reading a pipe or a device might never end."""
     file = checked_path(path, what, error)
     try:
         if file.exists() and not file.is_file():
@@ -43,8 +43,8 @@ def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield the path of a new file beside one, which takes its place in the end: it is whole, or it is as it was."""
-    place = Path(os.path.realpath(path))  # unlike Path.resolve, of a loop of links too
+    """Yield a temporary path beside a file, and replace the file at the end: it is complete or unchanged."""
+    place = Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a loop of links
     draft = place.with_name(f".{place.name[:200]}.{os.getpid()}")
     try:
         yield draft

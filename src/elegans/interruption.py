@@ -1,4 +1,4 @@
-"""Signals that end a program: before a run there is nothing to lose, and in a run nothing is cut in two."""
+"""Signals that end a program: at once before a run, and between transactions during one."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 PATIENCE_SECONDS = 5.0
-"""How long one signal is enough: only a later one ends what did not heed the first."""
+"""Seconds during which repeated signals count as one; a later one ends a program that ignored the first."""
 INTERRUPTED = 130
 """The exit code of a program that was interrupted."""
 _USUAL = {
@@ -25,13 +25,13 @@ _USUAL = {
 
 
 class Leave:
-    """Handles SIGINT in a command: until a run has begun, the process ends at once, whatever it is importing."""
+    """Handles SIGINT in a command: until a run has begun, the process ends at once, even during an import."""
 
     def __init__(self) -> None:
-        self.said = "interrupted: nothing was begun"
-        """What the process says last."""
+        self.said = "interrupted: nothing was started"
+        """The last line that the process prints."""
         self.begun = False
-        """Whether a run has begun, and the command itself is to say how it ended."""
+        """Whether a run has begun, so that the command itself reports how it ended."""
         self.before: float | None = None
 
     def __call__(self, number: int, frame: Any) -> None:
@@ -47,7 +47,7 @@ class Leave:
 
 
 leave = Leave()
-"""The one of this process; ``install`` makes it the handler."""
+"""This process's handler, once ``install`` has been called."""
 
 
 def install() -> None:
@@ -59,10 +59,10 @@ def install() -> None:
 
 @contextmanager
 def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is cut in two.
+    """Make SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is interrupted.
 
-    However many come at once, they are one. Only the main thread gets signals, and whoever has set up handlers of
-    their own keeps them.
+    Signals in quick succession count as one. Only the main thread receives signals, and handlers that the user has
+    installed are kept.
     """
     first = 0.0
 

@@ -1,14 +1,14 @@
-"""How long lists and arrays may be; it needs no NumPy, which quick commands do not import."""
+"""Limits on the lengths of lists and arrays; without NumPy, which quick commands do not import."""
 
 from collections.abc import Sequence
 from typing import Any
 
 ENTRIES = 10**7
-"""The largest number of entries of an array or a list."""
+"""Maximum number of entries of an array or a list."""
 
 
 def too_long(value: Any, longest: int) -> bool:
-    """Return whether a list or an array, or a member of a list, has more entries than are read."""
+    """Return whether a list or an array, or a member of a list, has too many entries."""
     if not isinstance(value, Sequence):
         return hasattr(value, "dtype") and isinstance(value.size, int) and value.size > longest
     return _length(value) > longest or (not isinstance(value, range) and any(map(_endless, value)))
@@ -19,5 +19,5 @@ def _endless(member: Any) -> bool:
 
 
 def _length(value: Any) -> int:
-    """Return a list's length: that of a range may be more than Python counts to."""
+    """Return a list's length; that of a range may be more than ``len`` can return."""
     return max(0, -((value.start - value.stop) // value.step)) if isinstance(value, range) else len(value)

@@ -1,4 +1,4 @@
-"""What this machine is and what is installed on it: read once here, for records, for the command line, for caches."""
+"""Facts about this machine and what is installed on it, for records, the command line and caches."""
 
 import os
 import platform
@@ -20,11 +20,11 @@ PACKAGES = (
     "sqlalchemy",
     "statsmodels",
 )
-"""The distributions that results depend on."""
+"""Distributions that results depend on."""
 
 
 MOST_WORKERS = 1024
-"""Threads that a run may have: more than any machine has cores for."""
+"""Maximum number of threads of a run: more than any machine has cores."""
 
 
 def cores() -> int:
@@ -46,7 +46,7 @@ def memory() -> int:
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Return the versions of Python, of ``PACKAGES`` and of more distributions, as far as they are installed."""
+    """Return the versions of Python, ``PACKAGES`` and further distributions, where they are installed."""
     found = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
         try:
@@ -57,7 +57,7 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def instruction_sets() -> tuple[str | None, list[str]]:
-    """Return the instruction set that the native engines use, and all that they could use here."""
+    """Return the instruction set that the native engines use, and all those that they could use here."""
     try:
         from elegans import _native
     except ImportError:
@@ -79,7 +79,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return the processor's name; a cloud may hide the model in it, so family and model are added."""
+    """Return the processor's name; cloud machines may hide the model, so family and model numbers are added."""
     facts = _cpuinfo()
     name = facts.get("model name") or platform.processor() or platform.machine()
     return f"{name} (family {facts['cpu family']}, model {facts['model']})" if "cpu family" in facts else name

@@ -1,10 +1,10 @@
 """The only source of randomness: Threefry-2x32 counters, keyed by (trial seed, stream).
 
-A draw is a function of its key and its counter (index, lane), never of what was drawn before, so the
-same trial gets the same draws alone or in a batch, in any order, in any engine, before and after a
-resume. The generator is JAX's own: ``stream(seed, name)`` equals ``jax.random.fold_in(key(seed), s)``
-with s the stream's number. All functions take NumPy or JAX arrays (traced ones too) and return the
-same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+A draw is a function of its key and its counter (index, lane), never of earlier draws, so the same trial gets the same
+draws alone or in a batch, in any order, in any engine, before and after a resume. The generator is JAX's own:
+``stream(seed, name)`` equals ``jax.random.fold_in(key(seed), s)`` with s the stream's number. All functions take NumPy
+or JAX arrays (traced ones too) and return the same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1,
+2, 3" (SC 2011).
 """
 
 import math
@@ -27,7 +27,7 @@ _PARITY = 0x1BD11BDA
 _NO_LANE = 0xFFFFFFFF
 _ZERO = np.zeros(1, np.uint32)
 _ON_HOST = frozenset({int, np.ndarray, np.uint32})
-"""Types that are certainly not JAX's."""
+"""Types that are never JAX's."""
 
 
 class Key(NamedTuple):
@@ -95,14 +95,14 @@ def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, A
 
 @lru_cache
 def _traced_once() -> Callable[..., tuple[Any, Any]]:
-    """Return ``threefry`` as a program of JAX: its hundred operations are traced once per shape, not in every call."""
+    """Return ``threefry`` as a JAX program: its hundred operations are traced once per shape, not in every call."""
     import jax
 
     return jax.jit(threefry)
 
 
 def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
-    """Return the same words as a JAX program of one group of four rounds, gone through five times."""
+    """Return the same words as a JAX program that repeats one group of four rounds five times."""
     import jax
     import jax.numpy as jnp
 
@@ -181,7 +181,7 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
         uint32 of shape (count, n).
     """
     counters = index[:, None], np.arange((n + 3) // 4, dtype=np.uint32)[None, :]
-    # four numbers of each word: XLA would write out the rounds, and compile them, four times where they are not a loop
+    # four numbers per word: without a loop, XLA would unroll and compile the rounds four times
     looped = any(_is_jax(value) for value in (*key, index))
     first, second = _looped_words(key, *counters) if looped else bits(key, *counters)
     xp = first.__array_namespace__()
@@ -212,19 +212,19 @@ def subsets(key: Key, rows: int, n: int, size: int) -> Any:
 
 
 def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> Any:
-    """Return where a place stands in an epoch's random order of {0, …, size-1}, without storing the order.
+    """Return the number at a position of an epoch's random order of {0, …, size-1}, without storing the order.
 
-    An unbalanced Feistel network on the bits of size - 1, walked until it falls below the size.
+    An unbalanced Feistel network on the bits of size - 1, applied until the result is below the size.
 
     Args:
         key: the key of the batches.
-        epoch: the number of each place's epoch: uint32 of shape (count,).
-        place: the places: uint32 of shape (count,), below ``size``.
-        size: how many there are: uint32, at most 2^30.
+        epoch: the epoch of each position: uint32 of shape (count,).
+        place: the positions: uint32 of shape (count,), below ``size``.
+        size: the number of positions: uint32, at most 2^30.
         rounds: rounds of the Feistel network.
 
     Returns:
-        uint32 of shape (count,): for one epoch and all places, a permutation.
+        uint32 of shape (count,): a permutation, for one epoch and all positions.
     """
     xp = place.__array_namespace__()
     epoch_key = Key(*bits(key, epoch, np.uint32(_NO_LANE)))
@@ -252,7 +252,7 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
 
 
 def bits_by_row(key: Key, index: Any, lane: Any) -> Any:
-    """Return the first random word at (index, lane) where each element has a key of its own."""
+    """Return the first random word at (index, lane) where each element has its own key."""
     block = _traced_once() if any(_is_jax(value) for value in (*key, index, lane)) else threefry
     return block(key.high, key.low, index + 0 * lane, lane)[0]
 
@@ -261,7 +261,7 @@ def _walk(step: Any, start: Any, size: Any) -> Any:
     if _is_jax(start) or _is_jax(size):
         import jax
 
-        # the first step is one of the loop's, which would otherwise be traced and compiled twice
+        # the loop takes the first step too: outside it, the step would be traced and compiled twice
         def walk(state: Any) -> Any:
             value, outside = state
             value = jax.numpy.where(outside, step(value), value)

@@ -14,9 +14,9 @@ class StoppingRule(Component):
     Args:
         error: the largest test error that counts, from 0 to 1. The paper's is 10%.
         examples: how many held-out examples; the decision is exact on them.
-        consecutive: how many checks in a row must find the error so small; the last of them is when it counts.
-        every: how many steps lie between two checks (the last step is always checked).
-        stop: whether training ends where the trial is first solved.
+        consecutive: how many checks in a row must pass; the trial is solved at the last of them.
+        every: the number of steps between two checks (the last step is always checked).
+        stop: whether training ends as soon as the trial is solved.
     """
 
     host_only = True

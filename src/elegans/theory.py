@@ -1,12 +1,12 @@
-"""What is proved about the studies' tasks: closed forms, bounds and constructions, all under one name.
+"""Closed forms, bounds and constructions proved about the studies' tasks.
 
-Every function names its theorem, its formula and its domain; arguments outside a theorem's hypotheses, not finite, or
-too large to be computed with raise ``TheoryError``. Probabilities, correlations and constructions are exact fractions.
-Each lives in its study's ``theory`` folder or, where several studies use it, in ``elegans.boolean``; ``catalogue()``
-lists them all.
+Every function states its theorem, formula and domain; arguments that violate a theorem's hypotheses, are not finite or
+are too large to compute with raise ``TheoryError``. Probabilities, correlations and constructions are exact fractions.
+Each function is defined in its study's ``theory`` folder or, if several studies use it, in ``elegans.boolean``;
+``catalogue()`` lists them all.
 
-Where a printed statement errs, the corrected one is the default and the printed one has a name, ``form="printed"``; the
-docstring says how they differ.
+Where a printed statement is wrong, the corrected one is the default and the printed one is ``form="printed"``; the
+docstring states the difference.
 """
 
 from types import FunctionType
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'elegans.theory' has no attribute {name!r}")
     value = discovery.load(discovery.calculator_homes()[name], name)
     if isinstance(value, FunctionType):
-        from elegans.calculators.guard import guarded  # not before: the catalogue is listed without NumPy
+        from elegans.calculators.guard import guarded  # here, because the catalogue is listed without NumPy
 
         value = guarded(value)
     globals()[name] = value

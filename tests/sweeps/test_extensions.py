@@ -28,9 +28,13 @@ def test_two_files_of_one_name_are_two_modules(tmp_path):
         (
             "bad.py",
             "x = 1\ny = 1 / 0\n",
-            "an extension must import: {file}, line 2: ZeroDivisionError: division by zero",
+            "an extension must import without an error: {file}, line 2: ZeroDivisionError: division by zero",
         ),
-        ("worse.py", "x = 1\nx = = 2\n", "an extension must import: {file}, line 2: SyntaxError: invalid syntax"),
+        (
+            "worse.py",
+            "x = 1\nx = = 2\n",
+            "an extension must import without an error: {file}, line 2: SyntaxError: invalid syntax",
+        ),
     ],
 )
 def test_a_wrong_extension_is_refused_with_rule_and_value(tmp_path, name, text, message):

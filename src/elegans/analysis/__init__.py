@@ -1,7 +1,7 @@
-"""From outcomes to statements: intervals, censored times, scaling, one row per cell, and sequential tests.
+"""Statistics of outcomes: intervals, censored times, scaling, summaries per cell, and sequential tests.
 
-What a statistic is not defined for raises an AnalysisError, and a table without a column that is needed an
-ExperimentError; the message states the rule and the value.
+Input for which a statistic is not defined raises an AnalysisError, and a table that lacks a column an ExperimentError;
+the message states the rule and the value.
 """
 
 from elegans import faces

@@ -1,4 +1,4 @@
-"""From one row per trial to one row per cell: the trials that differ only in their seed."""
+"""Summaries with one row per cell (the trials that differ only in their seed) instead of one row per trial."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from elegans.training.states import FINISHED
 
 PARTS = ("task", "regime", "model", "training")
 BASICS = ("task", "task.n", "task.k", "regime", "regime.size", "model", "model.init", "model.width")
-"""The parameters that always have a column, where the trials have them."""
+"""Parameters that always have a column if the trials have them."""
 STATISTICS = ("trials", "solved", "rate", "low", "high", "median_steps", "failed")
 
 
@@ -26,26 +26,26 @@ def cells(
 ) -> pd.DataFrame:
     """Summarise a table of trials: how often and how fast each cell was solved.
 
-    Trials that failed or were interrupted have no result: they are not unsolved, and are counted in
-    ``failed`` alone. Diverged trials count as unsolved, unless they had been solved before.
+    Trials that failed or were interrupted have no result: they do not count as unsolved, but only in ``failed``.
+    Diverged trials count as unsolved, unless they had been solved before.
 
     Args:
         table: one row per trial, as ``elegans.run`` returns it; or one row per cell, as ``Store.cells_table``
-            does, which is much faster where there are a million trials.
-        confidence: of all intervals.
-        by: the columns whose values make the cells, which then keep the order of the trials; by default all
+            does, which is much faster for a million trials.
+        confidence: the confidence of all intervals.
+        by: the columns whose values define the cells, which then keep the order of the trials; by default all
             parameters of the trial.
         intervals: whether to add the interval of each median time to solve, ``median_low`` to ``median_high``: by
-            ``order`` statistics or by ``bootstrap`` (of a fixed seed). Unsolved trials have an infinite time, so
+            ``order`` statistics or by ``bootstrap`` (with a fixed seed). Unsolved trials have an infinite time, so
             the upper end may be infinite.
         quantiles: further quantiles of the time to solve, from 0 to 1, by the name of their column.
 
     Returns:
-        One row per cell, ordered by its parameters, online after every sample size. The parameters that vary,
-        beside task, regime, model and their sizes, or those of ``by``; then ``trials`` (that finished), ``solved``
-        and their ``rate`` (NaN without trials) with its Wilson interval ``low`` to ``high``; ``median_steps``,
+        One row per cell, ordered by its parameters, with online after all sample sizes. The columns are task, regime,
+        model, their sizes and the parameters that vary, or those of ``by``; then ``trials`` (that finished), ``solved``
+        and the success ``rate`` (NaN without trials) with its Wilson interval ``low`` to ``high``; ``median_steps``,
         the median time to solve with unsolved trials counted as infinite (NaN where that is not finite);
-        ``failed``; and the further columns asked for.
+        ``failed``; and the further columns requested.
     """
     summed = "median_steps" in table
     times_needed = intervals is not None or bool(quantiles)
@@ -80,7 +80,7 @@ def _interval(times: np.ndarray, kind: Literal["order", "bootstrap"], confidence
 
 
 def _count(table: pd.DataFrame, by: Sequence[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the first row of each cell of a table of trials, its statistics and its trials' times to solve."""
+    """Return the first row, the statistics and the times to solve of each cell of a table of trials."""
     codes, first = _group(table, [name for name in table if _is_parameter(name)] if by is None else by)
     counted = table["state"].isin(FINISHED).to_numpy()
     every = table["solved_at"].to_numpy(float, na_value=np.nan)
@@ -112,7 +112,7 @@ def _group(table: pd.DataFrame, names: Sequence[Any]) -> tuple[np.ndarray, np.nd
 
 
 def _hashable(column: pd.Series) -> Any:
-    """Return a column whose values can be told apart by hashing; a value that many rows share is read once."""
+    """Return a column with hashable values; a value that many rows share is converted once."""
     if column.dtype != object:
         return column
     values = column.to_list()
@@ -126,10 +126,10 @@ def _is_parameter(name: Any) -> bool:
 
 
 def _parameters(rows: pd.DataFrame) -> list[str]:
-    """Return the basics, and the parameters that are not settled by the label of the component they belong to.
+    """Return the basic parameters, and those not determined by the label of their component.
 
-    In a sweep over initialisations ``model.init`` is kept and ``model.init.nonzeros`` is not: within each
-    label (``sparse:2``) it has one value.
+    In a sweep over initialisations ``model.init`` is kept and ``model.init.nonzeros`` is not: it has only one value
+    for each label (``sparse:2``).
     """
     kept = [name for name in BASICS if name in rows]
     for name in rows:
@@ -148,7 +148,7 @@ def _settled(rows: pd.DataFrame, name: str) -> bool:
 
 
 def _ordered(found: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
-    """Order by task, other parameters, width, and sample size with online last."""
+    """Order by task, other parameters, width, and sample size, with online last."""
     last = [name for name in ("model.width", "regime.size") if name in parameters]
     keys = [name for name in parameters if name not in (*last, "regime")]
     by = [*keys, *last]

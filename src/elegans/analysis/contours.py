@@ -1,4 +1,4 @@
-"""Where a success rate crosses a level along a row of cells."""
+"""Crossings of a level by the success rate along a row of cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from elegans.analysis.sequential import ABOVE, BELOW, OPEN
 
 
 def crossings(x: Float[Any, " cells"], rates: Float[Any, " cells"], level: float = 0.5) -> list[float]:
-    """Return where the line through success rates crosses a level, in increasing order.
+    """Return where the interpolated success rate crosses a level, in increasing order.
 
-    Between neighbouring cells the rate is interpolated linearly in log x (in x itself where some x is not positive).
-    Cells whose rate equals the level count as above it. Cells without a rate are passed over.
+    Between neighbouring cells the rate is linear in log x (in x itself if some x is not positive). Cells whose rate
+    equals the level count as above it. Cells without a rate are skipped.
     """
     place, rate = np.asarray(x, float), np.asarray(rates, float)
     place, rate = place[np.isfinite(rate)], rate[np.isfinite(rate)]
@@ -30,9 +30,9 @@ class Segment:
     """A part of a row in which success is gained or lost.
 
     Args:
-        direction: ``gained`` where the left end lies below the level, ``lost`` where it lies above.
-        left: the last known place before the crossing, or None where the crossing lies before the first place.
-        right: the first known place after it, or None where the row ends before one is known.
+        direction: ``gained`` if the left end lies below the level, ``lost`` if it lies above.
+        left: the last known place before the crossing, or None if the crossing lies before the first place.
+        right: the first known place after it, or None if there is none.
     """
 
     direction: Literal["gained", "lost"]
@@ -43,8 +43,8 @@ class Segment:
 def segments(known: Mapping[int, int]) -> list[Segment]:
     """Return the parts of a row in which verdicts cross the level; undecided places widen them.
 
-    A row that nowhere lies clearly above the level has one open segment: success is gained after its last place below
-    it, if at all. A row whose end is undecided has an open one there, too.
+    A row that is nowhere clearly above the level has one open segment: success is gained after its last place below
+    the level, if at all. A row whose end is undecided has an open segment there, too.
     """
     found: list[Segment] = []
     last, side = None, BELOW
@@ -65,7 +65,7 @@ def _direction(side: int) -> Literal["gained", "lost"]:
 
 
 def crossing_within(segment: Segment, x: Sequence[float], rates: Mapping[int, float], level: float) -> float:
-    """Return the interpolated crossing of a segment (the middle one where there are several), NaN where it is open."""
+    """Return the interpolated crossing of a segment (the middle one of several), or NaN if the segment is open."""
     if segment.left is None or segment.right is None:
         return float("nan")
     places = [place for place in sorted(rates) if segment.left <= place <= segment.right]

@@ -14,17 +14,17 @@ from elegans.errors import AnalysisError
 from elegans.training.outcome import Outcome
 
 TRAIN, TEST = "train-error", "test-error"
-"""The probes whose measures are read."""
+"""The probes whose measures are used."""
 
 
 @dataclass(frozen=True)
 class Grokking:
-    """The time from fitting the sample to generalising, in steps.
+    """The time from memorising the sample to generalising, in steps.
 
     Args:
-        delay: t(test) - t(train); a bound where one of them was not reached, NaN where neither was.
-        known: how to read ``delay``: ``exactly`` (to the spacing of the measurements), ``at least`` (the sample was
-            fitted, but training ended before the test error fell: censored), ``at most`` (the other way round), or
+        delay: t(test) - t(train); a bound if one of them was not reached, NaN if neither was.
+        known: how to read ``delay``: ``exactly`` (up to the spacing of the measurements), ``at least`` (the sample was
+            memorised, but training ended before the test error fell: censored), ``at most`` (the other way round), or
             ``not at all``.
         train_at: the first measured step with a train error of at most ``train``, or None.
         test_at: the first measured step with a test error of at most ``test``, or None.
@@ -41,12 +41,12 @@ class Grokking:
 def grokking_delay(outcome: Outcome, *, train: float = 0.01, test: float = 0.1) -> Grokking:
     """Return the grokking delay of one trial, t(test error <= 10%) - t(train error <= 1%).
 
-    Times are those of the measurements: each is late by less than the probes' ``every``. A trial that stops when it
-    is solved has its test time at once; one whose sample is never fitted has no delay but a bound.
+    Times are those of measurements, and late by less than the probes' ``every``. The delay of a trial that stops when
+    it is solved, or never memorises its sample, may be only a bound.
 
     Args:
-        outcome: of a trial with the probes ``TrainError`` and ``TestError``.
-        train: the train error that counts as fitted, from 0 to 1.
+        outcome: the outcome of a trial with the probes ``TrainError`` and ``TestError``.
+        train: the train error that counts as memorising, from 0 to 1.
         test: the test error that counts as generalising, from 0 to 1.
 
     Source: Pareto frontiers, section 5 (grokking); Power et al., "Grokking" (2022).
@@ -76,8 +76,8 @@ def _delay(train_errors: _Errors, test_errors: _Errors, train: float, test: floa
 def grokking_delays(outcomes: Iterable[Outcome], *, train: float = 0.01, test: float = 0.1) -> pd.DataFrame:
     """Return the grokking delays of trials, one row per trial: ``seed`` and the fields of ``Grokking``.
 
-    Rows with ``known == "at least"`` are censored: give ``delay`` as NaN and as ``censored_at`` to
-    ``elegans.analysis.kaplan_meier`` for a median that respects it.
+    Rows with ``known == "at least"`` are censored: for a median that accounts for this, pass their ``delay`` to
+    ``elegans.analysis.kaplan_meier`` as ``censored_at``, with NaN as the time.
     """
     rows = [
         {"seed": outcome.trial.seed, **asdict(grokking_delay(outcome, train=train, test=test))} for outcome in outcomes
@@ -98,14 +98,14 @@ def error_courses(
 
     Args:
         trials: one row per trial.
-        measures: by kind of probe the measures of ``TrainError`` and ``TestError``, as ``Store.measures`` returns them.
-        names: the columns of ``trials`` that are kept.
+        measures: the measures of ``TrainError`` and ``TestError`` by kind of probe, as in ``Store.measures``.
+        names: the columns of ``trials`` to keep.
         train: as in ``grokking_delay``.
         test: as in ``grokking_delay``.
 
     Returns:
-        ``step``, ``train_error`` and ``test_error``, the kept columns, and, the same in all rows of a trial,
-        ``train_at`` and ``test_at`` (NaN where not reached), ``delay`` and how it is ``known``.
+        ``step``, ``train_error``, ``test_error`` and the kept columns; then, with one value per trial, ``train_at`` and
+        ``test_at`` (NaN where not reached), ``delay`` and how it is ``known``.
     """
     both = measures[TRAIN].merge(measures[TEST], on=["trial", "step"], suffixes=("", "_of_test"))
     both = both.rename(columns={"error": "train_error", "error_of_test": "test_error"})
@@ -121,11 +121,11 @@ def error_courses(
 
 
 def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return when a cell's networks fitted their sample and when they generalised, for an experiment's findings.
+    """Return when a cell's networks memorised their samples and when they generalised, for an experiment's findings.
 
-    ``rows`` are the cell's of ``error_courses``. Medians, with order-statistic intervals, are over the trials that
-    fitted their sample: the delay of one that had not generalised at the end of its training is censored, and counts
-    as infinite. ``test_error_when_fitted`` is the median test error when the sample is fitted.
+    ``rows`` are the cell's rows of ``error_courses``. Medians, with order-statistic intervals, are over the trials that
+    memorised their sample: if one had not generalised by the end of training, its delay is censored and counts as
+    infinite. ``test_error_when_fitted`` is the median test error when the sample is memorised.
     """
     last = rows.groupby("seed").last()
     fitted = last[last["train_at"].notna()]

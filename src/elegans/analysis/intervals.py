@@ -1,7 +1,7 @@
-"""The one place where intervals and censored medians are computed.
+"""Intervals and censored medians, which are all computed here.
 
-``times`` are one per trial, in steps; NaN or infinity where the trial was never solved: it is censored at the end of
-its training. ``generator`` is what resampling draws from: a seeded one gives the same interval every time.
+``times`` has one entry per trial, in steps; NaN or infinity means that the trial was never solved and is censored at
+the end of its training. ``generator`` is used for resampling: a seeded one gives the same interval every time.
 ``confidence`` is the nominal coverage and ``share`` the quantile, both from 0 to 1.
 """
 
@@ -16,7 +16,7 @@ from elegans.arguments import AtMost
 from elegans.errors import AnalysisError, shown
 
 Resamples = Annotated[int, AtMost(100_000)]
-"""How many bootstrap samples are drawn."""
+"""Number of bootstrap samples."""
 
 
 def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: float = 0.95) -> tuple[Any, Any]:
@@ -24,15 +24,14 @@ def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: 
 
     Args:
         successes: how many trials succeeded: a number, or an array of any shape.
-        trials: out of how many, in the same form.
+        trials: how many trials there were, in the same form.
         confidence: the nominal coverage, between 0 and 1.
 
     Returns:
-        The lower and the upper end, each from 0 to 1, in the form of the arguments; NaN where there are no
-        trials.
+        The lower and the upper end, each from 0 to 1, in the form of the arguments; NaN where there are no trials.
 
-    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927); its
-    coverage near 0 and 1 is why Brown, Cai and DasGupta (2001) recommend it for small numbers of trials.
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927). Brown, Cai and
+    DasGupta (2001) recommend it for small numbers of trials, because of its coverage near 0 and 1.
     """
     if not 0 < confidence < 1:
         raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
@@ -50,25 +49,25 @@ def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: 
 
 
 def median(times: Float[np.ndarray, " trials"]) -> float:
-    """Return the median time to solve, where a trial that was not solved has an infinite time.
+    """Return the median time to solve, unsolved trials being infinite.
 
     Returns:
-        The median over all trials, or NaN where it is not finite: where no more than half of an even number
-        of trials, or fewer than half of an odd number, were solved.
+        The median over all trials, or NaN if it is not finite: if no more than half of an even number of trials, or
+        fewer than half of an odd number, were solved.
     """
     middle = float(np.median(_censored(times))) if len(times) else math.nan
     return middle if math.isfinite(middle) else math.nan
 
 
 def quantile(times: Float[np.ndarray, "*groups trials"], share: float) -> Any:
-    """Return a quantile of times to solve, where a trial that was not solved has an infinite time.
+    """Return a quantile of times to solve, unsolved trials being infinite.
 
     Args:
         times: a time for each trial along the last axis, in steps; NaN or infinity where it was never solved.
-        share: which quantile, from 0 to 1; between two trials' times it is interpolated linearly.
+        share: the quantile, from 0 to 1, interpolated linearly between two trials' times.
 
     Returns:
-        The quantile of each group of trials, as a number where there is one group; NaN where it is not finite.
+        The quantile of each group of trials, as a number if there is only one group; NaN where it is not finite.
     """
     ordered = np.sort(_censored(times), axis=-1)
     if not 0 <= share <= 1:
@@ -95,7 +94,7 @@ def bootstrap_interval(
     """Return the percentile bootstrap interval of a quantile of times to solve, unsolved trials being infinite.
 
     Returns:
-        The lower and the upper end; infinity wherever an end falls on a sample whose quantile is not finite.
+        The lower and the upper end; infinity where an end falls on a sample whose quantile is not finite.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """
@@ -115,12 +114,12 @@ def bootstrap_interval(
 def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.95) -> tuple[float, float]:
     """Return the order-statistic interval of the median time to solve, unsolved trials being infinite.
 
-    It needs no assumption on the distribution of the times: the two ends are the order statistics between which
-    the median falls with at least the given probability, by the binomial distribution of the number of trials below it.
+    It makes no assumption about the distribution of the times: the ends are the order statistics between which the
+    median lies with at least the given probability, by the binomial distribution of the number of trials below it.
 
     Returns:
-        The lower and the upper end; 0 and infinity where there are too few trials for the confidence, and
-        infinity wherever an end falls on an unsolved trial.
+        The lower and the upper end; 0 and infinity if there are too few trials for the confidence, and infinity where
+        an end falls on an unsolved trial.
     """
     if not 0 < confidence < 1:
         raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
@@ -140,11 +139,11 @@ def _censored(times: Any) -> Float[np.ndarray, " trials"]:
 
 
 def rank_correlation(predictors: Float[Any, "... trials"], outcome: Float[Any, "... trials"]) -> Any:
-    """Return Spearman's rank correlation of quantities with an outcome; equal values have the mean of their ranks.
+    """Return Spearman's rank correlation of quantities with an outcome; ties have the mean of their ranks.
 
     Args:
         predictors: shape (..., trials); no NaN.
-        outcome: shape (..., trials), broadcast against it; may be infinite, which ranks as the largest.
+        outcome: shape (..., trials), broadcast against the predictors; infinity ranks as the largest.
 
     Returns:
         Shape (...), from -1 to 1; NaN where either side is constant.
@@ -169,7 +168,7 @@ def rank_correlation_interval(
     """Return the percentile bootstrap interval of Spearman's rank correlation, trials being resampled in pairs.
 
     Returns:
-        The lower and the upper end; NaN where the correlation of no resample is defined.
+        The lower and the upper end; NaN if no resample has a defined correlation.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """

@@ -1,4 +1,4 @@
-"""Whether success never falls as something grows: tests of every pair, with the error rate of all of them held."""
+"""Tests of whether success never falls as something grows, over all pairs of cells, with a familywise error rate."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,10 +14,10 @@ from elegans.errors import AnalysisError, ExperimentError
 def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 0.05) -> pd.DataFrame:
     """Test in every column of a grid whether success falls anywhere as ``over`` grows.
 
-    Each pair of cells that differ in ``over`` alone is tested by Fisher's exact test, one-sided, against the
-    hypothesis that the larger one succeeds at least as often. Holm's step-down adjustment over all pairs of the whole
-    table holds the probability of any false rejection at ``alpha`` at the most, however the tests depend on each
-    other. That nothing is rejected does not prove that success is monotone: see ``trials``.
+    For each pair of cells that differ only in ``over``, Fisher's one-sided exact test is applied to the hypothesis that
+    the larger one succeeds at least as often. Holm's step-down adjustment over all pairs of the whole table bounds the
+    probability of any false rejection by ``alpha``, however the tests depend on each other. If nothing is rejected,
+    success may still not be monotone: see ``trials``.
 
     Args:
         table: one row per cell, as ``elegans.analysis.cells`` returns it.
@@ -25,8 +25,8 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         alpha: the familywise error rate, between 0 and 1.
 
     Returns:
-        One row per pair, the strongest evidence first: what the pair has in common; ``smaller`` and ``larger`` (values
-        of ``over``); ``trials_smaller``, ``solved_smaller``, ``trials_larger``, ``solved_larger``; ``p``,
+        One row per pair, the strongest evidence first: the parameters in common; ``smaller`` and ``larger`` (values of
+        ``over``); ``trials_smaller``, ``solved_smaller``, ``trials_larger``, ``solved_larger``; ``p``,
         ``p_adjusted`` and ``falls`` (whether monotonicity is rejected there).
 
     Source: Fisher's exact test by the hypergeometric distribution; Holm, "A simple sequentially rejective multiple test
@@ -50,7 +50,7 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that the probability of any false rejection is held (Holm, 1979).
+    """Return p-values adjusted to bound the probability of any false rejection (Holm, 1979).
 
     Args:
         p_values: one per hypothesis; the tests may depend on each other.

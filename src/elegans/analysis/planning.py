@@ -1,4 +1,4 @@
-"""Which cell of a row to train next, so that a crossing is found with few training steps."""
+"""The choice of the cell to train next, so that a row's crossing is found in few training steps."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -6,27 +6,27 @@ from functools import lru_cache
 from elegans.analysis.sequential import ABOVE, BELOW
 
 START = -1
-"""The place before the first: a row is searched from there as if success began below the level."""
+"""The place before the first, from which a row is searched as if it were below the level."""
 
 
 def next_places(
     known: Mapping[int, int], length: int, gap: int, costs: Mapping[int, float], unseen: float
 ) -> list[int]:
-    """Return the places of a row to train next; none where the row is done.
+    """Return the places of a row to train next, or none if the row is done.
 
-    A row is done when its last place is known, when neighbouring known places that differ have nothing between them,
-    and when no place lies more than ``gap`` from a known one to its right. Nothing else is assumed of how success
-    depends on the place: between known places of one kind it may be lost and regained, if both happen within a gap.
+    A row is done when its last place is known, no place lies between neighbouring known places that differ, and no
+    place lies more than ``gap`` from a known one to its right. Nothing else is assumed about how success depends on the
+    place: between known places of the same kind it may be lost and regained within a gap.
 
-    Two that differ are believed to meet near the left one: it lies where a larger row's crossing is, or is undecided
-    itself. Only the order of work follows from that.
+    Two places that differ are expected to meet near the left one, which lies at a larger row's crossing or is itself
+    undecided. This affects only the order of work.
 
     Args:
-        known: by place, ``BELOW``, ``OPEN`` (trained, and undecided) or ``ABOVE``.
+        known: ``BELOW``, ``OPEN`` (trained, but undecided) or ``ABOVE``, by place.
         length: how many places the row has.
-        gap: how far apart known places of one kind may be.
-        costs: by known place, what training there has cost.
-        unseen: what is expected of a place below the level where nothing is known of its cost.
+        gap: how far apart known places of the same kind may be.
+        costs: the cost of training so far, by known place.
+        unseen: the expected cost of a place below the level if none has been trained.
     """
     if length - 1 not in known:
         return [length - 1]
@@ -47,10 +47,10 @@ def next_places(
 def _cheapest(between: int, left_cost: float, right_cost: float, *, near: bool) -> tuple[float, int]:
     """Return the expected cost of finding where two kinds meet between two places, and where to train next to find it.
 
-    The kinds may meet after any number k of the g places between, 0 to g: all of them equally likely, or, where
-    they are believed to meet near the left end, k with a weight of 2^-k. Training at the j-th place finds it of the
-    left kind, at that kind's cost, if k is at least j; then g - j places are left, and otherwise j - 1. Equal costs
-    and likely ends make it bisection.
+    The kinds may meet after any number k of the g places between, from 0 to g: all are equally likely, or k has the
+    weight 2^-k if they are expected to meet near the left end. If k is at least j, the j-th place is of the left kind,
+    at that kind's cost, and g - j places remain; otherwise j - 1 remain. For equal costs and equally likely k this is
+    bisection.
     """
     if between == 0:
         return 0.0, 0
@@ -65,7 +65,7 @@ def _cheapest(between: int, left_cost: float, right_cost: float, *, near: bool) 
 
 
 def carried(known: Mapping[int, int]) -> list[int]:
-    """Return the places of a row that lie below the level as all known ones to their left do."""
+    """Return the places of a row that lie below the level, as do all known ones to their left."""
     found = []
     for place in sorted(known):
         if known[place] == ABOVE:

@@ -1,4 +1,4 @@
-"""Numbers as an experiment states them in its findings: as JSON has them, rounded, with their intervals."""
+"""Numbers for an experiment's findings: in JSON types, rounded, with their intervals."""
 
 from typing import Any
 
@@ -9,28 +9,28 @@ from jaxtyping import Float
 from elegans.analysis.intervals import median, median_interval, wilson
 
 SPREAD_CONFIDENCE = 0.9
-"""Of the intervals of medians: with five trials they are the whole range, which has the median 15 times in 16."""
+"""Confidence of medians: the interval of five trials is their range, which contains the median 15 times in 16."""
 
 
 def finite(number: float, digits: int | None = None) -> float | None:
-    """Return a number, rounded to so many decimals if given; None where it is not finite."""
+    """Return a number, rounded to a number of decimals if given; None if it is not finite."""
     if not np.isfinite(number):
         return None
     return float(number) if digits is None else round(float(number), digits)
 
 
 def significant(number: float, digits: int = 4) -> float | None:
-    """Return a number rounded to so many significant digits; None where it is not finite."""
+    """Return a number rounded to some significant digits; None if it is not finite."""
     return float(f"{number:.{digits}g}") if np.isfinite(number) else None
 
 
 def spread(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
-    """Return how a quantity is distributed over trials; where it is NaN or infinite, it was not reached.
+    """Return how a quantity is distributed over trials; NaN or infinity means that it was not reached.
 
     Returns:
         ``median`` (values that were not reached being infinite) with its order-statistic ``interval`` of at least
-        90%, None where an end is infinite or there are fewer than five trials; the ``range`` of those reached; and
-        how many were ``reached``. Numbers have so many significant digits.
+        90%, None if an end is infinite or there are fewer than five trials; the ``range`` of those reached; and
+        how many were ``reached``. Numbers have ``digits`` significant digits.
     """
     numbers = np.asarray(values, float)
     low, high = median_interval(numbers, SPREAD_CONFIDENCE)
@@ -45,10 +45,10 @@ def spread(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
 
 
 def share(holds: pd.Series) -> dict[str, Any]:
-    """Return how many trials something holds for, with the Wilson 95% interval of their share.
+    """Return for how many trials something holds, with the Wilson 95% interval of their share.
 
     Args:
-        holds: one value per trial; the index are seeds.
+        holds: one value per trial, indexed by seed.
 
     Returns:
         ``count``, ``of``, ``interval``, and the seeds that are ``exceptions``.

@@ -20,10 +20,11 @@ class Scaling:
         low: the lower end of the exponent's percentile bootstrap interval.
         high: the upper end.
         factor: the fitted value at size 1.
-        confidence: of the interval.
-        resamples: how many bootstrap samples the interval rests on.
-        undefined: how many further ones had no exponent, since some cell's statistic was not finite and positive
-            (as the median where half of the resampled trials are unsolved). Many of them make the interval too narrow.
+        confidence: the confidence of the interval.
+        resamples: the number of bootstrap samples that the interval is based on.
+        undefined: the number of further ones without an exponent, because some cell's statistic was not finite and
+            positive (as is the median if half of the resampled trials are unsolved). If there are many, the interval is
+            too narrow.
     """
 
     exponent: float
@@ -37,16 +38,17 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Elbow:
-    """How much steeper a curve is in the upper half of its sizes than in the lower, both on logarithmic axes.
+    """How much steeper a curve is in the upper half of its sizes than in the lower, on logarithmic axes.
 
     Args:
-        lower: the exponent over the lower half of the sizes, the middle one included.
-        upper: the exponent over the upper half, the middle one included.
-        middle: the size that both halves have; of an even number, the first of the upper half.
+        lower: the exponent over the lower half of the sizes, including the middle one.
+        upper: the exponent over the upper half, including the middle one.
+        middle: the size that both halves share; for an even number of sizes, the first of the upper half.
         change: ``upper - lower``: 0 where one power law holds for all sizes.
         low: the lower end of the change's percentile bootstrap interval.
         high: the upper end.
-        undefined: how many bootstrap samples had no change, since some cell's statistic was not finite and positive.
+        undefined: the number of bootstrap samples without a change, because some cell's statistic was not finite and
+            positive.
     """
 
     lower: float
@@ -68,15 +70,15 @@ def scaling_exponent(
 ) -> Scaling:
     """Fit a power law to a statistic of each cell, and bootstrap its exponent.
 
-    Trials are resampled, with replacement, within each cell: the sizes are fixed by the design of the experiment.
-    The percentile interval covers what varies between seeds, not whether a power law holds.
+    Trials are resampled with replacement within each cell, since the sizes are fixed by the design of the experiment.
+    The percentile interval covers variation between seeds, not whether a power law holds.
 
     Args:
-        cells: by size, the values of its trials (as times to solve, NaN where unsolved).
-        generator: where the resampling draws from; give a seeded one, and the interval is the same every time.
-        statistic: what is fitted, of the values of one cell; by default the median, unsolved trials being infinite.
-        resamples: how many bootstrap samples.
-        confidence: of the interval, between 0 and 1.
+        cells: the values of the trials by size (such as times to solve, NaN where unsolved).
+        generator: the generator for resampling; a seeded one gives the same interval every time.
+        statistic: the statistic of one cell's values to fit; by default the median, unsolved trials being infinite.
+        resamples: the number of bootstrap samples.
+        confidence: the confidence of the interval, between 0 and 1.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 9 and 13.
     """
@@ -141,7 +143,7 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
 
     Args:
         sizes: positive, in increasing order.
-        values: one per size; the slope to or from one that is not finite and positive is NaN.
+        values: one per size; slopes to or from values that are not finite and positive are NaN.
     """
     places, heights = np.asarray(sizes, float), np.asarray(values, float)
     if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():
@@ -174,7 +176,7 @@ def _statistics(values: Mapping[float, np.ndarray], statistic: Callable[[Any], f
 def _resampled(
     values: Mapping[float, np.ndarray], statistic: Callable[[Any], float], generator: np.random.Generator, count: int
 ) -> Iterator[tuple[float, ...]]:
-    """Yield the cells' statistics of so many bootstrap samples; medians of all samples are taken at once."""
+    """Yield the cells' statistics for each bootstrap sample; medians of all samples are taken at once."""
     drawn = [generator.choice(own, (count, len(own))) for own in values.values()]
     return zip(
         *(quantile(samples, 0.5) if statistic is median else map(statistic, samples) for samples in drawn), strict=True
@@ -194,14 +196,14 @@ def _no_logarithm(values: Mapping[float, np.ndarray], known: Sequence[float]) ->
 
 
 def _slopes(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:
-    """Return the slopes of the lower and the upper half, which share the middle, or None where one has none."""
+    """Return the slopes of the lower and the upper half, which share the middle, or None if one is undefined."""
     middle = len(size) // 2
     lower, upper = _fit(size[: middle + 1], statistics[: middle + 1]), _fit(size[middle:], statistics[middle:])
     return None if lower is None or upper is None else (lower[0], upper[0])
 
 
 def _fit(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:
-    """Return slope and intercept on logarithmic axes, or None where a value has no logarithm."""
+    """Return slope and intercept on logarithmic axes, or None if a value has no logarithm."""
     values = np.asarray(statistics, float)
     if not (np.isfinite(values) & (values > 0)).all():
         return None

@@ -20,19 +20,19 @@ HALVINGS = 40
 @methods_checked(AnalysisError)
 @dataclass(frozen=True)
 class SequentialTest:
-    """Whether a success rate lies below or above a level, tested after every trial.
+    """A test of whether a success rate lies below or above a level, made after every trial.
 
-    The test ends as soon as a Wilson interval of the trials so far is clear of the level, when no further outcome
-    could make it so (curtailment: the verdict is the same, the trials are saved), or when the trials are used up.
+    The test ends as soon as a Wilson interval of the trials so far excludes the level, when no further outcome could
+    make it do so (curtailment, which saves trials without changing the verdict), or when the trials are used up.
 
     Testing after every trial gives many chances of a wrong verdict: with the plain 99% interval and 20 trials, a
-    rate of exactly 0.5 would be said to lie below it with probability 0.018. So each end of the interval is somewhat
-    wider (``nominal``): the narrowest at which ``error`` is at most ``1 - confidence``.
+    rate of exactly 0.5 would be declared below it with probability 0.018. Each end of the interval is therefore
+    somewhat wider (``nominal``): the narrowest for which ``error`` is at most ``1 - confidence``.
 
     Args:
-        level: the rate that is tested, between 0 and 1.
+        level: the rate to test against, between 0 and 1.
         confidence: 1 minus the largest probability of either wrong verdict, between 0 and 1.
-        maximum: how many trials there are at the most.
+        maximum: the largest number of trials.
 
     Source: Wilson (1927) for the interval; error rates by the exact distribution of the path of successes, as for any
     curtailed binomial test (Jennison and Turnbull, "Group Sequential Methods", chapter 12).
@@ -67,17 +67,17 @@ class SequentialTest:
         return high
 
     def _error_at(self, nominal: float, side: int) -> float:
-        """Return the probability of one wrong verdict, as if the other one did not end the test."""
+        """Return the probability of one wrong verdict, if the other one did not end the test."""
         verdicts = _clear(self.level, (nominal, nominal), self.maximum)
         verdicts[verdicts == (ABOVE, BELOW)[side]] = OPEN
         return _passage(verdicts, self.level)[side]
 
     @property
     def error(self) -> tuple[float, float]:
-        """The exact probabilities of the verdicts ``below`` and ``above`` at a rate that equals the level.
+        """The exact probabilities of the verdicts ``below`` and ``above`` at a rate equal to the level.
 
-        A rate above the level is said to lie below it with at most the first probability, and one below the level
-        to lie above it with at most the second.
+        A rate above the level is declared below it with at most the first probability, and one below the level is
+        declared above it with at most the second.
         """
         return self.probabilities(self.level)
 
@@ -86,11 +86,11 @@ class SequentialTest:
         return _passage(self._clear, rate)
 
     def verdict(self, solved: int, trials: int) -> Verdict:
-        """Return what so many successes of so many trials say."""
+        """Return the verdict on a number of successes in a number of trials."""
         return ("below", "undecided", "above")[int(self._clear[self._place(solved, trials)]) + 1]
 
     def wait(self, solved: int, trials: int) -> int:
-        """Return after how many further trials the test may end: 0 where it has ended."""
+        """Return the smallest number of further trials after which the test may end: 0 if it has ended."""
         return int(self._wait[self._place(solved, trials)])
 
     def _place(self, solved: int, trials: int) -> tuple[int, int]:
@@ -114,7 +114,7 @@ class SequentialTest:
 
     @property
     def _hopeful(self) -> Bool[np.ndarray, "trials solved"]:
-        """Whether some outcome of the trials that are left leads to a verdict."""
+        """Whether some outcome of the remaining trials leads to a verdict."""
         hopeful = self._clear != OPEN
         for trials in range(self.maximum - 1, -1, -1):
             hopeful[trials, :-1] |= hopeful[trials + 1, :-1] | hopeful[trials + 1, 1:]
@@ -122,7 +122,7 @@ class SequentialTest:
 
 
 def _clear(level: float, confidence: tuple[float, float], maximum: int) -> Int[np.ndarray, "trials solved"]:
-    """Return, by trials and successes from 0 to ``maximum``, on which side of the level the intervals lie."""
+    """Return on which side of the level the intervals lie, by trials and successes from 0 to ``maximum``."""
     trials, solved = np.mgrid[: maximum + 1, : maximum + 1]
     possible = (solved <= trials) & (trials > 0)
     high = wilson(np.minimum(solved, trials), trials, confidence[0])[1]

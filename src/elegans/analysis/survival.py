@@ -13,18 +13,18 @@ from elegans.errors import AnalysisError
 
 @dataclass(frozen=True)
 class Survival:
-    """The share of trials that are still unsolved, against steps.
+    """The fraction of trials that are still unsolved, against steps.
 
     Args:
-        table: a row for each step at which a trial was solved: ``steps``; ``at_risk``, the trials unsolved and under
-            training just before; ``solved``, those solved there; ``unsolved``, the estimated share that takes longer,
-            with its pointwise interval ``low`` to ``high`` (Greenwood's variance, complementary log-log scale).
-        median: the step by which half of the trials are solved, or NaN where the estimate stays above one half.
-        low: the lower end of the median's interval (Brookmeyer and Crowley); 0 where it has none.
-        high: the upper end; infinity where it has none.
+        table: one row per step at which a trial was solved: ``steps``; ``at_risk``, the number of unsolved trials still
+            training just before; ``solved``, the number solved there; ``unsolved``, the estimated fraction that takes
+            longer, with its pointwise interval ``low`` to ``high`` (Greenwood's variance, complementary log-log scale).
+        median: the step by which half of the trials are solved, or NaN if the estimate stays above one half.
+        low: the lower end of the median's interval (Brookmeyer and Crowley); 0 if it has none.
+        high: the upper end; infinity if it has none.
         trials: how many trials there were.
         censored: how many of them were stopped unsolved.
-        confidence: of the intervals.
+        confidence: the confidence of the intervals.
     """
 
     table: pd.DataFrame
@@ -39,17 +39,17 @@ class Survival:
 def kaplan_meier(
     times: Float[np.ndarray, " trials"], censored_at: Float[Any, "..."] | None = None, confidence: float = 0.95
 ) -> Survival:
-    """Estimate how long trials take to be solved, some of them having been stopped before they were.
+    """Estimate how long trials take to be solved when some were stopped unsolved.
 
-    Where all unsolved trials were stopped at one step, after the last solution, ``median`` is that of
-    ``elegans.analysis.median``: unsolved trials are then just the slowest ones. Where they were stopped at various
-    steps (a budget that ran out, training lengths that differ) only this estimate is right.
+    If all unsolved trials were stopped at one step, after the last solution, ``median`` is that of
+    ``elegans.analysis.median``: unsolved trials are then simply the slowest. If they were stopped at different steps
+    (because a budget ran out or training lengths differ), only this estimate is correct.
 
     Args:
         times: the step at which each trial was solved; NaN or infinity where it was not.
-        censored_at: the step up to which each unsolved trial had been trained: one number, or one per trial (solved
-            trials' do not count); by default after every solution.
-        confidence: of the intervals, between 0 and 1.
+        censored_at: the step up to which each unsolved trial had been trained: one number, or one per trial (those of
+            solved trials are ignored); by default after every solution.
+        confidence: the confidence of the intervals, between 0 and 1.
 
     Source: Kaplan and Meier (1958); Brookmeyer and Crowley (1982) for the median's interval; computed by
     ``statsmodels.duration.survfunc.SurvfuncRight``.
@@ -85,7 +85,7 @@ def kaplan_meier(
 
 
 def _observed(times: Any, censored_at: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return which trials were solved, and up to which step each of them was seen."""
+    """Return which trials were solved, and the step up to which each was observed."""
     given = np.atleast_1d(np.asarray(times, float))
     if not given.size:
         raise AnalysisError("a survival estimate must have at least one trial: trials=0")
@@ -101,7 +101,7 @@ def _observed(times: Any, censored_at: Any) -> tuple[np.ndarray, np.ndarray]:
 def _pointwise(
     unsolved: Float[np.ndarray, " steps"], error: Float[np.ndarray, " steps"], confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the interval of each share, which keeps within 0 and 1; where all are solved it has no width."""
+    """Return the interval of each fraction, within 0 and 1; it has no width where all are solved."""
     from scipy.stats import norm
 
     inside = (unsolved > 0) & (unsolved < 1)
@@ -114,7 +114,7 @@ def _pointwise(
 
 
 def _half(table: pd.DataFrame) -> float:
-    """Return where the estimate passes one half: the middle where it stays there for a while, as a median does."""
+    """Return where the estimate passes one half, or the middle of where it equals one half, as for a median."""
     unsolved, steps = table["unsolved"].to_numpy(), table["steps"].to_numpy()
     reached = np.flatnonzero(unsolved <= 0.5 + 1e-12)
     if not len(reached):

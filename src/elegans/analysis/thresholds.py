@@ -1,4 +1,4 @@
-"""How a threshold grows with a size: where it lies, and whether it goes like a logarithm or like a power."""
+"""Thresholds and their growth with size: like a logarithm or like a power."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from elegans.analysis.intervals import Resamples
 from elegans.errors import AnalysisError
 
 POWERS = np.linspace(-1, 2, 301)
-"""The powers that are tried: from slower than a logarithm, which is power 0, to faster than proportional."""
+"""Powers to try: from slower than a logarithm, which is power 0, to faster than proportional."""
 
 
 class Growth(NamedTuple):
@@ -19,10 +19,10 @@ class Growth(NamedTuple):
     Args:
         intercept: a of the logarithm.
         slope: its b, of the natural logarithm.
-        residual: the root of the mean square of what the logarithm leaves.
-        linear_residual: the same of the line a + b T.
+        residual: the root mean square residual of the logarithm.
+        linear_residual: the same for the line a + b T.
         power: c, to a hundredth, from -1 to 2; 0 stands for the logarithm, the limit of a + b (T^c - 1) / c.
-        power_residual: the same of the power, at most the two others.
+        power_residual: the same for the power, at most the two others.
     """
 
     intercept: float
@@ -36,12 +36,12 @@ class Growth(NamedTuple):
 def threshold(
     sizes: Sequence[float], solved: Float[Any, "... sizes"], trials: Float[Any, "..."], level: float = 0.8
 ) -> Float[np.ndarray, "..."] | np.float64:
-    """Return the smallest size at which at least a share of the trials is solved, infinity where there is none.
+    """Return the smallest size at which at least a given share of the trials is solved, or infinity.
 
     Args:
         sizes: in increasing order.
         solved: how many trials are solved at each size, shape (..., sizes).
-        trials: out of how many, broadcast against it; sizes without trials are not thresholds.
+        trials: how many trials there are, broadcast against it; sizes without trials cannot be thresholds.
         level: the share, above 0 and at most 1.
     """
     places = np.asarray(sizes, float)
@@ -66,7 +66,7 @@ def threshold_draws(
 ) -> Float[np.ndarray, " resamples"]:
     """Return the ``threshold`` of each bootstrap sample, in which every size's trials are resampled independently.
 
-    A size of which all trials were solved, or none, is so in every sample: few trials make the spread too small.
+    A size with all or none of its trials solved is the same in every sample, so few trials make the spread too small.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 6.
     """
@@ -79,7 +79,7 @@ def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) 
     """Fit how values grow with sizes, once for each sample.
 
     Args:
-        sizes: three at least, positive and distinct.
+        sizes: at least three, positive and distinct.
         values: finite, one row per sample, or a single one of shape (sizes,).
     """
     places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))

@@ -1,4 +1,4 @@
-"""Components of variance: how much of what varies lies between groups, and how much within them."""
+"""Components of variance: how much of the variance lies between groups, and how much within them."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ class Components:
     Args:
         between: the variance of the groups' own means (0 where the estimate is negative).
         within: the variance of values about their group's mean.
-        ratio: ``between / within``; infinite where nothing varies within groups.
+        ratio: ``between / within``; infinite if nothing varies within groups.
         low: the lower end of the ratio's interval, which is exact for normal values and groups of one size.
         high: the upper end.
         groups: how many groups there are.
         values: how many values.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
     """
 
     between: float
@@ -37,12 +37,12 @@ class Components:
 def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> Components:
     """Estimate how much of the variance of values lies between groups and how much within, by analysis of variance.
 
-    Formula: within = MSW; between = (MSB - MSW) / m, with m the size of a group (of unequal ones, the usual
+    Formula: within = MSW; between = (MSB - MSW) / m, with m the size of a group (for unequal sizes, the usual
     average); the interval of the ratio is (F / F_q - 1) / m with F = MSB / MSW and the quantiles of the F distribution.
 
     Args:
         groups: the values of each group, all finite.
-        confidence: of the interval, between 0 and 1.
+        confidence: the confidence of the interval, between 0 and 1.
 
     Source: Searle, Casella and McCulloch, "Variance Components" (1992), chapter 3.
     """

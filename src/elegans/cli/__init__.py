@@ -1,4 +1,4 @@
-"""The command line: thin over the Python of the package."""
+"""The command line, a thin layer over the Python package."""
 
 from collections.abc import Sequence
 

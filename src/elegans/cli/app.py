@@ -1,7 +1,7 @@
-"""The commands under one name, and their exit codes.
+"""The ``elegans`` command: its subcommands and exit codes.
 
-No module of a command imports anything heavy before the command runs: what only reads names, refuses an input or prints
-help answers at once.
+Modules of commands import nothing heavy before the command runs, so that listing names, refusing an input and printing
+help are instant.
 """
 
 import os
@@ -16,7 +16,7 @@ from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
 
 LONGEST_WORD = 500
-"""Characters of a word of an error, which may be a path."""
+"""Maximum number of characters of a word of an error, which may be a path."""
 
 COMMANDS = {
     "list": experiments.list_experiments,
@@ -77,7 +77,7 @@ def _show_completion(context: click.Context, _: click.Parameter, shell: str | No
     is_eager=True,
     expose_value=False,
     callback=_show_completion,
-    help="Print what completes commands in a shell, and exit.",
+    help="Print the script that completes commands in a shell, and exit.",
 )
 def app() -> None:
     """Train thousands of small, exactly understood networks, and compare them with theory."""
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str] | None) -> int:
     """Run one command line and return its exit code; None stands for the arguments of the process."""
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if code == Exit.INTERRUPTED and arguments is None:
-        # whoever pressed Ctrl-C does not wait for a compilation to end; everything that counts is in the store
+        # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
         with suppress(OSError):  # the terminal may be gone
             sys.stdout.flush()
             sys.stderr.flush()
@@ -106,7 +106,7 @@ def _run(given: list[str]) -> int:
         return Exit.SOME_FAILED
     except (ElegansError, OSError) as error:
         return _refuse(str(error))
-    except SystemExit as error:  # of a user's own class: a command itself returns its exit code
+    except SystemExit as error:  # raised by a user's own class: a command returns its exit code
         return _refuse(f"a class of your own ended the program: SystemExit: {error}")
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
@@ -114,8 +114,8 @@ def _run(given: list[str]) -> int:
 
 
 def _refuse(reason: str) -> int:
-    """Say in one line what was wrong with the input, words of which may be of any length."""
-    with suppress(AttributeError, ValueError):  # it may be closed
+    """Print in one line what was wrong with the input, whose words may be of any length."""
+    with suppress(AttributeError, ValueError):  # stderr may be closed
         sys.stdout.flush()
     words = (word if len(word) <= LONGEST_WORD else f"{word[:QUOTED]}…" for word in reason.split())
     print("error:", printable(" ".join(words)), file=sys.stderr)

@@ -17,16 +17,16 @@ from elegans.training.engines import ENGINES, Engine, Plan
 WIDTHS = (10, 100, 1000, 10_000)
 INPUTS, SUPPORT, SAMPLE, BATCH = 50, 3, 1000, 32
 SECONDS = 1.0
-"""How long each engine is measured at each width."""
+"""Seconds for which each engine is measured at each width."""
 TRIAL_STEPS = 20_000
-"""How many steps make the trial that trials per second are counted in."""
+"""Steps of one trial, for counting trials per second."""
 JAX_NETWORKS = 32
-"""How many networks the general engine trains side by side on the CPU."""
+"""Number of networks that the general engine trains side by side on the CPU."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast one engine trains networks of one width with the whole machine at work.
+    """The speed at which one engine trains networks of one width, using the whole machine.
 
     Args:
         engine: the engine's name.
@@ -36,7 +36,7 @@ class Rate:
         steps_per_second: steps of all networks together.
         trials_per_second: the same in trials of 20 000 steps.
         gflops: 4 x batch x n x width operations per step, the usual count for both passes, in 10^9 per second. The
-            fused engine adds up signs with fewer operations than that, and can exceed the machine's peak.
+            fused engine adds up signs with fewer operations and can exceed the machine's peak.
     """
 
     engine: str
@@ -49,10 +49,10 @@ class Rate:
 
 
 def trial(width: int, seed: int = 0) -> Trial:
-    """Return a trial whose steps all cost the full price.
+    """Return a trial whose steps all have their full cost.
 
-    The fused engine leaves out the backward pass of examples that cost nothing, which makes a network
-    that has learned its sample cheaper. With this learning rate none gets there.
+    The fused engine skips the backward pass of examples with zero loss, so that a network that has memorised
+    its sample trains faster. With this learning rate none gets that far.
     """
     return Trial(
         task=SparseParity(n=INPUTS, k=SUPPORT),
@@ -66,12 +66,12 @@ def trial(width: int, seed: int = 0) -> Trial:
 
 
 def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) -> float:
-    """Return how many steps per second successive calls take, all networks together.
+    """Return the steps per second of all networks together, over successive calls.
 
     Args:
-        engine: what advances the networks.
+        engine: the engine that trains the networks.
         trials: trials that it can train side by side.
-        seconds: how long to measure, after a first call that is not counted.
+        seconds: how long to measure, after an uncounted first call.
     """
     state, _ = engine.advance(engine.init(trials), Plan.of(16))
     stride, taken, spent = 1, 0, 0.0
@@ -86,7 +86,7 @@ def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) ->
 
 
 def together(work: Callable[[int], float], threads: int) -> float:
-    """Return the sum of what ``work(0)``, ``work(1)``, … return when they run at once, one per thread."""
+    """Return the sum of the results of ``work(0)``, ``work(1)``, …, which run at once, one per thread."""
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(work, range(threads)))
 
@@ -141,7 +141,7 @@ def report(show: Callable[[Rate], None] = lambda rate: None) -> dict[str, Any]:
 
 
 def heading() -> str:
-    """Return what is measured, and the heads of the columns that ``row`` fills."""
+    """Return the settings of the measurement and the column headings for ``row``."""
     return (
         f"n={INPUTS}, sample {SAMPLE}, batch {BATCH}; a trial is {TRIAL_STEPS} steps; {cores()} cores at work\n"
         f"{'engine':8}{'device':24}{'width':>7}{'networks':>10}{'trials/s':>12}{'steps/s':>12}{'GFLOP/s':>10}"
@@ -169,7 +169,7 @@ def _jax(width: int, seconds: float) -> Iterator[Rate]:
     places: list[tuple[str, int, AbstractContextManager[Any]]] = [("cpu", JAX_NETWORKS, nullcontext())]
     accelerators = [device for device in jax.devices() if device.platform != "cpu"]
     if accelerators:
-        # On an accelerator networks are batched until it has enough to do, or 200 MB of weights.
+        # On an accelerator, networks are batched until it is busy or holds 200 MB of weights.
         many = max(JAX_NETWORKS, min(1024, 2**20 // width))
         places = [("cpu", JAX_NETWORKS, jax.default_device(jax.devices("cpu")[0]))]
         places.append((accelerators[0].device_kind, many, jax.default_device(accelerators[0])))

@@ -1,4 +1,4 @@
-"""From what was typed after ``elegans theory`` to entries of the catalogue and to values of calculators."""
+"""Turns the arguments of ``elegans theory`` into catalogue entries and values of calculators."""
 
 import dataclasses
 import difflib
@@ -17,11 +17,11 @@ from elegans.discovery import studies
 from elegans.errors import TheoryError, suggest
 
 _PLAIN = (int, float, str, bool, Fraction)
-"""What a value that was typed may become."""
+"""Types that a typed value can become."""
 
 
 def matching(part: str | None) -> list[Calculator]:
-    """Return the calculators whose name contains a text, study by study; the one alone whose name it is.
+    """Return the calculators whose name contains a text, study by study, or only the one with exactly this name.
 
     Raises:
         TheoryError: there is none; the nearest is suggested.
@@ -42,18 +42,18 @@ def title(study: str) -> str:
 
 
 def described(entry: Calculator) -> list[str]:
-    """Return the lines that say what a calculator computes."""
+    """Return the lines that describe a calculator."""
     lines = [f"{entry.name}{entry.signature}"]
     lines += [f"  {title:8} {getattr(entry, title)}" for title in ("summary", "formula", "source")]
     return lines
 
 
 def usage(entry: Calculator) -> str:
-    """Return how a calculator is evaluated here, or what it needs that cannot be typed."""
+    """Return how to evaluate a calculator here, or which of its arguments cannot be typed."""
     parameters = inspect.signature(_function(entry.name)).parameters.values()
     needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
     if lacking := _lacking(entry.name):
-        return f"from Python alone: {', '.join(lacking)} must be more than a number or a text"
+        return f"only from Python: {', '.join(lacking)} must be more than a number or a string"
     return " ".join(["elegans theory", entry.name, *(f"{name}=…" for name in needed)])
 
 
@@ -65,13 +65,13 @@ def evaluate(name: str, given: Sequence[str]) -> list[str]:
         given: its arguments, each as ``name=value``: numbers, fractions such as 1/2, or text.
 
     Raises:
-        TheoryError: an argument that is unknown, missing, or none of these; or what the calculator refuses.
+        TheoryError: an argument is unknown, missing, or none of these; or the calculator refuses it.
     """
     entry = matching(name)[0]
     if entry.name != name:
         raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; {entry.name!r} is one")
     if lacking := _lacking(name):
-        raise TheoryError(f"{name} must be called from Python: {lacking[0]} is neither a number nor a text")
+        raise TheoryError(f"{name} must be called from Python: {lacking[0]} is neither a number nor a string")
     function, values = _function(name), {}
     hints, parameters = typing.get_type_hints(function), inspect.signature(function).parameters
     for word in given:
@@ -103,7 +103,7 @@ def _lacking(name: str) -> list[str]:
 
 
 def _allowed(annotation: Any) -> set[Any]:
-    """Return the plain types, and the words of a Literal, that an annotation takes."""
+    """Return the plain types, and the words of a Literal, that an annotation allows."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return set().union(*(_allowed(option) for option in typing.get_args(annotation)))
     if typing.get_origin(annotation) is typing.Literal:
@@ -112,10 +112,10 @@ def _allowed(annotation: Any) -> set[Any]:
 
 
 def _read(key: str, text: str, annotation: Any) -> Any:
-    """Return a typed value as an argument takes it."""
+    """Return a typed value in the form that an argument takes."""
     allowed = _allowed(annotation)
     if not allowed:
-        raise TheoryError(f"{key} must be given from Python: it is neither a number nor a text")
+        raise TheoryError(f"{key} must be given from Python: it is neither a number nor a string")
     words = sorted(word for word in allowed if isinstance(word, str))
     if words and str not in allowed:
         if text not in words:
@@ -132,7 +132,7 @@ def _read(key: str, text: str, annotation: Any) -> Any:
 
 
 def _number(key: str, text: str, value: Any, allowed: set[Any]) -> Any:
-    """Return a number as the kind that an argument takes: whole where it must be, exact where it may be."""
+    """Return a number of the type that an argument takes: whole where it must be, exact where it may be."""
     if float in allowed or Fraction in allowed:
         return value if Fraction in allowed or not isinstance(value, Fraction) else float(value)
     if value != value or value in (float("inf"), float("-inf")) or value != int(value):

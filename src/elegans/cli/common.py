@@ -1,4 +1,4 @@
-"""What several commands share: exit codes, options, and how a run ends."""
+"""Exit codes, options and closing lines that several commands share."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """What a command's exit code says."""
+    """The meaning of a command's exit code."""
 
     WELL = 0
     SOME_FAILED = 1
@@ -32,7 +32,7 @@ class Count(click.ParamType[int]):
     name = "count"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it."""
+        """Parse the number."""
         text = str(value)
         if not text.isdecimal() or len(text) > 18 or int(text) < 1:
             self.fail(f"must be a whole number of at least 1, and of at most 18 digits: {text[:40]!r}", param, ctx)
@@ -64,7 +64,7 @@ imports = click.option(
     help="Load your own tasks, models and probes; may be repeated.",
 )
 no_cache = click.option("--no-cache", is_flag=True, help="Neither load nor keep compiled JAX programs on disk.")
-workers = click.option("--workers", type=Count(), metavar="N", show_default="all cores", help="Threads that train.")
+workers = click.option("--workers", type=Count(), metavar="N", show_default="all cores", help="Training threads.")
 seeds = click.option("--seeds", type=Count(), metavar="N", show_default="the scale's own", help="Trials per cell.")
 engine = click.option(
     "--engine",
@@ -80,7 +80,7 @@ store_place = click.argument("store", help="A store: a file or a database URL.")
 
 
 def lasting(store: str) -> str:
-    """Return the place of a store that is there when a command has ended."""
+    """Return the place of a store that outlives the command."""
     if not store or (
         store.startswith("sqlite") and (store.rstrip("/").endswith((":", ":memory:")) or "memory" in store)
     ):
@@ -89,19 +89,19 @@ def lasting(store: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Write lines; names in them, which may come from anywhere, cannot act on a terminal."""
+    """Print lines with terminal control characters escaped, since names in them may come from anywhere."""
     click.echo("\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n")))
 
 
 def console() -> "Console":
-    """Return where live views are drawn."""
+    """Return the console on which live views are drawn."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, soft_wrap=True)
 
 
 def prepare(imports: Sequence[Path], no_cache: bool) -> None:
-    """Import a user's own files, so that their classes are known by their kinds, and settle where programs are kept."""
+    """Import a user's own files, which registers their classes, and decide whether compiled programs are kept."""
     if no_cache:
         from elegans import compilation
 
@@ -114,7 +114,7 @@ def prepare(imports: Sequence[Path], no_cache: bool) -> None:
 
 
 def named(context: click.Context) -> list[str]:
-    """Return the options that a command has by itself."""
+    """Return a command's own options."""
     return [option for parameter in context.command.params for option in parameter.opts]
 
 
@@ -124,7 +124,7 @@ def typed(context: click.Context) -> str:
 
 
 def ended(progress: "Progress") -> int:
-    """Say in the last line how a run ended, and return its exit code."""
+    """Print how a run ended as the last line, and return its exit code."""
     from elegans.sweeps.view import ending
 
     say(ending(progress))
@@ -132,7 +132,7 @@ def ended(progress: "Progress") -> int:
 
 
 def interrupted(progress: "Progress | None", store: str, command: str) -> int:
-    """Say in the last line what a stopped run leaves behind and which command continues it."""
-    kept = f"{progress.done} of {progress.trials} trials are kept in {store}" if progress else "nothing was begun"
-    say(f"interrupted: {kept}; to go on: {command}")
+    """Print as the last line what a stopped run has kept and which command continues it."""
+    kept = f"{progress.done} of {progress.trials} trials are kept in {store}" if progress else "nothing was started"
+    say(f"interrupted: {kept}; to continue: {command}")
     return Exit.INTERRUPTED

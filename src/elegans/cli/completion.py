@@ -1,4 +1,4 @@
-"""What a shell may complete: names with one-line descriptions, read without importing what they name."""
+"""Shell completion: names with one-line descriptions, read without importing the objects they name."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Words = list[tuple[str, str]]
-"""Names and what they stand for."""
+"""Names and their descriptions."""
 Completion = Callable[["click.Context", "click.Parameter", str], list["CompletionItem"]]
-"""What click asks for the words that may follow."""
+"""The function that click calls for the words that may follow."""
 
 
 def offer(words: Callable[["click.Context"], Words]) -> Completion:
-    """Return what offers those of the words that begin as typed."""
+    """Return a completion that offers the words that begin as typed."""
 
     def complete(context: "click.Context", parameter: "click.Parameter", typed: str) -> list["CompletionItem"]:
         from click.shell_completion import CompletionItem
@@ -38,7 +38,7 @@ def scales(context: "click.Context") -> Words:
     from elegans.experiments.registry import entries
 
     known = entries()
-    typed = [context.params.get("experiment"), *context.args]  # while an option lacks its value, arguments are unread
+    typed = [context.params.get("experiment"), *context.args]  # not parsed while an option lacks its value
     chosen = [known[name] for name in typed if name in known] or known.values()
     return [(name, "") for name in dict.fromkeys(name for one in chosen for name in one.scales)]
 
@@ -68,7 +68,7 @@ def engines(_: "click.Context") -> Words:
 
 
 def kinds(family: str) -> Completion:
-    """Return what completes the kinds of a family of components, given the name of its base class."""
+    """Return the completion of a component family's kinds, given the name of its base class."""
 
     @offer
     def complete(_: "click.Context") -> Words:

@@ -1,4 +1,4 @@
-"""One trial while it learns: a live chart on a terminal, a line every few seconds elsewhere."""
+"""A live view of one trial: a chart on a terminal, a line every few seconds elsewhere."""
 
 import math
 
@@ -19,7 +19,7 @@ class CurveView(LiveView):
 
     Args:
         console: where to write.
-        trial: the trial that is going to be trained.
+        trial: the trial to be trained.
     """
 
     def __init__(self, console: Console, trial: Trial) -> None:
@@ -29,12 +29,12 @@ class CurveView(LiveView):
 
     @staticmethod
     def period(trial: Trial) -> int:
-        """Return how many steps lie between two evaluations of the errors: at the trial's checks, 200 at the most."""
+        """Return the number of steps between two evaluations of the errors: that of the trial's checks, at most 200."""
         every = trial.stopping.every
         return every * max(1, -(-trial.steps // (200 * every)))
 
     def __call__(self, outcome: Outcome) -> None:
-        """Show the outcome so far where its errors were just measured, unless the last was a moment ago."""
+        """Show the outcome so far if its errors have just been measured and the view is due."""
         measured_now = outcome.measures["test-error"]["step"][-1] == outcome.curve.step[-1]
         if measured_now and self.is_due():
             told = summary(outcome, self.steps)
@@ -42,7 +42,7 @@ class CurveView(LiveView):
 
 
 def summary(outcome: Outcome, steps: int) -> str:
-    """Return where a trial stands, as one line."""
+    """Return a trial's progress as one line."""
     parts = [f"step {outcome.curve.step[-1]} of {steps}"]
     for kind, name in (("test-error", "test error"), ("train-error", "train error")):
         if kind in outcome.measures:

@@ -1,4 +1,4 @@
-"""What this machine has, and which engines work on it."""
+"""A report on this machine and the engines that work on it."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from elegans.machine import cores, instruction_sets, processor, versions
 
 
 def examine() -> dict[str, dict[str, str]]:
-    """Return what there is to know about this installation: by section, names and what to say of them."""
+    """Return facts about this installation by section and name."""
     return {
         "versions": versions(),
         "machine": _machine(),

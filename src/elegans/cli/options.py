@@ -1,4 +1,4 @@
-"""From what was typed after ``elegans train`` to a trial, and after ``elegans run`` to an experiment's own options."""
+"""Turns the arguments of ``elegans train`` into a trial, those of ``elegans run`` into an experiment's own options."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
     """Return the trial that the options of ``elegans train`` describe.
 
     Args:
-        record: the trial as far as named options tell it: ``task``, ``regime``, ``model``, ``training``, ``seed``.
-        extra: what is left of the command line: the fields of the task.
+        record: the part of the trial that named options set: ``task``, ``regime``, ``model``, ``training``, ``seed``.
+        extra: the rest of the command line: the fields of the task.
         changes: ``path=value`` for any field, applied last.
-        options: the names of the named options, to suggest one for a misspelt one.
+        options: the names of the named options, for suggestions.
 
     Raises:
         TrialError: an option is unknown, or the trial breaks a rule.
@@ -38,7 +38,7 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
     from elegans.models import Model
 
     record["model"] = Model.parse(record["model"])
-    from elegans.training import Trial  # last: what is refused above answers before trainings are loaded
+    from elegans.training import Trial  # late, so that input is refused without loading the training code
 
     return Trial.parse(record)
 
@@ -47,9 +47,9 @@ def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str])
     """Return the values of an experiment's own options by name.
 
     Args:
-        experiment: what its file says of it.
-        extra: what is left of the command line.
-        options: the names of the command's own options, to suggest one for a misspelt one.
+        experiment: its entry in the registry.
+        extra: the rest of the command line.
+        options: the names of the command's own options, for suggestions.
 
     Raises:
         ExperimentError: the experiment has no such option.
@@ -76,10 +76,10 @@ def is_learner(kind: str) -> bool:
 
 
 def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
-    """Return names and values of ``--name value`` and ``--name=value``.
+    """Return the names and values of ``--name value`` and ``--name=value``.
 
     Raises:
-        TrialError: something is not an option, or an option has no value.
+        TrialError: an argument is not an option, or an option has no value.
     """
     found, left = [], list(arguments)
     while left:
@@ -101,14 +101,14 @@ def literal(text: str) -> Any:
         found = records.read(f"value = {text}", "TOML", "a value", TrialError)
     except TrialError:
         return text
-    return found["value"] if len(found) == 1 else text  # further lines are no part of a value
+    return found["value"] if len(found) == 1 else text  # further lines are not part of a value
 
 
 def assign(record: dict[str, Any], path: str, value: Any) -> None:
-    """Set the field at a dotted path of a nested record, making the records on the way.
+    """Set the field at a dotted path of a nested record, creating records on the way.
 
     Raises:
-        TrialError: something on the way is not a record.
+        TrialError: a name on the way is not that of a record.
     """
     *way, last = path.split(".")
     if len(way) >= records.DEEPEST:

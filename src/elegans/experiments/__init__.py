@@ -1,4 +1,4 @@
-"""Published figures and tables by name: each is one file here, and runs at three scales."""
+"""Published figures, tables and theorems as experiments, each of which runs at several scales."""
 
 from elegans import faces
 

@@ -1,4 +1,4 @@
-"""An experiment's frontier traced: of its grid, only the cells that decide where success begins are trained."""
+"""Adaptive tracing of an experiment's frontier: only the cells that decide where success begins are trained."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,19 +23,19 @@ LEVEL = 0.5
 def trace(
     experiment: Experiment, sweep: Sweep, count: int, store: Store, settings: Mapping[str, Any]
 ) -> tuple[Experiment, Results]:
-    """Trace the success frontier of a sweep over sample sizes and widths, in place of training all of it.
+    """Trace the success frontier of a sweep over sample sizes and widths, instead of training all of it.
 
     Args:
-        experiment: whose sweep it is.
-        sweep: cells that differ in sample size and width; whatever else they differ in makes panels, each with a
-            contour of its own. Online cells are left out: they have no place on the axis of sample sizes.
+        experiment: the experiment that the sweep belongs to.
+        sweep: cells that differ in sample size and width; each combination of other differences is a panel with its
+            own contour. Online cells are left out: they have no place on the axis of sample sizes.
         count: the largest number of trials per cell.
-        store: where outcomes are kept; a trial of the grid is the same trial here.
+        store: where outcomes are kept; the trials are those of the full grid.
         settings: ``workers``, ``engine`` and ``watch``, as in ``elegans.run``.
 
     Returns:
-        The experiment with the traced figure and with findings (``steps`` used, and the crossings of each panel), and
-        the results of the sweep that was trained.
+        The experiment with the traced figure and its findings (``steps`` used, and the crossings of each panel), and
+        the results of the trained sweep.
 
     Raises:
         ExperimentError: the experiment's sweep is not a grid of sample sizes and widths.
@@ -61,7 +61,7 @@ def _cells(results: Results) -> Tables:
 
 
 class _Sum:
-    """Tells a watcher of the progress of one trace together with those before it."""
+    """Reports the progress of one trace, added to that of earlier ones."""
 
     def __init__(self, watch: Callable[[Progress], None] | None, before: Progress | None) -> None:
         self.watch, self.before, self.last = watch, before, before
@@ -79,7 +79,7 @@ def panels_of(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[i
     widths = sorted({int(cell.columns()["model.width"]) for cell in offline})
     if experiment.probes or experiment.further or len(sizes) < 2 or len(widths) < 2:
         raise ExperimentError(
-            f"a traced experiment must be a grid of several sample sizes and widths: {experiment.name!r} is none"
+            f"a traced experiment must be a grid of several sample sizes and widths: {experiment.name!r} is not"
         )
     panels = [cell.replace("regime", Sample(sizes[0])).replace("model.width", widths[0]) for cell in offline]
     return list({panel.cell: panel for panel in panels}.values()), sizes, widths

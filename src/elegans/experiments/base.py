@@ -1,4 +1,4 @@
-"""What an experiment is, and the result of running one."""
+"""Experiments, their scales and options, and the result of running one."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +24,14 @@ from elegans.training import Trial
 
 @dataclass(frozen=True)
 class Scale:
-    """How large an experiment is made.
+    """The size at which an experiment is run.
 
     Args:
-        sweep: makes the sweep, given the number of trials per cell. Its order is the order of work: what has
-            been done when a run is cut short should make a figure already.
+        sweep: makes the sweep, given the number of trials per cell. Trials run in its order, in which the
+            beginning should already make a figure, in case a run is cut short.
         trials: how many trials each cell has by default.
-        rounds: how often, where trials follow from others, it is asked which: each time of all trials so far.
-        part: what part of the published setting it is, in words, where ``paper`` or ``part`` is not all of it.
+        rounds: how often ``further`` is asked for trials that follow from all those so far.
+        part: what part of the published setting it covers, in words, where ``paper`` or ``part`` does not cover it all.
     """
 
     sweep: Callable[[int], Sweep]
@@ -40,7 +40,7 @@ class Scale:
     part: str = ""
 
     def setting(self, name: str) -> str:
-        """Return what a scale of a name stands for, beside the published setting."""
+        """Return how a scale of a given name compares with the published setting."""
         if name not in ("paper", "part"):
             return "smaller than published"
         return f"part of the published: {self.part}" if self.part else "published"
@@ -48,11 +48,11 @@ class Scale:
 
 @dataclass(frozen=True)
 class Option:
-    """What may be chosen of an experiment besides its scale.
+    """An option of an experiment besides its scale.
 
     Args:
-        chooses: what that is, in words.
-        apply: from the experiment and the value, as it was typed, to the experiment with it; refuses other values.
+        chooses: what it chooses, in words.
+        apply: given the experiment and the value as typed, returns the experiment with this option; refuses bad values.
     """
 
     chooses: str
@@ -64,7 +64,7 @@ class Option:
 class Experiment:
     """A published figure, table or theorem: its sweeps, its analysis, its plot.
 
-    Where one training follows from the outcome of another, as a lottery ticket does, ``further`` says which.
+    If the training of some trials depends on the outcome of others, as for lottery tickets, ``further`` makes them.
 
     Args:
         name: its name on the command line.
@@ -72,16 +72,16 @@ class Experiment:
         source: the figure, table or theorem of the study's work.
         scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published); ``part`` is
             the part of a larger ``paper`` that decides the claims.
-        analyse: from the trials' results to the tables behind the figure, by name.
-        plot: from these tables to the figure.
-        findings: from these tables to what they say about the claim, for ``record.json``: numbers, with intervals.
-        probes: the probes of a cell's trials, given one of them.
-        partial: whether some of the trials make a figure too, although they are measured or others follow from them.
-        further: the sweep of the trials that follow from those so far, given these, their results and the number of
-            trials per cell; an empty one where none does.
-        claims: the published statements that it bears on, each with what decides it from these tables.
-        options: by name, what may be chosen besides the scale.
-        extras: by file name, what writes another file, such as an animation: given the tables and the path.
+        analyse: turns the trials' results into the tables behind the figure, by name.
+        plot: turns these tables into the figure.
+        findings: turns these tables into numbers with intervals that bear on the claim, for ``record.json``.
+        probes: returns the probes of a cell's trials, given one of them.
+        partial: whether part of the trials can make a figure, although they are measured or others follow from them.
+        further: returns the sweep of trials that follow from those so far, given these, their results and the number
+            of trials per cell; an empty one if there are none.
+        claims: the published statements that it bears on, each with the rule that decides it from these tables.
+        options: the options besides the scale, by name.
+        extras: functions that write further files, such as an animation, from the tables and a path; by file name.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Experiment:
     extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":
-        """Return the experiment with options chosen, by name."""
+        """Return the experiment with the given options, by name."""
         chosen = self
         for name, value in options.items():
             if name not in self.options:
@@ -117,14 +117,14 @@ class Experiment:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What an experiment resulted in, and where it is written.
+    """The result of an experiment, and where it is written.
 
     Args:
-        experiment: which.
+        experiment: the experiment.
         results: its trials, as its analysis received them.
         tables: the tables behind the figure, by name.
         record: how it was made, as in ``record.json``.
-        folder: where the files lie.
+        folder: the folder of the files.
     """
 
     experiment: Experiment
@@ -135,7 +135,7 @@ class Result:
 
     @property
     def scale(self) -> str:
-        """At which scale."""
+        """The name of the scale."""
         return self.results.scale
 
     @property
@@ -152,7 +152,7 @@ class Result:
         return {what: self.folder / name for what, name in names.items()}
 
     def __repr__(self) -> str:
-        """Return on one line what was run, and where its files lie."""
+        """Return what was run and the folder of its files, in one line."""
         trials = f"{self.record['trials']} trials at scale {self.scale}"
         return f"Result({self.experiment.name}: {trials}; {self.folder})"
 
@@ -175,7 +175,7 @@ class Result:
 
     @property
     def interrupted(self) -> int:
-        """How many trials were interrupted, or not begun."""
+        """How many trials were interrupted or not started."""
         return int(self.record["interrupted"])
 
     def write(self) -> "Result":
@@ -197,7 +197,7 @@ class Result:
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write above a figure, or below one with a title, how many of its claims are undecided at scale smoke."""
+    """Note above a figure, or below one with a title, how many of its claims are undecided at scale smoke."""
     undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
     if not undecided:
         return

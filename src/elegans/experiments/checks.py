@@ -1,4 +1,4 @@
-"""Statements of theory as experiments: tables of checks, each a computation beside what the statement allows."""
+"""Statements of theory as experiments: tables of checks that compare computations with what a statement allows."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +12,11 @@ from elegans.plots.style import GREY, MEDIUM, SATISFIED, SMALL, VIOLATED, legend
 from elegans.sweeps import Sweep
 
 ENDS = 1e-6, 1e6
-"""Of the axis of deviations."""
+"""The ends of the axis of deviations."""
 
 
 def nothing(trials: int) -> Sweep:
-    """Return a sweep without trials: what is checked is computed, not trained."""
+    """Return a sweep without trials, for checks that are computed rather than trained."""
     return Sweep(())
 
 
@@ -26,7 +26,7 @@ def check(claim: str, name: str, worst: Any, limit: float, *, error_rate: float 
     Args:
         claim: the id of the claim that it bears on.
         name: what is compared, in a few words.
-        worst: how far each case deviates from what is stated, any shape; satisfied up to ``limit``.
+        worst: how far each case deviates from the statement, in any shape; satisfied up to ``limit``.
         limit: the largest deviation that the statement, or rounding, allows.
         error_rate: the probability that chance violates a true statement; 0 for exact computations.
     """
@@ -51,7 +51,7 @@ def checks(rows: Iterable[dict[str, Any]]) -> Tables:
 def plot_checks(tables: Tables) -> Figure:
     """Draw the largest deviation of every check as a share of what its statement allows, on a logarithmic axis.
 
-    Arrows at the ends of the axis are values beyond them.
+    Arrows at the ends of the axis mark values beyond it.
     """
     table = tables["checks"].iloc[::-1].reset_index(drop=True)
     figure, ((ax,),) = panels(1, 1, height=0.6 + 0.16 * len(table))

@@ -1,7 +1,7 @@
 """Claims: published statements, each with the rule that decides it from an experiment's tables.
 
-A rule is written before the run that it judges. Its ``version`` is recorded with every verdict, so that a verdict of an
-earlier rule is noticed.
+A rule is written before the run that it judges. Its ``version`` is recorded with every verdict, so that verdicts of an
+earlier rule can be recognised.
 """
 
 import ast
@@ -31,15 +31,15 @@ class Lacking(Exception):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a rule says of a claim.
+    """A rule's verdict on a claim.
 
     Args:
         verdict: ``holds``, ``holds in part``, ``fails`` or ``undecided``.
         because: the reason in one sentence, with the deciding numbers.
-        numbers: these numbers with their intervals, as JSON has them.
-        error_rate: the largest probability that the rule says ``holds`` where the claim is false, or ``fails`` where
-            it is true; 0 for exact computations.
-        needs: of an undecided claim, what would decide it; of one that holds in part, what it holds for.
+        numbers: these numbers with their intervals, in JSON types.
+        error_rate: the largest probability that the rule says ``holds`` of a false claim, or ``fails`` of a true one;
+            0 for exact computations.
+        needs: for an undecided claim, what would decide it; for one that holds in part, what it holds for.
     """
 
     verdict: str
@@ -57,7 +57,7 @@ class Verdict:
             raise ClaimError(f"a verdict {self.verdict!r} must state its needs: needs={self.needs!r}")
 
     def record(self) -> dict[str, Any]:
-        """Return the verdict as JSON has it."""
+        """Return the verdict in JSON types."""
         return {
             "verdict": self.verdict,
             "because": self.because,
@@ -69,16 +69,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement and what decides it.
+    """A published statement and the rule that decides it.
 
     ``id``, ``statement`` and ``source`` are literals: ``elegans claims`` reads them without importing the experiment.
 
     Args:
         id: ``<work>/<name>``: ``margins/mod-single-frequency``.
         statement: what the work states, in one or two sentences.
-        source: where it states so: figure, table, theorem, section.
+        source: where it does so: figure, table, theorem or section.
         rule: how it is decided, in words: numbers of trials, thresholds, and which of these are ours.
-        decide: from the experiment's tables to the verdict. It raises ``Lacking`` where they lack what it needs.
+        decide: turns the experiment's tables into the verdict. It raises ``Lacking`` if they lack what it needs.
         setting: the published setting, and what the work leaves open.
         revised: how and why the rule was changed after a run that it judged, if it was.
     """
@@ -97,7 +97,7 @@ class Claim:
 
     @property
     def version(self) -> str:
-        """What the rule is, as a hash of its code and of the constants it uses."""
+        """The version of the rule: a hash of its code and of the constants it uses."""
         return rule_version(self.decide)
 
 
@@ -114,7 +114,7 @@ def _judged(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: numbers of Python with six significant digits, None where not finite."""
+    """Return a value in JSON types: numbers with six significant digits, None where they are not finite."""
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | np.ndarray | pd.Series):
@@ -129,7 +129,7 @@ def plain(value: Any) -> Any:
 
 
 def rule_version(decide: Callable[..., Any]) -> str:
-    """Return a hash of a rule: its code and what it uses of its study and of ``elegans.experiments.rules``.
+    """Return a hash of a rule: its code and the code it uses from its study and ``elegans.experiments.rules``.
 
     Docstrings, comments and layout do not count.
     """
@@ -164,7 +164,7 @@ def _texts(function: FunctionType, home: str, seen: set[str]) -> Iterator[str]:
 
 
 def _dumped(node: Any) -> str:
-    """Return a syntax tree as text, without what is empty: such fields differ between versions of Python."""
+    """Return a syntax tree as text, without empty fields, which differ between versions of Python."""
     if isinstance(node, ast.AST):
         fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, []) and name != "ctx"]
         return f"{type(node).__name__}({', '.join(f'{name}={_dumped(value)}' for name, value in fields)})"

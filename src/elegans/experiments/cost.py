@@ -1,4 +1,4 @@
-"""What a run will cost on this machine: its trials, its steps, and the time they take at measured costs per step."""
+"""Estimates of what a run costs on this machine: its trials, steps and time, from measured costs per step."""
 
 import math
 import time
@@ -26,29 +26,29 @@ from elegans.training.cost import INTERVAL, Cost, cost_of
 from elegans.training.engines import choose
 
 BUDGET = 25.0
-"""Seconds of measuring, over all shapes."""
+"""Seconds for measuring all shapes."""
 LONGEST = 4.0
-"""Seconds of measuring of one shape at the most, where there are few."""
+"""Maximum number of seconds for measuring one shape, where there are few."""
 FREE = ("learning_rate", "weight_decay", "momentum", "steps", "support", "noise", "penalty", "seed", "restart")
-"""Endings of parameters that the cost of a step hardly depends on."""
+"""Endings of the names of parameters that hardly affect the cost of a step."""
 
 Shape = tuple[tuple[str, Any], ...]
-"""The parameters of a cell that decide what a step costs, by path."""
+"""The parameters of a cell that determine the cost of a step, by path."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run will cost.
+    """The estimated cost of a run.
 
     Args:
         experiment: the experiment's name.
         scale: its scale.
         cells: how many cells there are.
-        trials: how many trials, those left out that follow from others.
-        steps: how many training steps they take at the most; a trial that ends when it is solved takes fewer.
+        trials: how many trials there are, not counting those that follow from others.
+        steps: how many training steps they take at most; a trial that ends when it is solved takes fewer.
         shapes: how many different shapes the cells have: trials of one shape cost the same.
-        measured: how many of the shapes were measured; the others are taken to cost what the nearest one does.
-        seconds: how long the run takes at the most.
+        measured: how many of the shapes were measured; the others are taken to cost as much as the nearest one.
+        seconds: how long the run takes at most.
         workers: how many threads train.
         follow: whether more trials follow from the outcomes of these.
         traced: whether the numbers are those of a traced frontier, simulated with a frontier through the grid's middle.
@@ -77,7 +77,7 @@ def plan(
     options: Mapping[str, Any] = {},
     budget: float = BUDGET,
 ) -> RunPlan:
-    """Return what a run of an experiment will cost on this machine, from short trainings of each shape of its cells.
+    """Estimate what a run of an experiment costs on this machine, from short trainings of each shape of its cells.
 
     Args:
         name: as in ``run_experiment``, like all but the last.
@@ -126,7 +126,7 @@ def plan(
 
 
 def _batches(sweep: Sweep) -> int:
-    """Return how many batches of trials that train side by side there are: as many workers have something to do."""
+    """Return the number of batches of trials that train side by side, which is how many workers can be busy."""
     trials: Counter[tuple[int, str]] = Counter()
     for cell, seeds in sweep.parts:
         engine = choose(cell)
@@ -141,7 +141,7 @@ def _probes(experiment: Experiment, cell: Trial) -> tuple[Probe, ...]:
 def _shape(cell: Trial, probes: Sequence[Probe]) -> Shape:
     """Return what the costs of a cell depend on.
 
-    Its probes, its parameters but for ``FREE``, and a sample's order of magnitude.
+    These are its probes, its parameters other than ``FREE``, and the order of magnitude of its sample.
     """
     kept = {path: value for path, value in cell.columns().items() if not path.endswith(FREE) and ".init" not in path}
     kept["regime"] = cell.regime.kind
@@ -156,7 +156,7 @@ def _taken(probes: Sequence[Probe]) -> tuple[str, str]:
 
 
 def _nearest(shapes: Sequence[Shape], known: Sequence[Shape]) -> list[Shape]:
-    """Return for each shape the measured one with its probes and the fewest and smallest differences.
+    """Return for each shape the measured one with the same probes and the fewest and smallest differences.
 
     Differences of numbers are taken on a logarithmic scale.
     """
@@ -184,15 +184,15 @@ def _nearest_of(shapes: Sequence[Shape], known: Sequence[Shape]) -> list[Shape]:
 
 
 def _measured(experiment: Experiment, sweep: Sweep, shapes: Sequence[Shape], budget: float) -> dict[Shape, Cost]:
-    """Return the costs by shape, of as many shapes as the budget allows, spread evenly over the sweep.
+    """Return the costs of as many shapes as the budget allows, spread evenly over the sweep.
 
-    One shape at least is measured with each set of probes.
+    At least one shape is measured with each set of probes.
     """
     cells: dict[Shape, tuple[Trial, Seeds]] = {}
     for shape, part in zip(shapes, sweep.parts, strict=True):
         cells.setdefault(shape, part)
     parts = list(cells.items())
-    order = sorted(range(len(parts)), key=lambda place: int(f"{place:032b}"[::-1], 2))  # any beginning is spread evenly
+    order = sorted(range(len(parts)), key=lambda place: int(f"{place:032b}"[::-1], 2))  # every prefix is spread evenly
     found: dict[Shape, Cost] = {}
     deadline = time.perf_counter() + budget
     for place in order:
@@ -207,7 +207,7 @@ def _measured(experiment: Experiment, sweep: Sweep, shapes: Sequence[Shape], bud
 def _traced(experiment: Experiment, sweep: Sweep, count: int) -> Sweep:
     """Return the trials of a traced frontier that runs through the middle of each panel's grid.
 
-    Wider networks succeed from smaller samples on: one value of the sample size for each value of the width.
+    Wider networks succeed with smaller samples: one sample size for each width.
     """
     panels, sizes, widths = panels_of(experiment, sweep)
     test = SequentialTest(level=LEVEL, maximum=count)

@@ -1,7 +1,7 @@
-"""Evidence: the record, the verdicts and the tables of a run, as a study's folder ``evidence`` keeps them.
+"""Evidence: the record, verdicts and tables of a run, kept in a study's folder ``evidence``.
 
 ``<experiment>.<scale>.json`` holds the record and the verdicts, ``<experiment>.<scale>.csv`` the table behind the
-figure (with the table's name before ``csv`` where there are several). Options of an experiment stand in the name as
+figure (with the table's name before ``csv`` where there are several). Options of an experiment are part of the name, as
 ``.<option>=<value>``. Reading evidence imports nothing heavy.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 LARGEST = 200_000
-"""Bytes of a table above which its rows are thinned."""
+"""Size in bytes above which a table's rows are thinned."""
 RANK = ("paper", "part", "laptop", "smoke")
-"""Scales, those whose verdicts count first at the beginning."""
+"""Scales, in the order in which their verdicts count."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,9 @@ class Evidence:
 
     Args:
         path: its JSON file.
-        content: what that holds: ``schema``, ``experiment``, ``study``, ``scale``, ``setting``, ``options``,
-            ``record``, ``verdicts`` (by claim) and ``tables`` (for each its file, its rows, and how many are kept).
+        content: its content: ``schema``, ``experiment``, ``study``, ``scale``, ``setting``, ``options``,
+            ``record``, ``verdicts`` (by claim) and ``tables`` (for each its file, its number of rows, and how many are
+            kept).
     """
 
     path: Path
@@ -63,7 +64,7 @@ class Evidence:
 
     @property
     def rank(self) -> int:
-        """How early the scale stands in ``RANK``."""
+        """The position of the scale in ``RANK``."""
         return RANK.index(self.scale) if self.scale in RANK else len(RANK)
 
 
@@ -85,9 +86,9 @@ def _read(folder: Path) -> Iterator[Evidence]:
 
 
 def seconds() -> dict[tuple[str, str], float]:
-    """Return how long the run behind each piece of evidence took, by experiment and scale, options left out.
+    """Return how long the run behind each piece of evidence took, by experiment and scale, without options.
 
-    A run that was continued took at least the time of its trainings, divided by the cores.
+    A resumed run took at least its training time divided by the number of cores.
     """
     return {
         (one.experiment, one.scale): max(
@@ -100,7 +101,7 @@ def seconds() -> dict[tuple[str, str], float]:
 
 
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
-    """Return the evidence that decides a claim and its verdict: of the scale nearest to the published one."""
+    """Return the evidence that decides a claim and its verdict, at the scale nearest to the published one."""
     found = [one for one in collected() if claim in one.verdicts]
     decided = [one for one in found if one.verdicts[claim]["verdict"] != "undecided"]
     best = min(decided or found, key=lambda one: (one.rank, one.path.name), default=None)
@@ -110,7 +111,7 @@ def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
-    Tables of over 200 kB are thinned to evenly spaced rows; the file says how many of how many were kept.
+    Tables of over 200 kB are thinned to evenly spaced rows; the file states how many rows were kept.
 
     Raises:
         ClaimError: trials failed or were interrupted, or the folder cannot be written.

@@ -1,4 +1,4 @@
-"""How results were made: versions, machine, and what the trials came to."""
+"""How results were made: versions, machine, and how the trials ended."""
 
 import json
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
     """Return how trials ended, and the versions and the machine they ran on.
 
     Args:
-        totals: by state and engine, as ``Store.totals`` returns them.
+        totals: numbers by state and engine, as returned by ``Store.totals``.
 
     Returns:
-        ``trials``, ``states`` (how many ended how), ``failed``, ``interrupted``, ``engines`` (how many each
-        trained), ``training_seconds`` (summed over trials and workers, evaluation included, whenever they
-        ran), ``evaluation_share`` of them, ``versions`` and ``machine``.
+        ``trials``, ``states`` (how many ended in each), ``failed``, ``interrupted``, ``engines`` (how many each
+        trained), ``training_seconds`` (summed over trials and workers, including evaluation and earlier
+        runs), ``evaluation_share`` of them, ``versions`` and ``machine``.
     """
     counts = {name: totals.groupby(name)["trials"].sum().sort_values(ascending=False) for name in ("state", "engine")}
     states, engines = ({str(key): int(count) for key, count in own.items()} for own in counts.values())
@@ -40,4 +40,4 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record for people and programs: indented, one key per line."""
     text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")  # a path may have bytes that are no text
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")  # a path may have bytes that are not text

@@ -1,4 +1,4 @@
-"""Every experiment by its name, found in the studies' files and imported when it is first used."""
+"""Every experiment by name, found in the studies' files and imported on first use."""
 
 import ast
 import re
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
 
 _ASSIGNMENT = re.compile(r"^\w+(?:: .+)? = .*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
-"""A value at the top of a file, up to the next line that is neither indented nor closes it: parsed without the rest."""
+"""An assignment at the top level of a file, so that it can be parsed without the rest."""
 
 
 class ClaimEntry(NamedTuple):
-    """What the text of an experiment's file says of one of its claims.
+    """One of an experiment's claims, as read from the text of its file.
 
     Args:
         id: the claim's id.
         statement: what the work states.
-        source: where it states so.
+        source: where it does so.
         experiment: the experiment whose tables decide it.
         study: the study that the experiment belongs to.
     """
@@ -36,7 +36,7 @@ class ClaimEntry(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What the text of an experiment's file says of it.
+    """An experiment, as read from the text of its file.
 
     Args:
         name: the experiment's name.
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
         shows: its finding, in one line.
         source: the figure, table or theorem.
         scales: the names of its scales.
-        options: for each option, what it chooses.
+        options: what each option chooses.
         claims: the claims that it decides.
     """
 
@@ -125,7 +125,7 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
 
 
 def find_entry(name: str, scale: str | None = None) -> Entry:
-    """Return the entry of an experiment, and make sure that it has a scale where one is named."""
+    """Return the entry of an experiment, and check that it has a scale if one is named."""
     if name not in entries():
         raise ExperimentError(f"unknown experiment {shown(name)}{suggest(name, list(entries()))}")
     entry = entries()[name]
@@ -140,7 +140,7 @@ def claims() -> dict[str, ClaimEntry]:
 
 
 def find_claim(name: str) -> ClaimEntry:
-    """Return a claim by its id, or by the part of it behind the slash where that is unique."""
+    """Return a claim by its id, or by the part after the slash where that is unique."""
     known = claims()
     matching = [one for one in known if name in (one, one.partition("/")[2])]
     if len(matching) != 1:
@@ -176,4 +176,4 @@ class _Experiments(Mapping[str, "Experiment"]):
 
 
 EXPERIMENTS: Mapping[str, "Experiment"] = _Experiments()
-"""Every experiment by its name; each is imported when it is looked up."""
+"""Every experiment by name, imported when it is looked up."""

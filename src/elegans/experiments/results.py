@@ -1,4 +1,4 @@
-"""What an experiment's trials produced, as its analysis receives it."""
+"""The results of an experiment's trials, as its analysis receives them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -16,15 +16,15 @@ CURVE = "curve"
 
 
 class Results:
-    """The trials of a sweep that have run, with what was measured while they learned.
+    """The trials of a sweep that have run, with the measures taken during training.
 
     Args:
         trials: one row per trial, as ``elegans.run`` returns them.
         measures: for each kind of probe a long table, one row per trial and measured step: ``trial`` (an index of
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or
-            arrays. The learning curves are there under ``curve``.
+            arrays. The learning curves are under ``curve``.
         sweep: all trials of the experiment so far, run or not.
-        scale: the scale of the run, which says how much an experiment without trials computes.
+        scale: the scale of the run, which decides how much an experiment without trials computes.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class Results:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """One row per trial: half a kilobyte each, so that analyses of over 10^5 trials use ``by_cell``."""
+        """One row per trial. Rows take half a kilobyte, so that analyses of over 10^5 trials should use ``by_cell``."""
         return self._rows
 
     @property
     def recorded(self) -> Sweep:
-        """The trials of the rows of ``trials``, in their order."""
+        """The trials that the rows of ``trials`` stand for, in the same order."""
         return self.sweep
 
     @cached_property
@@ -55,14 +55,14 @@ class Results:
         return self._described[position]
 
     def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
-        """Yield each cell's template and, one row per trial, its ``seed`` and the named columns of its outcome."""
+        """Yield each cell's template and a table of its trials' ``seed`` and the named columns of their outcomes."""
         for place, (template, _) in enumerate(self.recorded.parts):
             first, end = self.recorded.first[place : place + 2]
             yield template, self.trials.iloc[first:end][["seed", *names]].reset_index(drop=True)
 
 
 class StoredResults(Results):
-    """What a store has of a sweep; the rows of its trials and each kind of measure are read when first used."""
+    """A store's results of a sweep; the rows of its trials and each kind of measure are read on first use."""
 
     def __init__(self, store: Store, sweep: Sweep, scale: str = "") -> None:
         self.store, self.sweep, self.scale = store, sweep, scale
@@ -70,21 +70,21 @@ class StoredResults(Results):
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """One row per trial: half a kilobyte each, so that analyses of over 10^5 trials use ``by_cell``."""
+        """One row per trial. Rows take half a kilobyte, so that analyses of over 10^5 trials should use ``by_cell``."""
         return self.store.table(self.sweep).drop(columns="error")
 
     @cached_property
     def recorded(self) -> Sweep:
-        """The trials of the rows of ``trials``, in their order."""
+        """The trials that the rows of ``trials`` stand for, in the same order."""
         return self.store.recorded(self.sweep)
 
     def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
-        """Yield each cell's template and, one row per trial, its ``seed`` and the named columns of its outcome."""
+        """Yield each cell's template and a table of its trials' ``seed`` and the named columns of their outcomes."""
         return self.store.by_cell(self.sweep, names)
 
 
 def one_table(summarise: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Results], Tables]:
-    """Return the analysis whose only table, ``table``, summarises the trials."""
+    """Return an analysis whose only table, ``table``, summarises the trials."""
 
     def analyse(results: Results) -> Tables:
         return {"table": summarise(results.trials)}

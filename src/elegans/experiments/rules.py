@@ -1,4 +1,4 @@
-"""Rules of decision that claims share: from counts, values and intervals to verdicts, with their error rates.
+"""Decision rules that claims share: they turn counts, values and intervals into verdicts with error rates.
 
 A rule that finds too few trials raises ``Lacking``, which leaves its claim undecided.
 """
@@ -15,16 +15,15 @@ from elegans.analysis import holm as holm
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
 
 LEVEL = 0.05
-"""The error rate that a rule keeps unless it is given another."""
+"""The default error rate of a rule."""
 ROUNDING = 1e-10
-"""The relative deviation that double precision explains."""
+"""The relative deviation that double precision can explain."""
 
 
 def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a table whose columns have the given values; ``Lacking`` where there are none.
+    """Return the rows of a table whose columns have the given values; raise ``Lacking`` if there are none.
 
-    Columns that have a dot in their names are written with two underscores: ``model__width=100``. A list of values
-    admits any of them.
+    Dots in column names are written as two underscores: ``model__width=100``. A list of values admits any of them.
     """
     rows = tables.get(name, pd.DataFrame())
     for key, value in where.items():
@@ -38,7 +37,7 @@ def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: An
 
 
 def decided(yes: bool, no: bool, because: str, numbers: Mapping[str, Any], error_rate: float, needs: str) -> Verdict:
-    """Return ``holds``, ``fails``, or ``undecided`` with what it needs."""
+    """Return ``holds``, ``fails``, or ``undecided`` with what would decide it."""
     verdict = HOLDS if yes else FAILS if no else UNDECIDED
     return Verdict(verdict, because, numbers, error_rate, "" if yes or no else needs)
 
@@ -73,7 +72,7 @@ def by_median(
     part_below: float | None = None,
     least: int = 6,
 ) -> Verdict:
-    """Decide where the median over seeds lies, by the range of n >= 6 values: it misses the median once in 2^(n - 1).
+    """Decide where the median over seeds lies, by the range of n >= 6 values, which misses it once in 2^(n - 1).
 
     ``part_above`` and ``part_below`` are weaker thresholds, between which the claim holds in part.
     """
@@ -140,7 +139,7 @@ def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
 
 
 def sign_test(successes: int, trials: int) -> float:
-    """Return the probability of at least so many successes where each trial succeeds with probability one half."""
+    """Return the probability of at least this many successes if each trial succeeds with probability one half."""
     return sum(math.comb(trials, count) for count in range(successes, trials + 1)) / 2.0**trials
 
 
@@ -153,7 +152,7 @@ def higher(first: tuple[int, int], second: tuple[int, int]) -> float:
 
 
 def faster(first: Any, second: Any, censored_at: float = math.inf) -> float:
-    """Return the one-sided log-rank p that times of the first sample are shorter; NaN or infinite ones are censored.
+    """Return the one-sided log-rank p that times of the first sample are shorter; NaN and infinity are censored.
 
     Source: Mantel, "Evaluation of survival data and two new rank order statistics arising in its consideration" (1966).
     """
@@ -195,9 +194,9 @@ def checked(claim: str, part: str = "the parts that are satisfied") -> Callable[
 
 
 def by_theorem(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str, name: str = "checks") -> Verdict:
-    """Decide a theorem by its rows of a table of checks, of which none may be violated.
+    """Decide a theorem by its rows of a table of checks, none of which may be violated.
 
-    Rows whose names end in ``as printed`` test misprints: if only these are violated, it ``holds in part``.
+    Rows whose names end in ``as printed`` test misprints: if only these are violated, the theorem ``holds in part``.
     """
     rows = table(tables, name, "the computations of this statement", claim=claim)
     found = by_checks(tables, claim=claim, name=name, part=part)
@@ -235,7 +234,7 @@ def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> V
 
 
 def _just(threshold: float, direction: int) -> float:
-    """Return a threshold that a value equal to the given one satisfies."""
+    """Return the neighbour of a threshold that a value equal to the threshold satisfies."""
     return float(np.nextafter(threshold, direction * np.inf))
 
 

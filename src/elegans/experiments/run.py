@@ -23,7 +23,7 @@ from elegans.sweeps.trace import ADDED
 from elegans.training.engines import choose
 
 
-def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
+def run_experiment(  # noqa: PLR0913 (the options of the command line, all by name)
     name: str,
     scale: str,
     *,
@@ -41,7 +41,7 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
 ) -> Result:
     """Run an experiment and write its figure, table and record into one folder.
 
-    Trials that the store has already are not trained again, so a run that was cut short goes on where it was.
+    Trials that the store already has are not trained again, so a run that was cut short continues where it stopped.
 
     Args:
         name: the experiment's name.
@@ -51,14 +51,14 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many threads train; as many as there are cores by default.
         seeds: how many trials each cell has; the scale's own number by default.
-        adaptive: whether the success frontier is traced: of the grid, only the cells that decide where success begins
+        adaptive: whether the success frontier is traced: only the cells of the grid that decide where success begins
             are trained, each until its verdict is certain or it has ``seeds`` trials.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.
-        options: by name, what the experiment lets be chosen besides: ``{"group": "S4"}`` of ``group-margins``.
-        first_seed: what is added to every seed: claims are judged on seeds that shaped neither setting nor rule.
-        watch: told of the progress, as in ``elegans.run``.
-        command: what the record gives as the command; this call by default.
+        options: the experiment's own options by name, such as ``{"group": "S4"}`` for ``group-margins``.
+        first_seed: added to every seed: claims are judged on seeds that influenced neither setting nor rule.
+        watch: called with the progress, as in ``elegans.run``.
+        command: the command to write into the record; this call by default.
 
     Raises:
         ExperimentError: the experiment, the scale or an option is unknown, ``seeds`` is not positive, ``first_seed``
@@ -74,11 +74,11 @@ def run_experiment(  # noqa: PLR0913 (what the command line takes, all by name)
         raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
     count = seeds or chosen.trials
     sweep = chosen.sweep(count).shifted(first_seed)
-    for template in sweep.cells:  # all of them: the sweep is run in parts, and a late one must not fail after hours
+    for template in sweep.cells:  # all of them: the sweep runs in parts, and a late one must not fail after hours
         choose(template, engine)
     folder = Path(out) / experiment.name
     if store is None:
-        _make(folder)  # the store lies in it
+        _make(folder)  # it contains the store
     begun, date = time.perf_counter(), datetime.now(UTC)
     settings = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": experiment.name}
     call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
@@ -104,23 +104,23 @@ def draw_experiment(
     options: Mapping[str, Any] = {},
     command: str | None = None,
 ) -> Result:
-    """Write figure, table and record of what a store has of an experiment already; nothing is trained.
+    """Write figure, table and record of the trials that a store already has; nothing is trained.
 
-    For a run that is under way or was cut short: the ``paper`` scale of ``success-frontier`` takes months, and its
-    first panels are drawn after an hour.
+    For a run that is under way or was cut short: the ``paper`` scale of ``success-frontier`` takes months, but its
+    first panels can be drawn after an hour.
 
     Args:
         name: the experiment's name.
         scale: ``smoke``, ``laptop`` or ``paper``; trials of other scales are left out.
         out: where the folder ``<name>`` is made, as in ``run_experiment``.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
-        options: what was chosen besides, as in ``run_experiment``.
-        command: what the record gives as the command; this call by default.
+        options: the experiment's own options, as in ``run_experiment``.
+        command: the command to write into the record; this call by default.
 
     Raises:
         ExperimentError: the experiment, the scale or an option is unknown, its figure shows more than rates and times,
             or the store has none of its trials.
-        StoreError: there is no such store, or it cannot be read.
+        StoreError: the store does not exist or cannot be read.
     """
     experiment = find(name).having(options)
     chosen = experiment.scale(scale)
@@ -158,7 +158,7 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, made:
 
 
 class _Whole:
-    """Tells a watcher of the runs of an experiment as of one."""
+    """Reports the progress of an experiment's runs as if they were one."""
 
     def __init__(self, watch: Callable[[Progress], None] | None, sweep: Sweep) -> None:
         self.watch, self.cells, self.trials = watch, len(sweep.cells), len(sweep)
@@ -166,7 +166,7 @@ class _Whole:
         self.sums: Progress | None = None
 
     def following(self, summed: Sequence[str]) -> Callable[[Progress], None]:
-        """Return a watcher of the next run, which adds to the named numbers what the runs before had."""
+        """Return a watcher of the next run, which adds the numbers of earlier runs to the named ones."""
         before = self.sums
 
         def tell(progress: Progress) -> None:
@@ -216,7 +216,7 @@ def _make(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExperimentError(f"results must have a folder that can be made: {error}") from None
+        raise ExperimentError(f"results must have a folder that can be created: {error}") from None
     return folder
 
 

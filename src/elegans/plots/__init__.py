@@ -1,6 +1,6 @@
 """One function per kind of figure: each takes a table or an outcome, and the axes to draw on.
 
-What does not fit (a column is missing, axes are not as many as panels, two entries have one place) raises an
+Unsuitable input (a missing column, a number of axes other than that of panels, two entries in one place) raises an
 ExperimentError.
 """
 

@@ -13,21 +13,21 @@ from elegans.errors import ExperimentError
 from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, RATES, SMALL, new_figure, quiet
 
 HEAD_COLOURS = ("0.15", *COLOURS[1:])
-"""The heads of a layer: a single one is black, so that colour is the tokens' alone."""
+"""Colours of a layer's heads: a single one is black, so that only tokens have colours."""
 TOKEN_COLOURS = (COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[3], "#8C5B00", "#1B7FA8")
-"""Of symbols: dark enough for letters on white."""
+"""Colours of symbols: dark enough for letters on white."""
 FAINTEST = 0.02
-"""Lines of smaller weights are not drawn."""
+"""Smaller weights have no line."""
 GOLDEN = (5**0.5 - 1) / 2
 
 
 def letter(token: int) -> str:
-    """Return how a token is written: ``a``, ``b``, …; numbers beyond the alphabet."""
+    """Return the text of a token: ``a``, ``b``, …; numbers beyond the alphabet."""
     return chr(ord("a") + token) if token < 26 else str(token)
 
 
 def token_colour(token: int) -> str:
-    """Return a token's colour; letters tell apart those that share one."""
+    """Return a token's colour; tokens that share one are told apart by their letters."""
     return TOKEN_COLOURS[token % len(TOKEN_COLOURS)]
 
 
@@ -38,16 +38,15 @@ def attention_lines(
     *,
     queries: Sequence[Sequence[int] | None] | None = None,
 ) -> Axes:
-    """Draw what attends to what as lines between rows of tokens: queries above, keys below, a row more than layers.
+    """Draw attention weights as lines between rows of tokens: queries above, keys below, one more row than layers.
 
-    The wider and darker a line, the larger the weight; weights below 0.02 have none. The heads of a layer differ by
-    colour.
+    Wider and darker lines are larger weights; weights below 0.02 are not drawn. The heads of a layer differ in colour.
 
     Args:
         tokens: a sequence of tokens, counted from 0.
-        layers: weights of each layer, the first at the bottom; queries before keys.
+        layers: the weights of each layer, the first at the bottom; queries before keys.
         ax: the axes to draw on; new ones by default.
-        queries: by layer which queries have lines (negative ones count from the end), or None for all of them.
+        queries: for each layer, the queries to draw (negative ones count from the end), or None for all of them.
 
     Returns:
         The axes.
@@ -87,11 +86,11 @@ def attention_map(
     The map is ``ax.images[0]``, for a colour bar.
 
     Args:
-        values: queries before keys, what lies above the diagonal is not read.
+        values: queries before keys; entries above the diagonal are ignored.
         ax: the axes to draw on; new ones by default.
-        logits: whether these are numbers before the softmax: white is 0, and the scale is the same to both sides.
+        logits: whether the values precede the softmax; the scale is then symmetric, with white at 0.
         limit: the largest weight (1 by default) or absolute logit (the map's own by default) on the scale.
-        tokens: written along the axes if given.
+        tokens: tokens to write along the axes.
 
     Returns:
         The axes.
@@ -120,18 +119,18 @@ def attention_map(
 def attention_by_position(
     weights: Float[Any, "examples places"], ax: Axes | None = None, *, support: Int[Any, " support"] = ()
 ) -> Axes:
-    """Draw the weights of one query of one head over positions, one dot per example; the class token's stand apart.
+    """Draw one query's weights in one head by position, one dot per example; the class token's are set apart.
 
-    Dots of a position lie side by side in the order of the examples, and a bar is their mean; a dotted line is what
-    uniform attention has.
+    The dots of a position lie side by side in the order of the examples, and a bar marks their mean; a dotted line
+    marks uniform attention.
 
     Args:
-        weights: of each example over T positions and, last, the class token; NaN where unknown.
+        weights: each example's weights on T positions and, last, the class token; NaN where unknown.
         ax: the axes to draw on; new ones by default.
-        support: the positions that matter, counted from 0, which are drawn in a colour of their own.
+        support: the positions in the task's support, counted from 0, which have their own colour.
 
     Raises:
-        ExperimentError: weights of another shape, or positions that there are none of.
+        ExperimentError: the weights have the wrong shape, or a position does not exist.
 
     Source: thesis, figure 4.3 (right).
     """

@@ -1,4 +1,4 @@
-"""A traced success frontier: the cells that were examined, and the contour that they give."""
+"""A traced success frontier: the cells that were examined, and the resulting contour."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,19 +18,19 @@ from elegans.sweeps import Contour
 AXES = ("regime.size", "model.width")
 LINE = COLOURS[1]
 HEIGHT = 0.11
-"""Where in a row of cells its crossing is drawn: below the number that is written in the middle."""
+"""The height of a crossing within a row of cells: below the number in the middle."""
 OUTLINE = [Stroke(linewidth=2.6, foreground="white"), Normal()]
 
 
 def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
-    """Draw traced contours over the cells that were examined, a panel each.
+    """Draw traced contours over the cells that were examined, one panel each.
 
-    A dot is the interpolated crossing of a width, and the bar through it reaches from the last size that is clearly
-    below the level to the first one that is clearly above; an arrow leaves the grid where one of them was not found.
-    Hollow dots and dashed bars: success is lost as the sample grows. Sizes that were not examined are grey.
+    A dot marks the interpolated crossing at a width. The bar through it reaches from the last size that is clearly
+    below the level to the first that is clearly above it; an arrow leaves the grid where one of them was not found.
+    Hollow dots and dashed bars mark success that is lost as the sample grows. Sizes that were not examined are grey.
 
     Args:
-        contours: one contour, or several of trials that differ otherwise, as in their initialisation; of
+        contours: one contour, or several of trials that differ in other parameters, such as the initialisation; of
             ``regime.size`` by ``model.width``.
 
     Returns:
@@ -55,7 +55,7 @@ def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
 
 
 def _with_gaps(panel: pd.DataFrame, contours: Sequence[Contour]) -> pd.DataFrame:
-    """Return a panel's cells, and a row without trials for every cell of its grid that was not examined."""
+    """Return a panel's cells, with a row without trials for every cell of the grid that was not examined."""
     contour = next(each for each in contours if _belongs(each, panel))
     have = set(zip(panel["regime.size"], panel["model.width"], strict=True))
     empty = dict.fromkeys(STATISTICS, 0) | dict.fromkeys(("rate", "low", "high", "median_steps"), np.nan)
@@ -70,7 +70,7 @@ def _with_gaps(panel: pd.DataFrame, contours: Sequence[Contour]) -> pd.DataFrame
 
 
 def _belongs(contour: Contour, panel: pd.DataFrame) -> bool:
-    """Return whether a panel shows a contour: its parameters are those of the contour's trials."""
+    """Return whether a panel shows a contour: whether its parameters are those of the contour's trials."""
     own = contour.sweep.cells[0].columns()
     shared = [str(name) for name in panel if name in own and name not in (*AXES, "regime", *STATISTICS)]
     return all(pd.isna(panel[name].iloc[0]) or panel[name].iloc[0] == own[name] for name in shared)

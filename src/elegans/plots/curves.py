@@ -11,13 +11,13 @@ from elegans.training import Outcome, Trial
 
 
 def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
-    """Draw the minibatch loss and error of one trial, and what its probes measured, against steps.
+    """Draw the minibatch loss, minibatch error and measures of one trial against steps.
 
-    Error rates and losses share the left axis; other measures have the right one, drawn dashed. A vertical
-    line marks the step at which the trial was solved.
+    Error rates and losses share the left axis; other measures are dashed and use the right one. A vertical line
+    marks the step at which the trial was solved.
 
     Args:
-        outcome: what ``elegans.train`` returned, or its state so far.
+        outcome: the outcome of ``elegans.train``, or its state so far.
         ax: the axes to draw on; a new figure's by default.
 
     Returns:
@@ -44,7 +44,7 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
 
 
 def error_lines(ax: Axes, cell: pd.DataFrame, colour: str, solved: float) -> None:
-    """Draw the train (grey) and the test error of a cell's networks, and the error at which a task counts as solved."""
+    """Draw the train error (grey) and test error of a cell's networks, and the error at which a task is solved."""
     for order, (_, network) in enumerate(cell.groupby("seed")):
         after = network[network["step"] > 0]
         for name, shade, label in (("train", "0.55", "on the sample"), ("test", colour, "held out")):
@@ -67,7 +67,7 @@ def describe(trial: Trial) -> str:
 
 
 def _draw_measures(ax: Axes, outcome: Outcome) -> None:
-    """Draw error measures on the left axis and all other numbers on a second one, sharing one cycle of colours."""
+    """Draw error measures on the left axis and all other numbers on a second axis, with one cycle of colours."""
     colours = iter(COLOURS[1:2] + COLOURS[3:] + COLOURS[:3])
     other: Axes | None = None
     for kind, taken in outcome.measures.items():
@@ -85,7 +85,7 @@ def _draw_measures(ax: Axes, outcome: Outcome) -> None:
 
 
 def _finish(ax: Axes) -> None:
-    """Set one legend for both axes below the lines, and quiet frames."""
+    """Put one legend for both axes below them, and simplify the frames."""
     twins = [other for other in ax.figure.axes if other is not ax and other.bbox.bounds == ax.bbox.bounds]
     handles, labels = ax.get_legend_handles_labels()
     for other in twins:

@@ -1,4 +1,4 @@
-"""The success frontier: how often trials are solved, over sample size and width."""
+"""The success frontier: success rates over sample size and width."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,22 +15,23 @@ from elegans.errors import ExperimentError, article
 from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, SomeAxes, ink, name_of, new_figure, short
 
 GAP = 0.35
-"""How far the online column stands apart, in columns."""
+"""The gap before the online column, in columns."""
 CELL = 0.275, 0.25
 """Width and height of a cell, in inches."""
 PANEL = 2.9
-"""The least width of a panel, in inches: its title and its number of trials stand side by side."""
+"""Minimum width of a panel in inches, for its title and number of trials side by side."""
 NARROW = 7.0
-"""The width in inches of a figure up to which its note takes two lines."""
+"""Maximum width in inches of a figure whose note takes two lines."""
 
 
 def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
     """Draw the success rate over sample size and width, one panel for each initialisation and task.
 
-    Each cell shows the percentage of its trials that were solved, and a tick where all of them were. Sizes are ordinal,
-    in increasing order; the online column stands apart at the right. The panels have one row for each input size and
-    one column for everything else that varies (initialisation, support size, …). Intervals are not drawn: they are in
-    the columns ``low`` and ``high`` of ``elegans.analysis.cells``; a note under a new figure says how wide they are.
+    Each cell shows the percentage of its trials that were solved, or a tick if all of them were. Sizes are equally
+    spaced, in increasing order; the online column is set apart on the right. Panels have one row for each input size
+    and one column for each combination of the other parameters (initialisation, support size, …). Intervals are not
+    drawn: they are in the columns ``low`` and ``high`` of ``elegans.analysis.cells``; a note under a new figure states
+    their width.
 
     Args:
         table: one row per trial, as ``elegans.run`` returns it, or per cell, as ``elegans.analysis.cells`` does.
@@ -40,8 +41,8 @@ def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
         The axes: one, or an array of shape (rows, columns) where there are several panels.
 
     Raises:
-        ExperimentError: a column is missing, a place in a panel has several cells, or there are fewer or more axes
-            than panels.
+        ExperimentError: a column is missing, a place in a panel has several cells, or the number of axes is not that
+            of panels.
 
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
@@ -63,7 +64,7 @@ def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
 
 
 class Grid:
-    """The columns and rows that all panels share: sample sizes, then online, by widths."""
+    """The columns (sample sizes, then online) and rows (widths) that all panels share."""
 
     def __init__(self, found: pd.DataFrame) -> None:
         self.sizes = sorted(found["regime.size"].dropna().unique())
@@ -73,11 +74,11 @@ class Grid:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """The number of cells across, gap included, and up."""
+        """The numbers of cells horizontally, including the gap, and vertically."""
         return self.online_at + self.online, len(self.widths)
 
     def draw(self, ax: Axes, panel: pd.DataFrame) -> Any:
-        """Fill one panel; return what a colour bar can be made from."""
+        """Draw one panel, and return the image from which a colour bar can be made."""
         rates = np.full((len(self.widths), len(self.sizes) + 1), np.nan)
         for width, size, rate in zip(panel["model.width"], panel["regime.size"], panel["rate"], strict=True):
             column = len(self.sizes) if np.isnan(size) else self.sizes.index(size)
@@ -101,9 +102,9 @@ class Grid:
         return image
 
     def places(self, widths: Any, sizes: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return where widths and sample sizes lie on the axes, which name sizes in order, not to scale.
+        """Return the coordinates of widths and sample sizes on axes that space their sizes equally.
 
-        Between two named sizes the scale is logarithmic; beyond the last it goes on as between the last two.
+        Between two sizes the scale is logarithmic; beyond the last it continues as between the last two.
         """
         return _place(sizes, self.sizes), _place(widths, self.widths)
 
@@ -136,12 +137,12 @@ def _write(ax: Axes, x: float, y: float, rate: float) -> None:
     shown = round(percent) if percent in (0, 100) else min(max(round(percent), 1), 99)
     text = "✓" if percent == 100 else f"{shown}"
     style: dict[str, Any] = {"fontsize": MEDIUM, "color": ink(RATES(rate)), "fontfamily": "DejaVu Sans"}
-    # the layout need not measure thousands of numbers that lie within their cells
+    # the layout need not measure thousands of numbers that are inside their cells
     ax.text(x, y, text, ha="center", va="center", in_layout=False, **style)
 
 
 def checked(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with sizes as floating-point numbers, NaN online, or refuse it."""
+    """Return the table with sizes as floating-point numbers, NaN for online, or refuse it."""
     for needed in ("regime.size", "model.width", "rate", "solved", "trials"):
         if needed not in found:
             raise ExperimentError(f"a success frontier must have a column {needed!r}: {', '.join(map(str, found))}")
@@ -152,7 +153,7 @@ def checked(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parameters of each row of panels and of each column, as far as they vary."""
+    """Return the varying parameters of each row and of each column of panels."""
     own = ("regime", "regime.size", "model.width", *STATISTICS)
     varied = [str(name) for name in found if name not in own and found[name].nunique(dropna=False) > 1]
     across = sorted((name for name in varied if name != "task.n"), key=lambda name: name != "model.init")
@@ -176,7 +177,7 @@ def _combinations(found: pd.DataFrame, names: Sequence[str]) -> list[dict[str, A
 
 
 def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
-    """Return which rows have the given values, missing ones being equal to each other."""
+    """Return which rows have the given values; missing values count as equal."""
     mask = np.ones(len(found), bool)
     for name, value in where.items():
         mask &= (found[name].isna() if pd.isna(value) else found[name] == value).to_numpy(bool)
@@ -184,7 +185,7 @@ def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
 
 
 def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
-    """Make a figure of its own, with a title and the note on intervals."""
+    """Make a new figure with a title and the note on intervals."""
     across, up = grid.extent
     width = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
     figure = new_figure(width, len(rows) * (up * CELL[1] + 0.3) + 1.25)
@@ -230,7 +231,7 @@ def _note(found: pd.DataFrame, places: int) -> list[str]:
 def _describe(
     ax: Axes, panel: pd.DataFrame, row: dict[str, Any], column: dict[str, Any], edge: tuple[bool, bool]
 ) -> None:
-    """Name a panel, say how many trials its cells have, and label the axes at the edge of the figure."""
+    """Write a panel's title and its number of trials per cell, and label the axes at the edge of the figure."""
     at_bottom, at_left = edge
     if not column and "model.init" in panel:
         column = {"model.init": panel["model.init"].iloc[0]}

@@ -1,4 +1,4 @@
-"""Which features an estimator uses."""
+"""Feature importances of an estimator."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
 
 
 def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw an estimator's feature importances as bars, the largest on top, and those of its members as points.
+    """Draw an estimator's feature importances as bars, the largest at the top, and those of its members as points.
 
     Args:
         estimator: any fitted estimator with ``feature_importances_``; points need ``member_importances_`` of more than
-            one member, as ``SparseMLPClassifier`` and ``SparseMLPRegressor`` have them.
+            one member, as in ``SparseMLPClassifier`` and ``SparseMLPRegressor``.
         ax: the axes to draw on; a new figure's by default.
-        most: how many features at most are drawn; the y axis says how many are left out.
+        most: the largest number of features to draw; the y axis states how many there are.
 
     Returns:
         The axes.

@@ -1,4 +1,4 @@
-"""House style of figures: sizes of type, colours that every reader can tell apart, formats of numbers."""
+"""House style of figures: font sizes, colours that all readers can distinguish, formats of numbers."""
 
 import io
 from collections.abc import Sequence
@@ -13,30 +13,30 @@ from elegans.display import in_notebook
 from elegans.errors import ExperimentError, article
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette, in an order whose neighbours differ in lightness too."""
+"""Okabe and Ito's palette, ordered so that neighbours differ in lightness too."""
 GREY = "0.4"
 SMALL, MEDIUM, LARGE = 6.5, 7.5, 8.5
-"""Sizes of type in points, for figures printed at 7 inches."""
+"""Font sizes in points, for figures printed at 7 inches."""
 
 RATES = matplotlib.colormaps["viridis"]
-"""Of quantities that have no sign."""
+"""Colour map of quantities without a sign."""
 DIVERGING = matplotlib.colormaps["RdBu_r"]
-"""Of signed quantities: white is 0, red is above."""
+"""Colour map of signed quantities: white is 0, red is positive."""
 GRAMS = dict(
     zip(("uniform", "unigram", "bigram", "trigram", "4-gram"), [COLOURS[i] for i in (4, 0, 1, 2, 3)], strict=True)
 )
-"""What predicts the next token from how many tokens."""
+"""Colours of n-gram predictions, by n."""
 LAYER_COLOURS = (COLOURS[2], COLOURS[3])
-"""The first layer of a network, or what does its work, and the second."""
+"""Colours of a network's first layer, or what replaces it, and its second."""
 SATISFIED, VIOLATED = COLOURS[0], COLOURS[1]
 
 
 SomeAxes = Axes | np.ndarray | Sequence[Axes]
-"""The axes of a figure: one, an array of any shape or a list."""
+"""Axes of a figure: one, an array of any shape, or a list."""
 
 
 class HouseFigure(Figure):
-    """A figure that a notebook shows where it is the value of a cell."""
+    """A figure that a notebook displays as the value of a cell."""
 
     def _repr_png_(self) -> bytes:
         written = io.BytesIO()
@@ -45,9 +45,9 @@ class HouseFigure(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure of a size in inches for a plot that returns its axes.
+    """Return a figure of a given size in inches, for a plot that returns its axes.
 
-    Notebooks show it with their cell: there it is registered with pyplot, elsewhere with nothing global.
+    In notebooks it is registered with pyplot, which displays it under the cell; elsewhere nothing global refers to it.
     """
     if not in_notebook():
         return HouseFigure(figsize=(width, height), layout="constrained")
@@ -65,7 +65,7 @@ def panels(
 
 
 def lettered(axes: Any, findings: Sequence[str]) -> None:
-    """Title panels in reading order: a bold letter where there are several, and the finding that the panel shows."""
+    """Title the panels in reading order with their findings, after a bold letter where there are several."""
     drawn = np.atleast_1d(np.asarray(axes, object)).ravel()
     for ax, letter, finding in zip(drawn, "abcdefgh", findings, strict=False):
         named = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
@@ -73,7 +73,7 @@ def lettered(axes: Any, findings: Sequence[str]) -> None:
 
 
 def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
-    """Put one legend below a figure, of all that is named in some of its panels, each name once."""
+    """Put one legend below a figure, with every label of its panels once."""
     named: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -83,12 +83,12 @@ def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
 
 
 def figure_of(axes: SomeAxes) -> Figure:
-    """Return the whole figure of some axes: of one, or of an array of them."""
+    """Return the figure of one axes or of an array of axes."""
     return cast(Figure, np.atleast_1d(np.asarray(axes, object)).ravel()[0].get_figure(root=True))
 
 
 def short(number: float) -> str:
-    """Return a size as an axis has it: ``300``, ``1k``, ``2.5k``, ``1M``."""
+    """Return a size as written on an axis: ``300``, ``1k``, ``2.5k``, ``1M``."""
     for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= unit:
             return f"{number / unit:g}{name}"
@@ -107,18 +107,18 @@ def name_of(parameter: str, value: Any) -> str:
 
 
 def ink(colour: Any) -> str:
-    """Return black or white, whichever can be read on a colour (relative luminance of WCAG 2)."""
+    """Return black or white, whichever is readable on a colour (relative luminance of WCAG 2)."""
     red, green, blue = (_linear(part) for part in matplotlib.colors.to_rgb(colour))
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "white"
 
 
 def shades(count: int) -> list[Any]:
-    """Return as many colours as there are values of a quantity, from dark to light; none too light to see."""
+    """Return a given number of colours from dark to light, none too light to see."""
     return [RATES(0.88 * place / max(count - 1, 1)) for place in range(count)]
 
 
 def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic, its numbers written as sizes: 2 and 5 too where it spans little over a decade."""
+    """Make an axis logarithmic, with numbers as sizes; 2 and 5 are labelled too if it spans little over a decade."""
     axis: Any = getattr(ax, f"{which}axis")
     ax.set(**{f"{which}scale": "log"})
     low, high = axis.get_view_interval()
@@ -128,7 +128,7 @@ def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
 
 
 def percent(ax: Axes) -> None:
-    """Write shares on the y axis as percentages."""
+    """Show fractions on the y axis as percentages."""
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
 
 

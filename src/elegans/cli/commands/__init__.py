@@ -1,1 +1,1 @@
-"""The commands, grouped by what they are about."""
+"""The commands, grouped by subject."""

@@ -24,11 +24,16 @@ NOT_RUN = "not run"
     "claim", required=False, shell_complete=completion.claims, metavar="[ID]", help="One claim, shown in full."
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
-@click.option("--verdict", metavar="VERDICT", help="Only these: holds, `holds in part`, fails, undecided or `not run`.")
+@click.option(
+    "--verdict",
+    metavar="VERDICT",
+    help="Only claims with this verdict: holds, `holds in part`, fails, undecided or `not run`.",
+)
 def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
     """List the published claims with their verdicts.
 
-    From the committed evidence. Each line: verdict, the scale that decided it, the claim, and what the work states.
+    Verdicts come from the committed evidence. Each line has the verdict, the scale that decided it, the claim, and its
+    statement in the work.
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
@@ -111,7 +116,7 @@ def _work(entry: "ClaimEntry") -> str:
     help="Added to every seed.",
 )
 @click.option(
-    "--out", type=FILE, metavar="FOLDER", show_default="nowhere", help="Where the run is kept, to go on later."
+    "--out", type=FILE, metavar="FOLDER", show_default="nowhere", help="Where to keep the run, to continue it later."
 )
 @workers
 @no_cache
@@ -125,9 +130,9 @@ def verify(
     workers: int | None,
     no_cache: bool,
 ) -> int:
-    """Run what decides a claim and compare the verdicts.
+    """Run the experiment that decides a claim and compare the verdicts.
 
-    Says whether the verdict is that of the committed evidence. Exits with 0 if it is, with 1 if it is not.
+    The exit code is 0 if the verdict is that of the committed evidence, and 1 if it is not.
 
     Example: elegans verify margins/theorem-7.7 --scale paper
     """

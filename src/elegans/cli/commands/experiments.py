@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def list_experiments() -> None:
     """List every experiment, study by study.
 
-    What each shows, its source, its scales with the measured time where evidence has one, and its own options.
+    Each with its finding, source, scales (and their measured times, where there is evidence) and own options.
 
     Example: elegans list
     """
@@ -66,7 +66,7 @@ at_scale = partial(
     "--scale",
     metavar="smoke|laptop|part|paper",
     shell_complete=completion.scales,
-    help="How much of the experiment.",
+    help="How much of the experiment to run.",
 )
 
 
@@ -78,13 +78,13 @@ at_scale = partial(
     type=FILE,
     metavar="FOLDER",
     default="results",
-    help="Where the folder with figure, table and record goes.",
+    help="Where to put the folder with figure, table and record.",
 )
 @click.option("--store", metavar="URL", help="Where outcomes are kept.")
 @workers
 @seeds
 @click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells that decide it.")
-@click.option("--draw-only", is_flag=True, help="Train nothing: draw what the store has, at this scale, already.")
+@click.option("--draw-only", is_flag=True, help="Train nothing: draw what the store already has at this scale.")
 @engine
 @retry_failed
 @click.option(
@@ -115,9 +115,9 @@ def run(
     no_cache: bool,
     imports: Sequence[Path],
 ) -> int:
-    """Run an experiment and draw its figure. Run it again to go on where it was left.
+    """Run an experiment and draw its figure. Run it again to continue where it stopped.
 
-    The further options of an experiment, as `elegans list` names them, are options too: --group S4 for group-margins.
+    An experiment's own options, as listed by `elegans list`, are accepted too: --group S4 for group-margins.
 
     Example: elegans run success-frontier --scale laptop --out results --workers 2
     """
@@ -165,7 +165,7 @@ def run(
 
 
 def say_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Say what each claim's rule decided and why, or what would decide it, one line each."""
+    """Print one line for each claim: what its rule decided and why, or what would decide it."""
     from elegans.experiments.claims import UNDECIDED
 
     for claim, verdict in verdicts.items():
@@ -174,7 +174,7 @@ def say_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration in the unit that suits it."""
+    """Return a duration in a suitable unit."""
     for unit, name in ((3600, "h"), (60, "min")):
         if seconds >= 1.5 * unit:
             return f"{seconds / unit:.1f} {name}"
@@ -198,10 +198,10 @@ def plan(
     adaptive: bool,
     imports: Sequence[Path],
 ) -> None:
-    """Say how long an experiment takes on this machine.
+    """Estimate how long an experiment takes on this machine.
 
-    From short trainings of each shape of its cells; nothing of the sweep is trained, and measuring takes less than a
-    minute.
+    The estimate uses short measurements of each shape of its cells, which take less than a minute in all; no trial of
+    the sweep is trained.
 
     Example: elegans plan lottery-tickets --scale paper
     """
@@ -218,21 +218,21 @@ def plan(
     what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
     say(f"{experiment} at scale {scale}: {what}")
     if found.trials:
-        say(f"time    at most {clock(found.seconds)} with {found.workers} workers; trials that are solved end sooner")
+        say(f"time    at most {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
         say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
     else:
-        say("nothing is trained: this experiment computes")
+        say("nothing is trained: this experiment only computes")
     before = None if seeds or adaptive or options else recorded().get((experiment, scale))
     if before is not None:
         say(f"before  {clock(before)} for the run whose evidence is kept")
     if found.follow:
-        say("besides trials that follow from the outcomes of these, which are not counted")
+        say("not counted: trials that depend on the outcomes of these")
     if found.traced:
-        say("assumed a frontier through the middle of each panel")
+        say("assumed: a frontier through the middle of each panel")
 
 
 def say_where(result: "Result") -> None:
-    """Say where an experiment's files lie."""
+    """Print where an experiment's files are."""
     say(f"figure  {result.files['figure']}, {result.files['print']}")
     say(f"table   {', '.join(str(result.files[name]) for name in result.tables)}")
     say(f"record  {result.files['record']}")

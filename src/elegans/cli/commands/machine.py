@@ -9,9 +9,9 @@ from elegans.cli.common import Exit, say
 
 @click.command
 def doctor() -> int:
-    """Say what this machine has.
+    """Describe this machine and installation.
 
-    Versions, cores, the instruction set chosen, which engines work here and why others do not, and the cache of
+    Versions, cores, the chosen instruction set, which engines work here and why others do not, and the cache of
     compiled programs.
 
     Example: elegans doctor

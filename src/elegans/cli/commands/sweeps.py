@@ -31,7 +31,7 @@ from elegans.cli.common import (
 @workers
 @engine
 @retry_failed
-@click.option("--retrain-changed", is_flag=True, help="Run trials again whose own classes have changed since.")
+@click.option("--retrain-changed", is_flag=True, help="Retrain trials whose user-defined classes have changed.")
 @no_cache
 @imports
 @click.pass_context
@@ -47,7 +47,7 @@ def sweep(
     no_cache: bool,
     imports: Sequence[Path],
 ) -> int:
-    """Run a grid of your own. Run it again to go on where it was left.
+    """Run a grid of your own. Run it again to continue where it stopped.
 
     Example: elegans sweep --example > my_sweep.toml && elegans sweep my_sweep.toml --store my.db
     """
@@ -82,7 +82,7 @@ def sweep(
             )
     except KeyboardInterrupt:
         return interrupted(view.last, kept, typed(context))
-    say(f"table   {kept}; to write it out: elegans export {kept} {file.stem}.csv")
+    say(f"table   {kept}; to export it: elegans export {kept} {file.stem}.csv")
     assert view.last is not None
     code = ended(view.last)
     with Store(kept, create=False) as opened:
@@ -93,7 +93,7 @@ def sweep(
 @click.command
 @store_place
 def status(store: str) -> int:
-    """Say how far the runs of a store are.
+    """Show the progress of a store's runs.
 
     Cells done, running and failed, trials per second, time left.
 
@@ -107,7 +107,7 @@ def status(store: str) -> int:
 
 @click.command
 @store_place
-@click.argument("file", type=FILE, help="Where to: .parquet or .csv.")
+@click.argument("file", type=FILE, help="The file to write: .parquet or .csv.")
 def export(store: str, file: Path) -> int:
     """Write a store's table, one row per trial, to a file.
 
@@ -126,10 +126,10 @@ def export(store: str, file: Path) -> int:
 @click.option("--repair", is_flag=True, help="Move damaged rows aside, so that their trials can be trained again.")
 @imports
 def check(store: str, repair: bool, imports: Sequence[Path]) -> int:
-    """Check every row of a store, and say which are damaged.
+    """Check every row of a store and list those that are damaged.
 
-    A repair deletes nothing: damaged rows go into tables named aside_… of the same file. The exit code is 1 where
-    damage is left.
+    A repair deletes nothing: damaged rows are moved to tables named aside_… in the same file. The exit code is 1 if
+    damage remains.
 
     Example: elegans check runs.db --repair
     """

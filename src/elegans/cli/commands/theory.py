@@ -11,13 +11,13 @@ from elegans.cli.common import Exit, say
 
 @click.command
 @click.argument(
-    "name", required=False, shell_complete=completion.calculators, help="A calculator's name, or a part of names."
+    "name", required=False, shell_complete=completion.calculators, help="A calculator's name, or part of one."
 )
 @click.argument("values", nargs=-1, metavar="[ARGUMENT=VALUE]...", help="Evaluate it: numbers, fractions or text.")
 def theory(name: str | None, values: Sequence[str]) -> int:
-    """List the calculators of what is proved, study by study.
+    """List the calculators of proved results, study by study.
 
-    Each with its arguments, formula and source. With values for its arguments, print the value of one.
+    Each with its arguments, formula and source. Given values for its arguments, evaluate one calculator.
 
     Example: elegans theory information_bits n=50 k=3
     """

@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     metavar="KIND",
     default="sparse-parity",
     shell_complete=completion.kinds("Task"),
-    help="What is learned.",
+    help="The task to learn.",
 )
 @click.option(
     "--sample-size", metavar="M", show_default="online: fresh ones every step", help="Examples in the sample."
 )
-@click.option("--model", metavar="KIND", default="mlp", shell_complete=completion.kinds("Model"), help="What learns.")
+@click.option("--model", metavar="KIND", default="mlp", shell_complete=completion.kinds("Model"), help="The model.")
 @click.option("--width", metavar="N", show_default="1000 for an mlp", help="Hidden neurons.")
 @click.option("--init", metavar="sparse:2|dense", show_default="dense", help="Initial hidden weights.")
 @click.option("--learning-rate", metavar="RATE", default="0.1", help="Step size.")
-@click.option("--weight-decay", metavar="RATE", default="0.01", help="L2 in the gradient.")
+@click.option("--weight-decay", metavar="RATE", default="0.01", help="Weight decay, added to the gradient.")
 @click.option("--batch-size", metavar="N", default="32", help="Examples in a minibatch.")
 @click.option("--steps", metavar="N", default="100000", help="The largest number of steps.")
 @click.option(
     "--loss", metavar="KIND", default="hinge", shell_complete=completion.kinds("Loss"), help="The loss, as in hinge."
 )
-@click.option("--seed", metavar="N", default="0", help="All draws follow from it.")
+@click.option("--seed", metavar="N", default="0", help="The seed of all random draws.")
 @engine
 @click.option(
     "--probe",
     metavar="KIND",
     multiple=True,
     shell_complete=completion.kinds("Probe"),
-    help="A measure to take as well; may be repeated.",
+    help="A further measure to take; may be repeated.",
 )
 @click.option(
     "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Any field, as in model.width=100; may be repeated."
@@ -79,7 +79,7 @@ def train(
     prepare(imports, no_cache)
     from elegans.cli.options import is_learner, trial_from
 
-    # Values go on as they were typed: the trial reads them, and its errors name rule and value.
+    # Values are passed on as typed: the trial parses them, and its errors name rule and value.
     own = {"width": "1000" if width is None and model == "mlp" else width, "init": init}
     record = {
         "task": {"kind": task},
@@ -105,9 +105,9 @@ def train(
 @no_cache
 @imports
 def explain(file: Path, no_cache: bool, imports: Sequence[Path]) -> int:
-    """Say which engine trains a trial, why not a faster one, and how long it takes.
+    """Show which engine trains a trial, why not a faster one, and how long it takes.
 
-    Its steps are measured for about a second. The file has the tables [task], [regime], [model] and [training].
+    The speed is measured for about a second. The file has the tables [task], [regime], [model] and [training].
 
     Example: elegans explain trial.toml
     """
@@ -125,7 +125,7 @@ def explain(file: Path, no_cache: bool, imports: Sequence[Path]) -> int:
 
 
 def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
-    """Train a trial in sight of the user and say how it ended."""
+    """Train a trial with a live view and print how it ended."""
     from elegans.cli.curve import CurveView, ending
     from elegans.display import note
     from elegans.errors import ElegansError, RunError
@@ -138,7 +138,7 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     every = CurveView.period(trial)
     watched = [TestError(every=every), TrainError(every=every)]
     watched += [Probe.parse({"kind": kind, "every": every}) for kind in probes]
-    ending_early = "interrupted: a single trial keeps nothing; the same command begins it again"
+    ending_early = "interrupted: a single trial keeps nothing; the same command starts it again"
     interruption.leave.said = ending_early
     try:
         with CurveView(console(), trial) as view:
