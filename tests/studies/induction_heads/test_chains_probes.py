@@ -167,7 +167,7 @@ def test_parameters_are_kept_by_their_names():
         (ChainLosses(priors=["ngram:3", "ngram:3"]), {}, "priors must have labels of their own"),
         (ChainLosses(priors=["symmetric2"]), {}, "k of symmetric2 must be 2: k=3"),
         (AttentionScores(), {"model": el.MinimalAttention()}, "needs a transformer: minimal-attention"),
-        (AttentionMaps(tokens=(0, 3)), {}, r"tokens must lie in 0..k-1, one at least: tokens=\(0, 3\), k=3"),
+        (AttentionMaps(tokens=(0, 3)), {}, r"tokens must lie in 0..k-1 and not be empty: tokens=\(0, 3\), k=3"),
         (AttentionMaps(tokens=(0,) * 13), {}, "13 tokens, length=12"),
         (PositionalProfile(), {"model": el.AttentionOnly(positions="absolute")}, "with relative positions"),
         (PositionalProfile(), {"task": el.MarkovChains(k=3, length=6)}, "at least 7 tokens: length=6"),

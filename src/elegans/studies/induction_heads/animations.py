@@ -17,11 +17,11 @@ from elegans.plots.attention import HEAD_COLOURS, TOKEN_COLOURS, attention_lines
 from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
 
 FRAMES = 50
-"""How many times are shown at the most."""
+"""The largest number of times that are shown."""
 PER_SECOND = 8
 DPI = 100
 DIGITS = 2
-"""Of a page's logits: a weight is within 1% of its value."""
+"""The precision of a page's logits: weights are accurate to 1%."""
 
 
 class AttentionHistory(NamedTuple):
@@ -30,8 +30,8 @@ class AttentionHistory(NamedTuple):
     Args:
         tokens: the sequence.
         steps: when it was measured.
-        logits: of each layer, queries before keys; what lies above the diagonal is not read.
-        losses: at each time.
+        logits: of each layer, queries before keys; entries above the diagonal are ignored.
+        losses: at each step.
         lines: losses to compare them with, by name.
     """
 
@@ -47,7 +47,7 @@ class AttentionHistory(NamedTuple):
         return [softmax(np.where(seen, layer[time], -np.inf), axis=-1) for layer in self.logits]
 
     def thinned(self, frames: int = FRAMES) -> Self:
-        """Return the history at so many of its times at the most, evenly spaced, the first and the last among them."""
+        """Return the history at a limited number of its times, evenly spaced, including the first and the last."""
         times = len(self.steps)
         kept = np.unique(np.linspace(0, times - 1, min(frames, times)).round().astype(int))
         logits = tuple(layer[kept] for layer in self.logits)
@@ -57,7 +57,7 @@ class AttentionHistory(NamedTuple):
 def attention_animation(history: AttentionHistory, path: Path) -> None:
     """Write an animated GIF: lines, the first head's weights in the last two layers, and the loss so far.
 
-    In the last layer the last query alone has lines. The last frame stays for a second more.
+    In the last layer only the last query has lines. The last frame is shown for one more second.
     """
     history = history.thinned()
     figure = HouseFigure(figsize=(7.2, 2.9), dpi=DPI)
@@ -87,7 +87,7 @@ def attention_animation(history: AttentionHistory, path: Path) -> None:
 
 
 def _losses(ax: Axes, history: AttentionHistory, time: int) -> None:
-    """Draw the whole curve faintly, its part so far strongly, and the lines."""
+    """Draw the whole curve faintly, the part so far strongly, and the lines."""
     ax.plot(history.steps, history.losses, color=GREY, linewidth=0.6)
     ax.plot(history.steps[: time + 1], history.losses[: time + 1], color="black", linewidth=1.2)
     ax.plot(history.steps[time], history.losses[time], "o", color="black", markersize=3)
@@ -106,13 +106,13 @@ def _losses(ax: Axes, history: AttentionHistory, time: int) -> None:
 
 
 def attention_page(histories: Mapping[str, AttentionHistory], path: Path) -> None:
-    """Write a page by itself, for any browser: attention of one or more networks, with a slider for the time.
+    """Write a self-contained page for any browser: attention of one or more networks, with a slider for the time.
 
-    It loads nothing; the data are in it. Layer, head and query are chosen, weights are shown under the pointer and by
-    arrow keys, and colours follow the reader's light or dark scheme.
+    It contains its data and loads nothing. Layer, head and query can be chosen, weights are shown under the pointer and
+    with the arrow keys, and colours follow the reader's light or dark scheme.
 
     Args:
-        histories: by names to choose from.
+        histories: by the names to choose from.
         path: of the file.
 
     Raises:

@@ -1,9 +1,10 @@
-"""What the two layers of a transformer attend to while it learns pairs, and which of them is learned first.
+"""What the two layers of a transformer attend to while it learns bigrams, and which of them is learned first.
 
-One sequence is followed over training. What layers are worth is told by layer transplants, the thesis' own suggestion
-being only that the second layer is learned first: the final network with a layer of some step in it, and the network of
-some step with the other layer of the final one in it. A layer is there once such a network's loss is below the middle
-of unigram's and bigram's. Transplants and the steps at which masses have risen by half are derived here.
+One sequence is followed over training. What each layer contributes is measured by layer transplants (the thesis only
+suggests that the second layer is learned first): the final network with one layer taken from an earlier step, and the
+network of that step with the other layer taken from the end. A layer counts as learned once such a network's loss is
+below the midpoint of unigrams' and bigrams'. Transplants, and the steps at which masses have risen by half, are our own
+measures.
 
 Source: thesis, chapter 8 (figures 8.2 and E.5).
 """
@@ -45,7 +46,7 @@ TOKENS = {2: (1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0), 3: (2, 0, 1, 2, 1
 MEASUREMENTS = 100
 """How often a network is measured."""
 EXAMPLES, BLOCK = 128, 64
-"""On how many held-out sequences networks with transplants are evaluated, and how many of them at a time."""
+"""The number of held-out sequences on which transplants are evaluated, and how many at a time."""
 EVERY_OTHER = 2
 """Transplants are made at every second measured step."""
 TRANSPLANTS: dict[str, Callable[[str], bool]] = {
@@ -55,7 +56,7 @@ TRANSPLANTS: dict[str, Callable[[str], bool]] = {
     "layer1_with_ends": lambda name: not name.startswith("layer2."),
     "layer2_with_ends": lambda name: not name.startswith("layer1."),
 }
-"""Which parameters are of a step, the others being final; *ends* are embedding and output."""
+"""Which parameters are taken from the step, the others being final; *ends* are embedding and output."""
 STYLES = {
     "intact": ("the network itself", "black", "-"),
     "layer1_alone": ("layer 1 of the step, rest final", LAYER_COLOURS[0], "-"),
@@ -68,14 +69,14 @@ LABELS = {
     "induction": ("layer 2 on what followed", LAYER_COLOURS[1]),
 }
 SHARES = {"plateau": 0.5, "before": 0.85, "after": 1.25}
-"""At which share of the time to the transition attention between start and end is drawn."""
+"""The shares of the time to the transition at which attention between start and end is drawn."""
 MAPS = {"plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
-"""At which of these times the weights are drawn, and what they are called."""
+"""The times at which weights are drawn, and their labels."""
 EARLY = 0.5
 """The share of the time to the transition at which masses are called early."""
 LAYERS = ("layer1", "layer2")
 DIGITS = 3
-"""Of logits in the table."""
+"""The number of decimals of logits in the table."""
 
 
 def smoke(trials: int) -> Sweep:
@@ -84,7 +85,7 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' sizes and thirty times its learning rate."""
+    """Return two and three symbols at the thesis' sizes, at thirty times its learning rate."""
     return sweep_of(trials, *main_networks())
 
 
@@ -94,12 +95,12 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return the published sizes at the learning rate that fits the printed axis, until losses have settled."""
+    """Return the published sizes at the learning rate that matches the printed axis, until losses have settled."""
     return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses, the attention's masses, the attention to one sequence, and all parameters."""
+    """Return probes of the losses, the attention masses, the attention on one sequence, and all parameters."""
     assert isinstance(one.task, MarkovChains)
     every = max(10, one.steps // MEASUREMENTS)
     maps = AttentionMaps(every=every, tokens=TOKENS[one.task.k])
@@ -110,7 +111,7 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``curves``, ``heads`` and ``maps``.
 
     ``curves``: see ``attention_curves``; and the losses of ``TRANSPLANTS``, at every second measured step. ``heads``:
-    one row per trial: ``head_measures`` of its end. ``maps``: of typical trials, one row per measured step:
+    one row per trial: ``head_measures`` at its end. ``maps``: of typical trials, one row per measured step:
     ``series``, ``seed``, ``step``, ``tokens``, and ``layer1`` and ``layer2``, lists of the first head's logits on and
     below the diagonal, row by row.
     """
@@ -128,7 +129,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _heads(results: Results, curves: pd.DataFrame, taken: pd.DataFrame) -> dict[str, Any]:
-    """Return a row of the table ``heads``, from a trial's parameters at all measured steps."""
+    """Return a row of the table ``heads`` from a trial's parameters at all measured steps."""
     trial = int(taken["trial"].iloc[0])
     run = curves[curves["trial"] == trial]
     steps: list[Any] = taken.drop(columns=["trial", "seed", "step"]).to_dict("records")
@@ -163,7 +164,7 @@ def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
 
 
 def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
-    """Return a transformer's parameters from those by dotted name."""
+    """Return a transformer's parameters as a tree, from dotted names."""
     nested: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         layer, _, own = name.partition(".")
@@ -173,7 +174,7 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]
 
 @lru_cache(maxsize=8)
 def _program(model: Model) -> Any:
-    """Return the compiled outputs of a model at the last position, of so many sequences at a time as caches hold."""
+    """Return the compiled last-position outputs of a model, on as many sequences at a time as fit into caches."""
     import jax
 
     def whole(parameters: Any, tokens: Any) -> Any:
@@ -202,7 +203,7 @@ def histories_of(tables: Tables) -> dict[str, AttentionHistory]:
 def plot(tables: Tables) -> Figure:
     """Draw one row per cell: losses, masses of attention and layer transplants.
 
-    Trials are faint but for the typical one of the cell's largest series, whose layers are transplanted.
+    Trials are faint except the typical one of the cell's largest series, whose layers are transplanted.
     """
     cells = by_cell(tables["curves"])
     figure, drawn = panels(len(cells), 3)
@@ -218,7 +219,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def maps(tables: Tables, path: Path) -> None:
-    """Write what the first series' typical network attends to at three times, one row per layer, as a drawing."""
+    """Draw the attention of the first series' typical network at three times, one row per layer."""
     history = next(iter(histories_of(tables).values()))
     curves = tables["curves"]
     moved = curves.loc[curves["typical"], "transition"].iloc[0]
@@ -244,7 +245,7 @@ def maps(tables: Tables, path: Path) -> None:
 def shown_steps(run: pd.DataFrame) -> dict[str, int]:
     """Return the measured steps at which attention is drawn, by name: start, plateau, before, after, end.
 
-    Those between are nearest to 0.5, 0.85 and 1.25 of the transition's, or of the last step where there is none.
+    Those in between are nearest to 0.5, 0.85 and 1.25 times the transition, or the last step where there is none.
 
     Args:
         run: one trial's rows in order: ``step`` and ``transition``.
@@ -279,7 +280,7 @@ def _curves(axes: np.ndarray, rows: pd.DataFrame, chosen: pd.DataFrame) -> None:
 
 
 def _losses(ax: Axes, run: pd.DataFrame) -> None:
-    """Draw the losses of one network with transplants, and the middle of unigram's and bigram's."""
+    """Draw the losses of one network with transplants, and the midpoint of unigrams' and bigrams' losses."""
     run = run.dropna(subset="intact")
     for name, (label, colour, style) in STYLES.items():
         ax.plot(run["step"], run[name], color=colour, linestyle=style, linewidth=1, label=label)
@@ -298,12 +299,12 @@ def page(tables: Tables, path: Path) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each series, the masses early and late, and which layer is there first, by masses and by transplants.
+    """Return, for each series, the masses early and late, and which layer is first, by masses and by transplants.
 
-    Early is at half of the transition's step, late the end. Where masses are early or late, uniform attention's are
-    beside them. ``risen`` are the steps at which a mass has risen by half of what it rises in all. Of transplants,
-    ``at`` is the first evaluated step with a loss below the middle of unigram's and bigram's, and ``better`` the share
-    of evaluated steps before the intact network is there at which the transplant's loss is lower than that network's.
+    Early is at half of the transition's step, late the end. Early and late masses come with those of uniform attention.
+    ``risen`` are the steps at which a mass has made half of its total rise. For transplants, ``at`` is the first
+    evaluated step with a loss below the midpoint of unigrams' and bigrams', and ``better`` the share of evaluated
+    steps, before the intact network gets there, at which the transplant's loss is lower.
     """
     return {str(series): _found(rows) for series, rows in tables["curves"].groupby("series", sort=False)}
 
@@ -332,15 +333,15 @@ def _found(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def order(first: Any, second: Any) -> dict[str, Any]:
-    """Return in how many trials the first layer was there first, in how many the second, and the sign test.
+    """Return in how many trials the first layer was learned first, in how many the second, and the sign test.
 
     Args:
-        first: the steps at which the first layer was there, NaN where it never was.
+        first: the steps at which the first layer was learned, NaN where it never was.
         second: those of the second layer.
 
     Returns:
         Counts ``first_layer``, ``second_layer`` and ``ties``; ``p``, two-sided, of "either is as likely to lead", ties
-        left out; and ``lead``, by how many steps the first layer led, where both were there.
+        left out; and ``lead``, by how many steps the first layer led, where both were learned.
     """
     one, two = (np.nan_to_num(np.asarray(steps, float), nan=np.inf) for steps in (first, second))
     wins, losses = int((one < two).sum()), int((two < one).sum())
@@ -355,30 +356,30 @@ def _middle(run: pd.DataFrame) -> pd.Series:
 
 
 def _until(run: pd.DataFrame) -> float:
-    """Return a run's transition, its end where there is none."""
+    """Return a run's transition, or its end where there is none."""
     return float(np.nan_to_num(run["transition"].iloc[0], nan=run["step"].max()))
 
 
 def _risen(run: pd.DataFrame, name: str) -> float:
-    """Return the first step at which a mass has risen by half of what it rises from start to end, NaN if it falls."""
+    """Return the first step at which a mass has made half of its rise from start to end, NaN if it falls."""
     start, end = run[name].iloc[0], run[name].iloc[-1]
     return float(run["step"][run[name] >= (start + end) / 2].min()) if end > start else np.nan
 
 
 def _there(run: pd.DataFrame, transplant: str) -> float:
-    """Return the first step at which a transplant's loss is below the middle of unigram's and bigram's."""
+    """Return the first step at which a transplant's loss is below the midpoint of unigrams' and bigrams'."""
     return float(run["step"][run[transplant] < _middle(run)].min())
 
 
 def _better(run: pd.DataFrame, transplant: str) -> float:
-    """Return at what share of evaluated steps before the intact network is there a transplant's loss is lower."""
+    """Return how often a transplant's loss is lower, of the evaluated steps before the intact network is there."""
     before = run[run["step"] < np.nan_to_num(_there(run, "intact"), nan=np.inf)]
     return float((before[transplant] < before["intact"]).mean())
 
 
 EXPERIMENT = Experiment(
     name="attention-pictures",
-    shows="What transformers on Markov chains attend to as they learn pairs: the previous token, then what followed",
+    shows="What transformers on Markov chains attend to as they learn bigrams: the previous token, then what followed",
     source="figures 8.2 and E.5",
     scales={
         "smoke": Scale(smoke, trials=1),

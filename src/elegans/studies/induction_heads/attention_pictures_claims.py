@@ -13,7 +13,7 @@ from elegans.studies.induction_heads.rules import FAVOURABLE, first_at, gap_clos
 NEEDS = "20 seeds of two and three symbols at 100 tokens, trained until losses settle"
 CELLS = ("k = 2", "k = 3")
 FORMED, UNIFORM, COVERED, LARGEST = 10.0, 0.1, 0.6, 0.9
-"""Masses and shares that say that heads have formed, or have not yet; ours."""
+"""Masses and shares that mark heads as formed, or as not formed yet (our choice)."""
 
 
 def _runs(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> list[pd.DataFrame]:
@@ -30,7 +30,7 @@ def _heads(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> pd.Dat
 
 
 def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether attention is uniform at first and an induction head's at the end."""
+    """Decide whether attention is uniform at the start and that of an induction head at the end."""
     parts = {}
     for cell in CELLS:
         runs, heads = _runs(tables, cell, 20), _heads(tables, cell, 20)
@@ -46,7 +46,7 @@ def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether heads use all earlier copies rather than the last."""
+    """Decide whether heads use all earlier copies rather than only the last."""
     parts = {}
     for cell in CELLS:
         heads = _heads(tables, cell, 13)
@@ -57,7 +57,7 @@ def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def second_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide which layer is learned first by three measures, and what the second is worth after the first fall."""
+    """Decide by three measures which layer is learned first, and what the second contributes after the first drop."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell, 13)
@@ -119,7 +119,7 @@ def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 
 def _worth_of_second(run: pd.DataFrame) -> float:
-    """Return what share of the gap the second layer at the end of the first fall closes, in the final network."""
+    """Return the share of the gap closed in the final network by the second layer as it is after the first drop."""
     some = run.dropna(subset="intact")
     fallen = some[(some["intact"] / some["line.unigram"] - 1).abs() <= 0.15]
     if fallen.empty:
@@ -128,7 +128,7 @@ def _worth_of_second(run: pd.DataFrame) -> float:
     return float(gap_closed(fallen["layer2_alone"].iloc[0], fallen["line.unigram"].iloc[0], best))
 
 
-SETTING = "main setting, learning rate 1e-3, which fits the printed axis (printed: 3e-5, scale paper)"
+SETTING = "main setting, learning rate 1e-3, which matches the printed axis (printed: 3e-5, scale paper)"
 
 CLAIMS = (
     Claim(
@@ -166,8 +166,8 @@ CLAIMS = (
         rule="13 fresh seeds, k = 2 and 3: (a) second layer first in 10 of 13 runs by masses risen by half, by "
         "transplants of the layer alone, and of all but the other layer: all three hold, opposite ones in part; (b) "
         "the second layer of the first check within 15% of the unigram line closes half of the gap in the final "
-        "network (fails at a tenth); (c) the final second layer with the first one of half the time to the transition "
-        "is within 20% of uniform attention (ours). Error rate 4.6% each",
+        "network (fails at a tenth); (c) the final second layer, on top of the first layer from half the time to the "
+        "transition, is within 20% of uniform attention (ours). Error rate 4.6% each",
         decide=second_first,
     ),
 )

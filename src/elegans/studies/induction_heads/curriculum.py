@@ -1,8 +1,8 @@
-"""Two steps with a curriculum: exact weights beside those of sampled sequences, and what their predictor is worth.
+"""Two steps with a curriculum: exact weights against those from sampled sequences, and how well they predict.
 
 One step on chains with flat rows, from W = w 1 1^T and v = 1; then one on chains close to coin flips, a = b within
-epsilon of 1/2, everything old forgotten. The proposition says that logits become O(eps^4) times counts of bigrams plus
-O(eps^6): so it is entry by entry, but not in the sum over all of v's coordinates.
+epsilon of 1/2, with all earlier weights forgotten. The proposition says that logits become O(eps^4) times counts of
+bigrams plus O(eps^6): this is true entry by entry, but not for the sum over all of v's coordinates.
 
 Source: thesis, Propositions 8.5 and E.3.
 """
@@ -52,23 +52,23 @@ from elegans.tasks import MarkovChains
 from elegans.training import SGD, Trial
 
 FIRST, SECOND = 100.0, 10.0
-"""The learning rates times t^2 and t: from w = 0 they only scale the result; at this size single precision suffices."""
+"""The learning rates times t^2 and t. From w = 0 they only scale the result; at this size single precision suffices."""
 EPSILON = 0.25
-"""Half the length of the second step's interval, where it does not vary."""
+"""Half the length of the second step's interval, where it is fixed."""
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 MULTIPLES = (0.5, 1, 2, 4)
-"""Of the measured length: those of exact weights."""
+"""By measured length, the lengths of exact weights."""
 STARTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """The initial entries w of W; the first step adds 0.19 off the diagonal and 0.76 on it, less O(1/t)."""
 EXAMPLES = 1000
-"""On how many held-out sequences a predictor is evaluated."""
+"""The number of held-out sequences on which a predictor is evaluated."""
 NAMES = ("source", "length", "epsilon", "start", "kept")
 WORTH = ("bigram", "unigram", "counts", "own", "remainder", "loss", "bigram_loss", "unigram_loss")
-"""Which predictor, and what it is worth."""
+"""The columns that identify a predictor, and those that evaluate it."""
 
 
 def second_step(length: int, epsilon: float, batch_size: int) -> Trial:
-    """Return the second step by itself, from the exact weights after the first, which left v as it was.
+    """Return the second step by itself, from the exact weights after the first, which leaves v unchanged.
 
     Args:
         length: of a sequence.
@@ -120,16 +120,16 @@ def analyse(results: Results) -> Tables:
     """Return four tables; ``length`` is t, ``epsilon`` half the length of the second step's interval.
 
     ``pair``, ``position``: an entry of W (``entry``) or v (``place`` j) after ``step`` 1 or 2: ``exact``, and
-    ``measured`` with its 95% interval ``low`` to ``high`` and its standard ``error``, of so many ``sequences``.
-    ``weights``: exact weights after both steps: W's ``diagonal``, ``v_2``, ``v_4`` and what it would be without the
-    part that all coordinates share (``v_4_alone``), the sum of v's ``others`` than v_2, the ``largest_other`` of them
-    and, for long sequences, the ``limit`` of the others over v_2.
-    ``predictors``: what weights (of ``source`` exact, or measured) are worth on chains with flat rows, at the last of
+    ``measured`` with its 95% interval ``low`` to ``high``, its standard ``error``, and the number of ``sequences``.
+    ``weights``: exact weights after both steps: W's ``diagonal``, ``v_2``, ``v_4`` with and without the part common to
+    all coordinates (``v_4_alone``), the sum of v's ``others`` than v_2, the ``largest_other`` and, for long sequences,
+    the ``limit`` of the others over v_2.
+    ``predictors``: how well weights (of ``source`` exact or measured) predict chains with flat rows at the last of
     ``length`` tokens: the correlation of the logits' difference with that of ``bigram`` and ``unigram`` counts, and of
-    these two with each other (``counts``); the root mean squares of what v_2 adds to that difference, ``own``, and of
-    the ``remainder``; the ``loss`` of the best multiple of the logits, and of bigram and unigram counts
-    (``bigram_loss``, ``unigram_loss``), beside the losses of the smoothed strategies (``line.bigram``,
-    ``line.unigram``). ``start`` is w, ``kept`` whether v is not forgotten.
+    these two with each other (``counts``); the root mean squares of v_2's contribution to that difference, ``own``, and
+    of the ``remainder``; the ``loss`` of the best multiple of the logits, and of bigram and unigram counts
+    (``bigram_loss``, ``unigram_loss``), and the losses of the smoothed strategies (``line.bigram``,
+    ``line.unigram``). ``start`` is w, ``kept`` whether v is kept.
     """
     parts: dict[str, list[pd.DataFrame]] = {"pair": [], "position": [], "predictors": []}
     for one, taken in by_cell(results):
@@ -192,7 +192,7 @@ def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
 
 
 def _exact(length: int, epsilon: float, start: float = 0.0, kept: bool = False) -> dict[str, Any]:
-    """Return a row of what exact weights are worth."""
+    """Return a row that evaluates exact weights."""
     named = {"length": length, "epsilon": epsilon, "source": "exact", "start": start, "kept": kept}
     return named | worth(after(length, epsilon, start, kept))
 
@@ -225,7 +225,7 @@ def _held_out(length: int, examples: int) -> FlatHeldOut:
 
 
 def worth(weights: MinimalWeights, examples: int = EXAMPLES) -> dict[str, float]:
-    """Return what weights are worth on held-out sequences of chains with flat rows; see ``analyse``."""
+    """Return how well weights predict held-out sequences of chains with flat rows; see ``analyse``."""
     length = len(weights.position)
     tokens, true, counts, lines = _held_out(length, examples)
     second = np.where(np.arange(length) == 1, weights.position, 0)
@@ -245,7 +245,7 @@ def worth(weights: MinimalWeights, examples: int = EXAMPLES) -> dict[str, float]
 
 
 def last_logits(weights: MinimalWeights, tokens: np.ndarray) -> np.ndarray:
-    """Return the logits of ``minimal_logits`` at the last position alone, which takes a hundredth of its time."""
+    """Return ``minimal_logits`` at the last position only, in a hundredth of its time."""
     length = tokens.shape[1]
     distance = np.arange(length)[:, None] - np.arange(length)[None, :]
     toeplitz = np.where(distance >= 0, weights.position[np.maximum(distance, 0)], 0)
@@ -254,7 +254,7 @@ def last_logits(weights: MinimalWeights, tokens: np.ndarray) -> np.ndarray:
 
 
 def slope(rows: pd.DataFrame, name: str) -> float:
-    """Return the power of epsilon by which a column grows, between its two smallest values."""
+    """Return the power of epsilon with which a column grows, between the two smallest epsilons."""
     few = rows.sort_values("epsilon").iloc[:2]
     rise = np.log(few[name].iloc[1] / few[name].iloc[0])
     return float(rise / np.log(few["epsilon"].iloc[1] / few["epsilon"].iloc[0]))
@@ -263,9 +263,9 @@ def slope(rows: pd.DataFrame, name: str) -> float:
 def plot(tables: Tables) -> Figure:
     """Draw two steps with a curriculum: lines are exact, points measured on sequences with 95% intervals.
 
-    In reading order: v over v_2; how v_2 and what stands beside it grow with epsilon, times W; all other coordinates
-    over v_2, in sum and the largest, with the limits of the sum for long sequences; the correlation of logits with
-    counts; the loss of the best multiple of logits and of counts; what a start w of W does to that loss.
+    In reading order: v over v_2; how v_2 and the other coordinates grow with epsilon, times W; all other coordinates
+    over v_2, their sum and the largest, with the sum's limits for long sequences; the correlation of logits with
+    counts; the loss of the best multiple of logits and of counts; the effect of the initial w of W on that loss.
     Source: thesis, Propositions 8.5 and E.3.
     """
     weights, predictors = tables["weights"], tables["predictors"].query(f"epsilon == {EPSILON}")
@@ -375,7 +375,7 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return how measurement and exact weights agree, the powers of epsilon, and what predictors are worth."""
+    """Return how well measured and exact weights agree, the powers of epsilon, and how well predictors do."""
     found: dict[str, Any] = {}
     for part in ("pair", "position"):
         groups: Any = tables[part].groupby(["step", "epsilon"], sort=False, dropna=False)
@@ -403,7 +403,10 @@ def _short(value: Any) -> Any:
 
 EXPERIMENT = Experiment(
     name="curriculum",
-    shows="Two steps with a curriculum: v_2 leads every coordinate, but not the sum of them: logits keep unigrams",
+    shows=(
+        "Two steps with a curriculum: v_2 exceeds every other coordinate, but not their sum: logits still contain "
+        "unigrams"
+    ),
     source="Propositions 8.5 and E.3",
     scales={
         "smoke": Scale(smoke, trials=8),

@@ -1,4 +1,4 @@
-"""The claim of ``curriculum``: what two steps with a curriculum lead to on sequences."""
+"""The claim of ``curriculum``: the result of two steps with a curriculum on sequences."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from elegans.experiments.rules import LEVEL, table, together
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, HALF, gap_closed, in_order
 
 LENGTH, SEQUENCES = 100, 1_000_000
-"""The length of figures E.1 and E.2, as the proposition names none, and how many sequences the paper scale has."""
+"""The length of figures E.1 and E.2 (the proposition names none), and the number of sequences of the paper scale."""
 
 
 def on_sequences(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide Proposition 8.5 on sequences: W's diagonal, v_2, and what the predictor is worth."""
+    """Decide Proposition 8.5 on sequences: W's diagonal, v_2, and the loss of the predictor."""
     pair, position = (_rows(tables, name, step=2) for name in ("pair", "position"))
     entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
     diagonal, others = entries.loc[["11", "11", "22", "22"]], entries.loc[["12", "21", "12", "21"]]
@@ -55,8 +55,8 @@ CLAIMS = (
         source="Propositions 8.5 and E.3",
         setting="k = 2, margin loss, long sequences; silent: the length (100 here), epsilon (1/4 here) and the "
         "constants of the learning rates (100/t^2 and 10/t here)",
-        rule="An addition to the list of claims: what SGD does on 10^6 sampled sequences per step, by means and "
-        "standard errors over 5000 networks, the second step from exact weights after the first. W_11 and W_22 exceed "
+        rule="Added to the list of claims: SGD on 10^6 sampled sequences per step, by means and standard errors over "
+        "5000 networks; the second step starts from the exact weights after the first. W_11 and W_22 exceed "
         "W_12 and W_21, v_2 exceeds every other coordinate, both beyond sampling error at a joint level of 5%; the "
         "best multiple of the mean weights' logits closes 85% of the gap from unigrams to bigrams and has at most "
         "twice the loss of bigrams, in part half of the gap (ours).",

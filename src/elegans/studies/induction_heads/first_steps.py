@@ -1,8 +1,8 @@
 """The minimal model's first two steps, exactly and on sampled sequences.
 
-The thesis averages closed forms for one chain over 10,000 sampled chains; here the population's gradients are
-integrated, and stand beside such a sample and beside what training does on sequences. Estimates from sequences have no
-bias, in the second step either: the model is bilinear, and the minibatches of the two steps are independent.
+The thesis averages closed forms for one chain over 10,000 sampled chains; here the population gradients are integrated,
+and compared with such a sample and with training on sequences. Estimates from sequences are unbiased, even in the
+second step: the model is bilinear, and the minibatches of the two steps are independent.
 
 Source: thesis, Lemma 8.4, Corollary E.2 and figures E.1 and E.2.
 """
@@ -54,11 +54,11 @@ from elegans.tasks import MarkovChains
 from elegans.training import SGD, Trial
 
 DRAWS = 10_000
-"""How many chains are sampled, as in the thesis."""
+"""The number of sampled chains, as in the thesis."""
 SYMMETRIC = "symmetric2:0.5"
 """Chains without a unigram signal: a = b, uniform on (0, 1)."""
 LENGTHS = (6, 8, 10, 12, 16, 20, 30, 50, 70, 100, 200, 500)
-"""Those for which the rate at which v_2 overtakes is computed."""
+"""The lengths for which the learning rate at which v_2 overtakes is computed."""
 PRIORS = {"flat": COLOURS[0], "symmetric": COLOURS[1]}
 """Chains with flat rows and symmetric chains, and their colours."""
 SAMPLED: dict[str, Any] = {"color": COLOURS[2], "markersize": 4, "markeredgewidth": 0.9}
@@ -68,7 +68,7 @@ LEADING: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"
 def steps(trials: int, length: int, batch_size: int) -> Sweep:
     """Return two steps from constants, on chains with a unigram signal and without, and from W = I.
 
-    Of the last the first step is enough; with as many steps for all, one program trains both kinds on flat rows.
+    For the last, one step would suffice; with equal numbers of steps, one program trains both kinds on flat rows.
 
     Args:
         trials: how many minibatches are averaged.
@@ -104,12 +104,12 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``pair``, ``position``, ``diagonal`` and ``rates``.
 
     ``pair``, ``position``: an entry of W (``entry``: 11, …) or v (``place`` j) after ``step`` 1 or 2 from constants.
-    ``diagonal``: -dL/dv_j at W = I, the part of the second step's gradient that the diagonal of W makes. In all three:
+    ``diagonal``: -dL/dv_j at W = I, the part of the second step's gradient due to the diagonal of W. In all three:
     ``prior`` (flat or symmetric), ``exact``, ``leading`` (its leading terms for long sequences, where they are known),
-    ``printed`` (where that is something else), ``sampled`` (from 10,000 chains, with its standard error
+    ``printed`` (where the printed value differs), ``sampled`` (from 10,000 chains, with its standard error
     ``sampled_error``) and ``measured``, the mean over minibatches with its 95% interval ``low`` to ``high``, ``error``,
-    its standard error, and how many ``sequences`` it is from. ``rates``: by ``length``, the learning ``rate`` above
-    which v_2 overtakes v_1 in the second step.
+    its standard error, and the number of ``sequences``. ``rates``: by ``length``, the learning ``rate`` above which v_2
+    overtakes v_1 in the second step.
     """
     parts: dict[str, list[pd.DataFrame]] = {}
     for one, taken in by_cell(results):
@@ -202,7 +202,7 @@ def _sampled(values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def overtaking(longest: int) -> pd.DataFrame:
-    """Return by length, up to five times the longest, from which learning rate on v_2 leads after two steps."""
+    """Return, by length up to five times the longest, the learning rate above which v_2 leads after two steps."""
     rows = [
         {"prior": prior, "length": length, "rate": overtaking_rate(tensor_of(prior, length))}
         for prior in PRIORS
@@ -216,7 +216,7 @@ def plot(tables: Tables) -> Figure:
     """Draw the first two steps: lines are exact, points measured on sequences with 95% intervals.
 
     Crosses are averages of closed forms over sampled chains. In reading order: W after a step; v after it; the gradient
-    of v at W = I; v after two steps, on chains with flat rows and on symmetric ones; the learning rate from which v_2
+    of v at W = I; v after two steps, on chains with flat rows and on symmetric ones; the learning rate above which v_2
     leads. Source: thesis, figures E.1 and E.2, Lemma 8.4 and Corollary E.2.
     """
     pair, position = (dict(iter(tables[name].groupby(["prior", "step"]))) for name in ("pair", "position"))
@@ -292,7 +292,7 @@ def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return how exact, sampled and measured values agree, the largest entries of v, and the even/odd pattern."""
+    """Return how well exact, sampled and measured values agree, the largest entries of v, and the even/odd pattern."""
     found: dict[str, Any] = {}
     for part in ("pair", "position", "diagonal"):
         for (prior, step), rows in tables[part].groupby(["prior", "step"], sort=False):
@@ -319,7 +319,7 @@ def _values(rows: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="first-steps",
-    shows="The minimal model's first two steps, exact beside measured: W finds its diagonal first, then v_2 leads",
+    shows="The minimal model's first two steps, exact and measured: W finds its diagonal first, then v_2 leads",
     source="Lemma 8.4, Corollary E.2, figures E.1 and E.2",
     scales={
         "smoke": Scale(smoke, trials=8),

@@ -1,4 +1,4 @@
-"""The claims of ``first-steps``: what the figures on the first two steps show, on training with sequences."""
+"""The claims of ``first-steps``: what the figures on the first two steps show, tested by training on sequences."""
 
 from collections.abc import Mapping
 
@@ -11,17 +11,17 @@ from elegans.experiments.rules import LEVEL, by_interval, table, together
 from elegans.studies.induction_heads.rules import in_order
 
 LENGTH, SEQUENCES, START = 100, 1_000_000, 0.02
-"""The published length and initial entries, and how many sequences the paper scale has."""
+"""The published length and initial entries, and the number of sequences of the paper scale."""
 FOUR = 3.0, 5.0
-"""About four."""
+"""What counts as about four."""
 EVEN = (2, 4, 6, 8, 10)
-"""The even places that are compared with their neighbours."""
+"""The even positions that are compared with their neighbours."""
 PARTS = 3
 """Parts of the claim on figure E.1, which share the error rate."""
 
 
 def first_step(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide figure E.1: the order of W's entries, the ratio of what they gain, and the order of v's."""
+    """Decide figure E.1: the order of W's entries, the ratio of their gains, and the order of v's entries."""
     pair, position = (_rows(tables, name, step=1) for name in ("pair", "position"))
     entries = pair.set_index("entry")[["measured", "error"]]
     entries.index = entries.index.astype(str)
@@ -58,7 +58,7 @@ def _ratio(diagonal: pd.DataFrame, others: pd.DataFrame, level: float) -> Verdic
 
 
 def even_places(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide figure E.2: even places have larger gradients at W = I than both neighbours, and v_2 the largest."""
+    """Decide figure E.2: at W = I even positions have larger gradients than both neighbours, and v_2 the largest."""
     rows = _rows(tables, "diagonal", step=1)
     places = rows.set_index("place")[["measured", "error"]]
     larger = [place for place in EVEN for _ in range(2)]
@@ -78,8 +78,8 @@ CLAIMS = (
         source="figure E.1, Lemma 8.4",
         setting="k = 2, a and b uniform, t = 100, c = 0.02, learning rate 0.03; closed forms averaged over 10,000 "
         "chains there, SGD on sequences here",
-        rule="An addition to the list of claims: what one step of SGD does on 10^6 sampled sequences, by means and "
-        "standard errors over 5000 networks. W_11 and W_22 exceed W_12 and W_21, v_1 exceeds every other coordinate, "
+        rule="Added to the list of claims: one step of SGD on 10^6 sampled sequences, by means and standard errors "
+        "over 5000 networks. W_11 and W_22 exceed W_12 and W_21, v_1 exceeds every other coordinate, "
         "and the diagonal's gain over the others' lies between 3 and 5 (ours; a limit of 4 for long sequences), all "
         "beyond sampling error at a joint level of 5%.",
         decide=first_step,
@@ -90,7 +90,7 @@ CLAIMS = (
         source="figure E.2, section 8.3.2",
         setting="k = 2, a and b uniform, t = 100; closed forms averaged over 10,000 chains there, sequences here; "
         "silent: up to which place",
-        rule="An addition to the list of claims: the gradient of v on 10^6 sampled sequences, by means and standard "
+        rule="Added to the list of claims: the gradient of v on 10^6 sampled sequences, by means and standard "
         "errors over 5000 minibatches. Every even place up to 10 (ours) exceeds both neighbours and v_2 every other "
         "coordinate, beyond sampling error at a joint level of 5%.",
         decide=even_places,

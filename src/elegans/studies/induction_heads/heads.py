@@ -1,6 +1,6 @@
 """What the heads of a trained transformer compute on held-out sequences: a statistic of all copies, or of the last one.
 
-Measures derived here, for the thesis' statement that heads are statistical (section 8.1) and for figures 8.2 and E.5.
+Our own measures, for the thesis' statement that heads are statistical (section 8.1) and for figures 8.2 and E.5.
 """
 
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
 SEQUENCES, BLOCK = 2048, 64
-"""On how many held-out sequences heads are measured, and how many of them at a time."""
+"""The number of held-out sequences on which heads are measured, and how many at a time."""
 
 
 def head_measures(one: Trial, final: Mapping[str, Any], early: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a network's heads do after the last token of held-out sequences.
+    """Return what a network's heads compute after the last token of held-out sequences.
 
     ``previous_largest``: the share of the first layer's queries whose largest weight is on the previous token.
     ``induction`` and ``uniform_induction``: the second layer's mass on tokens that follow earlier copies of the current
     one, and uniform attention's; ``mixed_induction``: that mass with the first layer of an early step. Among sequences
     with three such tokens or more, ``recent`` and ``earliest``: the weight of the most recent one, and of the earliest
-    third, over the mean of all. ``copying`` and ``statistical``: KL(strategy || network) of the best prediction from
-    the last such token alone, and of add-one bigrams. ``explained``: the share of the variance of centred logits that
-    is linear in the frequencies of what followed.
+    third, relative to the mean of all. ``copying`` and ``statistical``: KL(strategy || network) of the best prediction
+    from the last such token alone, and of add-one bigrams. ``explained``: the share of the variance of centred logits
+    that is linear in the frequencies of what followed.
 
     Args:
         one: the trial, of one head in each of two layers.
@@ -67,7 +67,7 @@ def head_measures(one: Trial, final: Mapping[str, Any], early: Mapping[str, Any]
 
 
 def _among_followers(weights: np.ndarray, follows: np.ndarray) -> dict[str, float]:
-    """Return the weight of the most recent follower and of the earliest third, over the mean of all followers."""
+    """Return the weights of the most recent follower and of the earliest third, relative to the mean of all."""
     recent, earliest, mean = [], [], []
     for row, marks in zip(weights, follows, strict=True):
         own = row[marks]

@@ -1,13 +1,12 @@
-"""The minimal model learns pairs: what its two parameters do, and which of them is learned first.
+"""The minimal model learns bigrams: what its two parameters do, and which of them is learned first.
 
-The model is bilinear, so that a parameter is worth nothing without the other. Which is learned first is told by
-transplants: W of a step with the final v, and v of a step with the final W, each pair with the factor that suits it
-best, so that directions alone count. The same factor, of the model's own logits, separates what it has not learned from
-what it is too sure or unsure of. Logits of this model are counts, so that it ends above the loss of add-one bigrams:
-near that of the best multiple of the counts of pairs, which it need not stay above, since other places of v help a
-little.
+The model is bilinear, so that either parameter is useless without the other. Which is learned first is measured by
+transplants: W of a step with the final v, and v of a step with the final W, each pair rescaled by its best factor, so
+that only directions count. Rescaling the model's own logits in the same way separates what it has not learned from
+over- or underconfidence. Logits of this model are counts, so it ends above the loss of add-one bigrams: near that of
+the best multiple of bigram counts, which is not quite a lower bound, since other coordinates of v help a little.
 
-Transplants, factors and the limit of counts are derived here.
+Transplants, factors and the limit of counts are our own measures.
 """
 
 from typing import Any, NamedTuple
@@ -46,17 +45,17 @@ from elegans.training import Trial
 
 MEASUREMENTS = 80
 EXAMPLES = 1000
-"""On how many held-out sequences losses are evaluated."""
+"""The number of held-out sequences on which losses are evaluated."""
 COORDINATES = 10
-"""How many of the first coordinates of v are shown."""
+"""The number of first coordinates of v that are shown."""
 LIMIT = GREY
-"""The colour of the best loss that counts of pairs allow."""
+"""The colour of the best loss that bigram counts allow."""
 NEAR = 0.1
-"""Within which share of its loss a network counts as at the unigram strategy's."""
+"""How far, relatively, a network's loss may be from the unigram strategy's to count as equal."""
 ORDERED = 100
-"""From which step on the order of the first six coordinates of v is evaluated."""
+"""The step from which the order of the first six coordinates of v is evaluated."""
 SHOWN = (100, 500, 1000, 2000)
-"""At which steps findings state the parameters."""
+"""The steps at which findings state the parameters."""
 
 
 def smoke(trials: int) -> Sweep:
@@ -65,12 +64,12 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return two and three symbols with the published settings; seeds differ in examples alone."""
+    """Return two and three symbols with the published settings; seeds differ only in their examples."""
     return sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3)))
 
 
 def paper(trials: int) -> Sweep:
-    """Return the same for twice as long, and from the start of the theory too: W = c 1 1^T, v = c 1."""
+    """Return the same for twice as long, and from the theory's initialisation too: W = c 1 1^T, v = c 1."""
     starts: tuple[dict[str, Any], ...] = ({}, {"pair": CONSTANT, "position": CONSTANT})
     return sweep_of(trials, *(minimal(k, steps=4000, **start) for start in starts for k in (2, 3)))
 
@@ -85,7 +84,7 @@ class MinimalHeldOut(NamedTuple):
     """Held-out sequences as the minimal model uses them at the last position.
 
     Args:
-        counts: how often a symbol i has a symbol l at the distance d before it, by sequence, i, l and d.
+        counts: how often symbol i has symbol l at distance d before it, by sequence, i, l and d.
         last: the last token, one-hot.
         true: the true distribution of the next token.
         pairs: how often each symbol has followed the last one.
@@ -102,7 +101,7 @@ class MinimalHeldOut(NamedTuple):
 
 
 def held_out(one: Trial) -> MinimalHeldOut:
-    """Return a trial's held-out sequences, those that its losses are evaluated on."""
+    """Return the held-out sequences on which a trial's losses are evaluated."""
     task = one.task
     assert isinstance(task, MarkovChains)
     key, index = one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
@@ -116,12 +115,12 @@ def held_out(one: Trial) -> MinimalHeldOut:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: losses and distances, both parameters, and transplants.
 
-    Beside the columns of ``tables.curves``, whose ``cell`` names a start other than W = 0: ``diagonal`` and
-    ``off_diagonal``, the means of W's entries, ``diagonal_least``, the least one on the diagonal, and ``off_largest``,
-    the largest absolute one off it; ``v_1``, …; ``parity_bias`` of v; ``own``,
-    ``early_pair`` and ``early_position``, the losses of the model, of its W with the final v and of its v with the
-    final W, with the ``factor`` that suits each best, which is that of the model; NaN where W is 0. ``limit``, the same
-    in all rows of a trial, is the loss of the best multiple of the counts of pairs.
+    Beside the columns of ``tables.curves``, whose ``cell`` names an initialisation other than W = 0: ``diagonal`` and
+    ``off_diagonal``, the means of W's entries, ``diagonal_least``, the smallest one on the diagonal, and
+    ``off_largest``, the largest absolute one off it; ``v_1``, …; ``parity_bias`` of v; ``own``, ``early_pair`` and
+    ``early_position``, the losses of the model, of its W with the final v and of its v with the final W, each rescaled
+    by its best factor; ``factor`` is the model's; NaN where W is 0. ``limit``, the same in all rows of a trial, is the
+    loss of the best multiple of bigram counts.
     """
     taken = measured(results, "parameter-trajectory").groupby("trial")
     parts = [_parameters_of(rows, held_out(results.trial(int(rows["trial"].iloc[0])))) for _, rows in taken]
@@ -131,7 +130,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _parameters_of(taken: pd.DataFrame, test: MinimalHeldOut) -> pd.DataFrame:
-    """Return what ``analyse`` adds to the curves of one trial."""
+    """Return the columns that ``analyse`` adds to the curves of one trial."""
     pair, position = (np.stack(list(taken[name])).astype(float) for name in ("pair", "position"))
     inside = np.eye(pair.shape[1], dtype=bool)
     transplants = {
@@ -157,7 +156,7 @@ def _parameters_of(taken: pd.DataFrame, test: MinimalHeldOut) -> pd.DataFrame:
 
 
 def _best(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) -> tuple[float, float]:
-    """Return the factor that makes a model's logits best, and its loss with it; NaN of a model without logits."""
+    """Return the best factor for a model's logits, and the loss with it; NaN if all logits are 0."""
     if not (pair.any() and np.isfinite(pair).all() and np.isfinite(position).all()):
         return np.nan, np.nan
     logits = test.logits(pair, position)
@@ -169,7 +168,7 @@ def _best(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) -> tuple
 def plot(tables: Tables) -> Figure:
     """Draw four panels of the first cell; faint curves are trials, strong ones medians.
 
-    The loss, with the limit of counts; losses of transplants, each with the factor that suits it best; entries of W;
+    The loss, with the limit of counts; losses of transplants, each rescaled by its best factor; entries of W;
     coordinates of v. Source: thesis, figures 8.3 (bottom), 8.4b and E.7 (bottom).
     """
     cell, rows = next(iter(tables["curves"].groupby("cell", sort=False)))
@@ -221,12 +220,12 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, by cell, how close the model gets to unigrams and to pairs, and its parameters.
+    """Return, by cell, how close the model gets to unigrams and to bigrams, and its parameters.
 
-    ``unigram_closest`` says for how many steps single tokens are the closest strategy, and ``then`` how far from them
-    the model is: its loss over the strategy's, and its distance. ``near_unigram`` counts the steps at which the loss is
-    within 10% of the strategy's. ``pair_first`` and ``position_first`` are when the transplants pass the middle of the
-    unigram strategy's loss and the limit of counts.
+    ``unigram_closest`` says for how many steps unigrams are the closest strategy, and ``then`` how far from them the
+    model is: its loss relative to the strategy's, and its distance. ``near_unigram`` counts the steps at which the loss
+    is within 10% of the strategy's. ``pair_first`` and ``position_first`` are when the transplants pass the midpoint of
+    the unigram strategy's loss and the limit of counts.
     """
     groups = tables["curves"].groupby("cell", sort=False)
     return {str(cell): _stated([run for _, run in rows.groupby("seed")]) for cell, rows in groups}
@@ -269,12 +268,12 @@ def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
 
 
 def _first(run: pd.DataFrame, transplant: str) -> float:
-    """Return the first measured step at which a transplant passes the middle of unigrams and the limit, or NaN."""
+    """Return the first measured step at which a transplant passes the midpoint of unigrams and the limit, or NaN."""
     return float(run["step"][run[transplant] < (run["line.unigram"] + run["limit"]) / 2].min())
 
 
 def _margins(run: pd.DataFrame) -> dict[str, float]:
-    """Return by how much v_2 is above v_4, and v_4 above the other four, at least, from step 100 on."""
+    """Return by how much v_2 exceeds v_4, and v_4 the other four, at least, from step 100 on."""
     late = run[run["step"] >= ORDERED]
     others = late[["v_1", "v_3", "v_5", "v_6"]].max(axis=1)
     return {"v_2 - v_4": (late["v_2"] - late["v_4"]).min(), "v_4 - others": (late["v_4"] - others).min()}
@@ -288,7 +287,7 @@ def _parameters(runs: list[pd.DataFrame], step: int) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="induction-minimal",
-    shows="A model with two parameters learns pairs: it compares symbols before it attends to the previous token",
+    shows="A model with two parameters learns bigrams: it compares symbols before it attends to the previous token",
     source="figures 8.3 (bottom), 8.4b and E.7 (bottom)",
     scales={
         "smoke": Scale(smoke, trials=1),

@@ -57,7 +57,7 @@ def parameters_at_the_transition(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def pair_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether W with the final v passes the middle loss long before v with the final W, from both starts."""
+    """Decide whether W with the final v passes the midpoint long before v with the final W, from both starts."""
     parts = {}
     for cell in ("k = 2", "k = 3", "k = 2, constant start", "k = 3, constant start"):
         ratios = []
@@ -85,7 +85,7 @@ CLAIMS = (
     Claim(
         id="induction/minimal-parameters-as-in-figure",
         statement="While the minimal model already implements bigrams but has not converged, W is close to diagonal "
-        "and v alternates: larger at even indices, v_2 largest, although the other even ones are of no use.",
+        "and v alternates: larger at even indices, v_2 largest, although the other even ones are useless.",
         source="figure 8.4b, section 8.3.2",
         setting="minimal model, k = 2; silent: the step and the sizes",
         rule="13 seeds, k = 2 and 3, where the loss is first below the middle of unigrams and bigrams: largest entry "

@@ -1,7 +1,7 @@
-"""How induction heads form in phases: uniform guesses, a long plateau of unigrams, then suddenly bigrams.
+"""How induction heads form in phases: uniform guesses, a long unigram plateau, then a sudden drop to bigrams.
 
-Source: thesis, chapter 8 (figures 8.1, 8.3 above, E.3 and E.7); at its learning rate of 3e-5 it takes about 16 times as
-long.
+Source: thesis, chapter 8 (figures 8.1, 8.3 above, E.3 and E.7); at its learning rate of 3e-5, training takes about 16
+    times as long.
 """
 
 from typing import Any
@@ -43,15 +43,15 @@ from elegans.training import Trial
 MEASUREMENTS = 100
 """How often a network is measured."""
 EARLY = 0.6
-"""The share of the time to the transition at which a plateau is said to end."""
+"""The share of the time to the transition at which a plateau is taken to end."""
 ORDER = ["uniform", "unigram", "bigram"]
-"""The phases, as the thesis has them."""
+"""The phases, in the thesis' order."""
 BEFORE = 0.9
-"""The share of the time to the transition at which an encoding is shown, besides the end of the plateau."""
+"""The shares of the time to the transition at which an encoding is shown, besides the end of the plateau."""
 MOMENTS = {"start": "at the start", "plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
-"""How figures call the moments of the table ``encodings``."""
+"""The figures' labels for the moments of the table ``encodings``."""
 FARTHEST = 12
-"""The largest distance of which an encoding is shown."""
+"""The largest distance at which an encoding is shown."""
 PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
 """The margins of ``claims``."""
 
@@ -62,23 +62,23 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' sizes and thirty times its learning rate."""
+    """Return two and three symbols at the thesis' sizes, at thirty times its learning rate."""
     return sweep_of(trials, *main_networks())
 
 
 def paper(trials: int) -> Sweep:
-    """Return both at the thesis' learning rate, and two symbols in the plain form, as equations 8.4 and 8.5 are."""
+    """Return both at the thesis' learning rate, and two symbols in the plain form of equations 8.4 and 8.5."""
     plain = transformer(2, steps=100_000, learning_rate=THESIS_RATE, form="plain")
     return sweep_of(trials, *thesis_networks(), plain)
 
 
 def part(trials: int) -> Sweep:
-    """Return the published sizes at the learning rate that fits the printed axis, until losses have settled."""
+    """Return the published sizes at the learning rate that matches the printed axis, until losses have settled."""
     return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses and distances, the attention's masses and the positional profile."""
+    """Return probes of losses and distances, attention masses and the positional profile."""
     every = max(1, one.steps // MEASUREMENTS)
     return ChainLosses(every=every), AttentionScores(every=every), PositionalProfile(every=every)
 
@@ -88,9 +88,9 @@ def analyse(results: Results) -> Tables:
 
     ``curves``: one row per trial and measured step (see ``attention_curves``); here both masses are relative to uniform
     attention, and there is ``parity_bias``. ``encodings``: of typical trials, the effective positional encoding at four
-    moments, averaged over heads: the beginning, 60% and 90% of the time to the transition, and the end, or shares of
-    the whole training where there was none; one row per ``moment``, ``symbol`` (the query's) and ``distance`` (0 is the
-    token itself), with ``step``, ``sequences`` and ``encoding``.
+    moments, averaged over heads: the start, 60% and 90% of the time to the transition, and the end, or shares of the
+    whole training where there was no transition; one row per ``moment``, ``symbol`` (the query's) and ``distance`` (0
+    is the token itself), with ``step``, ``sequences`` and ``encoding``.
     """
     profiles = measured(results, "positional-profile")
     bias = profiles[["trial", "step"]].assign(parity_bias=np.stack(list(profiles["parity_bias"])).mean(axis=1))
@@ -125,14 +125,14 @@ def encodings(profiles: pd.DataFrame, moved: float) -> pd.DataFrame:
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
-    """Return what one run shows; steps are NaN where something was not reached.
+    """Return summary numbers of one run; steps are NaN where something was not reached.
 
     ``phases`` are the closest strategies in the order of their first appearance, and ``uniform_at``, … when that was;
-    ``changes`` counts how often the closest one changed. ``transition`` is where the loss is first below the middle of
-    unigram's and bigram's, ``plateau_length`` for how many steps unigram was closest. The plateau lasts from the first
-    appearance of unigram to 60% of the transition: ``plateau_least`` and ``plateau_median`` are its loss over
-    unigram's, ``parity_bias`` the mean there and ``parity_share`` the share of measurements at which it is positive.
-    ``final_unigram`` and ``final_bigram`` are the last loss over those of strategies; ``previous_early``,
+    ``changes`` counts how often the closest one changed. ``transition`` is where the loss is first below the midpoint
+    of unigrams' and bigrams', ``plateau_length`` for how many steps unigrams were closest. The plateau lasts from the
+    first appearance of unigrams to 60% of the transition: ``plateau_least`` and ``plateau_median`` are its loss over
+    unigrams', ``parity_bias`` the mean there and ``parity_share`` the share of measurements at which it is positive.
+    ``final_unigram`` and ``final_bigram`` are the last loss over those of the strategies; ``previous_early``,
     ``previous_late`` and ``induction_late`` the masses relative to uniform attention at 60% of the transition and at
     the end.
 
@@ -163,12 +163,13 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
 
 def claims(one: dict[str, Any]) -> dict[str, bool]:
-    """Return which of the thesis' claims hold of a run, with margins derived here.
+    """Return which of the thesis' claims hold for a run, with our margins.
 
-    ``order``: uniform, unigram, bigram. ``plateau``: its least loss is within 25% of unigram's. ``learned``: the last
-    loss is below half of unigram's and 2.5 times bigram's. ``parity``: odd distances are favoured on the plateau.
-    ``previous``: the first layer's previous-token mass is more than five times that of uniform attention at the end,
-    and was less than 1.5 times it at 60% of the transition.
+    ``order``: uniform, unigram, bigram. ``plateau``: its smallest loss is within 25% of unigrams'. ``learned``: the
+    last loss is below half of unigrams' and below 2.5 times bigrams'. ``parity``: odd distances are favoured on the
+    plateau.
+    ``previous``: the first layer's previous-token mass is more than five times uniform attention's at the end, and less
+    than 1.5 times it at 60% of the transition.
 
     Args:
         one: as ``stated`` returns it.
@@ -185,7 +186,7 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
 def plot(tables: Tables) -> Figure:
     """Draw, one row per cell: losses of all trials; distances to strategies and encodings of the typical one.
 
-    The typical trial is that of the cell's largest series; the shade behind its distances is the closest strategy's.
+    The typical trial is that of the cell's largest series; the shading behind its distances shows the closest strategy.
     """
     shown = dict(iter(tables["encodings"].groupby("series")))
     cells = by_cell(tables["curves"])
@@ -206,7 +207,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _encodings(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw how the first layer weighs distances, whatever the tokens, one curve per moment, averaged over symbols."""
+    """Draw how the first layer weights distances regardless of tokens, one curve per moment, averaged over symbols."""
     moments: Any = table.groupby("moment", sort=False)
     for (moment, rows), colour in zip(moments, shades(len(moments)), strict=True):
         encoding = rows.groupby("distance")["encoding"].mean()
@@ -220,7 +221,7 @@ def _encodings(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return by cell for how many trials each claim holds, and by series the spread of what trials state."""
+    """Return by cell for how many trials each claim holds, and by series the spread of the trials' numbers."""
     return {str(cell): _found(rows) for cell, rows in tables["curves"].groupby("cell", sort=False)}
 
 
@@ -237,7 +238,7 @@ def _found(rows: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="induction-phases",
-    shows="Transformers on Markov chains learn in phases: uniform guesses, a plateau of unigrams, suddenly bigrams",
+    shows="Transformers on Markov chains learn in phases: uniform guesses, a unigram plateau, then suddenly bigrams",
     source="figures 8.1, 8.3, E.3 and E.7",
     scales={
         "smoke": Scale(smoke, trials=1),

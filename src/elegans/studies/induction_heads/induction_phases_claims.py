@@ -25,14 +25,14 @@ def _runs(tables: Mapping[str, pd.DataFrame], cell: str, trials: int = RUNS) -> 
 
 
 def phases_in_order(run: pd.DataFrame, direction: str) -> bool:
-    """Return whether the closest strategies are uniform, unigram and bigram, in this order and once each."""
+    """Return whether the closest strategies are uniform, unigram and bigram, once each and in this order."""
     distances = run[[f"{direction}.{name}" for name in PHASES]].to_numpy()
     closest = pd.Series(distances.argmin(axis=1))
     return list(closest[closest != closest.shift()]) == [0, 1, 2]
 
 
 def stages_of_loss(run: pd.DataFrame) -> tuple[bool, bool, bool]:
-    """Return whether there is a fast fall to the unigram line, a plateau at it, and a fast second fall."""
+    """Return whether there is a fast drop to the unigram line, a plateau at it, and a fast second drop."""
     moved, steps, loss = float(run["transition"].iloc[0]), run["step"], run["loss"]
     if not math.isfinite(moved):
         return False, False, False
@@ -48,7 +48,7 @@ def stages_of_loss(run: pd.DataFrame) -> tuple[bool, bool, bool]:
 
 
 def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]:
-    """Return whether distances to unigrams and bigrams fall, stay apart, part ways at the drop, and cross there."""
+    """Return whether distances to unigrams and bigrams fall, stay apart, diverge at the drop, and cross there."""
     moved = float(run["transition"].iloc[0])
     if not math.isfinite(moved):
         return False, False, False, False
@@ -87,7 +87,7 @@ def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide how near the final losses are to those of add-one bigrams, for each number of symbols."""
+    """Decide how close the final losses are to those of add-one bigrams, for each number of symbols."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell)
@@ -134,7 +134,7 @@ def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 SETTING = (
-    "two layers, one head, width 16, AdamW, batches of 64, 100 tokens, flat rows; learning rate 1e-3, which fits "
+    "two layers, one head, width 16, AdamW, batches of 64, 100 tokens, flat rows; learning rate 1e-3, which matches "
     "the printed axis (printed: 3e-5, scale paper); silent: norms, initial values, weight decay, k of the figures"
 )
 SEEDS = "20 fresh seeds, k = 2 and 3, 100 checks per run; shown by 16 of 20 runs"

@@ -1,4 +1,4 @@
-"""Predictors in context in exact arithmetic: the construction, the minimal model's weights, and reference strategies.
+"""In-context predictors in exact arithmetic: the construction, the minimal model's weights, and reference strategies.
 
 Source: thesis, sections 8.2 and 8.3 (Remark 8.1, Proposition 8.2, Fact 8.3), equations 8.1 to 8.3.
 """
@@ -37,9 +37,9 @@ from elegans.tasks import MarkovChains
 from elegans.tasks.chains import stationary_distribution
 
 EXHAUSTIVE = {2: 10, 3: 7, 4: 5}
-"""By the number of symbols, the length of which all sequences are evaluated."""
+"""By number of symbols, the length at which all sequences are enumerated."""
 LENGTH = 100
-"""Of sampled sequences."""
+"""The length of sampled sequences."""
 LARGE = 1000.0
 """The construction's scale c."""
 LOGITS = {
@@ -49,7 +49,7 @@ LOGITS = {
 """Symbols and lengths for which linear logits are evaluated."""
 SEQUENCES = {"smoke": 1000, "paper": 40_000}
 CONSTRUCTED = {"smoke": 200, "paper": 10_000}
-"""Sampled sequences on which identities are evaluated."""
+"""The number of sampled sequences on which identities are evaluated."""
 GAINS = {"smoke": (100,), "paper": (20, 50, 100)}
 """Lengths, beyond those enumerated, at which Bayes' gain over add-one bigrams is estimated."""
 ENUMERATED = (5, 8, 10)
@@ -63,11 +63,11 @@ REFERENCE = "induction/reference-strategies"
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``, and three of what is estimated.
+    """Return the table ``checks``, and three tables of estimates.
 
     ``logits``: one row per ``k`` and ``length``: the best ``slope`` of the construction's frequencies as logits, its
-    ``loss``, those of add-one bigrams and unigrams, and the ``gap`` closed. ``gains``: by ``length``, how much add-one
-    bigrams lose beside Bayes' rule (``gain``, with its standard ``error``), and the bigrams' own ``loss``.
+    ``loss``, those of add-one bigrams and unigrams, and the ``gap`` closed. ``gains``: by ``length``, how much more
+    add-one bigrams lose than Bayes' rule (``gain``, with its standard ``error``), and the bigrams' own ``loss``.
     ``stationary``: by ``k``, the mean total ``variation`` of the stationary distribution from uniform, with its
     standard ``error``.
     """
@@ -122,7 +122,7 @@ def construction(count: int) -> Iterator[dict[str, Any]]:
 
 
 def linear_logits(cells: Any, sequences: int) -> pd.DataFrame:
-    """Return what the best linear logits of the construction lose; see ``analyse``."""
+    """Return the loss of the construction's best linear logits; see ``analyse``."""
     rows = []
     for k, length in cells:
         features, true, losses = [], [], {"bigram": 0.0, "unigram": 0.0}
@@ -138,14 +138,14 @@ def linear_logits(cells: Any, sequences: int) -> pd.DataFrame:
 
 
 def linear(logits: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Check how near to the loss of add-one bigrams linear logits come, by the number of symbols."""
+    """Check how close linear logits come to the loss of add-one bigrams, by number of symbols."""
     for k, rows in logits.groupby("k"):
         yield check(LINEAR, f"k = {k}: the gap to unigrams that is left", 1 - rows["gap"], 1 - CLOSED)
         yield check(LINEAR, f"k = {k}: the loss over that of add-one bigrams", rows["loss"] / rows["bigram"], BESIDE)
 
 
 def both(count: int) -> Iterator[dict[str, Any]]:
-    """Check that two sets of weights make the minimal model count."""
+    """Check that with two sets of weights the minimal model counts."""
     parts = [(2, every_sequence(2, 12))]
     generator = np.random.default_rng(0)
     parts += [(k, generator.integers(k, size=(math.ceil(count / 7), 2 * LENGTH))) for k in range(2, 9)]
@@ -198,7 +198,7 @@ def posteriors() -> Iterator[dict[str, Any]]:
 
 
 def bayes_gains(lengths: tuple[int, ...], sequences: int) -> pd.DataFrame:
-    """Return what add-one bigrams lose beside Bayes' rule: E KL(Bayes || bigram), by enumeration or on samples."""
+    """Return add-one bigrams' excess loss over Bayes' rule: E KL(Bayes || bigram), by enumeration or on samples."""
     rows = []
     for length in ENUMERATED:
         tokens = every_sequence(2, length)
@@ -232,7 +232,7 @@ def stationary(symbols: tuple[int, ...]) -> pd.DataFrame:
 
 
 def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterator[dict[str, Any]]:
-    """Check what the strategies lose: Bayes' gain, smoothing, chains without unigrams, and many symbols."""
+    """Check the strategies' losses: Bayes' gain, smoothing, chains without unigrams, and many symbols."""
     falls = gains["gain"].to_numpy()
     yield check(REFERENCE, "(b) with a stationary start Bayes' gain falls with length", falls[1:] / falls[:-1], 1)
     last = gains.iloc[-1]
@@ -324,7 +324,10 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="induction-strategies",
-    shows="What can be predicted in context, exactly: the construction, the minimal model's counts, and Bayes' rule",
+    shows=(
+        "What can be predicted in context, in exact arithmetic: the construction, the minimal model's counts, and "
+        "Bayes' rule"
+    ),
     source="Remark 8.1, Proposition 8.2, Fact 8.3",
     scales={
         "smoke": Scale(nothing, trials=0),

@@ -1,4 +1,4 @@
-"""The first steps of the minimal model in exact arithmetic: what the lemmas and propositions state, each checked.
+"""The first steps of the minimal model in exact arithmetic: a check of every lemma and proposition.
 
 Source: thesis, section 8.3.2 and appendix E.1.
 """
@@ -43,26 +43,26 @@ from elegans.studies.induction_heads.theory.two_states import (
 )
 
 LENGTHS = {"smoke": (100, 200, 400), "paper": (100, 200, 400, 800, 1600, 3200, 6400)}
-"""Numbers of tokens t, each twice the one before."""
+"""Numbers of tokens t, each twice the previous one."""
 SHORT = (5, 6, 7, 8, 10, 20, 50)
-"""Numbers of tokens below these, where nothing is asymptotic."""
+"""Smaller numbers of tokens, where nothing is asymptotic yet."""
 RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Learning rates of both steps; the largest length exceeds the one that the smallest rate needs."""
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 SLOPE = (0.05, 0.1)
-"""Between these a power of epsilon is measured, where epsilon^2 t is at least 10."""
+"""The values between which a power of epsilon is measured, with epsilon^2 t at least 10."""
 SEQUENCES = {"smoke": 1000, "paper": 10_000}
 SAMPLED = {"smoke": 2000, "paper": 100_000}
-"""On how many sequences hinges are evaluated."""
+"""The number of sequences on which hinges are evaluated."""
 DECADES = {"smoke": (-2, 0, 2), "paper": (-3, -2, -1, 0, 1, 2, 3)}
-"""Powers of ten of the learning rates times t^2 and t."""
+"""Exponents of ten of the learning rates times t^2 and t."""
 STARTS = (0.0, 0.1, 1.0)
 ROUNDING = 1e-9
-"""Relative deviations that sums of products in double precision explain."""
+"""The relative deviation explained by double precision in sums of products."""
 AGREEMENT = 1e-6
-"""Up to which relative deviation independent computations must agree."""
+"""The largest relative deviation between independent computations."""
 CHAINS = ((0.95, 0.9), (0.9, 0.7), (0.1, 0.2))
-"""The probabilities a and b of chains that are followed one by one."""
+"""The probabilities a and b of chains that are checked individually."""
 
 tensor = lru_cache(maxsize=None)(flat_tensor)
 """The tensor of flat rows, which takes up to 20 s."""
@@ -76,15 +76,15 @@ ORDER = "induction/order-of-learning-rates"
 ALIGNMENT = "induction/signal-tied-to-layer-alignment"
 DETOUR = "induction/unigram-detour-from-small-second-layer"
 SLOWER = (1.0, 0.3, 0.1, 0.03, 0.01)
-"""Learning rates of W over that of v."""
+"""Learning rates of W relative to that of v."""
 SMALL_RATE, PATIENCE = 1e-4, 20_000
-"""Of v, so small that steps follow the flow; and after how many steps v_2 must lead."""
+"""The learning rate of v, so small that steps follow the flow, and the number of steps after which v_2 must lead."""
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``, and ``rates``: what the curriculum's predictor is worth by its two learning rates.
+    """Return the table ``checks``, and ``rates``: how well the curriculum's predictor does, by its two learning rates.
 
-    ``rates``: one row per ``start`` w, ``kept`` (whether v is not forgotten), ``first`` and ``second`` (the learning
+    ``rates``: one row per ``start`` w, ``kept`` (whether v is kept), ``first`` and ``second`` (the learning
     rates) with ``gap``, the share of the gap between the losses of unigrams and add-one bigrams that is closed.
     """
     scale = results.scale or "smoke"
@@ -142,17 +142,17 @@ def _computations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _matrices() -> np.ndarray:
-    """Return the transition matrices of the chains that are followed."""
+    """Return the transition matrices of the chains that are checked individually."""
     return np.array([[[a, 1 - a], [1 - b, b]] for a, b in CHAINS])
 
 
 def _away(found: Any, expected: Any) -> float:
-    """Return the largest deviation relative to the largest entry."""
+    """Return the largest deviation, relative to the largest entry."""
     return float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
 
 
 def first_step(lengths: tuple[int, ...], sampled: int) -> Iterator[dict[str, Any]]:
-    """Check the first step from W = c 1 1^T, v = c 1: every quantity is per c and learning rate."""
+    """Check the first step from W = c 1 1^T, v = c 1; quantities are divided by c and the learning rate."""
     pairs, positions, constants = [], [], first_step_constants()
     ratios, left_pair, left_position = [], [], []
     for length in lengths:
@@ -191,7 +191,7 @@ def first_step(lengths: tuple[int, ...], sampled: int) -> Iterator[dict[str, Any
 
 
 def _walks(stay: Any, uniforms: Any) -> Any:
-    """Return sequences of two symbols whose chains stay with given probabilities, from a uniform start."""
+    """Return sequences of two-symbol chains with given probabilities of staying, from a uniform start."""
     tokens: Any = np.zeros(uniforms.shape, int)
     tokens[:, 0] = uniforms[:, 0] < 0.5
     rows = np.arange(len(tokens))
@@ -202,14 +202,14 @@ def _walks(stay: Any, uniforms: Any) -> Any:
 
 
 def _over_margin(tokens: np.ndarray) -> float:
-    """Return the largest difference of two logits at the start, over the margin c^2 t(t+1)/2."""
+    """Return the largest initial difference of two logits, relative to the margin c^2 t(t+1)/2."""
     length = tokens.shape[1]
     logits = minimal_logits(minimal_constant(2, length, CONSTANT, CONSTANT), tokens)
     return float(np.abs(np.diff(logits, axis=2)).max() / (CONSTANT**2 * length * (length + 1) / 2))
 
 
 def _shrinking(values: Any) -> np.ndarray:
-    """Return by which factors the differences of successive values shrink: below 1, they converge."""
+    """Return the factors by which differences of successive values shrink: below 1, they converge."""
     steps = np.abs(np.diff(values))
     return np.asarray(steps[1:] / steps[:-1])
 
@@ -261,7 +261,7 @@ def _relative(length: int) -> np.ndarray:
 
 
 def curriculum(lengths: tuple[int, ...], sequences: int) -> Iterator[dict[str, Any]]:
-    """Check the weights after both steps of the curriculum, and what they are worth as a predictor on flat rows."""
+    """Check the weights after both steps of the curriculum, and how well they predict on flat rows."""
     after = {
         (length, epsilon, kept): _two_steps(length, epsilon, FIRST / length**2, SECOND / length, kept=kept)
         for length, epsilon, kept in itertools.product(lengths, EPSILONS, (False, True))
@@ -307,7 +307,7 @@ def _sizes(weights: MinimalWeights) -> dict[str, float]:
 
 
 def pattern(length: int) -> Iterator[dict[str, Any]]:
-    """Check the even/odd pattern of the second step: at W = I, on flat rows and chain by chain."""
+    """Check the even/odd pattern of the second step at W = I, on flat rows and for each chain."""
     places = np.arange(1, 52)
     limit, constant = second_step_profile(places), (8 * LN2 - 5) / 6
     for name, values in ((f"t = {length}", np.trace(tensor(length), axis1=1, axis2=2)), ("long sequences", limit)):
@@ -365,7 +365,7 @@ def symmetric(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
 
 
 def rate_grid(length: int, decades: tuple[int, ...]) -> pd.DataFrame:
-    """Return what the curriculum is worth over both learning rates; see ``analyse``."""
+    """Return how well the curriculum does over both learning rates; see ``analyse``."""
     rows = []
     for start, kept, first, second in itertools.product(STARTS, (False, True), decades, decades):
         rates = 10.0**first / length**2, 10.0**second / length
@@ -377,7 +377,7 @@ def rate_grid(length: int, decades: tuple[int, ...]) -> pd.DataFrame:
 
 
 def learning_rates(rates: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Check which of both learning rates a good predictor needs to be larger: one that closes 90% of the best's gap."""
+    """Check which of both learning rates must be larger for a good predictor: one that closes 90% of the best's gap."""
     good = rates[rates["gap"] >= 0.9 * rates["gap"].max()]
     over = good["first"] / good["second"]
     yield check(
@@ -389,7 +389,7 @@ def learning_rates(rates: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def alignment(length: int) -> Iterator[dict[str, Any]]:
-    """Check how the lead of v_2's gradient over v_1's depends on how far W is from uniform towards the identity."""
+    """Check how the lead of v_2's gradient over v_1's grows as W moves from uniform to the identity."""
     ones, identity, shares = np.full((2, 2), 0.5), np.eye(2), np.linspace(0, 1, 5)
     leads = []
     for share in shares:
@@ -405,7 +405,7 @@ def alignment(length: int) -> Iterator[dict[str, Any]]:
 
 
 def detour(length: int) -> Iterator[dict[str, Any]]:
-    """Check how long v_1 leads, and how far, from constant weights, where W learns more slowly than v."""
+    """Check for how long and by how much v_1 leads, from constant weights, where W learns more slowly than v."""
     times, leaning = [], []
     for slower in SLOWER:
         pair, position = np.full((2, 2), CONSTANT), np.full(length, CONSTANT)
@@ -424,7 +424,7 @@ def detour(length: int) -> Iterator[dict[str, Any]]:
 
 EXPERIMENT = Experiment(
     name="induction-theory",
-    shows="The minimal model's first steps in exact arithmetic: what lemmas and propositions state, each checked",
+    shows="The minimal model's first steps in exact arithmetic: a check of every lemma and proposition",
     source="Lemma 8.4, Proposition 8.5, appendix E.1",
     scales={
         "smoke": Scale(nothing, trials=0),

@@ -23,7 +23,7 @@ class LossCurve(NamedTuple):
 
 
 def chain_loss(true: Any, predicted: Any) -> LossCurve:
-    """Return a prediction's losses by position, against the true distribution of the next token, not a sampled token.
+    """Return a prediction's losses by position, against the true distribution of the next token, not against a sample.
 
     Both are of shape (count, length, k). Source: thesis, appendix E.2 and figure E.6; the figures show the last
     position.
@@ -34,7 +34,7 @@ def chain_loss(true: Any, predicted: Any) -> LossCurve:
 
 
 def strategy_distances(predicted: Any, strategies: Mapping[str, Any], *, reverse: bool = False) -> dict[str, float]:
-    """Return how far predictions at the last position are from those of strategies, by name.
+    """Return how far predictions at the last position are from those of the strategies, by name.
 
     The distance is the mean over sequences of KL(strategy || prediction), or, in reverse, KL(prediction || strategy);
     the thesis' figure 8.1 leaves the direction open. All are of shape (count, length, k).
@@ -47,7 +47,7 @@ def strategy_distances(predicted: Any, strategies: Mapping[str, Any], *, reverse
 def parity_bias(profile: Float[Any, "*batch length"]) -> Float[np.ndarray, "*batch"]:
     """Return mean(v_2, v_4, v_6) - mean(v_3, v_5, v_7) of positional profiles of at least seven coordinates.
 
-    Coordinate 1 is the token itself, 2 one token back: even ones are an odd number of tokens back. Derived here, for
+    Coordinate 1 is the token itself, 2 one token back: even ones are an odd number of tokens back. Our own measure of
     the even/odd pattern of the thesis' section 8.3.2 and figures 8.3, 8.4b and E.7.
     """
     values = np.asarray(profile, float)

@@ -20,17 +20,17 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class MinimalAttention(Model):
     """f(E) = mask(E W (M E)^T) E with a lower triangular Toeplitz M_ij = v_{i-j+1}, for one-hot tokens E.
 
-    v stands for the first layer's positions and W for the second layer's comparisons: with v = delta_2 and W = I the
-    logits are counts of bigrams, with v = delta_1 and W = 1 1^T those of single tokens. Entry by entry,
+    v plays the part of the first layer's positions and W that of the second layer's comparisons: with v = delta_2 and W
+    = I the logits are counts of bigrams, with v = delta_1 and W = 1 1^T those of single tokens. Entry by entry,
 
         f_{p,i} = sum_{t' <= p} [x_t' = i] sum_{s <= t'} v_{t'-s+1} W[x_p, x_s].
 
-    Its parameters are ``{"pair": (k, k), "position": (length,)}``, W and v. At first W = pair 1 1^T + diagonal I and
-    v = position 1: nothing is random. The default is the published code's.
+    Its parameters are ``{"pair": (k, k), "position": (length,)}``, W and v. Initially W = pair 1 1^T + diagonal I and v
+    = position 1: nothing is random. The defaults are those of the published code.
 
     Args:
-        pair: the initial entries of W; with ``pair=c, position=c``, c > 0, the start of Lemma 8.4.
-        position: the initial entries of v; it and W must not both be 0, or no gradient reaches either.
+        pair: the initial entries of W; with ``pair=c, position=c``, c > 0, the initialisation of Lemma 8.4.
+        position: the initial entries of v; it and W must not both be 0, or all gradients vanish.
         diagonal: what is added to W's diagonal; ``diagonal=1`` and ``pair=0`` make it the identity (equation E.33).
     """
 
@@ -39,12 +39,12 @@ class MinimalAttention(Model):
     diagonal: Finite = 0.0
 
     def outputs(self, task: Task) -> int:
-        """Return the number of symbols: a logit for each."""
+        """Return the number of symbols: one logit for each."""
         assert task.symbols is not None
         return task.symbols
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are not sequences of tokens, and a start that gradients do not leave."""
+        """Refuse tasks that are not sequences of tokens, and initial values at which gradients vanish."""
         if task.symbols is None:
             raise ValueError(f"minimal attention must have a task of token sequences: {task.kind!r} has symbols=None")
         if self.pair == self.position == self.diagonal == 0:

@@ -1,7 +1,7 @@
-"""More symbols: the phases of two and three symbols with four and eight, and what linear logits cost them.
+"""More symbols: do the phases of two and three symbols occur with four and eight, and what do linear logits cost?
 
-With more symbols single tokens tell less of what comes next, and at 100 tokens strategies are too close for phases to
-show: sequences are of 200. Source: thesis, figure E.4, which does not state its number of symbols.
+With more symbols single tokens say less about the next one, and at 100 tokens strategies are too close for phases to be
+visible: sequences have 200. Source: thesis, figure E.4, which does not state its number of symbols.
 """
 
 from typing import Any
@@ -38,9 +38,9 @@ from elegans.training import Trial
 MEASUREMENTS = 75
 """How often a network is measured."""
 LENGTH = 200
-"""The published number of tokens, which series do not name."""
+"""The published number of tokens, which names of series omit."""
 EXAMPLES = 1000
-"""How many held-out sequences it is evaluated on."""
+"""The number of held-out sequences for evaluation."""
 PLATEAU, LEARNED, NEAR = 0.15, 0.6, 1.3
 """The margins of ``claims``."""
 
@@ -73,9 +73,9 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: see ``tables.curves``.
 
-    Besides: ``length`` and ``series`` ("k = 8", "k = 8, 100 tokens"); ``linear``, what the best multiple of the
-    construction's frequencies loses as logits on the same sequences, and ``slope``, that multiple; and whether the
-    trial is the ``typical`` one of its series.
+    Besides: ``length`` and ``series`` ("k = 8", "k = 8, 100 tokens"); ``linear``, the loss of the best multiple of the
+    construction's frequencies as logits on the same sequences, and ``slope``, that multiple; and whether the trial is
+    the ``typical`` one of its series.
     """
     found = curves(results)
     length = found["trial"].map(results.trials["task.length"])
@@ -89,7 +89,7 @@ def analyse(results: Results) -> Tables:
 
 
 def linear_logits(one: Trial) -> LinearLogits:
-    """Return what the limit of Proposition 8.2's construction loses at best on a trial's held-out sequences."""
+    """Return the best loss of the limit of Proposition 8.2's construction on a trial's held-out sequences."""
     task, key, index = one.task, one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
     assert isinstance(task, MarkovChains)
     tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)
@@ -97,12 +97,12 @@ def linear_logits(one: Trial) -> LinearLogits:
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
-    """Return what one run shows; steps are NaN where something was not reached.
+    """Return summary numbers of one run; steps are NaN where something was not reached.
 
-    ``transition`` is where the loss is first below the middle of unigram's and bigram's; ``plateau_length`` for how
-    many steps unigram was closest, and ``plateau`` the median loss there over unigram's. ``final_unigram`` and
-    ``final_linear`` are the last loss over unigram's and over that of the best linear logits; ``excess`` is how far it
-    is above bigram's, in nats, and ``linear_excess`` how far linear logits are.
+    ``transition`` is where the loss is first below the midpoint of unigrams' and bigrams'; ``plateau_length`` for how
+    many steps unigrams were closest, and ``plateau`` the median loss there over unigrams'. ``final_unigram`` and
+    ``final_linear`` are the last loss over unigrams' and over that of the best linear logits; ``excess`` is how far it
+    exceeds bigrams', in nats, and ``linear_excess`` how far linear logits do.
 
     Args:
         run: one trial's rows of ``curves``.
@@ -122,11 +122,11 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
 
 def claims(one: dict[str, Any]) -> dict[str, bool]:
-    """Return which claims hold of a run, with margins derived here.
+    """Return which claims hold for a run, with our margins.
 
-    ``order``: uniform, unigram, bigram. ``plateau``: the median loss while unigram is closest is within 15% of
-    unigram's. ``learned``: the last loss is below 60% of unigram's. ``linear``: it is within 30% of what the best
-    linear logits lose.
+    ``order``: uniform, unigram, bigram. ``plateau``: the median loss while unigrams are closest is within 15% of
+    unigrams'. ``learned``: the last loss is below 60% of unigrams'. ``linear``: it is within 30% of that of the best
+    linear logits.
 
     Args:
         one: as ``stated`` returns it.
@@ -140,7 +140,7 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each number of symbols, of how many trials each claim holds and the spread of what trials state."""
+    """Return for how many trials each claim holds and the spread of the trials' numbers, by number of symbols."""
     series = tables["curves"].groupby("series", sort=False)
     return {str(name): summary(rows, stated, claims) for name, rows in series}
 

@@ -16,7 +16,7 @@ SHARE, NEAR, STILL = 0.25, 0.5, 0.1
 
 
 def visible(run: pd.DataFrame) -> bool:
-    """Return whether unigrams are the closest strategy for a quarter of the time, and then half as far as bigrams."""
+    """Return whether unigrams are the closest strategy for a quarter of the time, then half as far as bigrams."""
     moved = transition(run)
     before = run[run["step"] < (moved if math.isfinite(moved) else math.inf)]
     phase = before[before["phase"] == "unigram"]

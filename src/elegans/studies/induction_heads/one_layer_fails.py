@@ -1,7 +1,7 @@
-"""One layer of attention does not learn pairs, however long it is trained; two do.
+"""One layer of attention does not learn bigrams, however long it is trained; two do.
 
-Networks of one layer have relative or absolute positions, and an MLP after the attention or none. They are trained for
-several times as long as two layers need, which are trained for the same time beside them.
+Networks of one layer have relative or absolute positions, with or without an MLP after the attention. They are trained
+several times as long as two layers need; two layers are trained for the same time as a control.
 """
 
 from typing import Any
@@ -33,12 +33,13 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "one layer and MLP": {"layers": 1, "mlp_width": MLP_WIDTH},
     "one layer and MLP, absolute": {"layers": 1, "mlp_width": MLP_WIDTH, "positions": "absolute"},
 }
-"""By name: how they differ from two layers with relative positions and without MLPs."""
+"""By name, how networks differ from two layers with relative positions and without MLPs."""
 NAMES: dict[Model, str] = {AttentionOnly(**own): name for name, own in NETWORKS.items()}
 SETTLED = 0.05
-"""After this share of the training a fall counts: before, all networks learn single tokens."""
+"""The share of the training after which a fall counts: before, all networks learn unigrams."""
 HIGH, FALL = 0.5, 0.2
-"""A network fails that ends above this share of the unigram line and never loses more than that share at once."""
+"""A network fails if it ends above this share of the unigram line and its loss never falls by more than that share at
+once."""
 MEASUREMENTS = 96
 
 
@@ -75,9 +76,9 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: see ``tables.curves``; and ``network``.
 
-    The same in all rows of a trial: ``transition``, the first measured step below the middle of both strategies' lines
-    (NaN where there is none), and ``steepest``, the largest share of its loss that it loses from one measurement to the
-    next after the first 5% of the training.
+    The same in all rows of a trial: ``transition``, the first measured step below the midpoint of both strategies'
+    lines (NaN where there is none), and ``steepest``, the largest relative fall of the loss between measurements after
+    the first 5% of the training.
     """
     found = curves(results)
     trial = found["trial"]
@@ -95,9 +96,9 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw losses of networks of one layer and of two, and whether any of them has a transition.
 
-    On the right, a mark per trial: the loss at the end over the unigram strategy's, and the largest share of the loss
-    that is lost from one measurement to the next once the first 5% of the training are over. Networks right of one
-    dotted line and below the other have had none. Source: thesis, figure E.8.
+    On the right, a mark per trial: the final loss over the unigram strategy's, and the largest relative fall of the
+    loss between measurements after the first 5% of the training. Networks to the right of one dotted line and below the
+    other had no transition. Source: thesis, figure E.8.
     """
     table = tables["curves"]
     figure, ((left, right),) = panels(1, 2, height=2.8)
@@ -124,10 +125,10 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, by network, where it ends, relative to the strategies, and whether there was a transition.
+    """Return, by network, its final loss relative to the strategies, and whether there was a transition.
 
-    ``fails`` counts the trials that end above half of the unigram line and never lose more than a fifth of their loss
-    from one measurement to the next; ``trained`` is the training over the time that two layers need, a median.
+    ``fails`` counts the trials that end above half of the unigram line and whose loss never falls by more than a fifth
+    between measurements; ``trained`` is the training time over the median time that two layers need.
     """
     table = tables["curves"]
     needed = float(table[table["network"] == "two layers"].groupby("seed")["transition"].first().median())
@@ -153,7 +154,7 @@ def _stated(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="one-layer-fails",
-    shows="One layer of attention stays at the unigram strategy's loss, where two learn pairs all at once",
+    shows="One layer of attention stays at the unigram strategy's loss, where two layers suddenly learn bigrams",
     source="figure E.8",
     scales={
         "smoke": Scale(smoke, trials=1),

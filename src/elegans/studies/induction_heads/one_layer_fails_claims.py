@@ -14,12 +14,12 @@ LEAST, STEEPEST = 0.75, 0.2
 
 
 def never_drops(run: pd.DataFrame) -> bool:
-    """Return whether the loss stays near the unigram line at all checks, without a sudden fall."""
+    """Return whether the loss stays near the unigram line at all checks, without a sudden drop."""
     return bool((run["loss"] / run["line.unigram"]).min() >= LEAST and run["steepest"].iloc[0] <= STEEPEST)
 
 
 def one_layer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether all 24 networks of one layer stay, pooled and by kind, beside two layers that do not."""
+    """Decide whether all 24 networks of one layer stay there, pooled and by kind, while two layers do not."""
     parts = {}
     for k in (2, 3):
         two = runs_of(tables, NEEDS, trials=13, k=k, network="two layers")

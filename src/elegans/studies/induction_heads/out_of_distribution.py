@@ -1,7 +1,7 @@
 """Networks that learn chains with random rows, evaluated on other distributions of chains while they train.
 
-On independent tokens unigrams are best; on doubly stochastic chains they are no better than uniform guesses. Between
-them the two distributions tell which of the strategies a network has.
+On independent tokens unigrams are best; on doubly stochastic chains they are no better than uniform guesses. Together
+the two distributions show which strategy a network has.
 
 Source: thesis, appendix E.2 (figure E.6).
 """
@@ -29,9 +29,9 @@ from elegans.training import Trial
 MEASUREMENTS = 50
 OTHERS = {UNIGRAM: Unigram(), DOUBLY: DoublyStochastic()}
 PRIOR_COLOURS = (COLOURS[3], COLOURS[5], "black")
-"""Of the distributions, the trained one first."""
+"""The labels of the distributions, the trained one first."""
 LEVEL = 0.1
-"""Within which share of a strategy's loss a network counts as at it."""
+"""How far, relatively, a network's loss may be from a strategy's to count as equal."""
 
 
 def smoke(trials: int) -> Sweep:
@@ -50,13 +50,13 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return the published sizes at the learning rate that fits the printed axis, long enough for losses to settle."""
+    """Return the published sizes at the learning rate that matches the printed axis, until losses have settled."""
     transformers = (transformer(k, steps=steps) for k, steps in ((2, 2000), (3, 1500)))
     return sweep_of(trials, *transformers, *(minimal(k, steps=4000) for k in (2, 3)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return losses on the trial's own distribution of chains and on the two others."""
+    """Return probes of the losses on the trial's own distribution of chains and on the two others."""
     return (ChainLosses(every=max(1, one.steps // MEASUREMENTS), priors=tuple(OTHERS.values())),)
 
 
@@ -64,7 +64,7 @@ def analyse(results: Results) -> Tables:
     """Return the table ``curves``: one row per trial, distribution of chains and measured step.
 
     Columns are those of ``tables.curves``, where ``cell`` names the model too; ``prior``, the distribution evaluated
-    on; and ``transition``, that on the trial's own distribution.
+    on; and ``transition``, the one on the trial's own distribution.
     """
     own = curves(results)
     others = [curves(results, prior.label()).assign(prior=name) for name, prior in OTHERS.items()]
@@ -75,13 +75,14 @@ def analyse(results: Results) -> Tables:
 
 
 def stated(run: pd.DataFrame) -> dict[str, float]:
-    """Return what one run shows; NaN where there was no transition.
+    """Return summary numbers of one run; NaN where there was no transition.
 
-    ``unigram_at``: the first step at which the loss on the own distribution is below 1.1 times the unigram strategy's.
-    Relative to uniform guesses' losses on the same distribution: ``independent_plateau`` and ``doubly_plateau``, the
-    medians from there to 60% of the transition, ``independent_worst``, the largest between 60% and 140% of it, and
-    ``independent_final``, ``doubly_final``; ``doubly_drop`` is the first step below half of uniform guesses', over
-    the transition. ``doubly_own``: the last loss on doubly stochastic chains over that on the own distribution.
+    ``unigram_at``: the first step at which the loss on the trial's own distribution is below 1.1 times the unigram
+    strategy's. Relative to uniform guesses' losses on the same distribution: ``independent_plateau`` and
+    ``doubly_plateau``, the medians from there to 60% of the transition, ``independent_worst``, the largest between 60%
+    and 140% of it, and ``independent_final``, ``doubly_final``; ``doubly_drop`` is the first step below half of uniform
+    guesses', over the transition. ``doubly_own``: the last loss on doubly stochastic chains over that on the own
+    distribution.
 
     Args:
         run: one trial's rows of ``curves``, on all distributions.
@@ -106,13 +107,13 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(one: dict[str, float]) -> dict[str, bool]:
-    """Return which claims hold of a run; all but the first are derived here from the meaning of the two distributions.
+    """Return which claims hold for a run; all but the first are ours, from the meaning of the two distributions.
 
     ``quickly``: the loss on the own distribution is at the unigram strategy's in less than a quarter of the time to the
-    transition. ``independent``: on the plateau that on independent tokens is below half of uniform guesses'.
-    ``doubly``: that on doubly stochastic chains is then above 0.8 times uniform guesses'. ``together``: it falls below
-    half of it within 30% of the transition. ``below``: at the end it is less than 1.25 times that on the own
-    distribution.
+    transition. ``independent``: on the plateau the loss on independent tokens is below half of uniform guesses'.
+    ``doubly``: the loss on doubly stochastic chains is then above 0.8 times uniform guesses'. ``together``: it falls
+    below half of these within 30% of the transition. ``below``: at the end it is less than 1.25 times the loss on the
+    own distribution.
 
     Args:
         one: as ``stated`` returns it.
@@ -129,8 +130,8 @@ def claims(one: dict[str, float]) -> dict[str, bool]:
 def plot(tables: Tables) -> Figure:
     """Draw losses on each distribution over that of uniform guesses there, one panel per cell.
 
-    Faint curves are trials, strong ones their medians. Dashed: unigrams there, dotted: bigrams; the upright grey
-    line is the median transition on the trained distribution.
+    Faint curves are trials, strong ones their medians. Dashed: unigrams there; dotted: bigrams; the vertical grey line
+    is the median transition on the trained distribution.
     """
     cells = list(tables["curves"].groupby("cell", sort=False))
     figure, drawn = panels((len(cells) + 1) // 2, 2, height=2.3)
@@ -157,14 +158,14 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each cell, of how many trials each claim holds, and the spread of what trials state."""
+    """Return, for each cell, for how many trials each claim holds, and the spread of the trials' numbers."""
     cells = tables["curves"].groupby("cell", sort=False)
     return {str(cell): summary(rows, stated, claims) for cell, rows in cells}
 
 
 EXPERIMENT = Experiment(
     name="out-of-distribution",
-    shows="Networks on random chains, evaluated on independent tokens and on chains that have no unigrams to learn",
+    shows="Networks trained on random chains, evaluated on independent tokens and on chains without a unigram signal",
     source="figure E.6",
     scales={
         "smoke": Scale(smoke, trials=1),

@@ -14,7 +14,8 @@ NEEDS = "13 seeds of both models on two and three symbols, at the published size
 OWN, UNIGRAM, DOUBLY = "random rows", "independent tokens", "doubly stochastic"
 CELLS = ("transformer, k = 2", "transformer, k = 3", "minimal model, k = 2", "minimal model, k = 3")
 NEAR, STAY = 0.15, 0.1
-"""At the unigram level is a loss within 15% of its line; it stays there for a tenth of the time to the transition."""
+"""A loss within 15% of the unigram line is at its level; it must stay there for a tenth of the time to the
+transition."""
 
 
 def _runs(tables: Mapping[str, pd.DataFrame], cell: str) -> list[pd.DataFrame]:
@@ -49,7 +50,7 @@ def strategies_at_half(run: pd.DataFrame) -> bool:
 
 
 def other_laws(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide both parts for both models and numbers of symbols."""
+    """Decide both parts for both models and both numbers of symbols."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell)
@@ -76,7 +77,7 @@ def unigram_shares(run: pd.DataFrame) -> dict[str, float]:
 
 
 def _ratio(one: float, other: float) -> float:
-    """Return a ratio of shares: infinite over 0, 1 of two that are 0, NaN where one is NaN."""
+    """Return a ratio of shares: infinite over 0, 1 for 0/0, NaN where either is NaN."""
     if other > 0:
         return one / other
     return math.inf if one > 0 else 1.0 if one == other else math.nan
@@ -105,7 +106,7 @@ CLAIMS = (
         "transition.",
         source="figure E.6 and its caption, section 8.3.1",
         setting="main setting and minimal model, three test distributions; silent: k, what is quick; the second half "
-        "is read off the curves; learning rate 1e-3, which fits the printed axis (printed: 3e-5)",
+        "is read off the curves; learning rate 1e-3, which matches the printed axis (printed: 3e-5)",
         rule="13 seeds, both models, k = 2 and 3: (a) the loss is within 15% of the unigram line before a quarter of "
         "the time to the transition, and for a tenth of it from there on; (b) at half of it the loss over that of "
         "guesses is at most 0.3 on independent tokens, 0.85 to 1.1 on doubly stochastic chains, which fall below 0.5 "
@@ -114,8 +115,10 @@ CLAIMS = (
     ),
     Claim(
         id="induction/minimal-little-time-at-unigrams",
-        statement="The minimal model spends much less time at the unigram solution than the transformer, if any, "
-        "though it can represent it.",
+        statement=(
+            "The minimal model spends much less time at the unigram solution than the transformer, if any, although it "
+            "can represent it."
+        ),
         source="section 8.3.2, figure 8.3 (bottom)",
         setting="minimal model beside the main setting; silent: what time at a solution is, and its unit; shares of "
         "the time to the transition here",

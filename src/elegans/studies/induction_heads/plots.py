@@ -12,9 +12,9 @@ from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, legend_below, letter
 from elegans.studies.induction_heads.tables import strategies_of
 
 ROWS = 3
-"""How many series a figure has at most."""
+"""The largest number of series in a figure."""
 HEADROOM = 1.12
-"""How far above the largest loss an axis of losses goes."""
+"""How far an axis of losses extends above the largest loss."""
 
 
 def title(ax: Axes, text: str) -> None:
@@ -23,7 +23,7 @@ def title(ax: Axes, text: str) -> None:
 
 
 def along(ax: Axes, end: float, label: str = "sequences seen") -> None:
-    """Set an axis of sequences, from 0 to an end."""
+    """Set up an axis of sequences, from 0 to an end."""
     ax.set_xlim(0, end)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=5)
@@ -42,7 +42,7 @@ def curves_of_trials(
 ) -> None:
     """Draw one quantity of all trials of a cell as faint curves, and their median as a strong one.
 
-    Trials need not have been measured at the same times: the median is that of their interpolated curves.
+    Trials may have been measured at different times: the median is that of their interpolated curves.
     """
     runs = rows.pivot_table(index=at, columns="seed", values=name)
     if runs.shape[1] > 1:
@@ -77,7 +77,7 @@ def legend_above(ax: Axes, room: float, ncols: int = 2) -> None:
 
 
 def chain_losses(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("unigram", "bigram")) -> None:
-    """Draw the test losses of all trials of a cell against the sequences seen, and strategies' as horizontal lines.
+    """Draw the test losses of all trials of a cell against the sequences seen, and the strategies' as horizontal lines.
 
     Source: thesis, figures 8.1 (left), 8.3 and E.3.
     """
@@ -89,7 +89,7 @@ def chain_losses(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("uni
 
 
 def chain_distances(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw how far the trial with the smallest seed is from each strategy, the background in the colour of the closest.
+    """Draw the distance of the smallest seed's trial from each strategy; the background has the colour of the closest.
 
     Source: thesis, figure 8.1 (right).
     """
@@ -107,7 +107,7 @@ def chain_distances(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def chain_stages(rows: pd.DataFrame) -> Figure:
-    """Draw, one row per series, the losses of all trials with strategies' lines, and the typical trial's distances.
+    """Draw, one row per series, the losses of all trials with the strategies' lines, and the typical trial's distances.
 
     The first three series are drawn. Where there is a column ``linear``, a dotted line is the loss of the best multiple
     of the construction's frequencies as logits. Source: thesis, figures 8.5 and E.4.
@@ -129,7 +129,7 @@ def chain_stages(rows: pd.DataFrame) -> Figure:
 
 
 def by_cell(curves: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Return the first two cells of a table: name, rows, and rows of the typical trial of the cell's largest series."""
+    """Return the first two cells of a table: name, rows, and rows of the typical trial of the largest series."""
     found = []
     for cell, rows in list(curves.groupby("cell", sort=False))[:2]:
         largest = rows.groupby("series", sort=False)["seed"].nunique().idxmax()
@@ -151,7 +151,7 @@ def points(ax: Axes, at: Any, rows: pd.DataFrame, colour: str) -> None:
 
 
 def finish(ax: Axes, across: str, up: str, **legend: Any) -> None:
-    """Give a small panel the labels of its axes and its legend."""
+    """Give a small panel its axis labels and legend."""
     ax.set_xlabel(across, fontsize=MEDIUM)
     ax.set_ylabel(up, fontsize=MEDIUM)
     ax.legend(fontsize=SMALL, frameon=False, handlelength=1.6, **legend)

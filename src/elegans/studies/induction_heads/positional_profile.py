@@ -1,6 +1,6 @@
-"""How far back the first layer attends while it learns: odd numbers of tokens first, then one.
+"""How far back the first layer attends as it learns: odd numbers of tokens first, then one.
 
-The networks are those of ``induction-phases``: given its store, nothing is trained again.
+The networks are those of ``induction-phases``: with its store, nothing is retrained.
 
 Source: thesis, section 8.3.1 and figures 8.3 (middle) and E.7.
 """
@@ -25,7 +25,7 @@ from elegans.studies.induction_heads.tables import measured, shares, spreads_by_
 from elegans.sweeps import Sweep
 
 STRONGEST = 0.5
-"""At which size of a profile the colours of its map end."""
+"""The absolute value at which the colours of a profile's map saturate."""
 
 
 def paper(trials: int) -> Sweep:
@@ -37,11 +37,11 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``curves`` and ``encodings`` of ``induction-phases``, and ``profiles``.
 
     ``curves`` has also ``difference``, the largest total variation distance between the encodings of two symbols, and
-    ``shape``, that between their mean and uniform attention; ``correlation``, the smallest one of two symbols' logits
+    ``shape``, that between their mean and uniform attention; ``correlation``, the smallest between two symbols' logits
     over distances up to 12; ``content`` and ``position``, the standard deviation of the first layer's logits over the
-    symbols of the key, and over distances; ``odd``, whether 1, 3 and 5 tokens back have more of the encoding than each
-    of their neighbours. ``profiles``: of typical trials, one row per measured step and distance up to 12: ``profile``,
-    the logits averaged over symbols, less their mean over all distances.
+    symbols of the key, and over distances; ``odd``, whether the encoding is larger at 1, 3 and 5 tokens back than at
+    each of their neighbours. ``profiles``: of typical trials, one row per measured step and distance up to 12:
+    ``profile``, the logits averaged over symbols, less their mean over all distances.
     """
     tables, taken = phases.analyse(results), measured(results, "positional-profile")
     shapes = [_shapes(rows) for _, rows in taken.groupby("trial")]
@@ -54,7 +54,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _shapes(taken: pd.DataFrame) -> pd.DataFrame:
-    """Return what ``analyse`` adds to one trial's curves, of the first layer's one head."""
+    """Return the columns that ``analyse`` adds to one trial's curves, for the first layer's single head."""
     logits, content = (np.stack(list(taken[name]))[:, 0] for name in ("logits", "content"))
     encodings = softmax(logits, axis=-1)
     mean = encodings.mean(axis=1)
@@ -83,13 +83,13 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def stated(run: pd.DataFrame) -> dict[str, float]:
-    """Return what one run shows; of a run without a transition, over the whole training.
+    """Return summary numbers of one run; without a transition, over the whole training.
 
-    ``since``: the first measured step from which on odd distances are favoured (a positive bias) until the transition;
-    ``tenth``: the first at which the bias is a tenth of that at the transition; ``lead`` and ``lead_tenth``: by which
-    share of the time to the transition they are earlier. ``parity_bias``, ``odd``, ``difference``, ``shape``,
-    ``correlation``, ``content`` and ``position`` are those at 90% of the time to the transition; those at 60% of it,
-    ``content_plateau``, …, and at the end, ``content_end``, …, are there too.
+    ``since``: the first measured step from which odd distances are favoured (a positive bias) until the transition;
+    ``tenth``: the first at which the bias is a tenth of that at the transition; ``lead`` and ``lead_tenth``: how much
+    earlier than the transition these are, as shares of its time. ``parity_bias``, ``odd``, ``difference``, ``shape``,
+    ``correlation``, ``content`` and ``position`` are those at 90% of the time to the transition; ``content_plateau``, …
+    are those at 60% of it, and ``content_end``, … those at the end.
 
     Args:
         run: one trial's rows of ``curves``.
@@ -109,10 +109,10 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(one: dict[str, float]) -> dict[str, bool]:
-    """Return which of the thesis' claims hold of a run.
+    """Return which of the thesis' claims hold for a run.
 
-    ``favoured``: shortly before the drop the parity bias is positive; ``every``: 1, 3 and 5 tokens back have more than
-    each of their neighbours. ``alike``: two symbols' logits correlate by more than 0.9 over distances.
+    ``favoured``: shortly before the drop the parity bias is positive; ``every``: 1, 3 and 5 tokens back exceed each of
+    their neighbours. ``alike``: two symbols' logits correlate by more than 0.9 over distances.
 
     Args:
         one: as ``stated`` returns it.
@@ -124,7 +124,8 @@ def plot(tables: Tables) -> Figure:
     """Draw typical trials' encodings at four moments; below, all trials' biases, and one trial's profile over time.
 
     Encodings are averages over symbols, in units of uniform attention. The biases are drawn until the transition. The
-    map shows the profile of the first cell's typical trial; colours end at 0.5, as the arrows of their bar say.
+    map shows the profile of the first cell's typical trial; colours saturate at 0.5, as the arrows of the colour bar
+    indicate.
     """
     curves = tables["curves"]
     cells = by_cell(curves)
@@ -165,7 +166,7 @@ def _moments(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _biases(ax: Axes, curves: pd.DataFrame) -> None:
-    """Draw the parity bias of all trials until their transitions, a colour per cell."""
+    """Draw the parity bias of all trials until their transitions, one colour per cell."""
     for (cell, rows), colour in zip(curves.groupby("cell", sort=False), (COLOURS[1], COLOURS[5]), strict=False):
         for _, run in rows.groupby("seed"):
             run = run[~(run["step"] > run["transition"])]
@@ -195,7 +196,7 @@ def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return by cell for how many trials each claim holds, and by series the spread of what trials state."""
+    """Return by cell for how many trials each claim holds, and by series the spread of the trials' numbers."""
     found: dict[str, Any] = {}
     for cell, rows in tables["curves"].groupby("cell", sort=False):
         runs = stated_by_seed(rows, stated)
@@ -206,7 +207,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="positional-profile",
-    shows="Before bigrams are learned, the first layer favours looking back by 1, 3 and 5 tokens, whatever they are",
+    shows="Before bigrams are learned, the first layer favours looking back 1, 3 and 5 tokens, whatever they are",
     source="figures 8.3 (middle) and E.7",
     scales={
         "smoke": Scale(phases.smoke, trials=1),

@@ -27,7 +27,7 @@ def odd_before(run: pd.DataFrame) -> bool:
 
 
 def bias_time(run: pd.DataFrame) -> float:
-    """Return when the parity bias is first a tenth of its value at the transition, over the latter's step."""
+    """Return when the parity bias first reaches a tenth of its value at the transition, over the latter's step."""
     moved = float(run["transition"].iloc[0])
     early = run[run["step"] <= moved]
     if early.empty or early["parity_bias"].iloc[-1] <= 0:
@@ -36,7 +36,7 @@ def bias_time(run: pd.DataFrame) -> float:
 
 
 def odd_look_backs(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether odd distances are favoured before the transition, and whether this begins shortly before it."""
+    """Decide whether odd distances are favoured before the transition, and whether this starts shortly before it."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell, 20)
@@ -64,7 +64,7 @@ def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 SETTING = (
-    "main setting, learning rate 1e-3, which fits the printed axis (printed: 3e-5, scale paper); the encoding is "
+    "main setting, learning rate 1e-3, which matches the printed axis (printed: 3e-5, scale paper); the encoding is "
     "that of equation 8.5, with the query projection"
 )
 
@@ -72,7 +72,7 @@ CLAIMS = (
     Claim(
         id="induction/odd-look-backs-before-the-drop",
         statement="Shortly before the second drop the first layer's effective positional encoding favours looking "
-        "back an odd number of tokens, although only one back is of use.",
+        "back an odd number of tokens, although only one back is useful.",
         source="sections 8.1 and 8.3.2, figures 8.3 (top middle) and E.7",
         setting=SETTING + "; silent: at how many places, how strongly, the number of runs; the printed formula has W_K",
         rule="20 fresh seeds, k = 2 and 3: at 0.9 of the time to the transition the mean encoding at 1, 3 and 5 back "
@@ -86,9 +86,9 @@ CLAIMS = (
         statement="The transformer's effective encoding hardly depends on the symbol for most of the training.",
         source="section 8.3.2, after figure 8.4",
         setting=SETTING + "; silent: the measure, and how long one trains",
-        rule="13 fresh seeds, k = 2 and 3: the least correlation of two symbols' positional logits over 1 to 12 back "
-        "exceeds 0.9 (ours) at more than half of the checks, before the transition and up to four times its step, in "
-        "10 of 13 runs each. Error rate 4.6% each",
+        rule="13 fresh seeds, k = 2 and 3: the smallest correlation of two symbols' positional logits over 1 to 12 "
+        "back exceeds 0.9 (ours) at more than half of the checks, before the transition and up to four times its step, "
+        "in 10 of 13 runs each. Error rate 4.6% each",
         decide=alike,
     ),
 )

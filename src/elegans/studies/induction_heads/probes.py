@@ -1,4 +1,4 @@
-"""What a network has learned of Markov chains in context: which strategy it is close to, and what it attends to.
+"""What a network has learned about Markov chains in context: which strategy it is close to, and what it attends to.
 
 Source: thesis, chapter 8 (figures 8.1 to 8.5) and appendix E.2.
 """
@@ -22,7 +22,7 @@ from elegans.studies.induction_heads.theory.strategies import chain_strategies
 from elegans.tasks import MarkovChains, Prior, Task
 
 BLOCK = 64
-"""How many sequences go through a network at a time."""
+"""How many sequences are passed through a network at a time."""
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -32,7 +32,7 @@ class HeldOutSequences(NamedTuple):
     Args:
         tokens: shape (count, length).
         true: the true distribution of the next token, shape (count, positions, k).
-        strategies: what strategies predict, of the same shape each, by name.
+        strategies: the predictions of each strategy, of the same shape, by name.
         lines: the mean KL(true || strategy) at the last position, by name.
     """
 
@@ -45,15 +45,15 @@ class HeldOutSequences(NamedTuple):
 class ChainLosses(Probe):
     """How far predictions on held-out sequences are from the true distribution of the next token, and from strategies.
 
-    All is about the last position, in nats. The sequences are the first of the trial's test stream; those of other
-    distributions of chains have the same counters.
+    All measures are at the last position, in nats. The sequences are the first of the trial's test stream; those of
+    other distributions of chains have the same counters.
 
     Args:
         every: how many steps lie between two measurements.
         examples: how many sequences.
         order: the largest n of the n-gram strategies, or None for the task's own order.
         priors: other distributions of chains that the network is evaluated on (``["unigram", "doubly-stochastic"]``).
-        positions: whether the losses at every position are there too.
+        positions: whether the losses at every position are included.
     """
 
     examples: Count = 1000
@@ -62,7 +62,7 @@ class ChainLosses(Probe):
     positions: bool = False
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is not a network on Markov chains, strategies longer than sequences, and unfit priors."""
+        """Refuse what is not a network on Markov chains, strategies longer than sequences, and unsuitable priors."""
         task = _require_chains(self, task, model)
         if self._order(task) > task.length:
             rule = "the order of strategies must be at most the length"
@@ -78,8 +78,8 @@ class ChainLosses(Probe):
 
         They are ``loss``, the mean KL(true || network), and ``cross_entropy``; ``distance.bigram``, … and
         ``reverse.bigram``, …, the mean KL(strategy || network) and KL(network || strategy); ``phase``, the order of the
-        strategy with the least distance, from 0 for uniform; ``line.bigram``, …, the strategies' own losses, which do
-        not change; and, if asked for, ``loss.positions`` and ``cross_entropy.positions``, of shape (length,).
+        closest strategy, from 0 for uniform; ``line.bigram``, …, the strategies' own losses, which do not change; and,
+        if requested, ``loss.positions`` and ``cross_entropy.positions``, of shape (length,).
         """
         assert isinstance(snapshot.task, MarkovChains)
         found = self._measured(snapshot, snapshot.task)
@@ -124,11 +124,11 @@ class ChainLosses(Probe):
 
 
 class AttentionScores(Probe):
-    """How much attention of each layer and head is on the previous token, and on what followed the current token.
+    """How much of each layer's and head's attention is on the previous token, and on what followed the current token.
 
     Args:
         every: how many steps lie between two measurements.
-        examples: over how many sequences, the first of the trial's test stream.
+        examples: how many sequences, the first of the trial's test stream.
     """
 
     examples: Count = 128
@@ -143,8 +143,8 @@ class AttentionScores(Probe):
         """Return ``layer1.previous`` and ``layer1.induction`` of shape (heads,), …, and those of uniform attention.
 
         The previous-token mass is the mean of A_{i, i-1} over sequences and i >= 2; the induction mass that of the last
-        token's attention to tokens that follow earlier copies of it. What uniform attention would have is
-        ``uniform.previous`` and ``uniform.induction``.
+        token's attention to tokens that follow earlier copies of it. ``uniform.previous`` and ``uniform.induction`` are
+        those of uniform attention.
         """
         tokens = snapshot.remember(f"tokens:{self.examples}", lambda: snapshot.examples("test", self.examples)[0])
         length = tokens.shape[1]
@@ -180,7 +180,7 @@ class AttentionMaps(Probe):
         if self.tokens is None:
             return
         if not self.tokens or max(self.tokens) >= k:
-            raise ValueError(f"tokens must lie in 0..k-1, one at least: tokens={self.tokens}, k={k}")
+            raise ValueError(f"tokens must lie in 0..k-1 and not be empty: tokens={self.tokens}, k={k}")
         if len(self.tokens) > task.input_size:
             rule = "tokens must be no more than the task's length"
             raise ValueError(f"{rule}: {len(self.tokens)} tokens, length={task.input_size}")
@@ -200,9 +200,9 @@ class AttentionMaps(Probe):
 
 
 class PositionalProfile(Probe):
-    """How the first layer weighs distances, whatever the tokens: v of the minimal model, else the effective encoding.
+    """How the first layer weights distances regardless of tokens: v of the minimal model, else the effective encoding.
 
-    Source: thesis, figures 8.3, 8.4b and E.7; the even/odd score is derived here.
+    Source: thesis, figures 8.3, 8.4b and E.7; the even/odd score is ours.
 
     Args:
         every: how many steps lie between two measurements.
@@ -219,15 +219,15 @@ class PositionalProfile(Probe):
             raise ValueError(f"{self.kind} must have at least 7 tokens: length={task.input_size}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """Return ``profile`` (heads, length) and ``parity_bias`` (heads,); of transformers, what they are made from.
+        """Return ``profile`` (heads, length) and ``parity_bias`` (heads,); for transformers also what they derive from.
 
         Distances count from 0. The profile is v, or the logits averaged over symbols, less their mean over positions.
         The bias is how much higher the profile is at distances 1, 3, 5 than at 2, 4, 6.
 
-        Of transformers there are the ``logits`` by head, symbol of the query and distance (heads, k, length); the
+        Transformers also have the ``logits`` by head, symbol of the query and distance (heads, k, length); the
         ``encoding`` (heads, length), their softmax over all distances, averaged over symbols; and ``content`` (heads,
-        k, k), what the layer's logits owe to the symbols of the query and the key. The encoding says what is
-        attended to where content hardly depends on the latter.
+        k, k), the part of the layer's logits that depends on the symbols of query and key. The encoding describes
+        attention well where the content hardly depends on the key.
         """
         model, parameters = snapshot.model, snapshot.parameters
         if not isinstance(model, AttentionOnly):
@@ -254,7 +254,7 @@ def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray
 
 
 def _require_chains(probe: Probe, task: Task, model: Model) -> MarkovChains:
-    """Refuse other tasks than Markov chains, and models that are not networks."""
+    """Refuse tasks other than Markov chains, and models that are not networks."""
     if not isinstance(task, MarkovChains):
         rule = f"{probe.kind} must have a task of Markov chains, whose true distributions it knows"
         raise ValueError(f"{rule}: {task.kind}")
@@ -278,13 +278,13 @@ def _with_prior(task: MarkovChains, prior: Prior) -> MarkovChains:
 
 
 def _blocks(tokens: Int32[np.ndarray, "count length"]) -> Int32[np.ndarray, "blocks block length"]:
-    """Return sequences in blocks, the last one filled up with copies of the first sequence."""
+    """Return sequences in blocks, the last one padded with copies of the first sequence."""
     missing = -len(tokens) % BLOCK
     return np.concatenate([tokens, np.repeat(tokens[:1], missing, axis=0)]).reshape(-1, BLOCK, tokens.shape[1])
 
 
 def _before_and_last(attention: Any) -> tuple[tuple[Any, Any], ...]:
-    """Return what is read of every layer's weights: the mean on the previous token, and the last query's."""
+    """Return what is kept of every layer's weights: the mean on the previous token, and the last query's."""
     import jax.numpy as jnp
 
     return tuple(
@@ -295,7 +295,7 @@ def _before_and_last(attention: Any) -> tuple[tuple[Any, Any], ...]:
 
 @lru_cache(maxsize=64)
 def _in_blocks(model: Model, method: str, read: Any = None) -> Any:
-    """Return a compiled method of a model on one block of sequences after another, and what is read of the result."""
+    """Return a compiled method of a model, applied block by block, and what is kept of its result."""
     import jax
 
     def whole(parameters: Any, blocks: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rules of decision of this study's claims: how many runs show something, pairs of runs, and gaps between losses."""
+"""Decision rules of this study's claims: how many runs show something, pairs of runs, and gaps between losses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,17 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking
 from elegans.experiments.rules import LEVEL, by_checks, sign_test, table
 
 COMPUTATIONS = "induction/computations"
-"""Under this name tables of checks compare two independent computations of the same thing."""
+"""The name under which tables of checks compare two independent computations of the same thing."""
 CLOSED, BESIDE, HALF = 0.85, 2.0, 0.5
-"""Near the best is a share of at least 0.85 of the gap and at most twice the best loss; in part, half of the gap."""
+"""Near the best: at least 0.85 of the gap closed and at most twice the best loss; in part, half of the gap."""
 STILL_FALLING = 0.02
-"""A loss that falls by more than this share over the last tenth of a training has not ended."""
+"""A loss that falls by more than this share over the last tenth of a training has not converged."""
 FAVOURABLE = 10
-"""Of 13 pairs, as many decide: by chance 4.6%."""
+"""How many of 13 pairs decide: by chance 4.6%."""
 
 
 def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the parts that are satisfied") -> Verdict:
-    """Decide a statement of theory by its checks, where independent computations agree."""
+    """Decide a theoretical statement by its checks, provided that independent computations agree."""
     agreed = table(tables, "checks", "two independent computations", claim=COMPUTATIONS)
     if not agreed["satisfied"].astype(bool).all():
         raise Lacking("two computations that agree")
@@ -30,13 +30,13 @@ def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the 
 
 
 def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
-    """Decide whether a typical run shows something: 10 of 13 runs, or 16 of 20; at most 3, or 4, and it fails.
+    """Decide whether a typical run shows something: 10 of 13 runs, or 16 of 20; it fails with at most 3, or 4.
 
     A share of one half passes with a probability of 4.6% and 0.6%.
 
     Args:
         what: what runs show.
-        shown: by run, whether it does.
+        shown: by run, whether it shows it.
         runs: 13, or 20 for headline claims; of more runs the first by order are used.
     """
     least = {13: 10, 20: 16}[runs]
@@ -55,7 +55,7 @@ def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
 
 
 def every(what: str, shown: Any) -> Verdict:
-    """Decide whether every run shows something: 28 of 30 runs, in part 20, fails up to 10.
+    """Decide whether every run shows something: 28 of 30 runs; in part with 20; it fails with at most 10.
 
     A share of 0.8 passes with a probability of 4.4%.
     """
@@ -77,8 +77,8 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
     """Decide whether a ratio of paired runs exceeds a threshold, by 13 pairs of equal seed.
 
     At least 10 ratios must exceed 1 (by chance 4.6%), and the 97.8% interval of the median, from the third to the
-    eleventh of the 13, the threshold; in part if it only exceeds 1. Ratios may be infinite; they are
-    NaN where neither run got there, which counts as 1, and four of these leave the claim undecided.
+    eleventh of the 13, must exceed the threshold; in part if it only exceeds 1. Ratios may be infinite; they are NaN
+    where neither run got there, which counts as 1, and four of these leave the claim undecided.
     """
     values = np.asarray(ratios, float)
     if len(values) < 13:
@@ -102,14 +102,14 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
 
 
 def gap_closed(loss: Any, simpler: Any, best: Any) -> np.ndarray:
-    """Return which share of the gap between a simpler predictor's loss and the best one's a loss has closed."""
+    """Return the share of the gap between a simpler predictor's loss and the best one's that a loss has closed."""
     return np.asarray((np.asarray(simpler) - np.asarray(loss)) / (np.asarray(simpler) - np.asarray(best)))
 
 
 def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
     """Decide whether typical runs end near the best loss: 85% of the gap closed and at most twice that loss.
 
-    In part if they close half of the gap; undecided while the loss of most still falls.
+    In part if they close half of the gap; undecided while most losses are still falling.
 
     Args:
         what: whose losses.
@@ -133,7 +133,7 @@ def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
 
 
 def ends_of(runs: Sequence[pd.DataFrame], loss: str = "loss", simpler: str = "", best: str = "") -> pd.DataFrame:
-    """Return for each run what ``near_best`` asks for.
+    """Return for each run what ``near_best`` needs.
 
     Args:
         runs: in order of steps.
@@ -150,7 +150,7 @@ def ends_of(runs: Sequence[pd.DataFrame], loss: str = "loss", simpler: str = "",
 
 
 def _spread(values: Any) -> list[float]:
-    """Return the least value, the median and the largest."""
+    """Return the smallest value, the median and the largest."""
     found = np.asarray(values, float)
     return [float(found.min()), float(np.median(found)), float(found.max())]
 
@@ -162,7 +162,7 @@ def first_at(run: pd.DataFrame, holds: Any) -> float:
 
 
 def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **where: Any) -> list[pd.DataFrame]:
-    """Return so many runs of one cell of ``curves``, by seed, each in order of steps."""
+    """Return the first runs of one cell of ``curves``, by seed, each in order of steps."""
     rows = table(tables, "curves", needs, **where)
     found = [run.sort_values("step") for _, run in rows.groupby("seed")]
     if len(found) < trials:
@@ -171,9 +171,9 @@ def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **wh
 
 
 def in_order(what: str, larger: pd.DataFrame, smaller: pd.DataFrame, *, level: float = LEVEL) -> Verdict:
-    """Decide whether measured means exceed others, pair by pair; all pairs together err with probability ``level``.
+    """Decide pair by pair whether measured means exceed others, with probability ``level`` of any error over all pairs.
 
-    A difference's standard error is taken as the sum of both, which no dependence between two means exceeds.
+    A difference's standard error is taken as the sum of both, an upper bound under any dependence.
 
     Args:
         what: what is larger than what.

@@ -1,9 +1,9 @@
 """Markov chains learned in context: networks, trainings and measures that the experiments share.
 
 What the thesis leaves open, or prints inconsistently, is settled as in the code published with the article: layers with
-norms, AdamW with moment decays 0.9 and 0.95 and a weight decay of 0.1 on matrices alone, 1000 held-out sequences. The
-default learning rate, 1e-3, is the one at which phases occur after as many steps as the thesis shows; at the rate that
-it states, 3e-5, the same curve takes about 16 times as long. Time is measured in sequences, not steps.
+norms, AdamW with moment decays 0.9 and 0.95 and a weight decay of 0.1 on matrices only, 1000 held-out sequences. The
+default learning rate, 1e-3, is the one at which phases occur after as many steps as the thesis shows; at the learning
+rate that it states, 3e-5, the same curve takes about 16 times as long. Time is measured in sequences, not steps.
 
 Source: thesis, chapter 8 and appendix E.2; Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical
 induction heads: in-context learning Markov chains" (NeurIPS 2024).
@@ -19,13 +19,13 @@ from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Adam, Trial
 
 NEVER = StoppingRule(error=0, examples=128, every=10**6, stop=False)
-"""No error ends a training: predictions of a random token are never all correct."""
+"""No error rate ends a training: predictions of a random token are never all correct."""
 THESIS_RATE = 3e-5
 """The learning rate of transformers that the thesis states."""
 
 
 def sweep_of(trials: int, *cells: Trial) -> Sweep:
-    """Return so many trials of each cell."""
+    """Return a given number of trials of each cell."""
     return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 

@@ -1,4 +1,4 @@
-"""Single steps of the minimal model on sequences, beside exact ones: what two experiments share."""
+"""Single steps of the minimal model on sequences, compared with exact ones: shared by two experiments."""
 
 import math
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Trial
 
 CONSTANT, RATE = 0.02, 0.03
-"""The initial entries of W and v, and the learning rate: those of figures E.1 and E.2."""
+"""The initial entries of W and v, and the learning rate, of figures E.1 and E.2."""
 ENTRIES = ("11", "22", "12", "21")
-"""Of W, in the order of the tables."""
+"""The entries of W, in the order of the tables."""
 LEVEL = 0.95
-"""Of intervals."""
+"""The level of intervals."""
 FEW = 12
-"""How many coordinates are shown one by one."""
+"""The number of coordinates shown individually."""
 ROUNDING = 1e-12
-"""Below this a standard error is that of rounding: entries that are the same for all chains."""
+"""Smaller standard errors are due to rounding: the entries are the same for all chains."""
 
 
 def one_step(
@@ -48,7 +48,7 @@ def one_step(
         diagonal: what is added to W's diagonal.
         learning_rate: of SGD.
         batch_size: in sequences.
-        training: further arguments of ``SGD``, such as another number of ``steps``.
+        training: further arguments of ``SGD``, such as the number of ``steps``.
     """
     settings = {"steps": 1, "loss": "margin:linear", "stopping": NEVER, **training}
     return Trial(
@@ -77,7 +77,7 @@ def mean_interval(values: np.ndarray) -> dict[str, np.ndarray]:
     """Return means over the first axis, their standard errors, and their 95% intervals by Student's distribution.
 
     Args:
-        values: shape (count, …); of a single one the error is NaN.
+        values: shape (count, …); for a single value the error is NaN.
 
     Returns:
         ``measured``, ``error``, ``low`` and ``high``.

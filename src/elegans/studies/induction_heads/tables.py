@@ -1,4 +1,4 @@
-"""What the tables of these experiments share: learning curves of losses and distances, and summaries of trials."""
+"""Parts of tables that these experiments share: learning curves of losses and distances, and summaries of trials."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from elegans.experiments.results import Results
 from elegans.training.states import FINISHED
 
 STRATEGIES = ("distance.", "reverse.", "line.")
-"""How columns that are about strategies begin."""
+"""The prefix of columns about strategies."""
 MASSES = {"previous": "layer1.previous", "induction": "layer2.induction"}
 MIRRORED = 0.5
-"""Below this previous-token mass, relative to uniform attention, a first layer attends to all tokens but that one."""
+"""A first layer whose previous-token mass, relative to uniform attention, is below this attends to all other tokens."""
 
 
 def measured(results: Results, kind: str) -> pd.DataFrame:
-    """Return the measures of one kind of the trials that ran to their ends, diverged ones included."""
+    """Return one kind of measure of all completed trials, including diverged ones."""
     found = results.measures[kind]
     return found[found["trial"].map(results.trials["state"]).isin(FINISHED)].reset_index(drop=True)
 
@@ -28,11 +28,11 @@ def curves(results: Results, prior: str | None = None) -> pd.DataFrame:
 
     Columns: ``trial``, ``seed``, ``step``, ``sequences`` (how many the trial was trained on), ``k``, ``cell``
     ("k = 2", "k = 2, plain form"), ``loss`` and ``cross_entropy`` in nats; by strategy ``distance.unigram``, …,
-    ``reverse.unigram``, … and ``line.unigram``, …; ``phase``, the name of the closest strategy, "none" of a network
-    that diverged.
+    ``reverse.unigram``, … and ``line.unigram``, …; ``phase``, the name of the closest strategy, "none" for a diverged
+    network.
 
     Args:
-        results: of trials whose probes include ``ChainLosses``.
+        results: results of trials whose probes include ``ChainLosses``.
         prior: the label of another distribution of chains to evaluate on, or None for the task's own.
     """
     taken, prefix = measured(results, "chain-losses"), "" if prior is None else f"{prior}."
@@ -49,7 +49,7 @@ def curves(results: Results, prior: str | None = None) -> pd.DataFrame:
 
 
 def attention_curves(results: Results) -> pd.DataFrame:
-    """Return ``curves`` and how the masses of attention develop; trials that do the same thing are one ``series``.
+    """Return ``curves`` with attention masses; trials that behave alike form one ``series``.
 
     Besides: ``previous`` and ``induction``, the masses of the first layer on the previous token and of the second on
     what followed the current token, averaged over heads, and ``uniform_previous`` and ``uniform_induction``, those of
@@ -67,13 +67,13 @@ def attention_curves(results: Results) -> pd.DataFrame:
 
 
 def series_of(rows: pd.DataFrame) -> pd.Series:
-    """Return the cell of each row, with ", mirrored" where the trial's first layer ends up so; see ``MIRRORED``."""
+    """Return the cell of each row, with ", mirrored" if the trial's first layer ends up mirrored; see ``MIRRORED``."""
     last = (rows["previous"] / rows["uniform_previous"]).groupby(rows["trial"]).transform("last")
     return rows["cell"] + (last < MIRRORED).map({True: ", mirrored", False: ""})
 
 
 def typical(rows: pd.DataFrame, values: pd.Series) -> pd.Series:
-    """Return which rows are of their series' trial with the median value, of an even number the smaller; ties by seed.
+    """Return which rows belong to their series' trial with the median value (the lower of two); ties by seed.
 
     Args:
         rows: of all trials, with ``trial``, ``seed`` and ``series``.
@@ -98,7 +98,7 @@ def lines_of(run: pd.DataFrame) -> dict[str, float]:
 def transitions(rows: pd.DataFrame, before: str = "unigram", after: str = "bigram") -> pd.Series:
     """Return by trial the first measured step at which the loss is below the middle of two strategies', or NaN.
 
-    Derived here, for the second drop in the thesis' figure 8.1.
+    Our own measure of the second drop in the thesis' figure 8.1.
     """
     below = rows["loss"] < (rows[f"line.{before}"] + rows[f"line.{after}"]) / 2
     return rows["step"].where(below).groupby(rows["trial"]).min()
@@ -124,7 +124,7 @@ def shares(held: dict[int, dict[str, bool]]) -> dict[str, Any]:
 
 
 def spreads(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return how many trials there are, and the spread over them of each number that they state."""
+    """Return the number of trials, and the spread of each of their numbers."""
     stated = pd.DataFrame(runs)
     numbers = stated.drop(columns=[name for name in stated if isinstance(stated[name].iloc[0], list)])
     return {"trials": len(stated), **{str(name): spread(numbers[name]) for name in numbers}}
@@ -133,12 +133,12 @@ def spreads(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def summary(
     rows: pd.DataFrame, stated: Callable[[pd.DataFrame], dict[str, Any]], claims: Callable[[Any], dict[str, bool]]
 ) -> dict[str, Any]:
-    """Return of how many trials of one cell each claim holds, what each lists, and the spread of what all state.
+    """Return for how many trials of one cell each claim holds, what each lists, and the spread of their numbers.
 
     Args:
         rows: one row per trial and measured step.
-        stated: from the rows of a trial to what it states: numbers, and lists of names.
-        claims: from that to whether each claim holds.
+        stated: maps the rows of a trial to its summary: numbers, and lists of names.
+        claims: maps that to whether each claim holds.
     """
     runs = stated_by_seed(rows, stated)
     listed = [name for name, value in next(iter(runs.values())).items() if isinstance(value, list)]
@@ -150,7 +150,7 @@ def summary(
 
 
 def stated_by_seed(rows: pd.DataFrame, stated: Callable[[pd.DataFrame], Any]) -> dict[int, Any]:
-    """Return what each trial of one cell states, by its seed."""
+    """Return the summary of each trial of one cell, by seed."""
     return {int(run["seed"].iloc[0]): stated(run) for _, run in rows.groupby("seed")}
 
 

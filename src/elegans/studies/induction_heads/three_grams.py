@@ -1,8 +1,8 @@
 """Three-grams: each next token depends on the last two, and networks pass through unigrams and bigrams on the way.
 
-The published code has n - 1 heads in the first layer and one in the second; the thesis has three heads in each. A width
-of 16 per head is that of pairs, and so is the learning rate, 1e-3. Source: thesis, section 8.3.3 and figure 8.5, whose
-learning rate is printed as 3e-2.
+The published code has n - 1 heads in the first layer and one in the second; the thesis has three heads in each. The
+width of 16 per head and the learning rate of 1e-3 are those used for bigrams. Source: thesis, section 8.3.3 and figure
+8.5, whose learning rate is printed as 3e-2.
 """
 
 from typing import Any
@@ -31,14 +31,14 @@ from elegans.training import Adam, Trial
 MEASUREMENTS = 75
 """How often a network is measured."""
 STAGES = ["uniform", "unigram", "bigram", "trigram"]
-"""As the thesis has them."""
+"""The stages, in the thesis' order."""
 PAIRS = {"bigram_reached": ("unigram", "bigram"), "trigram_reached": ("bigram", "trigram")}
 LEARNING_RATE = 1e-3
-"""That of pairs, which series do not name."""
+"""The learning rate used for bigrams, which names of series omit."""
 LAST = 5
-"""How many measurements at the end make the final loss: at this learning rate single ones scatter by a tenth."""
+"""How many of the last measurements the final loss averages: at this learning rate single ones scatter by a tenth."""
 STALLED = 0.8
-"""Above this share of bigram's loss a network does about as well as bigrams."""
+"""Above this share of bigrams' loss, a network does about as well as bigrams."""
 
 
 def trial(
@@ -94,7 +94,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def series_of(one: Trial) -> str:
-    """Return what a trial's series is called: ``3 and 3 heads, width 48``."""
+    """Return the name of a trial's series: ``3 and 3 heads, width 48``."""
     assert isinstance(one.model, AttentionOnly)
     first, second = one.model.layer_heads
     assert isinstance(one.training, Adam)
@@ -106,8 +106,8 @@ def series_of(one: Trial) -> str:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: see ``tables.curves``; and which trial of a series is the ``typical`` one.
 
-    That is, of the trials that reach trigrams, or of all where none does, the one with the median final loss. Besides:
-    ``series``, ``length`` and ``learning_rate``.
+    The typical trial has the median final loss of the trials that reach trigrams, or of all where none does. Further
+    columns: ``series``, ``length`` and ``learning_rate``.
     """
     found = curves(results)
     names = {trial: series_of(results.trial(trial)) for trial in found["trial"].unique()}
@@ -117,24 +117,24 @@ def analyse(results: Results) -> Tables:
 
 
 def candidates(rows: pd.DataFrame) -> pd.Series:
-    """Return the final losses of those trials of each series that reach trigrams, or of all where none does."""
+    """Return the final losses of each series' trials that reach trigrams, or of all where none does."""
     last = rows.groupby("trial").last()
     there = last["phase"] == STAGES[-1]
     return final_losses(rows)[there | ~there.groupby(last["series"]).transform("any")]
 
 
 def final_losses(rows: pd.DataFrame) -> pd.Series:
-    """Return by trial the mean loss of the last measurements."""
+    """Return by trial the mean loss over the last measurements."""
     return rows.groupby("trial").tail(LAST).groupby("trial")["loss"].mean()
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
-    """Return what one run shows; steps are NaN where something was not reached.
+    """Return summary numbers of one run; steps are NaN where something was not reached.
 
     ``stages`` are the closest strategies in the order of their first appearance, and ``unigram_at``, … when that was;
     ``bigram_length`` is for how many steps bigram was closest. ``bigram_reached`` and ``trigram_reached`` are where the
-    loss is first below the middle of a strategy's and that before; ``fall`` is the largest drop of the loss between
-    measurements that are 5% of the training apart, over the difference of bigram's loss and trigram's, once the loss
+    loss is first below the midpoint of a strategy's and the previous one's; ``fall`` is the largest drop of the loss
+    between measurements 5% of the training apart, over the difference of bigrams' and trigrams' losses, once the loss
     has reached bigrams. ``final_bigram`` and ``final_trigram`` are the final loss over those of strategies.
 
     Args:
@@ -161,10 +161,10 @@ def largest_fall(run: pd.DataFrame) -> float:
 
 
 def claims(one: dict[str, Any]) -> dict[str, bool]:
-    """Return which claims hold of a run, with margins derived here.
+    """Return which claims hold for a run, with our margins.
 
-    ``stages``: uniform, unigram, bigram, trigram. ``trigrams``: the final loss is below the middle of bigram's and
-    trigram's. ``stalled``: it is above 80% of bigram's.
+    ``stages``: uniform, unigram, bigram, trigram. ``trigrams``: the final loss is below the midpoint of bigrams' and
+    trigrams'. ``stalled``: it is above 80% of bigrams'.
 
     Args:
         one: as ``stated`` returns it.
@@ -178,7 +178,7 @@ def claims(one: dict[str, Any]) -> dict[str, bool]:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each number of heads, of how many trials each claim holds and the spread of what trials state."""
+    """Return, for each number of heads, for how many trials each claim holds and the spread of the trials' numbers."""
     series = tables["curves"].groupby("series", sort=False)
     return {str(name): summary(rows, stated, claims) for name, rows in series}
 

@@ -17,13 +17,13 @@ STAGES = ["uniform", "unigram", "bigram", "trigram"]
 PUBLISHED = 200
 """Tokens."""
 PATIENCE = 5
-"""A run without trigrams has stopped if it lasted this many times the median of those that reach them."""
+"""A run without trigrams has stalled if it lasted this many times the median of those that reach them."""
 
 
 def _settings(tables: Mapping[str, pd.DataFrame]) -> list[tuple[int, float]]:
-    """Return the length and the learning rates of networks with three heads, at the published length where it is there.
+    """Return the length and the learning rates of networks with three heads, at the published length if available.
 
-    Others are judged too, by ``_as_published``.
+    Other lengths are judged too, by ``_as_published``.
     """
     rows = table(tables, "curves", NEEDS)
     rows = rows[rows["series"].str.startswith("3 and 3 heads") & (rows["length"] >= 100)]
@@ -35,7 +35,7 @@ def _settings(tables: Mapping[str, pd.DataFrame]) -> list[tuple[int, float]]:
 
 
 def _as_published(verdict: Verdict, length: int) -> Verdict:
-    """Return a verdict, which at another length than the published one neither confirms nor refutes the whole."""
+    """Return a verdict, which at a length other than the published one neither confirms nor refutes the whole."""
     if length == PUBLISHED or verdict.verdict == UNDECIDED:
         return verdict
     kind = UNDECIDED if verdict.verdict == FAILS else IN_PART
@@ -67,7 +67,7 @@ def stages_of(run: pd.DataFrame) -> tuple[bool, bool, bool]:
 
 
 def _patient(runs: list[pd.DataFrame]) -> bool:
-    """Return whether runs without trigrams lasted long enough to say that they stopped."""
+    """Return whether runs without trigrams lasted long enough to count as stalled."""
     moved = np.array([transition(run, "bigram", "trigram") for run in runs])
     if np.isfinite(moved).all():
         return True
@@ -89,7 +89,7 @@ def three_gram_stages(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def trigrams_near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide how near final losses are to that of add-one trigrams, of all runs at each learning rate."""
+    """Decide how close the final losses of all runs are to that of add-one trigrams, at each learning rate."""
     parts = {}
     for length, rate in _settings(tables):
         runs = _three(tables, length, rate)
@@ -149,7 +149,7 @@ CLAIMS = (
     ),
     Claim(
         id="induction/single-head-three-grams-stop-at-bigrams",
-        statement="With single-head attention no better performance than that of bigrams was reached on three-grams.",
+        statement="With single-head attention, performance on three-grams never got better than that of bigrams.",
         source="section 8.3.3, last sentences",
         setting=SETTING + "; single heads of width 16 and 48",
         rule="A counterexample ends below 0.8 of the bigram line with trigrams closest (ours): fails from 4 of 13 on "

@@ -1,13 +1,13 @@
 """Unigrams delay the induction head: doubly stochastic chains alone, and with sequences of independent tokens added.
 
-In doubly stochastic chains single tokens say nothing; in chains of equal rows they say all. Mixed distributions of
-chains lie between the two. A step of every arm but one has 64 doubly stochastic sequences, in expectation where they
-are mixed: each sequence of a batch of 64 + m is doubly stochastic with probability 64 / (64 + m), so that what is added
-costs nothing on the axis of doubly stochastic sequences. Their number in a batch has a standard deviation of at most
-6.5 around 64. One arm has batches of 64 with 32 of each in expectation. The chains of flat rows that all are evaluated
-on are an arm as well.
+In doubly stochastic chains single tokens carry no information; in chains of equal rows they carry all of it. Mixtures
+lie between the two. A step of every arm but one has 64 doubly stochastic sequences, in expectation where they are
+mixed: each sequence of a batch of 64 + m is doubly stochastic with probability 64 / (64 + m), so added sequences cost
+nothing on the axis of doubly stochastic sequences, whose number in a batch has a standard deviation of at most 6.5. One
+arm has batches of 64 with 32 of each in expectation. The chains with flat rows on which all arms are evaluated form an
+arm as well.
 
-What is compared is when the loss falls, not where it ends: a network that has only been trained on uniform stationary
+The arms are compared by when the loss falls, not by where it ends: a network trained only on uniform stationary
 distributions does worse on others.
 """
 
@@ -34,22 +34,22 @@ from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture
 from elegans.training import Adam, Trial
 
 DOUBLY = 64
-"""How many doubly stochastic sequences a step has, in expectation where they are mixed."""
+"""The number of doubly stochastic sequences per step, in expectation where they are mixed."""
 FLAT = Dirichlet().label()
 LEVELS: Mapping[int, float] = {2: 0.05, 3: 0.125, 4: 0.15}
-"""By the number of symbols: the loss on chains of flat rows whose first crossing is timed, between plateau and end."""
+"""By number of symbols, the loss on chains with flat rows whose first crossing is timed, between plateau and end."""
 
 
 def arms(k: int, length: int, added: Sequence[int], trials: int, steps: int, *, halved: bool = False) -> Sweep:
-    """Return doubly stochastic chains with so many sequences of independent tokens added per step, and flat rows.
+    """Return doubly stochastic chains with sequences of independent tokens added at every step, and flat rows.
 
     Args:
         k: the number of symbols.
         length: of a sequence.
-        added: how many sequences of independent tokens are added to 64 others, in expectation; 0 is none.
+        added: how many sequences of independent tokens are added to the 64 others, in expectation; 0 for none.
         trials: per arm.
         steps: of training.
-        halved: whether there are batches of 32 + 32, too.
+        halved: whether batches of 32 + 32 are included.
     """
     batches = [(DOUBLY + more, DOUBLY / (DOUBLY + more)) for more in added] + [(DOUBLY, 0.5)] * halved
     priors = [(batch, DoublyStochastic() if weight == 1 else Mixture(weight=weight)) for batch, weight in batches]
@@ -66,22 +66,22 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return all arms of three symbols, and the published two of four."""
+    """Return all arms with three symbols, and the two published ones with four."""
     return arms(3, 50, (0, 16, 32, 64, 128), trials, 900, halved=True) + arms(4, 100, (0, 64), trials, 900)
 
 
 def paper(trials: int) -> Sweep:
-    """Return all arms of four symbols, for more than three times as long."""
+    """Return all arms with four symbols, for more than three times as long."""
     return arms(4, 100, (0, 16, 32, 64, 128), trials, 3000, halved=True)
 
 
 def part(trials: int) -> Sweep:
-    """Return of four symbols doubly stochastic chains, both ways of adding as many others, and flat rows."""
+    """Return, with four symbols, doubly stochastic chains, both ways of adding as many others, and flat rows."""
     return arms(4, 100, (0, 64), trials, 3000, halved=True)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses on the training's distribution and on chains of flat rows."""
+    """Return probes of the losses on the training distribution and on chains with flat rows."""
     assert isinstance(one.task, MarkovChains)
     others = [] if one.task.prior.label() == FLAT else [FLAT]
     return (ChainLosses(every=min(25, one.steps // 4), priors=others),)
@@ -90,10 +90,10 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: losses and distances on chains of flat rows, one row per trial and measured step.
 
-    Columns are those of ``tables.curves``; ``arm``; ``added``, the sequences of independent tokens per step, NaN of
-    flat rows; ``doubly``, the doubly stochastic sequences trained on, or, of flat rows, all; ``own_loss``, on the
-    training's distribution; and, the same in all rows of a trial, ``level`` and ``crossed_at``, the first measured step
-    below it, NaN where none is.
+    Columns are those of ``tables.curves``; ``arm``; ``added``, the sequences of independent tokens per step, NaN for
+    flat rows; ``doubly``, the doubly stochastic sequences trained on (for flat rows, all); ``own_loss``, on the
+    training distribution; and, the same in all rows of a trial, ``level`` and ``crossed_at``, the first measured step
+    below it, NaN if there is none.
     """
     own = curves(results)
     flat = own["trial"].map(results.trials["task.prior"]) == FLAT
@@ -126,9 +126,9 @@ def _arm(one: Trial) -> tuple[str, float, float]:
 def plot(tables: Tables) -> Figure:
     """Draw losses on chains of flat rows against doubly stochastic sequences, and when they fall below a level.
 
-    There is one row per number of symbols. On the left, the darker, the fewer sequences of independent tokens were
-    added. On the right, a mark per trial is where its loss first is below the dotted level; open marks at the edge are
-    trials whose loss never is. Of flat rows all sequences count. Source: thesis, figure 8.4a.
+    There is one row per number of symbols. On the left, darker curves had fewer sequences of independent tokens added.
+    On the right, each mark is where a trial's loss first falls below the dotted level; open marks at the edge are
+    trials whose loss never does. For flat rows all sequences count. Source: thesis, figure 8.4a.
     """
     groups = list(tables["curves"].groupby("k", sort=False))
     figure, drawn = panels(len(groups), 2, height=2.3)
@@ -150,7 +150,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _colours(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a colour per arm: from dark to light the more is added, one of its own for fewer a step, black without."""
+    """Return a colour per arm: lighter with more added sequences, a separate one for 32 + 32, black for none."""
     last = rows[rows["step"] == rows["step"].max()].groupby("arm", sort=False).first()
     added = last.index[last["added"].notna() & (last["doubly"] > 0.99 * last["doubly"].max())]
     shaded = dict(zip(added, shades(len(added)), strict=True))
@@ -159,7 +159,7 @@ def _colours(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _crossing_marks(ax: Axes, rows: pd.DataFrame, colours: dict[str, Any]) -> None:
-    """Draw a mark per trial, each arm on a line of its own, the first above."""
+    """Draw one mark per trial, each arm on its own line, the first at the top."""
     edge = float(rows["doubly"].max())
     for place, (arm, own) in enumerate(rows.groupby("arm", sort=False)):
         at = _crossings(own.groupby("seed").last())
@@ -173,10 +173,10 @@ def _crossing_marks(ax: Axes, rows: pd.DataFrame, colours: dict[str, Any]) -> No
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, by the number of symbols and the arm, when the loss falls, and how often it does so after the first arm.
+    """Return, by number of symbols and arm, when the loss falls, and how often later than in the first arm.
 
-    ``doubly`` counts doubly stochastic sequences, ``ratio`` is to the first arm's trial of the same seed, ``later``
-    how many trials cross later than that, those that never do among them.
+    ``doubly`` counts doubly stochastic sequences, ``ratio`` is relative to the first arm's trial of the same seed,
+    ``later`` how many trials cross later than that, including those that never do.
     """
     return {f"k = {k}": _compared(rows) for k, rows in tables["curves"].groupby("k", sort=False)}
 
@@ -201,13 +201,13 @@ def _compared(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _crossings(last: pd.DataFrame) -> pd.Series:
-    """Return on how many doubly stochastic sequences each trial was trained when its loss fell, by seed."""
+    """Return, by seed, on how many doubly stochastic sequences each trial had been trained when its loss fell."""
     return last["crossed_at"] * last["doubly"] / last["step"]
 
 
 EXPERIMENT = Experiment(
     name="unigrams-delay",
-    shows="Networks learn pairs sooner from chains in which single tokens say nothing; unigram sequences delay it",
+    shows="Networks learn bigrams sooner from chains without a unigram signal; added unigram sequences delay it",
     source="figure 8.4a",
     scales={
         "smoke": Scale(smoke, trials=1),

@@ -21,7 +21,7 @@ def _arm(tables: Mapping[str, pd.DataFrame], arm: str) -> list[pd.DataFrame]:
 
 
 def _crossings(tables: Mapping[str, pd.DataFrame], arm: str) -> np.ndarray:
-    """Return the doubly stochastic sequences (of flat rows, all) up to the crossing; infinite without one."""
+    """Return the doubly stochastic sequences (for flat rows, all) up to the crossing; infinite without one."""
     found = []
     for run in _arm(tables, arm):
         at = run[run["step"] == run["crossed_at"]]
@@ -52,7 +52,7 @@ def added_delay(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def longest_plateau(run: pd.DataFrame) -> float:
-    """Return the longest time, before the crossing, in which the loss changes by less than a tenth, in sequences."""
+    """Return the longest time before the crossing, in sequences, in which the loss changes by less than a tenth."""
     before = run[run["step"] <= run["crossed_at"].fillna(np.inf)]
     losses, at = before["loss"].to_numpy(), before["doubly"].to_numpy(float)
     longest = 0.0
@@ -111,8 +111,10 @@ CLAIMS = (
     ),
     Claim(
         id="induction/no-long-plateau-without-unigrams",
-        statement="Without a unigram signal the transformer does not stay long in the intermediate stage; training "
-        "goes on smoothly.",
+        statement=(
+            "Without a unigram signal the transformer does not stay long in the intermediate stage; training proceeds "
+            "smoothly."
+        ),
         source="section 8.3.2, figure 8.4a",
         setting=SETTING + "; silent: what is long, and on which distribution",
         rule="13 pairs of equal seed: the longest time before the crossing in which the loss on flat rows changes by "

@@ -48,7 +48,7 @@ class AttentionNetwork(NamedTuple):
 
 
 class AttentionPass(NamedTuple):
-    """What a transformer computes on the way.
+    """What a transformer computes in a forward pass.
 
     Args:
         output: shape (count, length, k).
@@ -87,9 +87,9 @@ def attention_pass(network: AttentionNetwork, tokens: Any) -> AttentionPass:
 
 
 def attention_parameters(network: AttentionNetwork) -> dict[str, dict[str, Float32[np.ndarray, "..."]]]:
-    """Return a transformer's weights as the parameters of ``AttentionOnly`` in its plain form, of as many layers.
+    """Return a transformer's weights as the parameters of ``AttentionOnly`` in its plain form, with as many layers.
 
-    Formula: the same arrays by the names that the model has for them.
+    Formula: the same arrays under the model's names.
     Source: thesis, equations 8.4 and 8.5.
     """
     layers = {f"layer{number}": layer._asdict() for number, layer in enumerate(network.layers, 1)}
@@ -98,21 +98,21 @@ def attention_parameters(network: AttentionNetwork) -> dict[str, dict[str, Float
 
 
 def bigram_construction(k: Side, length: Side, scale: float = 100.0, slope: float = 1.0) -> AttentionNetwork:
-    """Return the two-layer transformer of Proposition 8.2, which reads off what has followed the current token.
+    """Return the two-layer transformer of Proposition 8.2, which predicts from what has followed the current token.
 
     The first layer attends to the previous token and writes it into a second block; the second attends to the tokens
-    whose predecessor is the current token and writes them into a third. The source drops 1/sqrt(d) in the first layer
-    and has c for c^2 in the second. The first layer is sharp where exp(c / sqrt(d)) is far above the length: c = 10 is
-    too small for 60 tokens.
+    whose predecessor is the current token and writes them into a third. The source omits 1/sqrt(d) in the first layer
+    and prints c for c^2 in the second. The first layer is sharp where exp(c / sqrt(d)) is far above the length: c = 10
+    is too small for 60 tokens.
 
     Formula: d = 3k in blocks of k, embedding one-hot in block 1; layer 1: W_Q = c I from block 1 to 1, W_K = 0, v_2 = 1
         on block 1, W_V = I from 1 to 2; layer 2: v = 0, W_Q = c I from 1 to 1, W_K = c I from 2 to 1, W_V = I from 1 to
         3; P = a I from block 3. So A^(1)_ij = (c / sqrt(d)) [j = i-1], A^(2)_ij -> (c^2 / sqrt(d)) [x_{j-1} = x_i].
-    Source: thesis, Proposition 8.2; the slope a is its footnote's, whose constant b is lost in the softmax.
+    Source: thesis, Proposition 8.2; the slope a is from its footnote, whose constant b cancels in the softmax.
 
     Args:
         scale: c.
-        slope: a: what the frequency is multiplied by to be a logit.
+        slope: a: the factor that turns a frequency into a logit.
 
     Returns:
         The weights; the output tends to a times ``construction_frequencies`` with c.
@@ -151,7 +151,7 @@ def construction_frequencies(tokens: Any, k: Side, form: Form = "corrected") -> 
 
 
 class LinearLogits(NamedTuple):
-    """The best that a multiple of frequencies can do as logits.
+    """The best multiple of frequencies as logits.
 
     Args:
         slope: a.
@@ -163,7 +163,7 @@ class LinearLogits(NamedTuple):
 
 
 def best_linear_logits(features: Any, true: Any) -> LinearLogits:
-    """Return by which factor frequencies, or counts, are multiplied to be the best logits, and what is lost.
+    """Return the factor by which frequencies, or counts, become the best logits, and the resulting loss.
 
     It is convex in the factor. Trained attention-only transformers end near the loss of the construction's frequencies,
     above that of add-one bigrams; the minimal model near that of counts.
@@ -178,7 +178,7 @@ def best_linear_logits(features: Any, true: Any) -> LinearLogits:
     values, rows = np.asarray(features, float), np.asarray(true, float)
     require(
         values.shape == rows.shape,
-        "features and distributions must have one shape",
+        "features and distributions must have the same shape",
         features=values.shape,
         true=rows.shape,
     )

@@ -27,20 +27,20 @@ def two_step_curriculum(
     start: tuple[float, float] = (0.0, 1.0),
     keep_position: bool = False,
 ) -> MinimalWeights:
-    """Return the weights after two steps: one on flat rows, one on the hardest chains with all of the old forgotten.
+    """Return the weights after two steps: one on flat rows, one on the hardest chains with all before forgotten.
 
     W ends as a multiple of the identity and v_2 as the largest coordinate of v: the bigram solution, coordinate by
-    coordinate. In sum the others do not vanish beside v_2, whatever epsilon: see ``curriculum_background``.
+    coordinate. The sum of the others does not vanish relative to v_2, whatever epsilon: see ``curriculum_background``.
 
     Formula: W_1 = W_0 + rate_1 sum_j v_j E[T_j], v_1 likewise, on flat rows; W_2 = rate_2 sum_j v_{1,j} T_j and v_2
         likewise with T = ``symmetric_tensor``, weight decay 1 having erased W_1, and v_1 unless it is kept.
-    Source: thesis, Propositions 8.5 and E.3. Equation E.54 erases v, E.59 keeps it; the predictor as stated needs both
-        erased.
+    Source: thesis, Propositions 8.5 and E.3. Equation E.54 erases v, E.59 keeps it; the predictor as stated needs W and
+        v erased.
 
     Args:
         first_rate: of order 1/t^2.
         second_rate: of order 1/t.
-        start: w of W_0 = w 1 1^T and the constant of v. W must be small beside what the first step adds.
+        start: w of W_0 = w 1 1^T and the constant of v. W must be small relative to what the first step adds.
         keep_position: whether weight decay leaves v alone.
     """
     require_positive("Proposition E.3", first_rate=first_rate, second_rate=second_rate)
@@ -50,7 +50,7 @@ def two_step_curriculum(
 
 
 def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
-    """Return what the diagonal of W is a multiple of after the curriculum's second step.
+    """Return the factor in the diagonal of W after the curriculum's second step.
 
     The diagonal tends to the constant of v times rate_2 t, times this; for small epsilon this is close to epsilon^2/6.
 
@@ -66,12 +66,12 @@ def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
 
 
 def curriculum_position(place: Listed, epsilon: float, form: Form = "corrected") -> float:
-    """Return what the leading term of v_j is a multiple of after the curriculum's second step.
+    """Return the factor in the leading term of v_j after the curriculum's second step.
 
     The term is rate_2 (rho - c') (n(n+1)/2t) times this, rho - c' being the difference of W's entries after the first.
 
-    Formula: E[lambda^j]/4 = (2 eps)^j/(4 (j+1)) for even j, 0 for odd. Printed, before the factor 1/2 of its place in
-        E.55 and without the density: the integral of (a-1/2)(2a-1)^(j-1), 2^j eps^(j+1)/(j+1).
+    Formula: E[lambda^j]/4 = (2 eps)^j/(4 (j+1)) for even j, 0 for odd. Printed, without the factor 1/2 of E.55 and
+        without the density: the integral of (a-1/2)(2a-1)^(j-1), 2^j eps^(j+1)/(j+1).
     Source: thesis, equations E.55 and E.57, corrected here.
 
     Args:
@@ -86,10 +86,10 @@ def curriculum_position(place: Listed, epsilon: float, form: Form = "corrected")
 
 
 def curriculum_background(epsilon: float) -> float:
-    """Return what the other coordinates of v sum to, beside v_2, in the limit of long sequences after the curriculum.
+    """Return the sum of v's other coordinates relative to v_2 after the curriculum, in the limit of long sequences.
 
-    It does not vanish with epsilon, so that logits keep a part in the counts of single tokens; the remainder
-    O(epsilon^6) of the proposition holds for coordinates, not for logits.
+    It does not vanish with epsilon, so logits keep a component of unigram counts; the proposition's remainder
+    O(epsilon^6) holds for coordinates, not for logits.
 
     Formula: lim sum_{j != 2} v_j / v_2 = ((B+A)/(B-A)) (3/L^2)(artanh(L)/L - 1) + sum_{even j >= 4} 3 L^(j-2)/(j+1),
         L = 2 eps, the second sum being (3/L^2)(artanh(L)/L - 1 - L^2/3), for W_0 = 0.

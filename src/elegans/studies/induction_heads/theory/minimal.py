@@ -46,7 +46,7 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
 
 
 def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
-    """Return weights with which the minimal model counts bigrams, exactly.
+    """Return weights with which the minimal model counts bigrams exactly.
 
     Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} 1[x_t' = i] 1[x_(t'-1) = x_p].
     Source: thesis, Fact 8.3.
@@ -56,7 +56,7 @@ def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
 
 
 def minimal_unigram(k: Side, length: Side) -> MinimalWeights:
-    """Return weights with which the minimal model counts single tokens, exactly.
+    """Return weights with which the minimal model counts single tokens exactly.
 
     Formula: v = delta_1, W = 1 1^T: f_{p,i} = sum_{t'=1}^{p} [x_t' = i].
     Source: thesis, Fact 8.3.
@@ -66,7 +66,7 @@ def minimal_unigram(k: Side, length: Side) -> MinimalWeights:
 
 
 def minimal_constant(k: Side, length: Side, pair: float, position: float) -> MinimalWeights:
-    """Return constant weights, with which training begins.
+    """Return constant weights, from which training starts.
 
     Formula: W = w 1 1^T, v = c 1.
     Source: thesis, Lemma 8.4 (w = c) and Proposition E.3.
@@ -78,7 +78,7 @@ def minimal_constant(k: Side, length: Side, pair: float, position: float) -> Min
 def chain_tensor(chains: Any, length: Annotated[int, AtMost(10_000)]) -> Float[np.ndarray, "*chains length k k"]:
     """Return the tensor of the minimal model's loss for given chains of any number of symbols, with a stationary start.
 
-    Average it over a distribution of chains for the population's: the loss is linear in it.
+    Averaged over a distribution of chains it gives the population loss, which is linear in it.
 
     Formula: T_jml = (1/t) sum_i C_{t-j+1}[m,i] pi_l (P^{j-1})_li with
         C_n[m,i] = (P_mi - 1/k) sum_{d=0}^{n-1} (n-d) (P^d)_im, so that L = const - sum v_j W_ml T_jml.
@@ -126,14 +126,14 @@ def minimal_gradients(tensor: Any, weights: MinimalWeights) -> MinimalWeights:
 def minimal_step(
     tensor: Any, weights: MinimalWeights, rate: float, *, pair_decay: float = 0.0, position_decay: float = 0.0
 ) -> MinimalWeights:
-    """Return the weights after one step of gradient descent on the population's loss.
+    """Return the weights after one step of gradient descent on the population loss.
 
     Formula: W' = (1 - decay) W - rate dL/dW, v' likewise, both gradients at (W, v).
     Source: thesis, equations E.18, E.28, E.37 and E.53.
 
     Args:
-        pair_decay: the share of W that is forgotten.
-        position_decay: the share of v that is forgotten.
+        pair_decay: the weight decay of W in this step, as a share.
+        position_decay: the weight decay of v in this step, as a share.
     """
     descent = minimal_gradients(tensor, weights)
     return MinimalWeights(

@@ -1,4 +1,4 @@
-"""Averages over two-state chains with flat rows, and what the simplest strategies lose on them.
+"""Averages over two-state chains with flat rows, and the losses of the simplest strategies on them.
 
 A chain of two symbols is P = ((a, 1-a), (1-b, b)); its eigenvalue is lambda = a + b - 1 and its stationary
 distribution pi = (1-b, 1-a) / (2-a-b). Integrands are singular only where 1 - a and 1 - b both go to 0, and smooth in
@@ -32,14 +32,14 @@ def flat_rule(nodes: Annotated[int, AtMost(500)] = 60) -> tuple[np.ndarray, np.n
     """Return a rule for averages over a and b, independent and uniform on (0, 1).
 
     Each half of the square is mapped so that its corner a = b = 1 becomes an edge; 40 nodes give the constants to
-    machine precision, 60 gradients of sequences of up to 1000 tokens to nine digits.
+    machine precision, and 60 nodes give gradients for sequences of up to 1000 tokens to nine digits.
 
     Formula: the integral of f over 1 - a = r, 1 - b = r s and over the same with a and b exchanged, each with the
         weight r dr ds on (0, 1)^2, by Gauss and Legendre's rule in r and s.
     Source: Duffy, "Quadrature over a pyramid or cube of integrands with a singularity at a vertex" (1982).
 
     Returns:
-        1 - a, 1 - b and weights, float64 of shape (2 nodes^2,): the differences, of which nothing has been subtracted.
+        1 - a, 1 - b and weights, float64 of shape (2 nodes^2,): the differences are computed without cancellation.
     """
     place, weight = unit_rule(nodes)
     larger, ratio = (part.ravel() for part in np.meshgrid(place, place, indexing="ij"))
@@ -63,7 +63,7 @@ def flat_average(value: Callable[..., Any], nodes: Annotated[int, AtMost(500)] =
 
 
 class TwoStateLosses(NamedTuple):
-    """What is lost at the last token of chains with flat rows and a stationary start, in nats.
+    """Losses at the last token of chains with flat rows and a stationary start, in nats.
 
     Args:
         uniform: KL(true row, uniform).
@@ -77,10 +77,10 @@ class TwoStateLosses(NamedTuple):
 
 
 def two_state_losses(nodes: Annotated[int, AtMost(500)] = 60) -> TwoStateLosses:
-    """Return what uniform guesses and the stationary distribution lose on chains of two symbols with flat rows.
+    """Return the losses of uniform guesses and of the stationary distribution on two-symbol chains with flat rows.
 
-    The token at which the loss is taken is from the stationary distribution, so that a row counts by its symbol's
-    share, and the uniform loss is not ``simplex_uniform_loss``.
+    The token at which the loss is taken follows the stationary distribution, so rows are weighted by their symbols'
+    shares, and the uniform loss is not ``simplex_uniform_loss``.
 
     Formula: E[ln 2 - h], E[H(pi) - h], E[h] with h = sum_i pi_i H(P_i).
     Source: derived here, for the lines of the thesis' figures 8.1 and 8.3.
@@ -108,7 +108,7 @@ def simplex_uniform_loss(k: Listed) -> float:
 
 
 def smoothed_unigram_loss(k: Listed, seen: Listed) -> float:
-    """Return what the add-one unigram loses, exactly, on independent tokens from a distribution uniform on the simplex.
+    """Return the exact loss of the add-one unigram on independent tokens from a distribution uniform on the simplex.
 
     Formula: k sum_{c=0}^{N} p(c) (-q ln q) - (H_k - 1) with q = (c + 1) / (N + k) and
         p(c) = C(N-c+k-2, k-2) / C(N+k-1, k-1).

@@ -17,7 +17,7 @@ from elegans.studies.induction_heads.theory.quadrature import unit_rule
 from elegans.tasks.chains import context_codes, stationary_distribution, transitions, true_rows
 
 BLOCK = 4096
-"""How many posteriors are computed at a time."""
+"""The number of posteriors computed at a time."""
 
 
 def kl_divergence(true: Any, predicted: Any) -> np.ndarray:
@@ -101,7 +101,7 @@ def chain_strategies(
 def bayes_strategy(tokens: Any, nodes: Annotated[int, AtMost(1_000)] = 128) -> Float[np.ndarray, "count length 2"]:
     """Return Bayes' prediction for two symbols, flat rows and a stationary start.
 
-    Add-one bigrams only approach it: they do without what the first token says about the chain.
+    Add-one bigrams only approach it: they ignore what the first token says about the chain.
 
     Formula: E[P_(x_p, i) | x], the posterior's density on (a, b) in (0, 1)^2 being proportional to
         pi_{x_1} a^c11 (1-a)^c12 b^c22 (1-b)^c21 with pi_1 = (1-b) / (2-a-b), by Gauss and Legendre's rule.
@@ -134,7 +134,7 @@ def _posterior_means(rows: np.ndarray, nodes: int) -> np.ndarray:
         )
     )
     leave = 1 - stay
-    share = leave[None, :] / (leave[:, None] + leave[None, :])  # pi_1 at (a, b); pi_2 is what it lacks to 1
+    share = leave[None, :] / (leave[:, None] + leave[None, :])  # pi_1 at (a, b); pi_2 = 1 - pi_1
 
     def against(density: np.ndarray) -> np.ndarray:
         found = density @ share
@@ -150,8 +150,8 @@ def _posterior_means(rows: np.ndarray, nodes: int) -> np.ndarray:
 def row_oracle(chains: Any, tokens: Any) -> Float[np.ndarray, "count length k"]:
     """Return the true distribution of the next token: the prediction of an oracle that knows the chain.
 
-    Formula: P_(x_p, .); for n-grams, before a context is complete, what the stationary distribution of contexts
-        implies.
+    Formula: P_(x_p, .); for n-grams, before a context is complete, the prediction implied by the stationary
+        distribution of contexts.
     Source: thesis, section 8.2.1.
     """
     rows = np.asarray(chains, float)
@@ -169,7 +169,7 @@ def stationary_oracle(chains: Any) -> Float[np.ndarray, "count k"]:
 
 
 def sequences(tokens: Any, k: int) -> Int[np.ndarray, "count length"]:
-    """Return tokens as int64, refusing what are not sequences of symbols 0, …, k - 1."""
+    """Return tokens as int64, refusing anything but sequences of symbols 0, …, k - 1."""
     seen = np.asarray(tokens)
     require(seen.ndim == 2 and seen.shape[1] > 0, "tokens must be of shape (count, length)", shape=seen.shape)
     require(k >= 2, "k must be at least 2", k=k)

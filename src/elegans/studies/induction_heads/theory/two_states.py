@@ -1,7 +1,7 @@
 """Closed forms for two symbols: power sums of the eigenvalue, and the first two steps of descent.
 
 A chain is P = ((a, 1-a), (1-b, b)), with u = a - 1, w = b - 1, lambda = a + b - 1. Gradients are directions of descent
-of the minimal model's affine loss. Source of all that names no other: thesis, appendix E.1.
+of the minimal model's affine loss. Where no other source is named, it is the thesis, appendix E.1.
 
 Arguments with one meaning throughout: ``a`` and ``b`` are the probabilities that the symbols stay, in 0..1 and not
 both 1; ``length`` is t, at least 2; ``epsilon``, in (0, 1/2], is half the length of the interval around 1/2 on which
@@ -20,14 +20,14 @@ from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 
 LARGEST_RULE = 10**7
-"""How many values of all positions and nodes are summed: a few seconds of work."""
+"""The largest number of values over all positions and nodes: a few seconds of work."""
 BLOCK = 512
-"""How many nodes of a quadrature are taken at a time."""
+"""The number of quadrature nodes processed at a time."""
 LN2 = math.log(2)
 
 
 class PowerSums(NamedTuple):
-    """The sums over s <= t' <= p <= t in a first step's gradient, each of the shape of lambda.
+    """The sums over s <= t' <= p <= t in the first step's gradient, each of the shape of lambda.
 
     Args:
         both: S_A, of lambda^(p-s).
@@ -115,8 +115,8 @@ def second_position_gradient(
 ) -> Float[np.ndarray, "*chains length"]:
     """Return the part of the second step's -dL/dv that comes from the diagonal of W: -dL/dv at W = I.
 
-    Printed, the first coordinate lacks the factor lambda/(lambda-1) and has t(t-1)/2 for t(t+1)/2, and the others have
-    lambda - 1 for 1 - lambda in the second bracket.
+    As printed, the first coordinate lacks the factor lambda/(lambda-1) and has t(t-1)/2 instead of t(t+1)/2, and the
+    others have lambda - 1 instead of 1 - lambda in the second bracket.
 
     Formula: (1/t) sum_il pi_l (P_li - 1/2)/(lambda-1)^2 (beta_il beta_li/(lambda-1)
         ((lambda^j - lambda^(t+1))/(1-lambda) - n lambda^(j-1))
@@ -210,7 +210,7 @@ def symmetric_first_position(
 ) -> Float[np.ndarray, " length"]:
     """Return -dL/dv, per unit c, at W = c 1 1^T, v = c 1 for chains without a unigram signal.
 
-    The printed sign would have v shrink; it grows, and less than the t of chains with a signal.
+    With the printed sign v would shrink; it grows, but by less than order t as on chains with a signal.
 
     Formula: (1/2t) sum_{d=1}^{n} (n-d+1) E[lambda^d], n = t - j + 1. Printed: -n / 2t.
     Source: thesis, Corollary E.2, equations E.45 and E.49, corrected here.
@@ -222,7 +222,7 @@ def symmetric_first_position(
 
 
 class FirstStepConstants(NamedTuple):
-    """What the leading terms of a first step on flat rows are multiples of.
+    """The constants of the leading terms of a first step on flat rows.
 
     Args:
         diagonal: B.
@@ -257,7 +257,7 @@ def first_step_leading(length: Listed, scale: float, rate: float) -> MinimalWeig
         rate: the learning rate.
 
     Returns:
-        The weights; what is left out is O(c rate t) in W and O(c rate) in v.
+        The weights; the neglected terms are O(c rate t) in W and O(c rate) in v.
     """
     require(length >= 2, "length must be at least 2", length=length)
     constants, n = first_step_constants(), np.arange(length, 0, -1)
@@ -271,9 +271,9 @@ def first_step_leading(length: Listed, scale: float, rate: float) -> MinimalWeig
 def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[int, AtMost(500)] = 40) -> np.ndarray:
     """Return the coefficients h_j of the second step's leading term: the even/odd pattern.
 
-    ``second_position_gradient``, averaged over flat rows, is n(n+1)/(2t) h_j + O(1). Even j are above the constant
-    (8 ln 2 - 5)/6, odd ones from 3 below it: per chain the distance is a power of lambda, and the average decays as a
-    power of j.
+    ``second_position_gradient``, averaged over flat rows, is n(n+1)/(2t) h_j + O(1). Even j lie above the constant (8
+    ln 2 - 5)/6, odd ones from 3 on below it: for each chain the distance is a power of lambda, and the average decays
+    as a power of j.
 
     Formula: h_1 = (1 - ln 2)/3; for j >= 2 h_j = E[2 u w (w (a-1/2) + u (b-1/2)) lambda^(j-1)/(lambda-1)^3]
         + (8 ln 2 - 5)/6, so that h_2 = (7 - 10 ln 2)/2 + (8 ln 2 - 5)/6. Printed: (5 - 8 ln 2)/6.
@@ -299,7 +299,8 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[
 def overtaking_rate(tensor: Any) -> float:
     """Return the learning rate above which v_2 exceeds v_1 after two steps from W = c 1 1^T, v = c 1, whatever c.
 
-    Lemma 8.4 has this for long sequences. On flat rows no learning rate does so up to 8 tokens; at 100 it is 0.00356.
+    Lemma 8.4 states this for long sequences. On flat rows no learning rate achieves it with up to 8 tokens; at 100 it
+    is 0.00356.
 
     Formula: 2 (g_1 - g_2) / ((G_11 - G_12) (d_2 - d_1) - G_12 (g_1 - g_2)), with g_j = sum_ml T_jml, d_j = sum_m T_jmm
         and G = sum_j T_j; infinite where the denominator is not positive. On flat rows, for long sequences, close to
@@ -307,7 +308,7 @@ def overtaking_rate(tensor: Any) -> float:
     Source: derived here, for the thesis' Lemma 8.4, from ``minimal_step`` twice.
 
     Args:
-        tensor: T of a distribution of chains of two symbols that does not distinguish them, shape (length, 2, 2).
+        tensor: T of a distribution of two-symbol chains that is symmetric in the symbols, shape (length, 2, 2).
     """
     terms = np.asarray(tensor, float)
     shaped = terms.ndim == 3 and terms.shape[1:] == (2, 2) and len(terms) >= 2
@@ -357,7 +358,7 @@ def _chain(a: Any, b: Any, length: int) -> _Chain:
 
 
 def _closed(a: Any, b: Any, length: int) -> tuple[np.ndarray, ...]:
-    """Return u, w, lambda - 1 and lambda with an axis for places, and n = t - j + 1."""
+    """Return u, w, lambda - 1 and lambda with an axis for positions, and n = t - j + 1."""
     chain = _chain(a, b, length)
     u, w = -chain.leave_a[..., None], -chain.leave_b[..., None]
     return u, w, u + w, 1 + u + w, np.arange(length, 0, -1)
