@@ -9,7 +9,7 @@ from typing import Any
 
 _FACES = (
     *("tasks", "models", "learners", "training", "sweeps", "tabular"),
-    *("analysis", "probes", "certificates", "groups"),
+    *("analysis", "probes", "certificates", "groups", "explorer"),
 )
 """Packages whose public names are re-exported at the top level."""
 _PLAIN = ("errors", "stopping")

@@ -3,6 +3,7 @@ from elegans import (
     certificates as certificates,
     errors as errors,
     experiments as experiments,
+    explorer as explorer,
     groups as groups,
     learners as learners,
     models as models,
@@ -20,6 +21,7 @@ from elegans import (
 from elegans.analysis import *
 from elegans.certificates import *
 from elegans.errors import *
+from elegans.explorer import *
 from elegans.groups import *
 from elegans.learners import *
 from elegans.models import *

@@ -81,7 +81,7 @@ def _interval(times: np.ndarray, kind: Literal["order", "bootstrap"], confidence
 
 def _count(table: pd.DataFrame, by: Sequence[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the first row, the statistics and the times to solve of each cell of a table of trials."""
-    codes, first = _group(table, [name for name in table if _is_parameter(name)] if by is None else by)
+    codes, first = _group(table, [name for name in table if is_parameter(name)] if by is None else by)
     counted = table["state"].isin(FINISHED).to_numpy()
     every = table["solved_at"].to_numpy(float, na_value=np.nan)
     order = np.argsort(codes[counted], kind="stable")
@@ -105,13 +105,13 @@ def _group(table: pd.DataFrame, names: Sequence[Any]) -> tuple[np.ndarray, np.nd
     """Return each row's cell number, in the order of first appearance, and the first row of each cell."""
     codes = np.zeros(len(table), np.int64)
     for name in names:
-        own, values = pd.factorize(_hashable(table[name]), use_na_sentinel=False)
+        own, values = pd.factorize(hashable(table[name]), use_na_sentinel=False)
         if len(values) > 1:
             codes = pd.factorize(codes * len(values) + own)[0]
     return codes, np.unique(codes, return_index=True)[1] if len(codes) else np.zeros(0, np.int64)
 
 
-def _hashable(column: pd.Series) -> Any:
+def hashable(column: pd.Series) -> Any:
     """Return a column with hashable values; a value that many rows share is converted once."""
     if column.dtype != object:
         return column
@@ -121,7 +121,8 @@ def _hashable(column: pd.Series) -> Any:
     return pd.Series([texts[id(value)] for value in values], dtype=object)
 
 
-def _is_parameter(name: Any) -> bool:
+def is_parameter(name: Any) -> bool:
+    """Return whether a column of a table is a parameter of its trials."""
     return str(name).partition(".")[0] in PARTS
 
 
@@ -133,13 +134,13 @@ def _parameters(rows: pd.DataFrame) -> list[str]:
     """
     kept = [name for name in BASICS if name in rows]
     for name in rows:
-        if _is_parameter(name) and name not in BASICS and not _settled(rows, str(name)):
+        if is_parameter(name) and name not in BASICS and not _settled(rows, str(name)):
             kept.append(str(name))
     return kept
 
 
 def _settled(rows: pd.DataFrame, name: str) -> bool:
-    own = pd.factorize(_hashable(rows[name]), use_na_sentinel=False)[0]
+    own = pd.factorize(hashable(rows[name]), use_na_sentinel=False)[0]
     parent = name.rpartition(".")[0]
     if parent not in rows:
         return len(np.unique(own)) <= 1

@@ -6,11 +6,12 @@ the end of its training. ``generator`` is used for resampling: a seeded one give
 """
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from elegans.arguments import AtMost
 from elegans.errors import AnalysisError, shown
@@ -124,13 +125,83 @@ def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.9
     if not 0 < confidence < 1:
         raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     ordered, count = np.sort(_censored(times)), len(times)
+    below = _rank(count, confidence)
+    if below == 0:
+        return 0.0, math.inf
+    return float(ordered[below - 1]), float(ordered[count - below])
+
+
+@lru_cache(maxsize=10_000)
+def _rank(count: int, confidence: float) -> int:
+    """Return which order statistic, counted from 1 and from either end, bounds the median; 0 where none does."""
     below, cumulative = 0, 0.5**count
     while cumulative <= (1 - confidence) / 2:
         below += 1
         cumulative += math.comb(count, below) / 2**count
-    if below == 0:
-        return 0.0, math.inf
-    return float(ordered[below - 1]), float(ordered[count - below])
+    return below
+
+
+def medians(
+    times: Float[np.ndarray, " solved"], solved: Int[np.ndarray, " groups"], trials: Int[np.ndarray, " groups"]
+) -> Float[np.ndarray, " groups"]:
+    """Return ``median`` of many groups of trials at once.
+
+    Args:
+        times: the times of the solved trials, group by group, increasing within each.
+        solved: how many of the times are of each group.
+        trials: how many trials each group has.
+    """
+    return _middle(times, solved, (trials - 1) // 2, trials // 2)
+
+
+def median_intervals(
+    times: Float[np.ndarray, " solved"],
+    solved: Int[np.ndarray, " groups"],
+    trials: Int[np.ndarray, " groups"],
+    confidence: float = 0.95,
+) -> tuple[Float[np.ndarray, " groups"], Float[np.ndarray, " groups"]]:
+    """Return the lower and upper ends of ``median_interval`` of many groups of trials, given as in ``medians``."""
+    rank = np.array([_rank(count, confidence) for count in trials.tolist()], np.int64)
+    low, high = (_middle(times, solved, place, place) for place in (rank - 1, trials - rank))
+    ends = ((low, 0.0), (high, np.inf))
+    low, high = (np.where(rank == 0, none, np.where(np.isnan(end), np.inf, end)) for end, none in ends)
+    return low, high
+
+
+def _middle(times: Any, solved: Any, below: Any, above: Any) -> Float[np.ndarray, " groups"]:
+    """Return the mean of two order statistics of each group, counted from 0; NaN where one is not finite."""
+    start = np.cumsum(solved) - solved
+    found = np.full(len(solved), np.nan)
+    known = (below >= 0) & (above < solved)
+    found[known] = (times[(start + below)[known]] + times[(start + above)[known]]) / 2
+    return found
+
+
+def mean_intervals(
+    count: Int[np.ndarray, " groups"],
+    total: Float[np.ndarray, " groups"],
+    squares: Float[np.ndarray, " groups"],
+    confidence: float = 0.95,
+) -> tuple[Float[np.ndarray, " groups"], Float[np.ndarray, " groups"], Float[np.ndarray, " groups"]]:
+    """Return the mean of many groups of numbers and Student's interval of it, from sums.
+
+    Args:
+        count: how many numbers each group has.
+        total: their sums.
+        squares: the sums of their squares.
+        confidence: the nominal coverage, where the numbers are normally distributed.
+
+    Returns:
+        Mean, lower and upper end; NaN where there are no numbers, infinite ends where there is one.
+    """
+    from scipy.special import stdtrit
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total / count
+        variance = np.maximum(squares - count * mean**2, 0) / (count - 1)
+        reach = stdtrit(np.maximum(count - 1, 1), (1 + confidence) / 2) * np.sqrt(variance / count)
+    reach = np.where(count == 1, np.inf, reach)
+    return mean, mean - reach, mean + reach
 
 
 def _censored(times: Any) -> Float[np.ndarray, " trials"]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import click
 
-from elegans.cli.commands import claims, experiments, machine, sweeps, theory, training
+from elegans.cli.commands import claims, experiments, explore, machine, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
 
@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": training.explain,
     "sweep": sweeps.sweep,
     "status": sweeps.status,
+    "explore": explore.explore,
     "export": sweeps.export,
     "check": sweeps.check,
     "doctor": machine.doctor,

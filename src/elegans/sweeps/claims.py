@@ -17,6 +17,7 @@ from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.sweeps import liveness
 from elegans.sweeps.columns import Damage, read_probes
+from elegans.sweeps.database import make_indexes
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
 from elegans.sweeps.reading import Survey, cell_numbers, chunks, signed, survey
@@ -73,6 +74,7 @@ def begin(
     retrain_changed: bool,
 ) -> tuple[Run, Survey]:
     """Enter a run and its sweep's cells; return the run and what the store has of the sweep."""
+    make_indexes(connection)
     run = Run(0, uuid.uuid4().hex, probe_texts(probes), retry_failed)
     ids = _register(connection, sweep.cells)
     classes = {template.cell: own_classes((template, *probes)) for template in sweep.cells}

@@ -30,7 +30,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from elegans.errors import StoreError, brief, printable
 from elegans.files import checked_path
 from elegans.sweeps.columns import Damage, stored
-from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, VERSION
+from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, TRIALS, VERSION
 
 MAGIC = b"SQLite format 3\0"
 """What an SQLite file begins with."""
@@ -257,15 +257,28 @@ def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
     with engine.connect().execution_options(writing=True) as connection, connection.begin():
         if not _is_store(connection, place):  # another process may have made it one meanwhile
             TABLES.create_all(connection)
-            # as text: an Index with these conditions would import the drivers' dialects whenever a store is opened
-            partial = " WHERE claim IS NOT NULL" if connection.dialect.name in ("sqlite", "postgresql") else ""
-            connection.exec_driver_sql(f"CREATE INDEX claims ON trials (claim){partial}")
+            make_indexes(connection)
             connection.execute(insert(META), [{"key": "format", "value": FORMAT}, {"key": "version", "value": VERSION}])
             return
         for table, columns in _lacking(connection, place).items():
             for column in columns:
                 kind = column.type.compile(connection.dialect)
                 connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column.name} {kind}")
+
+
+_INDEXES = {"claims": "claim", "recorded": "recorded"}
+"""Of the trials, by name: which are being trained, and which were recorded lately."""
+
+
+def make_indexes(connection: Connection) -> None:
+    """Make the indexes that a database lacks: one of an earlier elegans has not all of them."""
+    known = {str(index["name"]) for index in inspect(connection).get_indexes(TRIALS.name)}
+    # as text: an Index with these conditions would import the drivers' dialects whenever a store is opened
+    partial = connection.dialect.name in ("sqlite", "postgresql")
+    for name, column in _INDEXES.items():
+        if name not in known:
+            where = f" WHERE {column} IS NOT NULL" if partial else ""
+            connection.exec_driver_sql(f"CREATE INDEX {name} ON trials ({column}){where}")
 
 
 def _is_store(connection: Connection, place: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
 
-from elegans.analysis.intervals import median
+from elegans.analysis.intervals import medians
 from elegans.errors import StoreError, printable, suggest
 from elegans.sweeps.columns import Damage, read_template, stored
 from elegans.sweeps.database import refuse_strange, strange
@@ -330,44 +330,89 @@ def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: 
     return kept[np.argsort(place[kept])]
 
 
-def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
-    """Return a row for each cell; see ``Store.cells_table``."""
-    cells = _cells(connection, sweep, where)
+@dataclass(frozen=True)
+class CellSums:
+    """What the database adds up of cells: one entry per cell that has trials, in the order of their numbers.
+
+    Args:
+        cell: the cells' numbers.
+        ended: by state, how many trials ended in it.
+        seconds, seconds_squared: summed over trials that have an outcome.
+        errors, error, error_squared: of finished trials with a test error, how many, their sum and that of squares.
+        first, times: cell ``i`` was solved at ``times[first[i]:first[i + 1]]``, in increasing order.
+    """
+
+    cell: np.ndarray
+    ended: Mapping[str, np.ndarray]
+    seconds: np.ndarray
+    seconds_squared: np.ndarray
+    errors: np.ndarray
+    error: np.ndarray
+    error_squared: np.ndarray
+    first: np.ndarray
+    times: np.ndarray
+
+
+def cell_sums(connection: Connection, numbers_of: Sequence[int] | None = None) -> CellSums:
+    """Return the sums of some cells, given by number, or of all of them."""
     finished = TRIALS.c.state.in_(FINISHED)
     no_seconds = TRIALS.c.state.is_not(None) & TRIALS.c.seconds.is_(None)
+    error = case((finished, TRIALS.c.test_error))
     query = select(
         TRIALS.c.cell,
         *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
-        func.coalesce(func.sum(TRIALS.c.seconds), 0.0),
-        func.aggregate_strings(cast(case((finished, TRIALS.c.solved_at)), String), ","),
+        *(func.coalesce(func.sum(value), 0.0) for value in (TRIALS.c.seconds, TRIALS.c.seconds * TRIALS.c.seconds)),
+        func.count(error),
+        *(func.coalesce(func.sum(value), 0.0) for value in (error, error * error)),
         strange(
             connection,
-            *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "seconds")),
+            *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "test_error", "seconds")),
             also=[no_seconds, CONTRADICTION],
         ),
+        func.aggregate_strings(cast(case((finished, TRIALS.c.solved_at)), String), ","),
     ).group_by(TRIALS.c.cell)
-    found = np.zeros((len(cells.numbers), 8))
-    found[:, 6] = np.nan
-    for part in _of_cells(connection, query, cells.numbers):
-        rows = connection.execute(part).all()
-        refuse_strange(sum(row[-1] for row in rows), "trials")
-        places = cells.positions(np.array([row[0] for row in rows], np.int64))
-        for place, (_, solved, unsolved, diverged, failed, interrupted, seconds, times, _) in zip(
-            places, rows, strict=True
-        ):
-            trials = solved + unsolved + diverged
-            solved_at = np.fromstring(times, sep=",") if times else np.zeros(0)
-            counts = trials, len(solved_at), unsolved, diverged, failed, interrupted
-            every = np.pad(solved_at, (0, trials - len(solved_at)), constant_values=np.inf)
-            found[place] = *counts, median(every), seconds
-    return _with_counts(cell_frame(cells.columns), found)
+    some = (
+        [query] if numbers_of is None else [query.where(TRIALS.c.cell.in_(few)) for few in chunks(sorted(numbers_of))]
+    )
+    rows = [tuple(row) for part in some for row in connection.execute(part)]
+    *columns, bad, texts = zip(*sorted(rows), strict=True) if rows else [()] * 13
+    refuse_strange(sum(bad), "trials")
+    numbers = [np.array(column, np.int64 if place <= len(STATES) else float) for place, column in enumerate(columns)]
+    first = np.cumsum([0, *(text.count(",") + 1 if text else 0 for text in texts)])
+    times = np.fromstring(",".join(filter(None, texts)), sep=",") if first[-1] else np.zeros(0)
+    order = np.lexsort((times, np.repeat(np.arange(len(texts)), np.diff(first))))
+    added = ("cell", "seconds", "seconds_squared", "errors", "error", "error_squared")
+    named = dict(zip(added, [numbers[0], *numbers[6:]], strict=True))
+    return CellSums(**named, ended=dict(zip(STATES, numbers[1:6], strict=True)), first=first, times=times[order])
 
 
-def _with_counts(table: "pd.DataFrame", found: np.ndarray) -> "pd.DataFrame":
-    for column, name in enumerate(("trials", "solved", "unsolved", "diverged", "failed", "interrupted")):
-        table[name] = found[:, column].astype(np.int64)
-    table["median_steps"], table["seconds"] = found[:, 6], found[:, 7]
+def cell_columns(connection: Connection) -> tuple[np.ndarray, "pd.DataFrame"]:
+    """Return the numbers of all cells of a store and, in a row each, their dotted columns."""
+    cells = _cells(connection, None, None)
+    return np.array(cells.numbers, np.int64), cell_frame(cells.columns)
+
+
+def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
+    """Return a row for each cell; see ``Store.cells_table``."""
+    cells = _cells(connection, sweep, where)
+    everything = connection.scalar(select(func.count()).select_from(CELLS)) == len(cells.numbers)
+    sums = cell_sums(connection, None if everything else cells.numbers)
+    places = cells.positions(sums.cell)
+    solved = np.diff(sums.first)
+    trials = np.sum([sums.ended[state] for state in FINISHED], axis=0)
+    columns = {"trials": trials, "solved": solved} | {name: sums.ended[name] for name in STATES[1:]}
+    table = cell_frame(cells.columns)
+    for name, counts in columns.items():
+        table[name] = _placed(counts, places, len(table), 0)
+    table["median_steps"] = _placed(medians(sums.times, solved, trials), places, len(table), np.nan)
+    table["seconds"] = _placed(sums.seconds, places, len(table), 0.0)
     return table
+
+
+def _placed(values: np.ndarray, places: np.ndarray, length: int, missing: float) -> np.ndarray:
+    found = np.full(length, missing, values.dtype)
+    found[places] = values
+    return found
 
 
 @dataclass(frozen=True)

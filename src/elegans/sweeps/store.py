@@ -73,7 +73,8 @@ class Store:
         self.engine.dispose()
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def connected(self) -> Iterator[Connection]:
+        """Enter a connection for a few reads: as long as one is open, the write-ahead log grows with every write."""
         with translated(self.place):
             if self._shared:
                 with self._turn, self.engine.connect() as connection:
@@ -149,17 +150,17 @@ class Store:
 
     def survey(self, run: Run, sweep: Sweep) -> reading.Survey:
         """Return what the store has of a run's sweep now."""
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
 
     def holders(self, run: Run) -> tuple[str, ...]:
         """Return which other runs are at work on trials of this store, and on how many."""
-        with self._reading() as connection:
+        with self.connected() as connection:
             return read_holders(connection, run.number)
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return the outcome of a trial, with its curve and measures."""
-        with self._reading() as connection:
+        with self.connected() as connection:
             number = reading.cell_numbers(connection, [trial.cell]).get(trial.cell)
             query = reading.outcome_rows(number or 0).where(TRIALS.c.seed == reading.signed(trial.seed))
             row = connection.execute(query).mappings().first()
@@ -178,7 +179,7 @@ class Store:
         told = record(row)
         if told.get("seed") is None:
             raise StoreError(f"a row must have a seed to be that of a trial: {', '.join(told)}")
-        with self._reading() as connection:
+        with self.connected() as connection:
             cells = connection.execute(select(CELLS.c.hash, CELLS.c.trial, CELLS.c.columns)).all()
             records = [read_template(cell.trial, cell.hash) for cell in cells]
             columns = [read_columns(cell.columns, record) for cell, record in zip(cells, records, strict=True)]
@@ -189,13 +190,13 @@ class Store:
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
         """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
-        with self._reading() as connection:
+        with self.connected() as connection:
             cells = connection.execute(select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)).all()
         wanted = None if sweep is None else {template.cell: _lookup(seeds) for template, seeds in sweep.parts}
         for number, key, text in cells:
             if wanted is not None and key not in wanted:
                 continue
-            with self._reading() as connection:
+            with self.connected() as connection:
                 template = Trial.parse(read_template(text, key))
                 rows = connection.execute(reading.outcome_rows(number)).mappings().all()
                 found = {reading.unsigned(row["seed"]): row for row in rows}
@@ -217,7 +218,7 @@ class Store:
             traceback is in ``outcome``). Whole numbers that not all trials have, such as ``regime.size``, are
             ``Int64``.
         """
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.trial_table(connection, sweep, where)
 
     def by_cell(self, sweep: Sweep, names: Sequence[str] = reading.RESULTS) -> "Iterator[tuple[Trial, pd.DataFrame]]":
@@ -230,7 +231,7 @@ class Store:
         Returns:
             The cell's template, and one row per trial with ``seed`` and these columns.
         """
-        with self._reading() as connection:
+        with self.connected() as connection:
             yield from reading.results_by_cell(connection, sweep, names)
 
     def totals(self, sweep: Sweep) -> "pd.DataFrame":
@@ -238,12 +239,12 @@ class Store:
 
         Columns: ``state``, ``engine``, ``trials``, ``seconds`` and ``evaluation_seconds`` (summed).
         """
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.totals(connection, sweep)
 
     def recorded(self, sweep: Sweep) -> Sweep:
         """Return the part of a sweep that has outcomes now: a snapshot, while others may be writing."""
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.recorded_part(connection, sweep)
 
     def measures(self, sweep: Sweep, kind: str) -> "pd.DataFrame":
@@ -253,7 +254,7 @@ class Store:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, and one column per quantity,
             missing where a trial lacks it. A quantity that is an array is a NumPy array in each row.
         """
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.measures_table(connection, sweep, kind)
 
     def curves(self, sweep: Sweep) -> "pd.DataFrame":
@@ -263,7 +264,7 @@ class Store:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, ``loss`` and ``error``,
             as in ``Curve``.
         """
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.curves_table(connection, sweep)
 
     def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
@@ -279,12 +280,12 @@ class Store:
             (the median of ``solved_at`` where an unsolved trial counts as infinite; NaN where that is not
             finite) and ``seconds`` (in all).
         """
-        with self._reading() as connection:
+        with self.connected() as connection:
             return reading.cells_table(connection, sweep, where)
 
     def status(self) -> Status:
         """Return how far the runs of this store are; ``str`` of it is for people."""
-        with self._reading() as connection:
+        with self.connected() as connection:
             return read_status(connection)
 
     def export(self, path: str | Path, sweep: Sweep | None = None) -> int:

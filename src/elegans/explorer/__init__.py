@@ -1,0 +1,5 @@
+"""The explorer: maps of a store's cells, each cell's trials, live in a browser, in a notebook or as one file."""
+
+from elegans import faces
+
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, "ExperimentError")

@@ -1,0 +1,1 @@
+from .figures import explore as explore

@@ -1,0 +1,245 @@
+"""The figures of one cell: learning curves, times to solve, measures."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elegans.analysis import kaplan_meier
+from elegans.explorer.figures import COLOURS, DIVERGING, GREY, SHADES, text
+from elegans.training.outcome import Curve
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+POINTS = 400
+"""Points of a curve at the most."""
+LINES = 50
+"""Single curves that are drawn behind their quantiles."""
+QUARTILES = (0.25, 0.75)
+FRAMES = 60
+"""Steps of a slider at the most."""
+ENTRIES = 200
+"""Rows and columns of an array that is drawn at the most."""
+
+
+def curves(by_seed: Mapping[int, Curve], points: int | None = None) -> "go.Figure | None":
+    """Return the learning curves of a cell's trials: the minibatch error of each, its median and quartiles, the loss.
+
+    Args:
+        by_seed: the curves.
+        points: how many points each has at the most.
+    """
+    import plotly.graph_objects as go
+
+    known = {seed: curve for seed, curve in by_seed.items() if len(curve.step)}
+    if not known:
+        return None
+    figure = go.Figure()
+    for name, colour, shown in (("error", COLOURS[0], True), ("loss", GREY, "legendonly")):
+        lines = {
+            seed: (np.asarray(curve.step, float), np.asarray(getattr(curve, name), float))
+            for seed, curve in known.items()
+        }
+        _add_band(figure, lines, f"minibatch {name}", colour, points, shown)
+    figure.update_layout(**_layout("steps", "minibatch error, loss"))
+    return figure
+
+
+def survival(times: np.ndarray, until: np.ndarray) -> "go.Figure | None":
+    """Return the share of trials that are still unsolved against steps, with its pointwise interval.
+
+    Args:
+        times: the step at which each trial was solved, NaN where it was not.
+        until: up to which step each was trained, where unsolved trials are censored.
+    """
+    import plotly.graph_objects as go
+
+    if not len(times):
+        return None
+    found = kaplan_meier(times, until)
+    table = found.table
+    end = float(until.max())
+    steps = np.concatenate([[0], table["steps"], [max(end, *table["steps"], 0)]])
+
+    def course(name: str) -> np.ndarray:
+        own = table[name].to_numpy(float)
+        return np.concatenate([[1], own, own[-1:] if len(own) else [1]])
+
+    figure = go.Figure()
+    figure.add_traces(_band(steps, course("low"), course("high"), COLOURS[0], "hv"))
+    censored = np.sort(until[~np.isfinite(times)])
+    left = course("unsolved")
+    line = {"color": COLOURS[0], "shape": "hv", "width": 2}
+    figure.add_trace(go.Scatter(x=steps, y=left, mode="lines", line=line, name="unsolved, with pointwise 95% interval"))
+    if len(censored):
+        at = left[np.searchsorted(steps, censored, side="right") - 1]
+        marks = {"symbol": "line-ns-open", "color": COLOURS[1], "size": 9}
+        name = f"{len(censored)} of {len(times)} stopped unsolved (censored)"
+        figure.add_trace(go.Scatter(x=censored, y=at, mode="markers", marker=marks, name=name))
+    figure.update_layout(**_layout("steps", "trials unsolved"))
+    figure.update_yaxes(range=[-0.02, 1.02], tickformat=".0%")
+    return figure
+
+
+def measure(
+    by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None, points: int | None = None
+) -> "go.Figure | None":
+    """Return what a probe measured: numbers as lines over steps, arrays as a heat map with a slider of steps.
+
+    Args:
+        by_seed: the measures of each trial, as in ``Outcome``.
+        name: ``kind.quantity``; by default the first one.
+        points: how many points each line has at the most.
+    """
+    import plotly.graph_objects as go
+
+    taken = _taken(by_seed, name)
+    if not taken:
+        return None
+    seed, (steps, values) = next(iter(taken.items()))
+    if values.ndim > 1:
+        return _array(seed, steps, values)
+    figure = go.Figure()
+    lines = {seed: (steps, values) for seed, (steps, values) in taken.items() if values.ndim == 1}
+    _add_band(figure, lines, text(name or "measure"), COLOURS[2], points, True)
+    figure.update_layout(**_layout("steps", text(name or "measure")))
+    return figure
+
+
+def _taken(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
+    """Return steps and values of one quantity by seed, those that are numbers."""
+    found = {}
+    for seed, measures in by_seed.items():
+        for kind, own in measures.items():
+            for quantity, values in own.items():
+                if quantity == "step" or (name is not None and name != f"{kind}.{quantity}"):
+                    continue
+                name = f"{kind}.{quantity}"
+                array = _numbers(values)
+                if array is not None and len(array) == len(own["step"]):
+                    found[seed] = (np.asarray(own["step"], float), array)
+    return found
+
+
+def _numbers(values: Any) -> np.ndarray | None:
+    try:
+        array = np.asarray([math.nan if value is None else value for value in values], float)
+    except (TypeError, ValueError):  # texts, or arrays of various shapes
+        return None
+    return array if array.ndim and len(array) else None
+
+
+def _array(seed: int, steps: np.ndarray, values: np.ndarray) -> "go.Figure":
+    """Return an array over steps: a vector as a heat map over steps, others as one heat map per step of a slider."""
+    import plotly.graph_objects as go
+
+    kept = _thinned(len(steps), FRAMES if values.ndim > 2 else ENTRIES)
+    steps, values = steps[kept], values[kept]
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    signed, reach = low < 0 < high, max(-low, high)
+    ends = (-reach, reach) if signed else (low, high)
+    colours = {"colorscale": DIVERGING if signed else SHADES, "zmin": ends[0], "zmax": ends[1]}
+    if values.ndim == 2:
+        rows = _thinned(values.shape[1], ENTRIES)
+        figure = go.Figure(go.Heatmap(x=steps, y=rows, z=values[:, rows].T, **colours))
+        figure.update_layout(**_layout("steps", f"entry (seed {seed})"))
+        return figure
+    flat = values.reshape(len(values), values.shape[1], -1)
+    rows, columns = (_thinned(size, ENTRIES) for size in flat.shape[1:])
+    shown = flat[:, rows][:, :, columns]
+    maps = [go.Heatmap(x=columns, y=rows, z=one, **colours) for one in shown]
+    names = [f"{step:g}" for step in steps]
+    figure = go.Figure(
+        maps[-1], frames=[go.Frame(data=[one], name=name) for one, name in zip(maps, names, strict=True)]
+    )
+    how = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
+    choices = [{"label": name, "method": "animate", "args": [[name], how]} for name in names]
+    slider = {"active": len(names) - 1, "steps": choices, "currentvalue": {"prefix": "step "}, "pad": {"t": 40}}
+    figure.update_layout(**_layout("column", f"row (seed {seed})"), sliders=[slider])
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def _thinned(count: int, most: int) -> np.ndarray:
+    """Return at most so many places from 0 to ``count - 1``, first and last among them."""
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).round().astype(int))
+
+
+def _add_band(
+    figure: "go.Figure",
+    lines: Mapping[int, tuple[np.ndarray, np.ndarray]],
+    name: str,
+    colour: str,
+    points: int | None,
+    shown: bool | str,
+) -> None:
+    """Add the lines of some seeds, and above them their median with the band between the quartiles."""
+    import plotly.graph_objects as go
+
+    most = max(2, points or POINTS)
+    group = {"legendgroup": name, "visible": shown}
+    for seed, (steps, values) in list(lines.items())[:LINES]:
+        kept = _thinned(len(steps), most)
+        figure.add_trace(
+            go.Scatter(
+                x=steps[kept],
+                y=values[kept],
+                mode="lines",
+                line={"color": colour, "width": 0.7},
+                opacity=0.35,
+                name=f"seed {seed}",
+                hovertemplate=f"seed {seed}: %{{y:.4g}} at step %{{x:,}}<extra></extra>",
+                showlegend=False,
+                **group,
+            )
+        )
+    grid = _common(list(lines.values()), most)
+    every = np.array([np.interp(grid, steps, values, left=np.nan, right=np.nan) for steps, values in lines.values()])
+    counts = np.isfinite(every).sum(0)
+    grid, every = grid[counts > 0], every[:, counts > 0]
+    if not len(grid):
+        return
+    low, middle, high = np.nanquantile(every, (QUARTILES[0], 0.5, QUARTILES[1]), axis=0)
+    figure.add_traces([trace.update(group) for trace in _band(grid, low, high, colour, "linear")])
+    label = f"{name}: median and quartiles of {len(lines)} trials"
+    style = {"color": colour, "width": 2.2}
+    figure.add_trace(go.Scatter(x=grid, y=middle, mode="lines", line=style, name=label, **group))
+
+
+def _common(lines: Sequence[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray:
+    """Return steps at which all lines are read: the distinct ones, thinned."""
+    steps = np.unique(np.concatenate([steps for steps, _ in lines]))
+    kept: np.ndarray = steps[_thinned(len(steps), most)]
+    return kept
+
+
+def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str, shape: str) -> list[Any]:
+    """Return the area between two lines."""
+    import plotly.graph_objects as go
+
+    line = {"width": 0, "shape": shape, "color": colour}
+    style: dict[str, Any] = {"x": x, "mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
+    return [go.Scatter(y=low, **style), go.Scatter(y=high, fill="tonexty", fillcolor=_faint(colour), **style)]
+
+
+def _faint(colour: str) -> str:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
+
+
+def _layout(x: str, y: str) -> dict[str, Any]:
+    grid = {"gridcolor": "rgba(128,128,128,0.25)", "zeroline": False}
+    return {
+        "template": {},
+        "height": 380,
+        "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "xaxis": {"title": {"text": x}, **grid},
+        "yaxis": {"title": {"text": y}, **grid},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "hovermode": "closest",
+    }

@@ -1,0 +1,170 @@
+"""One cell: its trials, curves, survival, measures and errors; what is read is bounded, however large the cell is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Column, Connection, func, select
+
+from elegans.errors import ExperimentError, StoreError, printable
+from elegans.explorer import charts, copying
+from elegans.explorer.cells import Cells
+from elegans.explorer.figures import as_json, plain
+from elegans.sweeps import Store
+from elegans.sweeps.columns import read_template
+from elegans.sweeps.measures import read_curve, read_measures
+from elegans.sweeps.reading import reason, unsigned
+from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
+from elegans.training.outcome import Curve
+from elegans.training.states import FINISHED, STATES
+
+LISTED = 500
+"""Trials of a cell that are listed."""
+TIMED = 20_000
+"""Trials of a cell whose times to solve are drawn."""
+DRAWN = 100
+"""Trials of a cell whose curves and measures are drawn."""
+TRACED = 20
+"""Failed trials whose tracebacks are shown."""
+LONGEST = 20_000
+"""Characters of a traceback that are shown: its end."""
+PACKED = 2**24
+"""Compressed bytes of curves, or of measures, that are read for one cell."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is read of a cell's trials.
+
+    Args:
+        listed: the first trials by seed, the failed ones before the others.
+        total: how many have an outcome.
+        times: the step at which each finished trial was solved, NaN where it was not.
+        until: up to which step each of them was trained.
+        curves: by seed.
+        measures: by seed, as in ``Outcome``.
+        tracebacks: by seed.
+    """
+
+    listed: Sequence[Mapping[str, Any]]
+    total: int
+    times: np.ndarray
+    until: np.ndarray
+    curves: Mapping[int, Curve]
+    measures: Mapping[int, Mapping[str, Mapping[str, Any]]]
+    tracebacks: Mapping[int, str]
+
+    @property
+    def measured(self) -> list[str]:
+        """The recorded measures, each as ``kind.quantity``."""
+        names = (
+            f"{kind}.{name}"
+            for measures in self.measures.values()
+            for kind, taken in measures.items()
+            for name in taken
+            if name != "step"
+        )
+        return list(dict.fromkeys(names))
+
+
+def cell_record(
+    store: Store, cells: Cells, cell: int, *, measure: str | None = None, points: int | None = None
+) -> dict[str, Any]:
+    """Return a cell as JSON has it: columns, counts, figures, trials, failures, and what can be copied of it.
+
+    Args:
+        store: the store.
+        cells: its cells.
+        cell: the cell's number.
+        measure: the measure that is drawn, as ``kind.quantity``; the first one by default.
+        points: how many points each curve has at the most.
+
+    Raises:
+        ExperimentError: there is no such cell or measure.
+    """
+    row = cells.row(cell)
+    with store.connected() as connection:
+        template = _template(connection, cell)
+        found = read_trials(connection, cell)
+        following = _next_seed(connection, cell)
+    measured = found.measured
+    if measure is not None and measure not in measured:
+        known = ", ".join(measured) or "none is"
+        raise ExperimentError(f"a measure must be recorded: {printable(measure[:60])!r}; {known}")
+    drawn = [
+        ("curves", "learning curves", charts.curves(found.curves, points)),
+        ("survival", "times to solve", charts.survival(found.times, found.until)),
+        ("measure", measure or next(iter(measured), ""), charts.measure(found.measures, measure, points)),
+    ]
+    first = min((one["seed"] for one in found.listed), default=0)
+    return {
+        "cell": cell,
+        "columns": {name: plain(row[name]) for name in map(str, row.index) if name.partition(".")[0] in template},
+        "counts": {name: int(row[name]) for name in ("trials", *STATES, "running", "missing")},
+        "figures": [
+            {"name": name, "title": title, "figure": as_json(one)} for name, title, one in drawn if one is not None
+        ],
+        "measures": measured,
+        "trials": [plain(dict(one)) for one in found.listed],
+        "trials_total": found.total,
+        "failures": [{"seed": seed, "traceback": text} for seed, text in found.tracebacks.items()],
+        "copy": copying.copies(template, first),
+        "more": copying.more_seeds(template, store.place, cell, following),
+    }
+
+
+def read_trials(connection: Connection, cell: int) -> Trials:
+    """Read what is shown of a cell's trials."""
+    own = (TRIALS.c.cell == cell) & TRIALS.c.state.is_not(None)
+    named = ("seed", "state", "solved_at", "test_error", "seconds")
+    listed = select(*(TRIALS.c[name] for name in named)).where(own)
+    rows = connection.execute(listed.order_by(TRIALS.c.state != "failed", TRIALS.c.seed).limit(LISTED)).mappings().all()
+    timed = select(TRIALS.c.solved_at, TRIALS.c.steps).where(own, TRIALS.c.state.in_(FINISHED)).limit(TIMED)
+    times = [(np.nan if at is None else at, steps) for at, steps in connection.execute(timed)]
+    errors = select(DETAILS.c.seed, DETAILS.c.error).where(DETAILS.c.cell == cell, DETAILS.c.error.is_not(None))
+    tracebacks = {
+        unsigned(seed): error for seed, error in connection.execute(errors.order_by(DETAILS.c.seed).limit(LISTED))
+    }
+    solved_at, until = np.array(times, float).reshape(-1, 2).T
+    return Trials(
+        [
+            {**row, "seed": unsigned(row["seed"]), "error": reason(tracebacks.get(unsigned(row["seed"])))}
+            for row in rows
+        ],
+        connection.scalar(select(func.count()).select_from(TRIALS).where(own)) or 0,
+        solved_at,
+        until,
+        {seed: read_curve(packed) for seed, packed in _packed(connection, cell, DETAILS.c.curve)},
+        {seed: read_measures(packed) for seed, packed in _packed(connection, cell, DETAILS.c.measures)},
+        {seed: error[-LONGEST:] for seed, error in list(tracebacks.items())[:TRACED]},
+    )
+
+
+def _packed(connection: Connection, cell: int, column: Column[Any]) -> Iterator[tuple[int, bytes]]:
+    """Yield the seed and the packed details of a cell's first trials, as many as there is room for."""
+    query = select(DETAILS.c.seed, func.length(column)).where(DETAILS.c.cell == cell, column.is_not(None))
+    room, seeds = PACKED, list[int]()
+    for seed, size in connection.execute(query.order_by(DETAILS.c.seed).limit(DRAWN)):
+        room -= size
+        if room < 0 and seeds:
+            break
+        seeds.append(seed)
+    for seed in seeds:
+        packed = connection.scalar(select(column).where(DETAILS.c.cell == cell, DETAILS.c.seed == seed))
+        if packed is not None:
+            yield unsigned(seed), packed
+
+
+def _template(connection: Connection, cell: int) -> dict[str, Any]:
+    row = connection.execute(select(CELLS.c.trial, CELLS.c.hash).where(CELLS.c.id == cell)).first()
+    if row is None:
+        raise StoreError(f"a cell must be one of the store: cell={cell}")
+    return read_template(row.trial, row.hash)
+
+
+def _next_seed(connection: Connection, cell: int) -> int:
+    """Return the first seed behind all that a cell has."""
+    seeds = (TRIALS.c.cell == cell) & (TRIALS.c.seed >= 0)
+    last = connection.scalar(select(func.max(TRIALS.c.seed)).where(seeds))
+    return 0 if last is None else last + 1

@@ -1,0 +1,357 @@
+"""The figures of page, report and notebooks, as plotly's; colours mean what they mean in ``elegans.plots``."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.errors import ExperimentError, printable
+from elegans.explorer.cells import Axis, Cells
+from elegans.explorer.view import SQUARES, STATISTICS, Statistic, View
+from elegans.sweeps import Store
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""As ``elegans.plots.style.COLOURS``, which need matplotlib."""
+GREY = "#808080"
+CONTOUR = COLOURS[1]
+SHADES, DIVERGING = "Viridis", "RdBu_r"
+SQUARE = 26
+"""Pixels of a square of a map."""
+HATCHED = 2_000
+"""Squares that are hatched at the most: each is an element of the page."""
+ACROSS = 3
+"""Panels of a map side by side."""
+
+
+def explore(store_or_table: Any, **view: str) -> "go.Figure":
+    """Return the interactive map of a store or of a table of trials, for a notebook.
+
+    Args:
+        store_or_table: a store, its place, or a table of trials as ``elegans.run`` returns it.
+        **view: what to show: ``x``, ``y`` and ``facet`` (axes), ``stat`` (``success``, ``median_steps``,
+            ``test_error`` or ``seconds``), and further axes' values as ``at``-parameters: ``**{"at.task.n": "50"}``.
+
+    Raises:
+        ExperimentError: the table is none of trials, or the view names what there is not.
+        StoreError: the store cannot be read.
+    """
+    if isinstance(store_or_table, pd.DataFrame):
+        cells = Cells.of_table(store_or_table)
+        return map_figure(cells, View.parse(view, cells))
+    if isinstance(store_or_table, Store):
+        return _of_store(store_or_table, view)
+    with Store(store_or_table, create=False) as store:
+        return _of_store(store, view)
+
+
+def _of_store(store: Store, view: Mapping[str, str]) -> "go.Figure":
+    cells = Cells(store)
+    try:
+        return map_figure(cells, View.parse(view, cells))
+    finally:
+        cells.close()
+
+
+def text(value: Any) -> str:
+    """Return a text from anywhere as plotly shows it literally: it reads some HTML."""
+    return html.escape(printable(str(value)), quote=False)
+
+
+def as_json(figure: Any) -> dict[str, Any]:
+    """Return a figure as JSON has it; NaN and infinities are null."""
+    found: dict[str, Any] = plain(figure.to_plotly_json())
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it; NaN and infinities are None."""
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return _listed(value)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _listed(array: np.ndarray) -> Any:
+    if array.dtype.kind == "f":
+        found = array.astype(object)
+        found[~np.isfinite(array)] = None
+        return found.tolist()
+    return plain(array.tolist()) if array.dtype.kind == "O" else array.tolist()
+
+
+def map_figure(cells: Cells, view: View) -> "go.Figure":
+    """Return the map of a view: a square per cell, a panel per value of the facet.
+
+    Raises:
+        ExperimentError: a panel would have too many squares.
+    """
+    import plotly.graph_objects as go
+
+    x, y = (None if name is None else cells.axis(name)[1] for name in (view.x, view.y))
+    across, up = (1 if axis is None else len(axis.values) for axis in (x, y))
+    panels = _panels(cells, view)
+    if across * up * len(panels) > SQUARES:
+        shape = f"{across} x {up} squares in {len(panels)} panels"
+        raise ExperimentError(f"a map must have at most {SQUARES:,} squares, so choose other axes: {shape}")
+    statistic = STATISTICS[view.stat]
+    figure = go.Figure()
+    colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
+    for place, (_, rows) in enumerate(panels):
+        suffix = "" if place == 0 else str(place + 1)
+        grid = _Panel(cells, view, rows)
+        figure.add_trace(grid.heat(statistic, suffix))
+        if (hatch := grid.hatch(suffix)) is not None:
+            figure.add_trace(hatch)
+        if view.contour and x is not None and x.numeric:
+            figure.add_traces(grid.contour(suffix, first=place == 0))
+    figure.update_layout(
+        _layout(panels, x, y), title=None, coloraxis=colours, template={}, barmode="overlay", hovermode="closest"
+    )
+    return figure
+
+
+def title(cells: Cells, view: View) -> str:
+    """Return what a map shows, in words."""
+    named = [f"{name} = {value}" for name, value in view.at.items()]
+    return ", ".join([STATISTICS[view.stat].label, *named])
+
+
+def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
+    shown = np.flatnonzero(view.shown(cells))
+    if view.facet is None:
+        return [("", shown)]
+    place, axis = cells.axis(view.facet)
+    codes = cells.codes[shown, place]
+    found = [(f"{axis.name} = {name}", shown[codes == code]) for code, name in enumerate(axis.texts)]
+    return [(name, rows) for name, rows in found if len(rows)] or [("", shown)]
+
+
+class _Panel:
+    """One panel of a map: which cell is where."""
+
+    def __init__(self, cells: Cells, view: View, rows: np.ndarray) -> None:
+        self.table = cells.table
+        self.x, self.y = (None if name is None else cells.axis(name)[1] for name in (view.x, view.y))
+        self.shape = tuple(1 if axis is None else len(axis.values) for axis in (self.y, self.x))
+        self.rows = rows
+        self.up, self.across = (
+            np.zeros(len(rows), np.int64) if name is None else cells.codes[rows, cells.axis(name)[0]]
+            for name in (view.y, view.x)
+        )
+
+    def heat(self, statistic: Statistic, suffix: str) -> Any:
+        """Return the squares."""
+        import plotly.graph_objects as go
+
+        values = np.full(self.shape, np.nan)
+        numbers, texts = np.full(self.shape, None, object), np.full(self.shape, "", object)
+        own = self.table.iloc[self.rows]
+        shown = own[statistic.column].to_numpy(float)
+        values[self.up, self.across] = np.log10(shown) if statistic.logarithmic else shown
+        numbers[self.up, self.across] = own.index.to_numpy()
+        texts[self.up, self.across] = self._hover(own, statistic)
+        return go.Heatmap(
+            z=values,
+            x=np.arange(self.shape[1]),
+            y=np.arange(self.shape[0]),
+            customdata=numbers,
+            text=texts,
+            hovertemplate="%{text}<extra></extra>",
+            hoverongaps=False,
+            coloraxis="coloraxis",
+            xgap=1,
+            ygap=1,
+            xaxis=f"x{suffix}",
+            yaxis=f"y{suffix}",
+            name="cells",
+        )
+
+    def _hover(self, own: pd.DataFrame, statistic: Statistic) -> list[str]:
+        places = [
+            [f"{text(axis.name)} = {text(name)}" for name in axis.texts] if axis is not None else [""]
+            for axis in (self.x, self.y)
+        ]
+        columns = (statistic.column, statistic.low, statistic.high, statistic.trials)
+        numbers = [own[name].to_numpy(float) for name in columns]
+        counts = own[["solved", "trials", "failed", "running", "missing"]].to_numpy()
+        return [
+            "<br>".join(filter(None, [places[0][x], places[1][y], _said(statistic, *four), _counted(*more)]))
+            for x, y, four, more in zip(self.across, self.up, zip(*numbers, strict=True), counts.tolist(), strict=True)
+        ]
+
+    def hatch(self, suffix: str) -> Any:
+        """Return the hatching of the squares whose cells are being trained, or None."""
+        import plotly.graph_objects as go
+
+        active = np.flatnonzero(self.table["running"].to_numpy()[self.rows] > 0)[:HATCHED]
+        if not len(active):
+            return None
+        pattern = {"shape": "/", "fgcolor": "white", "bgcolor": "rgba(0,0,0,0.25)", "size": 6, "solidity": 0.3}
+        return go.Bar(
+            x=self.across[active],
+            y=np.full(len(active), 0.96),
+            base=self.up[active] - 0.48,
+            width=0.96,
+            marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}, "pattern": pattern},
+            hoverinfo="skip",
+            showlegend=False,
+            xaxis=f"x{suffix}",
+            yaxis=f"y{suffix}",
+            name="running",
+        )
+
+    def contour(self, suffix: str, first: bool) -> list[Any]:
+        """Return the crossings of one half by the success rate along each row."""
+        import plotly.graph_objects as go
+
+        from elegans.analysis.contours import crossings
+
+        assert self.x is not None
+        rates = np.full(self.shape, np.nan)
+        rates[self.up, self.across] = self.table["rate"].to_numpy()[self.rows]
+        known = [place for place, value in enumerate(self.x.values) if value is not None]
+        at = np.array([self.x.values[place] for place in known], float)
+        points = [
+            (self.place(crossing), row, crossing)
+            for row in range(self.shape[0])
+            for crossing in crossings(at, rates[row, known])
+        ]
+        if not points:
+            return []
+        across, up, values = zip(*points, strict=True)
+        return [
+            go.Scatter(
+                x=across,
+                y=up,
+                mode="markers",
+                marker={"color": CONTOUR, "size": 9, "line": {"color": "white", "width": 1.5}},
+                text=[f"half solved at {text(self.x.name)} = {value:.4g}, interpolated" for value in values],
+                hovertemplate="%{text}<extra></extra>",
+                name="half of the trials solved",
+                legendgroup="contour",
+                showlegend=first,
+                xaxis=f"x{suffix}",
+                yaxis=f"y{suffix}",
+            )
+        ]
+
+    def place(self, value: float) -> float:
+        """Return where a number lies on the x axis, which names its values in order."""
+        assert self.x is not None
+        return float(places_on(self.x, [value])[0])
+
+
+def places_on(axis: Axis, values: Sequence[float]) -> np.ndarray:
+    """Return where numbers lie on an axis that names its values in order; between two of them on a logarithmic scale.
+
+    Numbers beyond the ends are NaN.
+    """
+    known = np.array([value for value in axis.values if value is not None], float)
+    given = np.asarray(values, float)
+    if (known > 0).all():
+        known = np.log(known)
+        given = np.log(np.where(given > 0, given, np.nan))
+    found: np.ndarray = np.interp(given, known, np.arange(len(known)), left=np.nan, right=np.nan)
+    return found
+
+
+def _said(statistic: Statistic, value: float, low: float, high: float, count: float) -> str:
+    """Return a statistic with its interval and number of trials."""
+    if count == 0:
+        return f"{statistic.label}: no trials yet"
+    if math.isnan(value):
+        return f"{statistic.label}: not finite, at least {_number(low, statistic)} (n = {count:.0f})"
+    ends = f"{_number(low, statistic)} to {_number(high, statistic)}"
+    return f"{statistic.label}: {_number(value, statistic)}<br>{ends} ({statistic.interval}), n = {count:.0f}"
+
+
+def _number(value: float, statistic: Statistic) -> str:
+    if not math.isfinite(value):
+        return "∞"
+    return f"{100 * value:.3g}%" if statistic.percent else f"{value:,.4g}"
+
+
+def _counted(solved: int, trials: int, failed: int, active: int, missing: int) -> str:
+    said = [f"{solved} of {trials} trials solved"]
+    said += [
+        f"{count} {name}" for count, name in ((failed, "failed"), (active, "running"), (missing, "missing")) if count
+    ]
+    return ", ".join(said)
+
+
+def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[str, Any]:
+    shown = cells.table[statistic.column].to_numpy(float)[rows]
+    axis: dict[str, Any] = {"colorscale": SHADES, "colorbar": {"title": {"text": statistic.label, "side": "right"}}}
+    axis["colorbar"] |= {"thickness": 14, "outlinewidth": 0}
+    if statistic.column == "rate":
+        axis |= {"cmin": 0, "cmax": 1}
+    if statistic.percent:
+        axis["colorbar"]["tickformat"] = ".0%"
+    finite = shown[np.isfinite(shown) & (shown > 0)]
+    if statistic.logarithmic and len(finite):
+        low, high = np.log10([finite.min(), finite.max()])
+        ticks = np.linspace(low, max(high, low + 1e-9), 5).tolist()
+        axis["colorbar"] |= {"tickvals": ticks, "ticktext": [f"{10**place:.3g}" for place in ticks]}
+    return axis
+
+
+def _layout(panels: Sequence[tuple[str, np.ndarray]], x: Axis | None, y: Axis | None) -> dict[str, Any]:
+    columns = min(ACROSS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    up = 1 if y is None else len(y.values)
+    gap_x, gap_y = 0.04 if columns > 1 else 0, 0.35 / rows if rows > 1 else 0
+    wide, high = (1 - gap_x * (columns - 1)) / columns, (1 - gap_y * (rows - 1)) / rows
+    layout: dict[str, Any] = {
+        "height": int(max(240, min(rows * (up * SQUARE + 90), 1600))) + 60,
+        "margin": {"l": 70, "r": 20, "t": 50, "b": 70},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(128,128,128,0.18)",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "annotations": [],
+        "uirevision": "map",
+    }
+    for place, (name, _) in enumerate(panels):
+        row, column = divmod(place, columns)
+        left, top = column * (wide + gap_x), 1 - row * (high + gap_y)
+        suffix = "" if place == 0 else str(place + 1)
+        bottom, edge = place + columns >= len(panels), column == 0
+        layout[f"xaxis{suffix}"] = _axis_of(x, [left, left + wide], f"y{suffix}", bottom)
+        layout[f"yaxis{suffix}"] = _axis_of(y, [top - high, top], f"x{suffix}", edge)
+        if name:
+            where = {"x": left, "y": top, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+            layout["annotations"].append({"text": text(name), "showarrow": False, **where})
+    return layout
+
+
+TICKS = 40
+"""Values of an axis that are named at the most."""
+
+
+def _axis_of(axis: Axis | None, domain: list[float], anchor: str, named: bool) -> dict[str, Any]:
+    count = 1 if axis is None else len(axis.values)
+    shown = range(0, count, math.ceil(count / TICKS))
+    texts = [""] if axis is None else [text(axis.texts[place]) for place in shown]
+    return {
+        "domain": domain,
+        "anchor": anchor,
+        "range": [-0.5, count - 0.5],
+        "tickvals": list(shown),
+        "ticktext": texts,
+        "title": {"text": text(axis.name) if axis is not None and named else ""},
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+    }

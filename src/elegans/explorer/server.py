@@ -1,0 +1,315 @@
+"""The server of the explorer's page: it only reads, trusts no name, and answers this machine alone unless told more."""
+
+import asyncio
+import contextlib
+import importlib.resources
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elegans.errors import ElegansError, ExperimentError, StoreError, printable
+from elegans.explorer.cells import Cells
+from elegans.explorer.details import cell_record
+from elegans.explorer.figures import as_json, map_figure, title
+from elegans.explorer.overview import overview
+from elegans.explorer.view import View
+from elegans.sweeps import Store
+
+REFRESH_SECONDS = 0.25
+"""How long what was read counts as fresh."""
+EVENT_SECONDS = 0.5
+"""The least time between two events of a store."""
+HEARTBEAT_SECONDS = 5.0
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+COOKIE = "elegans"
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; font-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Plotly styles its charts by inline styles; scripts come from this server alone, and none is evaluated from text."""
+FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+}
+
+
+class Explored:
+    """A store that is being explored.
+
+    Args:
+        place: where it is.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.store = Store(place, create=False)
+        self.cells = Cells(self.store)
+        self._lock = threading.Lock()
+        self._fresh = time.monotonic()
+
+    def refresh(self) -> Cells:
+        """Return the cells as they are now, or were a moment ago."""
+        with self._lock:
+            if time.monotonic() > self._fresh + REFRESH_SECONDS:
+                self.cells.refresh()
+                self._fresh = time.monotonic()
+        return self.cells
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.cells.close()
+        self.store.close()
+
+
+class Guard:
+    """Answers only who may ask, with headers that keep a page from doing harm.
+
+    On loopback the ``Host`` header must be this machine's: a foreign page whose name was made to resolve to it (DNS
+    rebinding) sends its own name. Elsewhere a request must have the token.
+
+    Args:
+        app: what answers.
+        hosts: the values of ``Host`` that are answered, or None for all.
+        token: what a request must have, or None.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] | None, token: str | None) -> None:
+        self.app, self.hosts, self.token = app, hosts, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        given = request.query_params.get("token")
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if self.token is not None and given is not None:
+                    headers.append("set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/")
+            await send(message)
+
+        refusal = self._refusal(request, given)
+        answer: ASGIApp = self.app if refusal is None else refusal
+        await answer(scope, receive, with_headers)
+
+    def _refusal(self, request: Request, given: str | None) -> Response | None:
+        host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
+        if self.hosts is not None and host not in self.hosts:
+            named = printable(host[:60])
+            return _error(f"a request must be to one of {', '.join(self.hosts)}: host={named!r}", 400)
+        if self.token is None:
+            return None
+        known = (given, request.cookies.get(COOKIE))
+        if not any(one is not None and secrets.compare_digest(one.encode(), self.token.encode()) for one in known):
+            given = None
+            return _error("a request must have the token of the address that the command has printed", 403)
+        return None
+
+
+def _error(reason: str, status: int) -> Response:
+    return JSONResponse({"error": printable(reason)}, status)
+
+
+def _answer(value: Any) -> Response:
+    return Response(json.dumps(value, allow_nan=False, separators=(",", ":")), media_type="application/json")
+
+
+class Explorer:
+    """The endpoints, over some stores.
+
+    Args:
+        stores: the stores, by their index.
+    """
+
+    def __init__(self, stores: Sequence[Explored]) -> None:
+        self.stores = stores
+
+    def routes(self) -> list[Route]:
+        """Return the endpoints."""
+        answers: Mapping[str, Callable[[Request], Any]] = {
+            "/api/overview": self.overview,
+            "/api/map": self.map,
+            "/api/cell/{cell}": self.cell,
+        }
+        return [
+            *(Route(path, _file(*named)) for path, named in FILES.items()),
+            Route("/plotly.js", _plotly),
+            Route("/api/events", self.events),
+            *(Route(path, _handled(answer)) for path, answer in answers.items()),
+        ]
+
+    def store(self, request: Request, name: str = "store") -> Explored:
+        """Return the store that a request names by its index."""
+        text = request.query_params.get(name) or "0"
+        if not text.isdecimal() or len(text) > 6 or int(text) >= len(self.stores):
+            raise ExperimentError(f"{name} must be from 0 to {len(self.stores) - 1}: {name}={printable(text[:40])!r}")
+        return self.stores[int(text)]
+
+    def overview(self, request: Request) -> Any:
+        """Return all stores."""
+        return {
+            "stores": [
+                {"index": index, **overview(explored.store, explored.refresh())}
+                for index, explored in enumerate(self.stores)
+            ]
+        }
+
+    def map(self, request: Request) -> Any:
+        """Return the map of a view."""
+        cells = self.store(request).refresh()
+        view = View.parse(dict(request.query_params), cells)
+        return {
+            "version": cells.version,
+            "view": view.record() | {"theories": False},
+            "query": view.query(),
+            "title": title(cells, view),
+            "figure": as_json(map_figure(cells, view)),
+        }
+
+    def cell(self, request: Request) -> Any:
+        """Return one cell."""
+        explored, text = self.store(request), request.path_params["cell"]
+        if not text.isdecimal() or len(text) > 18:
+            raise ExperimentError(f"a cell must be a number: {printable(text[:40])!r}")
+        measure = request.query_params.get("measure") or None
+        return cell_record(explored.store, explored.refresh(), int(text), measure=measure)
+
+    async def events(self, request: Request) -> Response:
+        """Return a stream of changes."""
+        return StreamingResponse(self._changes(request), media_type="text/event-stream")
+
+    async def _changes(self, request: Request) -> AsyncIterator[str]:
+        known = [explored.cells.version for explored in self.stores]
+        said = time.monotonic()
+        yield "retry: 1000\n\n"
+        while not await request.is_disconnected():
+            for index, explored in enumerate(self.stores):
+                with contextlib.suppress(StoreError):  # the next request says so
+                    now = (await run_in_threadpool(explored.refresh)).version
+                    if now != known[index]:
+                        known[index], said = now, time.monotonic()
+                        yield f"event: change\ndata: {json.dumps({'store': index, 'version': now})}\n\n"
+            if time.monotonic() > said + HEARTBEAT_SECONDS:
+                said = time.monotonic()
+                yield ": here\n\n"
+            await asyncio.sleep(EVENT_SECONDS)
+
+
+def _handled(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that computes its answer in a thread, errors in one line."""
+
+    def compute(request: Request) -> Response:
+        try:
+            return _answer(answer(request))
+        except StoreError as error:
+            return _error(str(error), 503)
+        except ElegansError as error:
+            return _error(str(error), 400)
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(compute, request)
+
+    return endpoint
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Response]:
+    def endpoint(request: Request) -> Response:
+        content = importlib.resources.files("elegans.explorer").joinpath("page", name).read_bytes()
+        return Response(content, media_type=kind)
+
+    return endpoint
+
+
+def _plotly(request: Request) -> Response:
+    """Return plotly's script, which the browser keeps as long as it is of the same version."""
+    tag = f'"{version("plotly")}"'
+    headers = {"etag": tag, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    script = importlib.resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return Response(script, media_type="text/javascript; charset=utf-8", headers=headers)
+
+
+def application(stores: Sequence[Explored], hosts: Sequence[str] | None, token: str | None) -> ASGIApp:
+    """Return the application: endpoints behind the guard."""
+
+    def unknown(request: Request, error: Exception) -> Response:
+        return _error(f"an address must be one of the explorer's: {printable(request.url.path[:60])}", 404)
+
+    return Guard(Starlette(routes=Explorer(stores).routes(), exception_handlers={404: unknown}), hosts, token)
+
+
+class Server:
+    """A server of some stores in a thread of its own.
+
+    Args:
+        places: where the stores are.
+        host: the interface that is listened on.
+        port: the port; 0 for any free one.
+
+    Raises:
+        StoreError: a store cannot be read.
+        ExperimentError: the address cannot be listened on.
+    """
+
+    def __init__(self, places: Sequence[str], host: str = "127.0.0.1", port: int = 0) -> None:
+        local = host in ("127.0.0.1", "localhost", "::1")
+        self.token = None if local else secrets.token_urlsafe(16)
+        self.socket = _listening(host, port)
+        number = self.socket.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{number}/" + (f"?token={self.token}" if self.token else "")
+        self.stores = [Explored(place) for place in places]
+        app = application(self.stores, LOOPBACK if local else None, self.token)
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        )
+        self._thread = threading.Thread(target=self._server.run, args=([self.socket],), daemon=True)
+
+    def __enter__(self) -> "Server":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=3)
+        for explored in self.stores:
+            explored.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ExperimentError(
+            f"a server must listen on a free address of this machine: {host}:{port} ({error.strerror})"
+        ) from None
+    return listener

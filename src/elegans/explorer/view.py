@@ -1,0 +1,170 @@
+"""What a map shows, read from and written to the address of a page: every name is looked up among the known ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import numpy as np
+
+from elegans.errors import ExperimentError, printable, suggest
+from elegans.explorer.cells import Axis, Cells
+
+PANELS = 12
+"""Panels of a map at the most: an axis with more values has a slider."""
+SQUARES = 250_000
+"""Squares of a map at the most: a browser draws no more at once."""
+FIRST = ("regime.size", "model.width", "task.n")
+"""Axes that are x and y where nothing else is asked for."""
+
+
+class Statistic(NamedTuple):
+    """A number that a cell has.
+
+    Args:
+        label: what it is called.
+        column, low, high: the columns of ``Cells.table`` that hold it and its interval.
+        trials: the column that holds how many trials it is of.
+        interval: what the interval is.
+        percent: whether it is a share.
+        logarithmic: whether its colours are.
+    """
+
+    label: str
+    column: str
+    low: str
+    high: str
+    trials: str
+    interval: str
+    percent: bool = False
+    logarithmic: bool = False
+
+
+STATISTICS: Mapping[str, Statistic] = {
+    "success": Statistic("success rate", "rate", "low", "high", "trials", "Wilson 95%", percent=True),
+    "median_steps": Statistic(
+        "median steps to solve, unsolved trials being infinite",
+        "median_steps",
+        "median_low",
+        "median_high",
+        "trials",
+        "order statistics, 95%",
+        logarithmic=True,
+    ),
+    "test_error": Statistic(
+        "mean test error", "test_error", "test_error_low", "test_error_high", "errors", "Student 95%", percent=True
+    ),
+    "seconds": Statistic(
+        "mean seconds per trial", "seconds", "seconds_low", "seconds_high", "ended", "Student 95%", logarithmic=True
+    ),
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """What a map shows.
+
+    Args:
+        x, y: the axes of each panel, or None where there are fewer.
+        facet: the axis whose values are the panels, or None.
+        at: of every other axis, the value that is shown, as text.
+        stat: the statistic.
+        theory: whether lines of theory are drawn.
+        contour: whether the contour of half the trials solved is drawn.
+    """
+
+    x: str | None = None
+    y: str | None = None
+    facet: str | None = None
+    at: Mapping[str, str] = field(default_factory=dict)
+    stat: str = "success"
+    theory: bool = False
+    contour: bool = True
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], cells: Cells) -> "View":
+        """Return the view that a query asks for; what it leaves open is chosen.
+
+        Raises:
+            ExperimentError: the query names an axis, a value or a statistic that there is not.
+        """
+        stat = query.get("stat") or "success"
+        if stat not in STATISTICS:
+            raise ExperimentError(f"unknown statistic {printable(stat[:40])!r}{suggest(stat, list(STATISTICS))}")
+        given = [query.get(name) or None for name in ("x", "y", "facet")]
+        for name in given:
+            if name is not None:
+                cells.axis(name)
+        if len(set(filter(None, given))) < len(list(filter(None, given))):
+            raise ExperimentError(f"x, y and facet must be different axes: {', '.join(filter(None, given))}")
+        x, y, facet = _chosen(given, cells, facets=query.get("facet") is None)
+        at = _at({name[3:]: value for name, value in query.items() if name.startswith("at.")}, (x, y, facet), cells)
+        return cls(x, y, facet, at, stat, _flag(query, "theory", "0"), _flag(query, "contour", "1"))
+
+    def query(self) -> str:
+        """Return the view as a query, which ``parse`` reads back."""
+        named: dict[str, str] = {name: getattr(self, name) or "" for name in ("x", "y", "facet")}
+        named |= {f"at.{name}": value for name, value in self.at.items()}
+        named |= {"stat": self.stat, "theory": str(int(self.theory)), "contour": str(int(self.contour))}
+        return urlencode(named)
+
+    def record(self) -> dict[str, Any]:
+        """Return the view as JSON has it."""
+        names = ("x", "y", "facet", "stat", "theory", "contour")
+        return {name: getattr(self, name) for name in names} | {"at": dict(self.at)}
+
+    def shown(self, cells: Cells) -> np.ndarray:
+        """Return which cells the map shows."""
+        mask = np.ones(len(cells.table), bool)
+        for name, text in self.at.items():
+            place, axis = cells.axis(name)
+            mask &= cells.codes[:, place] == axis.place(text)
+        return mask
+
+
+def _flag(query: Mapping[str, str], name: str, usual: str) -> bool:
+    value = query.get(name) or usual
+    if value not in ("0", "1"):
+        raise ExperimentError(f"{name} must be 0 or 1: {name}={printable(value[:40])!r}")
+    return value == "1"
+
+
+def _chosen(given: list[str | None], cells: Cells, facets: bool) -> list[str | None]:
+    """Return x, y and facet, those that are missing filled in."""
+    x, y, facet = given
+    left = sorted((axis for axis in cells.axes if axis.name not in given), key=_preference)
+
+    def take() -> str | None:
+        return left.pop(0).name if left else None
+
+    x = x or take()
+    y = y or take()
+    if facet is None and facets:
+        few = [axis for axis in left if len(axis.values) <= PANELS]
+        facet = min(few, key=lambda axis: axis.name != "model.init").name if few else None
+    if facet is not None and len(cells.axis(facet)[1].values) > PANELS:
+        count = len(cells.axis(facet)[1].values)
+        raise ExperimentError(f"a facet must have at most {PANELS} values: {printable(facet)} has {count}")
+    return [x, y, facet]
+
+
+def _preference(axis: Axis) -> tuple[int, bool, int]:
+    known = FIRST.index(axis.name) if axis.name in FIRST else len(FIRST)
+    return known, not axis.numeric, -len(axis.values)
+
+
+def _at(given: Mapping[str, str], used: tuple[str | None, ...], cells: Cells) -> dict[str, str]:
+    """Return the value of each axis that has no place in the map: as asked for where some cell has it, or the first."""
+    for name, text in given.items():
+        cells.axis(name)[1].place(text)
+    at: dict[str, str] = {}
+    mask = np.ones(len(cells.table), bool)
+    for place, axis in enumerate(cells.axes):
+        if axis.name in used:
+            continue
+        there = np.unique(cells.codes[mask, place])
+        wanted = axis.place(given[axis.name]) if axis.name in given else -1
+        code = wanted if wanted in there else int(there[0])
+        at[axis.name] = axis.texts[code]
+        mask &= cells.codes[:, place] == code
+    return at

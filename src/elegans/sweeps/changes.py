@@ -1,0 +1,83 @@
+"""What has changed in a store since it was last read: noticed in microseconds, read in milliseconds."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, func, select
+
+from elegans.sweeps.liveness import is_alive
+from elegans.sweeps.schema import CELLS, RUNS, TRIALS
+
+OVERLAP = 10.0
+"""Seconds before the last outcome that are read again: another process may commit what it has stamped earlier."""
+
+
+class Watch:
+    """Notices that a database has changed, whoever has changed it.
+
+    Args:
+        engine: the database, one connection of which is kept, without a transaction.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.raw: Any = engine.raw_connection()
+
+    def mark(self) -> Any:
+        """Return what differs from the mark before if something was committed meanwhile."""
+        driver = self.raw.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
+        with self.engine.connect() as connection:
+            latest = select(func.max(TRIALS.c.recorded), func.count(TRIALS.c.claim), func.count())
+            return connection.execute(latest).one(), structure(connection)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self.raw.close()
+
+
+class Structure(NamedTuple):
+    """What changes when a run begins or ends, or registers cells: then all is to be read again."""
+
+    cells: int
+    runs: int
+    finished: int
+
+
+def structure(connection: Connection) -> Structure:
+    """Return the last cell, the last run, and how many runs have ended."""
+    cells = connection.scalar(select(func.max(CELLS.c.id)))
+    runs, finished = connection.execute(select(func.max(RUNS.c.id), func.count(RUNS.c.finished))).one()
+    return Structure(cells or 0, runs or 0, finished)
+
+
+def recorded_since(connection: Connection, moment: float) -> set[tuple[int, int, float]]:
+    """Return cell, signed seed and time of what was recorded after a moment, in seconds since 1970."""
+    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.recorded).where(TRIALS.c.recorded > moment)
+    return {tuple(row) for row in connection.execute(query)}
+
+
+def latest(connection: Connection) -> float:
+    """Return when the last outcome was recorded."""
+    return connection.scalar(select(func.max(TRIALS.c.recorded)).where(TRIALS.c.recorded.is_not(None))) or 0.0
+
+
+def running(connection: Connection) -> Mapping[int, int]:
+    """Return by cell how many trials living runs are at."""
+    claimed = select(TRIALS.c.cell, TRIALS.c.claim, func.count()).where(TRIALS.c.claim.is_not(None))
+    rows = connection.execute(claimed.group_by(TRIALS.c.cell, TRIALS.c.claim)).all()
+    runs = connection.execute(select(RUNS).where(RUNS.c.finished.is_(None))).all() if rows else []
+    living = {run.id for run in runs if is_alive(run)}
+    found: Counter[int] = Counter()
+    for cell, run, count in rows:
+        found[cell] += count if run in living else 0
+    return found
+
+
+def names_of_runs(connection: Connection) -> list[str]:
+    """Return what the runs were called, the latest first, each name once."""
+    names = connection.scalars(select(RUNS.c.name).where(RUNS.c.name.is_not(None)).order_by(RUNS.c.id.desc()))
+    return list(dict.fromkeys(names))
