@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Column, Connection, RowMapping, Select, String, case, cast, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Float, RowMapping, Select, String, case, cast, func, select
 
 from elegans.analysis.intervals import medians
 from elegans.errors import StoreError, printable, suggest
@@ -361,9 +361,9 @@ def cell_sums(connection: Connection, numbers_of: Sequence[int] | None = None) -
     query = select(
         TRIALS.c.cell,
         *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
-        *(func.coalesce(func.sum(value), 0.0) for value in (TRIALS.c.seconds, TRIALS.c.seconds * TRIALS.c.seconds)),
+        *(_total(value) for value in (TRIALS.c.seconds, TRIALS.c.seconds * TRIALS.c.seconds)),
         func.count(error),
-        *(func.coalesce(func.sum(value), 0.0) for value in (error, error * error)),
+        *(_total(value) for value in (error, error * error)),
         strange(
             connection,
             *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "test_error", "seconds")),
@@ -384,6 +384,10 @@ def cell_sums(connection: Connection, numbers_of: Sequence[int] | None = None) -
     added = ("cell", "seconds", "seconds_squared", "errors", "error", "error_squared")
     named = dict(zip(added, [numbers[0], *numbers[6:]], strict=True))
     return CellSums(**named, ended=dict(zip(STATES, numbers[1:6], strict=True)), first=first, times=times[order])
+
+
+def _total(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(value, type_=Float()), 0.0)  # not of the column's type, which has bounds
 
 
 def cell_columns(connection: Connection) -> tuple[np.ndarray, "pd.DataFrame"]:
