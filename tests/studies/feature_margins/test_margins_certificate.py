@@ -239,7 +239,7 @@ def test_the_power_of_an_irrep_and_its_conjugate_is_one():
     ("call", "rule"),
     [
         (lambda: theory.certify_margin(cyclic()[0], parity()[1]), "degrees must agree: network=3, task=4"),
-        (lambda: theory.certify_margin(cyclic(5)[0], cyclic(7)[1]), "labels must be one per example"),
+        (lambda: theory.certify_margin(cyclic(5)[0], cyclic(7)[1]), "there must be one label per example"),
         (lambda: theory.certify_margin(*cyclic(), tolerance=0), "tolerance must lie between 0 and 1: tolerance=0"),
         (lambda: theory.certify_margin(*cyclic(), negligible=1), "negligible must lie from 0 to below 1"),
         (lambda: theory.certify_margin(cyclic()[0].scaled(0), cyclic()[1]), "must have a neuron that is not 0"),

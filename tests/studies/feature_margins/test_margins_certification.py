@@ -111,8 +111,11 @@ def test_one_output_is_certified_by_the_lab():
             r"only a parity has a support: task='modular-addition', support=\(1,\)",
         ),
         (lambda: certify(theory.parity_construction(4, [0]), el.SparseParity(n=4, k=1)), "a support must be given"),
-        (lambda: certify(theory.cyclic_construction(5), el.ModularAddition(p=7)), "labels must be one per example"),
-        (lambda: certify(theory.cyclic_construction(5), el.XOR(n=10)), "must have learned addition mod p"),
+        (
+            lambda: certify(theory.cyclic_construction(5), el.ModularAddition(p=7)),
+            "there must be one label per example",
+        ),
+        (lambda: certify(theory.cyclic_construction(5), el.XOR(n=10)), "must have been trained on addition mod p"),
         (lambda: certify(theory.cyclic_construction(5), el.ModularAddition(p=257)), "p must be at most 256"),
         (
             lambda: certify(el.Outcome(trial(el.ModularAddition(p=5), 8), "failed")),

@@ -291,10 +291,14 @@ def test_entries_of_irreps_sum_over_classes_to_multiples_of_the_identity(name):
             el.TheoryError,
             r"sum d\^1.5 chi\(C\) must be negative .*failing=\{'\(12\)\(34\)': 0.788035",
         ),
-        (lambda: theory.group_shares(Group.parse("S6")), el.TheoryError, "margin_game needs no such rule"),
+        (lambda: theory.group_shares(Group.parse("S6")), el.TheoryError, "margin_game does not require this"),
         (lambda: theory.group_maximum_margin(Group.parse("Z5")), el.errors.GroupError, "all irreps must be real"),
         (lambda: theory.group_powers(Group.parse("S3"), np.ones((2, 5))), el.TheoryError, r"shape \(neurons, order\)"),
-        (lambda: theory.irrep_construction(Group.parse("S3"), 0), el.TheoryError, "non-trivial one's place: irrep=0"),
+        (
+            lambda: theory.irrep_construction(Group.parse("S3"), 0),
+            el.TheoryError,
+            "irrep must be the index of a non-trivial one: irrep=0",
+        ),
         (lambda: theory.irrep_scores(Group.parse("S3"), [0, 1, 1]), el.TheoryError, "must sum to 1"),
         (
             lambda: theory.group_construction(Group.parse("S3"), [0.5, 0.5, 0]),

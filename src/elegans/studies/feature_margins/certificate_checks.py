@@ -1,6 +1,6 @@
 """The certificate technique on small problems, where the largest margin is a linear program.
 
-Neurons are quadratic, with directions on a grid, so that a network is a split of its mass among finitely many neurons.
+Neurons are quadratic with directions on a grid, so a network is a split of its mass among finitely many neurons.
 
 Source: thesis, lemmas 7.2 to 7.6, condition C.1 and appendix D.5.1.
 """
@@ -21,27 +21,28 @@ LEMMAS = "margins/certificate-lemmas"
 PROBLEMS = {"smoke": 8, "paper": 200}
 RECOMBINED = {"smoke": 100, "paper": 1000}
 DIRECTIONS = 12
-"""Of incoming weights in the plane, over half a turn."""
+"""Directions of incoming weights in the plane, over half a turn."""
 TRIES = 8
-"""Random maximisers, and random weightings, per problem."""
+"""The numbers of random maximisers and random weightings per problem."""
 DEGREE = 3
 LEAST = 0.01
-"""The smallest largest margin of a problem that is kept: with less no network gets the labels right."""
+"""Problems whose largest margin is smaller are discarded: no network classifies them correctly."""
 PRECISION = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-"""Of linear programs, in units of the largest margin."""
+"""The tolerance of linear programs, in units of the largest margin."""
 SOLVED, NEAR, USED = 1e-6, 1e-3, 1e-6
-"""What its precision explains; how near the best a neuron counts as best; from where on a weight is in use."""
+"""The deviation that its precision explains; how close to the best a neuron counts as best; from where a weight counts
+as used."""
 SECOND, SPLIT = 0.05, 1 - 1e-4
 """Norms whose second part is at least 0.05 of the first lose over 5e-4 against one neuron where b <= nu - 1/2."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What each of finitely many neurons of norm 1 gives every output at every input.
+    """What each of finitely many neurons of norm 1 contributes to every output at every input.
 
     Args:
         outputs: of neuron i at input x for label y.
-        labels: the right one of each input.
+        labels: the correct label of each input.
     """
 
     outputs: Float[np.ndarray, "neurons inputs labels"]
@@ -49,7 +50,7 @@ class Problem:
 
     @property
     def gaps(self) -> Float[np.ndarray, "neurons pairs"]:
-        """The right output less each wrong one, a column per input and wrong label, input by input."""
+        """The correct output less each wrong one: one column per input and wrong label, input by input."""
         inputs = np.arange(len(self.labels))
         gaps = self.outputs[:, inputs, self.labels][..., None] - self.outputs
         wrong = np.arange(self.outputs.shape[2]) != self.labels[:, None]
@@ -57,7 +58,7 @@ class Problem:
 
 
 def drawn(generator: np.random.Generator) -> Problem:
-    """Return a random problem of 2 to 4 inputs in the plane and 2 or 3 labels that some network gets right."""
+    """Return a random problem of 2 to 4 inputs in the plane and 2 or 3 labels that some network can classify."""
     while True:
         inputs, count = generator.integers(2, 5), int(generator.integers(2, 4))
         x = generator.normal(size=(inputs, 2))
@@ -74,11 +75,11 @@ def drawn(generator: np.random.Generator) -> Problem:
 def largest(
     problem: Problem, towards: Float[np.ndarray, " neurons"] | None = None, value: float = 0.0
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the largest margin, the masses of a network that has it, and the weights of the dual.
+    """Return the largest margin, the masses of a network that attains it, and the dual weights.
 
     Args:
-        problem: what neurons give.
-        towards: of all maximisers, one that has most of this; any by default.
+        problem: the neurons' outputs.
+        towards: the linear function to maximise among all maximisers; any maximiser by default.
         value: with ``towards``, the largest margin.
     """
     gaps = problem.gaps
@@ -135,7 +136,7 @@ def _certified(problem: Problem, generator: np.random.Generator) -> tuple[float,
 
 
 def _recombined(count: int, generator: np.random.Generator) -> list[dict[str, object]]:
-    """Return what splits of a norm among best neurons have, for b = nu and for a smaller b."""
+    """Return the margins of splits of the norm among best neurons, for b = nu and for a smaller b."""
     problem = drawn(generator)
     _, _, weights = largest(problem)
     scores = problem.gaps @ (weights / weights.sum())

@@ -29,15 +29,15 @@ from elegans.studies.feature_margins.theory.spectral import best_pair_neuron
 
 THEOREM = "margins/theorem-7.7"
 SIZES = {"smoke": ((3, 5, 7), 40), "paper": ((3, 5, 7, 11, 13, 17), 1000)}
-"""By scale: the moduli, and how many searches or random neurons each has."""
+"""By scale, the moduli, and how many searches or random neurons each has."""
 EXACT = 1e-12
-"""What rounding explains of a margin's relative deviation."""
+"""The relative deviation of a margin that rounding explains."""
 SEARCHED = 1e-10
-"""By which share a search may exceed the closed form."""
+"""By what share a search may exceed the closed form."""
 LEAST_DEFECT = 0.05
 """The smallest defect of a perturbed neuron: of a phase in radians, of an amplitude or a mixture as a share."""
 BELOW = 1 - 1e-4
-"""Perturbed neurons and networks must stay below this share of the largest margin: the smallest defects cost 1e-3."""
+"""Perturbed neurons and networks must stay below this share of the largest margin; the smallest defects cost 1e-3."""
 
 
 def analyse(results: Results) -> Tables:
@@ -68,7 +68,7 @@ def _by_name(moduli: Any, count: int, generator: np.random.Generator) -> Iterato
 
 
 def _deviations(p: int, count: int, generator: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Yield how far each part of the theorem is from what is computed, relative to the largest margin, mod p."""
+    """Yield the deviation of each part of the theorem from computation, relative to the largest margin, mod p."""
     best, problem, network = cyclic_maximum_margin(p), cyclic_margin_problem(p), cyclic_construction(p)
     certificate = certify_margin(network, problem, tolerance=EXACT)
     yield (
@@ -95,7 +95,7 @@ def _deviations(p: int, count: int, generator: np.random.Generator) -> Iterator[
 
 
 def _neurons(p: int, count: int, generator: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Yield the expected margins of neurons of norm 1 of the theorem's form, and of neurons that violate one part."""
+    """Yield the expected margins of norm-1 neurons of the theorem's form, and of ones that violate one part."""
     best = cyclic_maximum_margin(p)
     zeta = generator.integers(1, (p + 1) // 2, count)
     first, second = generator.uniform(0, 2 * np.pi, (2, count))
@@ -105,7 +105,7 @@ def _neurons(p: int, count: int, generator: np.random.Generator) -> Iterator[tup
     defect = generator.uniform(LEAST_DEFECT, np.pi, count)
     turned = cyclic_neurons(p, zeta, first, second + defect)
     yield "neurons of a wrong phase, as a share of the best", cyclic_objective(good.u, good.v, turned.w) / best
-    # sizes of u, v and w, of which two differ by at least the least defect
+    # norms of u, v and w, two of which differ by at least the smallest defect
     sizes = generator.uniform(0.1, 1, (3, count))
     sizes[0] = np.where(np.ptp(sizes, axis=0) < LEAST_DEFECT, sizes[1] + 2 * LEAST_DEFECT, sizes[0])
     sizes *= np.sqrt(3 / (sizes**2).sum(axis=0))
@@ -122,7 +122,7 @@ def _neurons(p: int, count: int, generator: np.random.Generator) -> Iterator[tup
 
 
 def _frequencies(p: int) -> Iterator[tuple[str, Any]]:
-    """Yield the largest margins of networks that lack one frequency, whatever they make of the others."""
+    """Yield the largest margins of networks that lack one frequency, with any split among the others."""
     payoff = margin_payoffs(Group.parse(f"Z{p}"))[1:, 1:]
     rows = {tuple(np.round(row, 12)): row for row in payoff}  # one row per frequency: conjugates are equal
     own = np.array(list(rows.values()))

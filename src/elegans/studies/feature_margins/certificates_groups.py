@@ -1,4 +1,4 @@
-"""Theorem 7.9 computed, and the lemmas behind it, each as printed and as corrected.
+"""Theorem 7.9 and the lemmas behind it, computed, each as printed and as corrected.
 
 Source: thesis, theorem 7.9 and appendices D.8 and D.9.
 """
@@ -48,13 +48,14 @@ GROUPS = {
 SEARCHES = {"smoke": 40, "paper": 1000}
 SYMMETRIC = {"smoke": ("S3", "S4"), "paper": ("S3", "S4", "S5")}
 LARGEST_SEARCHED = 24
-"""The largest order of a group whose best neuron is searched for."""
+"""The largest order at which a group's best neuron is searched for."""
 EXACT, AGREES, SEARCHED = 1e-12, 1e-10, 1e-10
 """Relative deviations that rounding explains: of margins, of sums over all pairs, and of a search's excess."""
 LEAST_MIXTURE, BELOW = 0.05, 1 - 1e-4
-"""The smallest angle of a mixture of two irreps; what it may at most be of the best: an angle of 0.05 costs 4e-3."""
+"""The smallest angle of a mixture of two irreps, and the largest share of the best that it may reach: 0.05 costs
+4e-3."""
 DRAWS = 20
-"""Random neurons per group."""
+"""The number of random neurons per group."""
 TABLE_D1 = {"standard": (4, -2, 0, 1, 0, -1, 1), "standard with sign": (4, 2, 0, 1, 0, -1, -1)}
 """Two rows of the printed character table of S_5, by their printed names."""
 FIXED_POINTS = np.array([5, 3, 1, 2, 1, 0, 0])
@@ -118,7 +119,7 @@ def _neurons(group: Group) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _uniform(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
-    """Yield what is optimal where all wrong labels, or all classes of them, weigh the same."""
+    """Yield what is optimal if all wrong labels, or all classes of them, have the same weight."""
     for name in ("label", "class"):
         ratios = []
         for group in symmetric:
@@ -137,7 +138,7 @@ def _uniform(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
 
 
 def _even(group: Group, each: str) -> np.ndarray:
-    """Return weights of wrong labels, per element, that are the same for every ``label`` or for every ``class``."""
+    """Return weights of wrong labels, per element, that are equal for every ``label`` or for every ``class``."""
     sizes = np.ones(len(group.class_sizes)) if each == "label" else group.class_sizes
     tau = 1 / sizes.astype(float)
     tau[0] = 0
@@ -145,13 +146,13 @@ def _even(group: Group, each: str) -> np.ndarray:
 
 
 def _sign(group: Group) -> int:
-    """Return the place of the only non-trivial irrep of dimension 1."""
+    """Return the index of the only non-trivial irrep of dimension 1."""
     (place,) = np.flatnonzero(characters_of(group).dimensions[1:] == 1) + 1
     return int(place)
 
 
 def _accuracy(group: Group) -> float:
-    """Return the accuracy, ties broken at random, of a network whose neurons are the sign's alone."""
+    """Return the accuracy, with ties broken at random, of a network that has only neurons of the sign."""
     logits = irrep_construction(group, _sign(group)).logits()
     top = np.isclose(logits, logits.max(axis=1, keepdims=True))
     right = top[np.arange(len(top)), group.table.ravel()]
@@ -193,7 +194,7 @@ def _basis(group: Group) -> Iterator[tuple[str, Any]]:
 
 
 def _objective(group: Group) -> Iterator[tuple[str, Any]]:
-    """Yield Lemmas D.11 and D.13, for the term u(a) v(b) that they are stated of and for the square of the network."""
+    """Yield Lemmas D.11 and D.13, for the term u(a) v(b) as stated and for the square of the network."""
     generator = np.random.default_rng(2)
     raw = generator.uniform(size=len(group.classes))
     tau = raw / (raw[1:] @ group.class_sizes[1:])
@@ -284,7 +285,7 @@ CLAIMS = (
     Claim(
         id="margins/uniform-weighting-picks-sign",
         statement=(
-            "If all conjugacy classes weighed the same, the sign would be the only optimal irrep, and sign features "
+            "If all conjugacy classes had the same weight, the sign would be the only optimal irrep, and sign features "
             "alone cannot solve the task."
         ),
         source="appendix D.9, before lemma D.14",

@@ -27,9 +27,10 @@ from elegans.studies.feature_margins.theory.problems import parity_margin_proble
 
 THEOREM = "margins/theorem-7.8"
 SIZES = {"smoke": (range(1, 4), (5,), 50), "paper": (range(1, 7), (10,), 1000)}
-"""By scale: values of k, input sizes beside k and k + 1, and random starts of the search."""
+"""By scale, values of k, input sizes besides k and k + 1, and random starts of the search."""
 EXACT, EXCEEDS, NEAR, CONDITIONS = 1e-12, 1e-9, 1e-8, 1e-3
-"""Deviations that rounding and searches explain; how near the best a neuron must be to be judged; its conditions."""
+"""Deviations explained by rounding and searches; how close to the best a neuron must be to be judged; its
+conditions."""
 STEPS = 1000
 """Steps of a search; it converges linearly, and starts near a saddle point take longest."""
 
@@ -59,7 +60,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _enumerated(cases: list[tuple[int, int]], generator: np.random.Generator) -> Iterator[float]:
-    """Yield by how much the closed form of expected margins differs from the mean over all inputs."""
+    """Yield the difference between the closed form of expected margins and the mean over all inputs."""
     for n, k in cases:
         u, w = generator.normal(size=(20, n)), generator.normal(size=(20, 2))
         signs = 1 - 2 * parity_labels(n, range(k))
@@ -69,7 +70,7 @@ def _enumerated(cases: list[tuple[int, int]], generator: np.random.Generator) ->
 
 
 def _search(n: int, k: int, starts: int, generator: np.random.Generator) -> dict[str, Any]:
-    """Return what gradient ascent on the sphere finds: how far above the closed form, and how the best neurons are."""
+    """Return how far gradient ascent on the sphere exceeds the closed form, and defects of the best neurons."""
     best = parity_maximum_margin(k)
     neurons = generator.normal(size=(starts, n + 2))
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)

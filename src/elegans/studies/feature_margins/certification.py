@@ -25,7 +25,7 @@ def certify(
     support: Sequence[int] | None = None,
     tolerance: float = TOLERANCE,
 ) -> MarginCertificate:
-    """Compare a homogeneous network with an output for each class to the largest margin that its task allows.
+    """Compare a homogeneous network with one output per class to the largest margin that its task allows.
 
     The largest margin is known for squares on addition mod p or on composition in a group, of at most 256 elements, and
     for powers x^k on a k-sparse parity of at most 20 signs. The whole population is evaluated.
@@ -34,7 +34,7 @@ def certify(
         source: an outcome with its parameters, or the ``PairWeights`` or ``ParityWeights`` of a network.
         task: the task; an outcome's own by default.
         support: of a parity; the one that an outcome's task draws by default.
-        tolerance: by which share of the largest margin anything may fall short.
+        tolerance: by what share of the largest margin anything may fall short.
 
     Raises:
         CertificateError: another network or task, no parameters, or a support that is not known.
@@ -64,7 +64,7 @@ def _problem(task: Task, support: Sequence[int] | None) -> MarginProblem:
     elif support is not None:
         raise CertificateError(f"only a parity has a support: task={task.kind!r}, support={tuple(support)}")
     if family is None:
-        raise CertificateError(f"a network with several outputs must have learned {NAMED}: task={task.kind!r}")
+        raise CertificateError(f"a network with several outputs must have been trained on {NAMED}: task={task.kind!r}")
     return family.problem(task, support or ())
 
 

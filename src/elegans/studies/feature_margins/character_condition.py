@@ -1,4 +1,4 @@
-"""Where the closed form for groups ends: the condition of theorem 7.9, and the largest margins beyond it.
+"""The limits of the closed form for groups: the condition of theorem 7.9, and the largest margins where it fails.
 
 Source: thesis, section 7.6.2 and appendix D.9.2.
 """
@@ -29,10 +29,10 @@ CONDITION, SUBSET = "margins/condition-holds-up-to-s5", "margins/general-groups-
 BEYOND = "beyond the claims/A5 at a penalty of 1e-7"
 SIZES = {"smoke": range(2, 7), "paper": range(2, 9)}
 LAST = 5
-"""S_k has the condition up to this k."""
+"""S_k satisfies the condition up to this k."""
 VIOLATING = {"smoke": ("A5",), "paper": ("A5", "S6", "S7", "S8")}
 AGREES = 1e-9
-"""What a linear program leaves of an equation, relative to the value."""
+"""The residual of an equation solved by a linear program, relative to the value."""
 
 
 def analyse(results: Results) -> Tables:
@@ -53,7 +53,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _subsets(group: Group) -> Iterator[dict[str, Any]]:
-    """Yield what the largest margin of a group uses, and whether this is a choice of the general theorem."""
+    """Yield which irreps and classes the largest margin uses, and whether the general theorem covers them."""
     name, game, table = group.name, margin_game(group), characters_of(group)
     irreps, classes = len(table.irrep_names) - 1, len(table.class_names) - 1
     yield check(SUBSET, f"{name}: irreps in use, less one than all", len(game.irreps), irreps - 1)
@@ -68,7 +68,7 @@ def _subsets(group: Group) -> Iterator[dict[str, Any]]:
 
 
 Choice = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Places of irreps and of classes, the trivial ones not counted; shares of the irreps and weights of the classes."""
+"""Indices of irreps and of classes, not counting the trivial ones; shares of the irreps and weights of the classes."""
 
 
 def _choices(group: Group, game: MarginGame) -> Iterator[Choice]:
@@ -82,7 +82,7 @@ def _choices(group: Group, game: MarginGame) -> Iterator[Choice]:
         return
     weights = (game.weighting * table.sizes)[1:]
     rows, columns = np.flatnonzero(game.shares[1:]), np.flatnonzero(weights)
-    # classes that weigh nothing may be in the choice, and irreps without a share, if they tie with the others
+    # classes of weight 0 and irreps without a share may be in the choice if they tie with the others
     payoff = margin_payoffs(group)[1:, 1:] / game.value
     tied_rows = np.setdiff1d(np.flatnonzero(payoff @ weights > 1 - AGREES), rows)
     tied_columns = np.setdiff1d(np.flatnonzero(game.shares[1:] @ payoff < 1 + AGREES), columns)
@@ -95,7 +95,7 @@ def _choices(group: Group, game: MarginGame) -> Iterator[Choice]:
 def _conditions(
     group: Group, rows: np.ndarray, columns: np.ndarray, shares: np.ndarray, weights: np.ndarray, value: float
 ) -> Iterator[float]:
-    """Yield by how much a choice violates what the general theorem asks, as shares of the largest margin."""
+    """Yield by how much a choice violates the conditions of the general theorem, as shares of the largest margin."""
     payoff = margin_payoffs(group)[1:, 1:] / value
     yield float(abs(len(rows) - len(columns)))
     yield float(max(-shares.min(), -weights.min(), abs(shares.sum() - 1), abs(weights.sum() - 1)))
@@ -108,7 +108,7 @@ def _conditions(
 def _printed_sum(group: Group, rows: np.ndarray, columns: np.ndarray) -> float:
     """Return how far weights normalised as printed, sum tau = 1, are from summing to 1 over all wrong labels.
 
-    Nan where the printed system has no single solution.
+    Nan where the printed system has no unique solution.
     """
     table = characters_of(group)
     dimensions, sizes = table.dimensions[1:][rows], table.sizes[1:][columns]
@@ -141,7 +141,7 @@ CLAIMS = (
     Claim(
         id="margins/general-groups-use-a-subset",
         statement=(
-            "In groups that violate the condition the neurons of a maximiser lie in single irreps still, but only some "
+            "In groups that violate the condition the neurons of a maximiser still lie in single irreps, but only some "
             "irreps occur and only some conjugacy classes are on the margin."
         ),
         source="section 7.6.2, appendix D.9.2",

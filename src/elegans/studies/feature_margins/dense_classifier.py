@@ -24,7 +24,7 @@ CLAIM = "margins/dense-classifier-has-lower-margin"
 MODULI = {"smoke": (7,), "paper": (7, 11, 71)}
 FUNCTIONS = {"smoke": 3, "paper": 20}
 EXACT, BELOW = 1e-12, 1 - 1e-6
-"""What rounding explains; a lower margin is below this share of the largest."""
+"""The deviation that rounding explains; a margin counts as lower if below this share of the largest."""
 
 
 def analyse(results: Results) -> Tables:

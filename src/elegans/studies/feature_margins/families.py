@@ -1,4 +1,4 @@
-"""What theory knows about each family of tasks: one table for probes, experiments and certificates.
+"""What theory knows about each family of tasks: one table shared by probes, experiments and certificates.
 
 The largest margin is known for squares on addition mod p and on composition in a finite group, and for powers x^k on
 k-sparse parities.
@@ -51,11 +51,11 @@ class Family:
         power: of a task: the degree of the activation whose largest margin is known.
         maximum_margin: of a task: gamma*.
         optimum: of a task, the penalty's strength and its exponent: the exact optimum of the penalised loss.
-        problem: of a task and a parity's support: the task as certificates see it.
-        labels: of a task and a parity's support: the right output of every input, in the order of the population.
-        weights: of a network's parameters and its activation's degree (1 for ReLU): its weights by neuron.
+        problem: of a task and a parity's support: the task in the form that certificates need.
+        labels: of a task and a parity's support: the correct output of every input, in the order of the population.
+        weights: of a network's parameters and its activation's degree (1 for ReLU): its weights, neuron by neuron.
         size: of a task: how large its population is, as a number of elements or signs.
-        largest: the largest such number whose population is enumerated.
+        largest: the largest such number at which the population is enumerated.
     """
 
     power: Callable[[Any], int]
@@ -127,7 +127,7 @@ def optimum_of(trial: Trial, task: Task | None = None) -> PenalisedOptimum | Non
 
     Args:
         trial: its training and model.
-        task: another task than its own.
+        task: a task other than its own.
     """
     training, model, task = trial.training, trial.model, task or trial.task
     family = family_of(task)
@@ -151,7 +151,7 @@ def homogeneous_weights(task: Task, model: MLP, parameters: Mapping[str, Any]) -
     """Return a network's weights by neuron: u, v and w on pairs, u and w on signs.
 
     Args:
-        task: of a family that is known.
+        task: a task of a known family.
         model: a two-layer network without biases.
         parameters: its parameters, finite.
     """

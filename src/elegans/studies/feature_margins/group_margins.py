@@ -1,10 +1,10 @@
-"""Composition in finite groups: every neuron becomes a single irrep, all irreps have some, and the margin the largest.
+"""Composition in finite groups: every neuron becomes a single irrep, all irreps occur, and the margin is the largest.
 
-Softmax weighs wrong labels otherwise than the largest margin does: at any penalty the minimiser of the penalised loss
-has less than gamma*, and on S_5 at the printed penalty it has no neuron of the irrep of dimension 6. Both lines are
-drawn. Networks on the way to the minimiser may have a larger normalised margin than it has.
+Softmax weights wrong labels differently than the largest margin does: at any penalty the minimiser of the penalised
+loss has a smaller margin than gamma*, and on S_5 at the printed penalty it has no neuron of the irrep of dimension 6.
+Both margins are drawn. On the way to the minimiser, networks may have a larger normalised margin than the minimiser.
 
-The scale ``part`` has S_3 and S_4 with what the thesis leaves open chosen otherwise: the power r of the norm in the
+The scale ``part`` trains S_3 and S_4 with other choices for what the thesis leaves open: the power r of the norm in the
 penalty, and the initial weights.
 
 Source: thesis, chapter 7, figure 7.6, and appendix D, figures D.2 and D.3.
@@ -48,12 +48,12 @@ from elegans.tasks import GroupComposition
 from elegans.training import Trial
 
 SMOKE_STEPS = 20_000
-"""How long networks on a chosen group are trained at the smallest scale."""
+"""The number of steps on a chosen group at the smallest scale."""
 SMALLEST, LARGEST = 3, 120
-"""The orders that are trained: smaller groups have one non-trivial irrep, larger ones slow steps."""
+"""The range of orders: smaller groups have only one non-trivial irrep, and larger ones make steps slow."""
 DEGREE = 3
 COLUMNS = 3
-"""How many groups are drawn at the most."""
+"""The largest number of groups that are drawn."""
 STDS = (0.1, 1.0)
 """Standard deviations of Gaussian initial weights on S_3."""
 POWER, NETWORK = "irrep-power", ("group", "order", "width", "r", "init")
@@ -70,13 +70,13 @@ SUMMARY = (
 
 
 def printed(group: Group) -> Trial:
-    """Return the thesis' training on a group, or one like that on S_4 where it has none."""
+    """Return the thesis' training on a group or, where it has none, one like that on S_4."""
     known = [one for one in PRINTED.values() if getattr(one.task, "group", None) == group]
     return known[0] if known else composition(group)
 
 
 def whole(groups: Sequence[str | Group], trials: int) -> Sweep:
-    """Return trainings as the thesis has them."""
+    """Return the trainings of the thesis."""
     return Sweep(tuple((printed(Group.parse(group)), range(trials)) for group in groups))
 
 
@@ -89,24 +89,24 @@ def small(trials: int) -> Sweep:
 
 
 def largest(trials: int) -> Sweep:
-    """Return S_5 as the thesis has it, and with other powers of the penalty."""
+    """Return S_5 as in the thesis, and with other powers of the penalty."""
     one = PRINTED["S5"]
     return Sweep(tuple((each, range(trials)) for each in (one, powered(one, 2), powered(one, 1))))
 
 
 def short(group: Group, trials: int) -> Sweep:
-    """Return a training of fewer steps."""
+    """Return a training with fewer steps."""
     return Sweep(((composition(group, steps=SMOKE_STEPS), range(trials)),))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the margin along the way, and powers, ranks and alignments at the beginning and the end."""
+    """Return probes of the margin during training, and of powers, ranks and alignments at the start and the end."""
     once = one.steps
     return NormalisedMargin(every=once // MEASUREMENTS), IrrepPower(every=once), Decomposition(every=once)
 
 
 def with_group(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with all of its scales on one group, given by its name or the file of its table.
+    """Return the experiment with all scales on one group, given by its name or by the file of its table.
 
     Raises:
         GroupError: there is no such group (the message says how groups are written), a file holds none, or an irrep is
@@ -129,7 +129,7 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``margins``, ``neurons``, ``features`` and ``summary``, see ``tables``.
 
     Each has the ``group``, its ``order``, ``width``, the power ``r`` of the penalty, the ``init`` and ``seed``;
-    ``features`` are the irreps but the trivial one, with their ``dimension``.
+    ``features`` are the non-trivial irreps, with their ``dimension``.
     """
     ended = networks(results, _describe)
     found = features(results, ended, POWER, _irreps)
@@ -167,7 +167,7 @@ def _irreps(one: Trial) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw margins and shares by irrep, one column per group, up to three groups.
 
-    The lower titles say how many of the neurons that training has not given up have nearly all power in one irrep.
+    The lower titles say what share of the active neurons have nearly all their power in one irrep.
     """
     usual = tables["margins"]["init"].iloc[0]
     tables = {kind: table[(table["r"] == DEGREE) & (table["init"] == usual)] for kind, table in tables.items()}
@@ -191,11 +191,11 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each group, how near networks are to theory: medians over trials with intervals, shares of trials.
+    """Return, for each group, how close networks are to theory: medians over trials with intervals, shares of trials.
 
-    ``single``: trials all of whose neurons, but for those given up, have at least 99% of their power in one irrep;
-    ``wanted``: the irreps that the exact optimum at the penalty has; ``all_wanted``: trials in which all of them have a
-    neuron; ``shares``: of sum ||omega||^3 by irrep, beside the optimum's and those at gamma*.
+    ``single``: trials all of whose active neurons have at least 99% of their power in one irrep;
+    ``wanted``: the irreps of the exact optimum at the penalty; ``all_wanted``: trials in which all of them have a
+    neuron; ``shares``: of sum ||omega||^3 by irrep, with those of the optimum and those at gamma*.
     """
     usual = tables["margins"]["init"].iloc[0]
     found = {}
@@ -225,7 +225,7 @@ def _stated(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="group-margins",
-    shows="Networks that compose in a group: single irreps, and nearly the largest margin",
+    shows="Networks that compose group elements: single irreps, and nearly the largest margin",
     source="figures 7.6, D.2 and D.3",
     scales={
         "smoke": Scale(partial(whole, ("S3",)), trials=2),

@@ -1,4 +1,4 @@
-"""Claims on composition in groups: what decides each, from the tables of ``group-margins``."""
+"""Claims on composition in groups, decided from the tables of ``group-margins``."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -12,7 +12,7 @@ from elegans.experiments.rules import by_share, table, together
 from elegans.studies.feature_margins.rules import approaches, single_features
 
 SMALL = {"S3": 30, "S4": 200}
-"""Widths of the published networks on small groups."""
+"""The widths of the published networks on small groups."""
 LARGE = {"S5": 2000}
 SEEDS = {"S3": 8, "S4": 8, "S5": 6}
 USUAL: dict[str, Any] = {"r": 3, "init": "dense"}
@@ -22,11 +22,11 @@ NEEDS = {
     "S5": "S_5 as published, 6 seeds: elegans run group-margins --scale paper",
 }
 FACTOR = 2
-"""By which factor ratios of counts may differ from those of d^3 to be as in the construction."""
+"""The factor by which ratios of counts may differ from those of d^3 and still count as in the construction."""
 
 
 def published(tables: Mapping[str, pd.DataFrame], name: str, group: str, width: int) -> pd.DataFrame:
-    """Return the rows of the published networks on a group, of as many seeds as the rule asks for."""
+    """Return the rows of the published networks on a group, with as many seeds as the rule requires."""
     rows = table(tables, name, NEEDS[group], group=group, width=width, **USUAL)
     if rows["seed"].nunique() < SEEDS[group]:
         raise Lacking(NEEDS[group])
@@ -34,7 +34,7 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, group: str, width: 
 
 
 def largest_margin(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
-    """Decide by the last ratios on each group, with those of other powers of the penalty and initial weights."""
+    """Decide by the final ratios on each group; those of other penalties and initial weights are reported too."""
     parts = {}
     for group, width in widths.items():
         where = {"group": group, "width": width, **USUAL}
@@ -64,7 +64,7 @@ def single_irreps(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, in
 
 
 def by_dimension(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
-    """Decide whether all irreps have neurons, and those of higher dimension more."""
+    """Decide whether all irreps have neurons, and more neurons with higher dimension."""
     parts = {group: _ordered(published(tables, "features", group, width), group) for group, width in widths.items()}
     return parts["S5"] if len(parts) == 1 else together(parts)
 
@@ -117,13 +117,13 @@ APPROACHES = (
 )
 SINGLE = (
     "Holds if the exact one-sided 95% limit of the share of seeds whose neurons from 5% of the largest norm on all "
-    "have power of at least 0.99 exceeds one half; in part for neurons from one half on or 95% of them; all neurons "
-    "stand beside it. "
+    "have power of at least 0.99 exceeds one half; in part for neurons from one half on or 95% of them; the result for "
+    "all neurons is reported too. "
 )
 ORDER = (
     "A seed has the property if every non-trivial irrep has a neuron from 5% of the largest norm on and mean counts "
     "rise strictly with dimension; holds if the exact one-sided 95% limit of the share of seeds exceeds one half and "
-    "ratios of counts are within a factor 2 of d^3; in part if only the order holds, or only among the irreps "
+    "ratios of counts are within a factor of 2 of d^3; in part if only the order holds, or only among the irreps "
     "present. "
 )
 CLAIMS = (

@@ -1,7 +1,7 @@
-"""Addition mod p: every neuron becomes a single frequency, all frequencies have some, and the margin is the largest.
+"""Addition mod p: every neuron becomes a single frequency, all frequencies occur, and the margin is the largest.
 
-Quadratic networks with the penalty that theory is about, and beside them ReLU networks with the plain L2 penalty, whose
-neurons are nearly single frequencies. At the smallest p the width is varied below the theorem's 4 (p - 1) too.
+Quadratic networks with the penalty that the theory covers, and for comparison ReLU networks with a plain L2 penalty,
+whose neurons are nearly single frequencies. At the smallest p the width is also varied below the theorem's 4 (p - 1).
 
 Source: thesis, chapter 7, figures 7.1 and 7.4, and appendix D, figure D.1.
 """
@@ -47,23 +47,23 @@ from elegans.sweeps import Sweep
 from elegans.training import SGD, Trial
 
 SETTINGS = {11: (80, 40_000, 1000), 23: (160, 20_000, 500), 31: (200, 12_000, 500)}
-"""By p: width, steps, and how many steps lie between two doublings of the learning rate."""
+"""By p, the width, the number of steps, and the number of steps between two doublings of the learning rate."""
 WIDTHS = (10, 20, 30, 36, 40, 60)
 CAPPED = 7
-"""Doublings in trials of the width: up to a rate of 6.4, beyond which narrow networks diverge."""
+"""Doublings in trials that vary the width: up to a learning rate of 6.4, beyond which narrow networks diverge."""
 QUADRATIC, RELU = "quadratic", "ReLU"
 RECORDED = 24
-"""Of so many neurons the weights are recorded."""
+"""The number of neurons whose weights are recorded."""
 DRAWN = 3
-"""So many of them are drawn."""
+"""The number of them that are drawn."""
 APART = 2.4
-"""How far the waves of two neurons lie apart, in units of their amplitude."""
+"""The distance between the waves of two neurons, in units of their amplitude."""
 FINE = 20
-"""Points of an interpolation from one weight to the next."""
+"""The number of interpolated points from one weight to the next."""
 DENSE = ((7, 98), (7, 200), (11, 242))
-"""Moduli, and widths of at least 2 p^2, which can hold a classifier without sparse features."""
+"""Moduli, and widths of at least 2 p^2, at which a classifier without sparse features exists."""
 LONG = 40_000
-"""Steps of the thesis' network, also where p is smaller."""
+"""The steps of the thesis' network, also used where p is smaller."""
 POWER, NETWORK = "frequency-power", ("p", "activation", "width", "rate", "r")
 SUMMARY = (
     "power.mean",
@@ -77,7 +77,7 @@ SUMMARY = (
 
 
 def pairs(settings: dict[int, tuple[int, int, int]], trials: int) -> list[Any]:
-    """Return for each p a quadratic and a ReLU network, with so many trials."""
+    """Return for each p a quadratic and a ReLU network."""
     return [
         (addition(p, width, degree, steps=steps, every=every), range(trials))
         for p, (width, steps, every) in settings.items()
@@ -116,7 +116,7 @@ def part(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the margin along the way; powers, phases and some weights at the beginning and the end."""
+    """Return probes of the margin during training, and of powers, phases and some weights at the start and the end."""
     assert isinstance(one.model, MLP)
     shown = tuple(range(min(RECORDED, one.model.width)))
     once = one.steps
@@ -162,7 +162,7 @@ def _frequencies(one: Trial) -> dict[str, Any]:
 
 
 def _weights(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
-    """Return the embedding weights of the first recorded neurons that are kept, each of another frequency."""
+    """Return the embedding weights of the first recorded active neurons, each of a different frequency."""
     found = neurons(results, ended, POWER, "frequency")
     near = found[found["kept"] & (found["neuron"] < RECORDED)].drop_duplicates([*NETWORK, "seed", "frequency"])
     near = near.groupby([*NETWORK, "seed"], sort=False).head(DRAWN)
@@ -215,7 +215,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _powers(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw the powers at the beginning, which is that of all networks, and at the end, a colour per activation."""
+    """Draw the powers at the start, common to all networks, and at the end, one colour per activation."""
     kinds = list(table["activation"].drop_duplicates())
     for place, kind in enumerate(kinds):
         label = "end" if len(kinds) == 1 else f"end, {kind}"
@@ -225,7 +225,7 @@ def _powers(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def _usual(tables: Tables) -> Tables:
-    """Return the rows of networks whose penalty has their degree, and at each p's largest rate those of one width."""
+    """Return the rows of networks whose penalty has their degree, and of one width at each p's largest rate."""
     curves = tables["margins"]
     most = curves.groupby("p")["rate"].max()
     width = curves[curves["rate"] == curves["p"].map(most)].groupby("p")["width"].first()
@@ -237,7 +237,7 @@ def _usual(tables: Tables) -> Tables:
 
 
 def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
-    """Draw the normalised margin itself, for networks whose largest margin no theorem gives."""
+    """Draw the normalised margin itself, for networks whose largest margin is not known."""
     lines(table, "normalised", ax)
     ax.set_ylim(0, 1.15 * table["normalised"].max())
     ax.set_ylabel("normalised margin", fontsize=MEDIUM)
@@ -245,7 +245,7 @@ def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
 
 
 def _neurons(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw one neuron above the other: embedding weights as dots, each over its largest, and the wave through them."""
+    """Draw neurons one above another: embedding weights as dots, relative to the largest, and the wave through them."""
     names = []
     groups = [rows.sort_values("place")["value"].to_numpy(float) for _, rows in table.groupby("neuron", sort=False)]
     for height, values in enumerate(groups[::-1]):
@@ -263,7 +263,7 @@ def _neurons(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
-    """Return the real function of the lowest frequencies through p values at 0, …, p - 1, p odd: places and values."""
+    """Return the real function of the lowest frequencies through p values at 0, …, p - 1, p odd: points and values."""
     p = len(values)
     coefficients = np.fft.rfft(values) / p
     places = np.linspace(0, p - 1, FINE * (p - 1) + 1)
@@ -272,7 +272,7 @@ def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " 
 
 
 def _widths(curves: pd.DataFrame, ax: Axes) -> None:
-    """Draw the final margin of every trial against the width, beside the width that the theorem asks for."""
+    """Draw the final margin of every trial against the width, with the width that the theorem requires."""
     last = curves.groupby(["width", "seed"]).last().reset_index()
     diverged = last["state"] == "diverged"
     ended, lost = last[~diverged], last[diverged]
@@ -293,9 +293,9 @@ def _widths(curves: pd.DataFrame, ax: Axes) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each network, how near it is to theory: medians over trials with intervals, and shares of trials.
+    """Return, for each network, how close it is to theory: medians over trials with intervals, and shares of trials.
 
-    ``single``: trials all of whose neurons, but for those given up, have at least 99% of their power in one frequency;
+    ``single``: trials all of whose active neurons have at least 99% of their power in one frequency;
     ``all_frequencies``: trials in which every frequency has a neuron.
     """
     return {
@@ -315,7 +315,7 @@ def _title(p: int, activation: str, width: int, rate: float, r: float) -> str:
 
 EXPERIMENT = Experiment(
     name="modular-addition",
-    shows="Networks that add mod p: single frequencies, all of them, and the largest margin that there is",
+    shows="Networks that add mod p: single frequencies, all of them used, and the largest possible margin",
     source="figures 7.1, 7.4 and D.1",
     scales={
         "smoke": Scale(smoke, trials=2),

@@ -1,4 +1,4 @@
-"""Claims on addition mod p: what decides each, from the tables of ``modular-addition``."""
+"""Claims on addition mod p, decided from the tables of ``modular-addition``."""
 
 from collections.abc import Mapping
 
@@ -24,11 +24,11 @@ QUADRATIC, RELU = "quadratic", "ReLU"
 NEEDS = "the networks of 500 neurons at p = 71, 6 seeds each: elegans run modular-addition --scale paper"
 WIDE = "the networks of at least 2 p^2 neurons mod 7 and 11, 20 seeds each: elegans run modular-addition --scale part"
 SPREAD, LOOSE, DISPERSION = 0.15, 0.30, 1.43
-"""Total variation of counts from uniform that counts as close, or loosely so; 95% point of chi^2 / 34 over 34."""
+"""Total variation of counts from uniform that counts as close, or loosely so; the 95% point of chi^2 / 34."""
 
 
 def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) -> pd.DataFrame:
-    """Return the rows of the published networks, of at least 6 seeds."""
+    """Return the rows of the published networks, with at least 6 seeds."""
     rows = table(tables, name, NEEDS, p=P, width=WIDTH, activation=activation)
     if rows["seed"].nunique() < SEEDS:
         raise Lacking(NEEDS)
@@ -36,7 +36,7 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) ->
 
 
 def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the last ratio of each seed, with what other powers of the penalty reach mod 11."""
+    """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
     where = {"p": P, "width": WIDTH, "activation": QUADRATIC}
     return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, **where)
 
@@ -213,8 +213,8 @@ CLAIMS = (
         rule=(
             MAJORITY
             + "Property: total variation from uniform at most 0.15 and chi^2 / 34 at most 1.43, its 95% point for "
-            "random assignment; in part with 0.30 (thresholds ours). No more uneven than chance is all that can be "
-            "shown."
+            "random assignment; in part with 0.30 (thresholds ours). All that can be shown is that counts are no more "
+            "uneven than by chance."
         ),
         decide=near_uniform,
     ),
@@ -235,7 +235,9 @@ CLAIMS = (
     ),
     Claim(
         id="margins/mod-equal-margins",
-        statement="In a network of the largest margin every input is on the margin, and so it is in the trained one.",
+        statement=(
+            "In a network of the largest margin every input lies on the margin, and the trained one has this property."
+        ),
         source="lemma 7.6, section 7.4",
         setting=SETTING,
         rule=(
@@ -246,9 +248,7 @@ CLAIMS = (
     ),
     Claim(
         id="margins/dense-classifiers-not-reached",
-        statement=(
-            "Correct classifiers without sparse features are not what training finds, since their margin is lower."
-        ),
+        statement=("Training does not find correct classifiers without sparse features, since their margin is lower."),
         source="section 7.1, appendix D.4",
         setting=(
             "none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)"
@@ -256,8 +256,8 @@ CLAIMS = (
         rule=(
             "Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
             "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then "
-            "below 14% at 95%), fails if a one-sided 95% lower limit exceeds 5%. Starts at the dense network are not "
-            "part of the verdict."
+            "below 14% at 95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense "
+            "network is not part of the verdict."
         ),
         decide=not_dense,
     ),

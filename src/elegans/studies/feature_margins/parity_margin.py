@@ -1,7 +1,7 @@
 """Sparse parity by networks of powers x^k: every neuron becomes a sign vector on the support, at the largest margin.
 
-Beside the printed training, at the largest scale, other powers r of the norm in the penalty and other initial weights,
-which the thesis leaves open.
+At the largest scale, other powers r of the norm in the penalty and other initial weights, which the thesis leaves open,
+are trained besides the printed ones.
 
 Source: thesis, chapter 7, figure 7.5.
 """
@@ -40,11 +40,11 @@ from elegans.tasks import SparseParity
 from elegans.training import Trial
 
 COUNTS = 0.5
-"""The share of the largest norm from which on a neuron counts: high powers keep those of no use for long."""
+"""The share of the largest norm from which a neuron counts: with high powers, useless neurons shrink slowly."""
 DRAWN = 8
-"""So many of the strongest neurons are drawn."""
+"""The number of strongest neurons that are drawn."""
 OTHERS = 8
-"""Trials of each choice that the thesis leaves open."""
+"""Trials for each choice that the thesis leaves open."""
 NETWORK = ("n", "k", "width", "r", "init")
 SUMMARY = (
     "neurons",
@@ -69,13 +69,13 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return parities of two to four signs; the last as printed."""
+    """Return parities of two to four signs, the last one as printed."""
     small = (parity(6, 2, 20, steps=20_000), parity(8, 3, 30, steps=20_000))
     return Sweep(tuple((one, range(trials)) for one in (*small, PRINTED["parity"])))
 
 
 def paper(trials: int) -> Sweep:
-    """Return the parity of four of ten signs, as printed and with what the thesis leaves open chosen otherwise."""
+    """Return the parity of four of ten signs, as printed and with other choices for what the thesis leaves open."""
     one, few = PRINTED["parity"], range(min(trials, OTHERS))
     powers = [(powered(one, exponent), few) for exponent in (1, 2)]
     inits = [(one.replace("model.init", GaussianInit(std=std)), few) for std in (0.1, 0.3)]
@@ -83,7 +83,7 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the margin along the way, and the neurons at the beginning and the end."""
+    """Return probes of the margin during training, and of the neurons at the start and the end."""
     once = one.steps
     return (
         NormalisedMargin(every=once // MEASUREMENTS),
@@ -97,9 +97,9 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``margins`` and ``summary`` (see ``tables``), ``neurons``, ``ratios`` and ``weights``.
 
     Each has ``n``, ``k``, ``width``, the power ``r`` of the penalty, the ``init`` and ``seed``. ``neurons``: the
-    ``size`` of each (norm over the largest) and how it meets theorem 7.8 (see ``theory.parity_neurons``). ``ratios``:
-    of neurons that count, the ratio of each |u_j| to ||w||, ``inside`` the support or not. ``weights``: of the smallest
-    seed, one row per weight of the strongest neurons, divided by the neuron's norm.
+    ``size`` of each (norm relative to the largest) and how well it meets theorem 7.8 (see ``theory.parity_neurons``).
+    ``ratios``: for neurons that count, the ratio of each |u_j| to ||w||, ``inside`` the support or not. ``weights``:
+    for the smallest seed, one row per weight of the strongest neurons, divided by the neuron's norm.
     """
     ended = networks(results, _describe)
     taken = measured(results, ended, "weight-trajectory")
@@ -131,7 +131,7 @@ def _describe(one: Trial) -> dict[str, Any]:
 
 
 def patterns(weights: np.ndarray) -> int:
-    """Return how many vectors of signs there are among rows of weights, a vector and its negative being one."""
+    """Return the number of sign vectors among rows of weights, a vector and its negative counting as one."""
     signs = np.sign(weights)
     return len(np.unique(signs * signs[:, :1], axis=0))
 
@@ -144,7 +144,7 @@ def _ratios(u: np.ndarray, w: np.ndarray, support: Any) -> pd.DataFrame:
 
 
 def _strongest(u: np.ndarray, w: np.ndarray) -> pd.DataFrame:
-    """Return the weights of the neurons of the largest norm, over their norms, the strongest first."""
+    """Return the weights of the neurons of the largest norm, divided by their norms, the strongest first."""
     weights = np.concatenate([u, w], axis=1)
     norms = np.linalg.norm(weights, axis=1)
     chosen = np.argsort(-norms, kind="stable")[:DRAWN]
@@ -204,10 +204,9 @@ def _draw_strongest(table: pd.DataFrame, ax: Axes) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each parity, how near networks are to theory and neurons to its conditions, over trials.
+    """Return, for each parity, how close networks are to theory and neurons to its conditions, over trials.
 
-    ``all_patterns``: trials in which every one of the 2^(k - 1) vectors of signs, up to a common one, has a neuron that
-    counts.
+    ``all_patterns``: trials in which each of the 2^(k - 1) sign vectors, up to a common sign, has a neuron that counts.
     """
     usual = tables["margins"]["init"].iloc[0]
     return {

@@ -1,4 +1,4 @@
-"""Claims on sparse parities by powers x^k: what decides each, from the tables of ``parity-margin``."""
+"""Claims on sparse parities by powers x^k, decided from the tables of ``parity-margin``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ REACHES = 0.99
 
 
 def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the last ratio of each seed, beside those of other powers r and initial weights."""
+    """Decide by the final ratio of each seed; those of other powers r and initial weights are reported too."""
     found = approaches(tables, NEEDS, above=0.95, part=0.9, least=8, **USUAL)
     ends = last(tables, NEEDS, **USUAL)["ratio"]
     numbers = {**found.numbers, "reaches 0.99": int((ends >= REACHES).sum()), **choices(tables, "margins", "ratio")}
@@ -23,7 +23,7 @@ def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def choices(tables: Mapping[str, pd.DataFrame], name: str, column: str) -> dict[str, list[float]]:
-    """Return the values at the end of each seed, for each choice that the source leaves open."""
+    """Return the final values of each seed, for each choice that the source leaves open."""
     rows = table(tables, name, NEEDS, n=USUAL["n"], k=USUAL["k"], width=USUAL["width"])
     ends = rows.sort_values("step") if "step" in rows else rows
     return {
@@ -33,7 +33,7 @@ def choices(tables: Mapping[str, pd.DataFrame], name: str, column: str) -> dict[
 
 
 def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which neurons satisfy the conditions of theorem 7.8 within 5% (1% off the support and of direction)."""
+    """Return which neurons satisfy the conditions of theorem 7.8 within 5% (1% off the support and in direction)."""
     return (
         (neurons["outside"] < 0.01)
         & neurons["largest"].between(0.95, 1.05)
@@ -44,7 +44,7 @@ def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def sign_vectors(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the strong neurons of each seed, and by all of them."""
+    """Decide by the strong neurons of each seed, and by all neurons."""
     rows = table(tables, "neurons", NEEDS, **USUAL)
     if rows["seed"].nunique() < 10:
         raise Lacking(NEEDS)
@@ -85,7 +85,7 @@ CLAIMS = (
         rule=(
             "Last ratio to the largest margin, 20 seeds (at least 8): holds if all are at least 0.95, in part from "
             "0.90 on, fails if all are below 0.90 (thresholds ours); the range of 8 misses the median of all seeds "
-            "with probability 0.8%. How many reach 0.99 is stated beside it, and the ratios of every choice that the "
+            "with probability 0.8%. Also reported: how many reach 0.99, and the ratios for every choice that the "
             "source leaves open."
         ),
         decide=largest_margin,
@@ -108,7 +108,9 @@ CLAIMS = (
     ),
     Claim(
         id="margins/parity-equal-margins",
-        statement="In a network of the largest margin every input is on the margin, and so it is in the trained one.",
+        statement=(
+            "In a network of the largest margin every input lies on the margin, and the trained one has this property."
+        ),
         source="lemma 7.6, section 7.5",
         setting=SETTING,
         rule=(

@@ -1,7 +1,7 @@
 """Theorem 7.1 computed and trained: as the penalty falls, the minimiser's normalised margin tends to the largest.
 
 Minimisers are exact, for three powers r of the norm in the penalty. Networks on S_3 are trained with three penalties
-each; at the smallest scale with one.
+for each power, at the smallest scale with one.
 
 Source: thesis, theorem 7.1 (Wei, Lee, Liu and Ma, 2019) and section 7.3.
 """
@@ -42,12 +42,12 @@ EXPONENTS = {
     "laptop": (3, 5, 7, 10, 14, 18, 24),
     "paper": (3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 22, 24),
 }
-"""Minus the decimal logarithms of the penalties at which minimisers are computed."""
+"""Negative decimal logarithms of the penalties at which minimisers are computed."""
 GROUPS = {"smoke": ("S3",), "laptop": ("S3", "S4"), "paper": ("S3", "S4", "S5")}
 OTHERS = {"mod 7": (7, 3), "mod 71": (71, 3), "parity of 4": (4, 5)}
-"""Tasks whose minimiser is a multiple of the network of the largest margin, with their network's degree."""
+"""Tasks whose minimiser is a multiple of the network of the largest margin, with the network's degree."""
 FITTED = 1e-8
-"""From this penalty down the slope is fitted: there all irreps are in use."""
+"""The largest penalty used for fitting the slope: from there down all irreps are in use."""
 SLOPE, AROUND = -1.0, 0.2
 ONE, REACHED = 1e-9, 0.99
 SEEDS = 8
@@ -60,7 +60,7 @@ def small(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return networks on S_3 at three penalties with the network's degree for power of the norm."""
+    """Return networks on S_3 at three penalties, with the network's degree as the power of the norm."""
     return _trained(TRAINED, POWERS[:1], trials)
 
 
@@ -75,11 +75,11 @@ def _trained(penalties: tuple[float, ...], powers: tuple[int, ...], trials: int)
 
 
 def _on_s3(penalty: float, power: int) -> Trial:
-    """Return the published network on S_3 at another penalty, its learning rate doubled as long as it is stable."""
+    """Return the published network on S_3 at another penalty, its learning rate doubled for as long as it is stable."""
     one = PRINTED["S3"]
     training = one.training
     assert isinstance(training, SGD) and isinstance(training.schedule, Piecewise)
-    # the loss near its minimiser has a curvature in proportion to the penalty
+    # near its minimiser, the loss has a curvature proportional to the penalty
     most = max(training.schedule.values) * TRAINED[-1] / penalty
     values = tuple(min(value, most) for value in training.schedule.values)
     slower = one.replace("training.schedule", Piecewise(steps=training.schedule.steps, values=values))
@@ -87,7 +87,7 @@ def _on_s3(penalty: float, power: int) -> Trial:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the margin, at the beginning and the end."""
+    """Return a probe of the margin at the start and the end."""
     return (NormalisedMargin(every=one.steps),)
 
 
@@ -95,8 +95,8 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``minimisers`` and ``trained``.
 
     ``minimisers`` has one row per task, power ``r`` and ``penalty``, with the ``ratio`` of the minimiser's normalised
-    margin to the largest, nan for the zero network; ``trained`` the last ``ratio`` of every network on S_3, beside that
-    of its minimiser.
+    margin to the largest, nan for the zero network; ``trained`` has the final ``ratio`` of every network on S_3, and
+    that of its minimiser.
     """
     return {"minimisers": pd.DataFrame(_minimisers(results.scale)), "trained": _ends(results)}
 
@@ -164,7 +164,7 @@ def _colour(r: Any) -> str:
 
 
 def tends_to_the_largest(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the minimisers of every task, and by how near trained networks come to theirs."""
+    """Decide by the minimisers of every task, and by how close trained networks come to theirs."""
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")
     trained = table(tables, "trained", NEEDS)
     if set(exact["task"]) < {"S3", "S4", "S5", *OTHERS} or exact["penalty"].min() > 1e-20:
@@ -216,7 +216,7 @@ CLAIMS = (
         id="margins/theorem-7.1-small-penalty",
         statement=(
             "For any norm and any fixed power r of the penalty the normalised margin of global minimisers tends to the "
-            "largest as the penalty vanishes; small penalties in practice come near."
+            "largest as the penalty vanishes; small penalties come close in practice."
         ),
         source="theorem 7.1, section 7.3, contributions in section 7.1",
         setting="abstract; penalties 1e-3 to 1e-7 in the thesis' runs; silent: the rate of convergence",
@@ -234,7 +234,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="penalty-path",
-    shows="As the penalty falls, minimisers come near the largest margin like 1 / ln(1 / penalty)",
+    shows="As the penalty falls, minimisers approach the largest margin like 1 / ln(1 / penalty)",
     source="theorem 7.1",
     scales={
         "smoke": Scale(small, trials=2),

@@ -1,4 +1,4 @@
-"""Networks on their way to the largest margin: what the figures of several experiments show."""
+"""Networks on their way to the largest margin: plots shared by several experiments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, logar
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
-"""Below this difference two of theory's numbers are one line."""
+"""Theoretical values that differ by less are drawn as one line."""
 NAMED = 20
-"""So many features are named on an axis at the most."""
+"""The largest number of features named on an axis."""
 
 
 def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
     """Draw the normalised margin as a share of the largest against steps, with the limits that theory gives.
 
-    Steps are drawn from the first positive margin on; the trial of each series with the smallest seed stands out. The
+    Curves start at the first positive margin; in each series the trial with the smallest seed is emphasised. The
     solid line at 1 is gamma*, the limit as the penalty vanishes; dashed lines are the exact optima at the trials' own
     penalties.
 
@@ -30,7 +30,7 @@ def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
             two in units of gamma*.
         ax: the axes to draw on.
 
-    Source: thesis, figures 7.1 (c), 7.5, 7.6 (a), D.2 (a) and D.3 (a), none of which has the dashed lines.
+    Source: thesis, figures 7.1 (c), 7.5, 7.6 (a), D.2 (a) and D.3 (a), without the dashed lines.
     """
     lines(table, "ratio", ax)
     optima = [optimum for optimum in table["optimum"].unique() if optimum < 1 - ALIKE]
@@ -64,14 +64,14 @@ def power_histogram(
 ) -> None:
     """Draw how many neurons have which share of their embedding's power in one feature, at the beginning and the end.
 
-    Neurons that training has given up (``kept`` is false) are left out at the end.
+    Inactive neurons (``kept`` is false) are left out at the end.
 
     Args:
         table: one row per neuron: ``power`` and ``initial_power``, from 0 to 1, and ``kept``.
         ax: the axes to draw on.
-        start: whether the beginning is drawn.
+        start: whether the start is drawn.
         colour: the colour of the end.
-        label: what the end is called.
+        label: the label of the end.
 
     Source: thesis, figures 7.4, 7.6 (c) and (d), D.2 and D.3.
     """
@@ -83,7 +83,7 @@ def power_histogram(
     for name, (values, shade, wanted) in drawn.items():
         if wanted:
             weights = np.full(len(values), 100 / max(1, len(values)))
-            # a power of 1 may come out above 1 by rounding
+            # rounding may turn a power of 1 into one above 1
             ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=shade, alpha=0.8, label=name)
     ax.set_xlim(0, 1.02)
     ax.set_xlabel("largest share of a neuron's power", fontsize=MEDIUM)
@@ -95,7 +95,7 @@ def feature_counts(table: pd.DataFrame, ax: Axes) -> None:
     """Draw how many neurons each feature has: means over trials, and the range where there are several.
 
     Args:
-        table: one row per trial and feature: ``series`` (whose bars stand side by side), ``seed``, ``feature`` and
+        table: one row per trial and feature: ``series`` (with bars side by side), ``seed``, ``feature`` and
             ``neurons``.
         ax: the axes to draw on.
 
@@ -108,14 +108,14 @@ def feature_counts(table: pd.DataFrame, ax: Axes) -> None:
 
 
 def feature_shares(table: pd.DataFrame, ax: Axes) -> None:
-    """Draw each feature's share of sum ||omega||^nu: means and ranges over trials, and what theory says.
+    """Draw each feature's share of sum ||omega||^nu: means and ranges over trials, and the theoretical shares.
 
-    Black strokes are the shares at gamma*, in the limit of no penalty; dashed ones those of the exact optimum at the
-    penalty of the runs, where it has others.
+    Solid black strokes are the shares at gamma*, in the limit of no penalty; dashed ones, where they differ, those of
+    the exact optimum at the penalty of the runs.
 
     Args:
         table: one row per trial and feature: ``series``, ``seed``, ``feature``, ``neurons``, ``share``, and the shares
-            ``limit`` at gamma* and ``theory`` at the penalty (NaN where no theorem says).
+            ``limit`` at gamma* and ``theory`` at the penalty (NaN where unknown).
         ax: the axes to draw on.
     """
     _bars(table, "share", ax)
@@ -131,7 +131,7 @@ def feature_shares(table: pd.DataFrame, ax: Axes) -> None:
 
 
 def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
-    """Draw a bar a feature and series: the mean of a quantity over trials, with its range."""
+    """Draw one bar per feature and series: the mean of a quantity over trials, with its range."""
     names = list(table["feature"].drop_duplicates())
     series = list(table["series"].drop_duplicates())
     width = 0.8 / len(series)
@@ -149,12 +149,12 @@ def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
 
 
 def stacked(heights: Sequence[float], width: float = 7.2) -> tuple[Figure, list[Any]]:
-    """Return a new figure and its parts, one below the other, of given heights in inches."""
+    """Return a new figure and its stacked parts, of given heights in inches."""
     figure = HouseFigure(figsize=(width, sum(heights)), layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
     return figure, list(parts.ravel())
 
 
 def titled(ax: Axes, title: str) -> None:
-    """Write a title above the left end of some axes."""
+    """Write a left-aligned title above some axes."""
     ax.set_title(title, loc="left", fontsize=MEDIUM)

@@ -1,13 +1,13 @@
-"""How near a network is to those of the largest margin: its normalised margin, its logits, and its neurons.
+"""How close a network is to those of the largest margin: its normalised margin, its logits, and its neurons.
 
-Networks are homogeneous, one hidden layer deep, with an output for each class: on one-hot pairs (addition mod p,
+Networks are homogeneous, with one hidden layer and one output per class: on one-hot pairs (addition mod p,
 composition in a finite group) f(a, b)[c] = sum_i sigma(u_i(a) + v_i(b)) w_i(c), sigma the square or relu, and on signs
 f(x) = sum_i (u_i . x)^d w_i with two outputs. Everything is evaluated on the whole population, in float64.
 
-Training all but gives up some neurons. Those of a norm below a share of the largest are *negligible*: they are left out
-of counts and summaries, each of which is there a second time, under a name that ends in ``.all``, with all neurons in
-it; a neuron that is 0 is in neither. Where the degree is high, useless neurons shrink slowly, and stay above that share
-for long: names that end in ``.weighted`` are means over neurons with the weights ||omega||^nu.
+Training leaves some neurons inactive. Those with a norm below a share of the largest are *negligible* and left out of
+counts and summaries; each of these exists a second time, with a name that ends in ``.all``, for all neurons. A neuron
+that is 0 is in neither. At high degrees, useless neurons shrink slowly and stay above that share for long: names that
+end in ``.weighted`` are means over neurons weighted by ||omega||^nu.
 
 Source: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin maximization: case
 studies in algebraic tasks" (ICLR 2024).
@@ -63,7 +63,7 @@ Found = dict[str, float | np.ndarray]
 class MarginProbe(Probe):
     """A measure of a homogeneous network on the whole population of one-hot pairs or signs.
 
-    Of a network that is 0, or has weights that are not finite, every quantity is nan.
+    Every quantity is nan for a network that is 0 or has non-finite weights.
 
     Args:
         every: how many steps lie between two measurements.
@@ -73,10 +73,10 @@ class MarginProbe(Probe):
         _require_homogeneous(self, task, model)
 
     def measure(self, snapshot: Snapshot) -> Found:
-        """Return what ``evaluate`` returns of a network whose weights are finite and not all 0."""
+        """Return the result of ``evaluate``, for a network whose weights are finite and not all 0."""
         layers = {name: np.asarray(layer["weight"], float) for name, layer in snapshot.parameters.items()}
         usable = all(np.isfinite(weight).all() for weight in layers.values()) and any(map(np.any, layers.values()))
-        # unusable networks have quantities of the same names and shapes
+        # for unusable networks, quantities have the same names and shapes
         given = {name: {"weight": weight if usable else np.ones(weight.shape)} for name, weight in layers.items()}
         assert isinstance(snapshot.model, MLP)
         found = self.evaluate(homogeneous_weights(snapshot.task, snapshot.model, given), snapshot)
@@ -84,11 +84,11 @@ class MarginProbe(Probe):
 
     @abstractmethod
     def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
-        """Return the named quantities of a network, as numbers or arrays of floating-point numbers."""
+        """Return the named quantities of a network, as floating-point numbers or arrays."""
 
 
 class NormalisedMargin(MarginProbe):
-    """The smallest margin over the whole population, for weights of norm 1, and its share of the largest there is.
+    """The smallest margin over the whole population, for weights of norm 1, and its share of the largest possible one.
 
     The margin of an example is f(x)[y] less the largest other output; the normalised margin is the smallest of them
     over ||theta||^nu, with ||theta||_{a,b} = (sum over neurons of ||omega||_a^b)^(1/b), omega all weights of a neuron
@@ -132,7 +132,7 @@ class NormalisedMargin(MarginProbe):
 
 
 class Decomposition(MarginProbe):
-    """How near the logits are to a part that no answer depends on, plus gamma for the right answer.
+    """How close the logits are to a part that does not depend on the answer, plus gamma for the correct answer.
 
     Every network of the largest margin on addition mod p, on a parity or, where Theorem 7.9 holds, on a group has the
     logits F(a, b) + gamma 1[c = ab]; F and gamma are fitted by least squares, in closed form.
@@ -143,8 +143,8 @@ class Decomposition(MarginProbe):
     def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return ``gamma``, ``normalised`` and ``residual``.
 
-        ``normalised`` is gamma at L_{2,nu} norm 1, gamma* at the largest margin; ``residual`` the root of the share of
-        the logits' variation over outputs that the fit leaves, from 0 to 1.
+        ``normalised`` is gamma at L_{2,nu} norm 1, gamma* at the largest margin; ``residual`` the square root of the
+        share of the logits' variation over outputs that the fit leaves unexplained.
         """
         found = margin_decomposition(weights.logits(), _labels(snapshot))
         return {"gamma": found.gamma, "normalised": found.gamma / weights.mass, "residual": found.residual}
@@ -154,18 +154,18 @@ class NeuronProbe(MarginProbe):
     """Measures of single neurons.
 
     Args:
-        negligible: below which share of the largest norm a neuron is left out, from 0 to below 1.
+        negligible: the share of the largest norm below which a neuron is left out, from 0 to below 1.
     """
 
     negligible: Annotated[float, Field(ge=0, lt=1)] = NEGLIGIBLE
 
     def chosen(self, weights: HomogeneousWeights) -> Iterator[tuple[str, Bool[np.ndarray, " neurons"]]]:
-        """Yield which neurons a quantity is taken over, with what its name ends in: those that count, then all."""
+        """Yield the neurons that a quantity is taken over, with the suffix of its name: those that count, then all."""
         yield "", weights.norms > self.negligible * weights.norms.max()
         yield ".all", weights.norms > 0
 
     def summary(self, weights: HomogeneousWeights, name: str, values: Any, **of: Callable[..., Any]) -> Found:
-        """Return ``name.least``, … of one value per neuron: what each function makes of those that are not nan."""
+        """Return ``name.least``, … of one value per neuron: each function applied to the values that are not nan."""
         known = ~np.isnan(values)
         return {
             f"{name}.{how}{ending}": float(summarise(values[which & known])) if (which & known).any() else np.nan
@@ -174,7 +174,7 @@ class NeuronProbe(MarginProbe):
         }
 
     def weighted(self, weights: HomogeneousWeights, **values: np.ndarray) -> Found:
-        """Return ``name.weighted``, … of values per neuron: means with the weights ||omega||^nu, without nan."""
+        """Return ``name.weighted``, … of values per neuron: means weighted by ||omega||^nu, without nan."""
         mass = weights.norms**weights.degree
         return {
             f"{name}.weighted": float(np.average(column[known], weights=mass[known])) if mass[known].any() else np.nan
@@ -184,7 +184,7 @@ class NeuronProbe(MarginProbe):
 
 
 class HarmonicProbe(NeuronProbe):
-    """Neurons of a network on pairs, sorted by the harmonic (frequency or irrep) that most of u lies in."""
+    """Neurons of a network on pairs, grouped by the harmonic (frequency or irrep) that holds most of u."""
 
     def harmonics(
         self,
@@ -194,13 +194,13 @@ class HarmonicProbe(NeuronProbe):
         shares: Float[np.ndarray, " harmonics"],
         first: int = 0,
     ) -> Found:
-        """Return what both kinds of harmonics have.
+        """Return the quantities common to both kinds of harmonics.
 
         Args:
             weights: the network.
             main: the harmonic of each neuron and its share of the power of u.
-            joint: the largest share that one harmonic has of the power of u, v and w together.
-            shares: theory's, of the mass, at ``first``, ``first`` + 1, ….
+            joint: the largest share of one harmonic in the joint power of u, v and w.
+            shares: the theoretical shares of the mass, for ``first``, ``first`` + 1, ….
             first: the number of the first harmonic that a neuron may have.
         """
         places, count = main.place - first, len(shares)
@@ -224,7 +224,7 @@ class HarmonicProbe(NeuronProbe):
 class FrequencyPower(HarmonicProbe):
     """Whether the neurons of a network that adds mod p are single frequencies, with phases that add up.
 
-    A frequency and its negative count as one, so that a cosine has the power 1; the mean counts in the denominator.
+    A frequency and its negative count as one, so that a cosine has power 1; the mean counts in the denominator.
 
     Source: Theorem 7.7, Figures 7.1, 7.4 and D.1.
     """
@@ -264,10 +264,10 @@ class FrequencyPower(HarmonicProbe):
 class IrrepPower(HarmonicProbe):
     """Whether the neurons of a network that composes in a group are single irreps, of rank one with shared vectors.
 
-    With alpha, beta and gamma the coefficients of u, v and w in the irrep R that most of u lies in, those of the
-    largest margin are x y^T, y z^T and x z^T up to scale.
+    With alpha, beta and gamma the coefficients of u, v and w in the irrep R that holds most of u, those of the largest
+    margin are x y^T, y z^T and x z^T up to scale.
 
-    Source: Theorem 7.9, Figures 7.6, D.2 and D.3; rank one and shared vectors derived here from Lemma D.13.
+    Source: Theorem 7.9, Figures 7.6, D.2 and D.3; rank one and shared vectors are derived here from Lemma D.13.
     """
 
     def check(self, task: Task, model: Model) -> None:
@@ -307,7 +307,7 @@ class IrrepPower(HarmonicProbe):
 class ParityNeurons(NeuronProbe):
     """Whether the neurons of a network of powers z^k on a k-sparse parity are sign vectors on its support.
 
-    With 40 neurons on the (10, 4)-parity, eight have the largest norm after 30 000 steps and make 99% of the mass, and
+    With 40 neurons on the (10, 4)-parity, eight have the largest norm after 30 000 steps and hold 99% of the mass, and
     the others still have 24 to 42% of that norm: here a neuron counts from one half on.
 
     Source: Theorem 7.8 and Figure 7.5.
@@ -349,7 +349,7 @@ class ParityNeurons(NeuronProbe):
 
 
 def _sizes(weights: HomogeneousWeights) -> Float[np.ndarray, " neurons"]:
-    """Return the neurons' norms over the largest, float32."""
+    """Return the neurons' norms relative to the largest, float32."""
     return np.asarray(weights.norms / weights.norms.max(), np.float32)
 
 
@@ -358,7 +358,7 @@ def _rms(values: np.ndarray) -> float:
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return the shares of what is not 0, nan elsewhere."""
+    """Return ratios where the denominator is not 0, nan elsewhere."""
     return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0))
 
 
@@ -380,7 +380,7 @@ def _labels(snapshot: Snapshot) -> Labels:
 
 
 def _require_homogeneous(probe: Probe, task: Task, model: Model) -> None:
-    """Refuse tasks, populations and networks other than those of the theory of margins."""
+    """Refuse tasks, populations and networks that the theory of margins does not cover."""
     family = family_of(task)
     if family is None:
         raise ValueError(f"{probe.kind} needs {NAMED}: task={task.kind!r}")

@@ -1,4 +1,4 @@
-"""Rules that claims about features share: how many seeds have a property, at several thresholds for a neuron's norm."""
+"""Rules shared by claims about features: how many seeds have a property, at several thresholds for a neuron's norm."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from elegans.experiments.rules import by_median, by_share, table
 COUNTS, STRONG = 0.05, 0.5
 """Neurons count from this share of the largest norm on; the verdict is also given from one half on, and for all."""
 SINGLE = 0.99
-"""The share of power from which on a neuron is of a single feature."""
+"""The share of power from which a neuron counts as having a single feature."""
 MOST = 0.95
-"""The share of a seed's neurons from which on a property holds of most of them."""
+"""The share of a seed's neurons from which a property counts as holding for most of them."""
 
 
 def last(tables: Mapping[str, pd.DataFrame], needs: str, **where: Any) -> pd.DataFrame:
@@ -25,7 +25,7 @@ def last(tables: Mapping[str, pd.DataFrame], needs: str, **where: Any) -> pd.Dat
 def approaches(
     tables: Mapping[str, pd.DataFrame], needs: str, *, above: float, part: float, least: int, **where: Any
 ) -> Verdict:
-    """Decide by the median over seeds of the last ratio to the largest margin; growth and optimum go with it."""
+    """Decide by the median over seeds of the final ratio to the largest margin; growth and optimum are reported too."""
     rows = table(tables, "margins", needs, **where)
     ends = last(tables, needs, **where)
     found = by_median("last ratio to the largest margin", ends["ratio"], above=above, part_above=part, least=least)
@@ -41,7 +41,7 @@ def approaches(
 
 
 def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
-    """Decide whether the neurons of a typical seed are of single features and began spread over them.
+    """Decide whether the neurons of a typical seed have single features and were initially spread over them.
 
     ``holds`` by the majority of seeds if all neurons from 5% of the largest norm on are; in part if only those from one
     half on are, or at least 95% of them.
@@ -77,7 +77,7 @@ def equal_margins(ends: pd.DataFrame) -> Verdict:
 
 
 def majority(what: str, values: pd.Series, has: Callable[[Any], bool]) -> Verdict:
-    """Decide whether most seeds have a property of one value per seed."""
+    """Decide from one value per seed whether most seeds have a property."""
     return by_share(what, int(values.map(has).sum()), len(values))
 
 

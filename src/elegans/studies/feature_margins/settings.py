@@ -1,11 +1,11 @@
-"""Features from margins: networks without biases, cross-entropy with a tiny penalty, on tasks of which all is known.
+"""Features from margins: networks without biases, cross-entropy with a tiny penalty, on exactly understood tasks.
 
-One hidden layer, every example of the population at every step, and a learning rate that is doubled again and again,
-since the gradient of the loss falls exponentially as margins grow. ``PRINTED`` has the thesis' six settings.
+One hidden layer, every example of the population at every step, and a learning rate that is doubled repeatedly, since
+the gradient of the loss falls exponentially as margins grow. ``PRINTED`` has the thesis' six settings.
 
-What the thesis leaves open is settled so: the penalty is lambda ||theta||^nu with the network's degree nu of
+What the thesis leaves open is settled as follows: the penalty is lambda ||theta||^nu with the network's degree nu of
 homogeneity (any power has the same limit, and this one gets there fastest); initial weights are uniform on plus or
-minus 1/sqrt(fan-in); the cross-entropy is a mean over the examples; S_5's minibatches are 1000 pairs, resampled
+minus 1/sqrt(fan-in); the cross-entropy is a mean over the examples; for S_5, minibatches are 1000 pairs, resampled
 independently at every step; a parity's support is its first k signs.
 
 Source: thesis, chapter 7 and appendix D.2.
@@ -24,7 +24,7 @@ from elegans.training.optimisers import Descent
 DOUBLED = (*range(200, 2601, 200), 5000, 10_000)
 """The steps at which the learning rate is doubled on S_3 and S_4."""
 CHECKS = 20
-"""How often the error is counted."""
+"""The number of steps between error counts."""
 
 
 def network(
@@ -40,7 +40,7 @@ def network(
 ) -> Trial:
     """Return the training of a network without biases on all examples of a task, or on a fresh minibatch per step.
 
-    The activation is the power ``degree``, ReLU where that is None; the penalty is ``penalty`` sum ||omega||^nu. The
+    The activation is the power ``degree``, or ReLU where that is None; the penalty is ``penalty`` sum ||omega||^nu. The
     learning rate is doubled at the steps ``doubled``.
     """
     labels_are_signs = task.classes is None
@@ -71,7 +71,7 @@ def network(
 
 
 def addition(p: int, width: int, degree: int | None, *, steps: int, every: int, doublings: int = 10) -> Trial:
-    """Return a network on addition modulo p with lambda = 1e-4, its learning rate doubled every so many steps."""
+    """Return a network on addition modulo p with lambda = 1e-4, its learning rate doubled at regular intervals."""
     doubled = range(every, every * doublings + 1, every)
     return network(ModularAddition(p=p), width, degree, penalty=1e-4, steps=steps, doubled=doubled)
 
@@ -85,8 +85,8 @@ def parity(n: int, k: int, width: int, *, steps: int) -> Trial:
 def composition(group: Group, width: int | None = None, *, steps: int = 50_000) -> Trial:
     """Return a quadratic network on composition in a group with lambda = 1e-7, as the thesis trains on S_3 and S_4.
 
-    The width is by default five thirds of the theorem's bound, rounded up to tens, which is about what the thesis
-    takes. Doublings of the learning rate after the last step are left out.
+    The default width is five thirds of the theorem's bound, rounded up to tens, which is about the thesis' choice.
+    Doublings of the learning rate after the last step are left out.
 
     Raises:
         GroupError: an irrep of the group is not real, so that there is no bound.
@@ -103,7 +103,7 @@ def _largest() -> Trial:
 
 
 def powered(one: Trial, exponent: float) -> Trial:
-    """Return a training with another power r of its norm in the penalty."""
+    """Return a training with another power r of the norm in its penalty."""
     assert isinstance(one.training, Descent) and isinstance(one.training.penalty, NormPenalty)
     return one.replace("training.penalty", NormPenalty(one.training.penalty.strength, exponent=exponent))
 

@@ -1,4 +1,4 @@
-"""The tables that these experiments share: margins along the way, and what the trained networks are like."""
+"""Tables shared by these experiments: margins during training, and properties of the trained networks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,9 +14,9 @@ from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 MEASUREMENTS = 200
-"""How often the margin is measured."""
+"""How many times the margin is measured."""
 NEGLIGIBLE = 0.05
-"""Below this share of the largest norm a neuron counts as given up."""
+"""Below this share of the largest norm a neuron counts as inactive."""
 SINGLE = 0.99
 """The share of power from which on a neuron counts as one of a single frequency or irrep."""
 middle, rounded = partial(spread, digits=6), partial(significant, digits=6)
@@ -24,9 +24,9 @@ THEORY = ("gamma", "optimum", "optimum_margin", "optimum_mass")
 
 
 def networks(results: Results, describe: Callable[[Trial], dict[str, Any]]) -> pd.DataFrame:
-    """Return one row per trial that ran to its end, diverged ones too, with the index of ``results.trials``.
+    """Return one row per completed trial, including diverged ones, with the index of ``results.trials``.
 
-    Columns: what describes the trial, ``seed``, ``state``, and what theory says, NaN where it says nothing: ``gamma``
+    Columns: the trial's description, ``seed``, ``state``, and theoretical values, NaN where unknown: ``gamma``
     and, of the exact optimum at the trial's penalty, ``optimum`` (its ratio), ``optimum_margin`` and ``optimum_mass``.
     """
     ended = results.trials[results.trials["state"].isin(FINISHED)]
@@ -59,26 +59,26 @@ def measured(results: Results, ended: pd.DataFrame, kind: str, keep: Literal["fi
 
 
 def described(ended: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of trials, with what describes these and their ``seed``."""
+    """Return rows of trials, with the trials' description and ``seed``."""
     return ended.drop(columns=["state", *THEORY]).join(rows, how="inner").reset_index(drop=True)
 
 
 def unfolded(ended: pd.DataFrame, columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
-    """Return one row per entry of columns whose cells are arrays, one cell per trial."""
+    """Return one row per entry of columns whose values are arrays, one per trial."""
     rows = pd.DataFrame({name: pd.Series(list(cells), index, dtype=object) for name, cells in columns.items()})
     return described(ended, rows.explode(list(columns)).infer_objects())
 
 
 def neurons(results: Results, ended: pd.DataFrame, kind: str, *others: str) -> pd.DataFrame:
-    """Return one row per neuron: its largest share of power at the end and the beginning, and whether it is ``kept``.
+    """Return one row per neuron: its largest share of power at the end and the start, and whether it is ``kept``.
 
-    ``size`` is its norm as a share of the largest.
+    ``size`` is its norm as a share of the largest; inactive neurons are not kept.
 
     Args:
-        results: of the trials.
+        results: the results.
         ended: see ``networks``.
-        kind: which probe measured the powers.
-        others: more of what it measured, by name.
+        kind: the probe that measured the powers.
+        others: further quantities that it measured, by name.
     """
     last, first = measured(results, ended, kind), measured(results, ended, kind, "first")
     columns = {
@@ -94,14 +94,14 @@ def neurons(results: Results, ended: pd.DataFrame, kind: str, *others: str) -> p
 def features(
     results: Results, ended: pd.DataFrame, kind: str, named: Callable[[Trial], Mapping[str, Sequence[Any]]]
 ) -> pd.DataFrame:
-    """Return one row per feature: how many neurons it has, its share of the mass, and what theory says about that.
+    """Return one row per feature: its number of neurons, its share of the mass, and the theoretical share.
 
     Columns: ``neurons``, ``share``, ``theory`` (the share of the exact optimum at the penalty) and those of ``named``.
 
     Args:
-        results: of the trials.
+        results: the results.
         ended: see ``networks``.
-        kind: which probe measured the shares.
+        kind: the probe that measured the shares.
         named: of a trial: more columns, such as ``feature`` and ``limit`` (the share at gamma*), one entry per feature.
     """
     last = measured(results, ended, kind)
@@ -114,22 +114,22 @@ def features(
 
 
 def summary(results: Results, ended: pd.DataFrame, quantities: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return one row per trial that did not diverge: quantities that probes measured at its end, by kind of probe."""
+    """Return one row per trial that did not diverge: quantities measured at its end, by kind of probe."""
     found = [measured(results, ended, kind)[list(names)].astype(float) for kind, names in quantities.items()]
     return described(ended, pd.concat(found, axis=1))
 
 
 def by_network(tables: Tables, names: Sequence[str]) -> Iterator[tuple[Any, Tables]]:
-    """Yield the parts of all tables that have the same entries in some columns, and these entries."""
+    """Yield the parts of all tables with equal entries in some columns, and these entries."""
     for key, _ in tables["margins"].groupby(list(names), sort=False):
         yield key, {kind: table[(table[list(names)] == list(key)).all(axis=1)] for kind, table in tables.items()}
 
 
 def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
-    """Return how near the networks of a cell are to theory, for ``record.json``.
+    """Return how close the networks of a cell are to theory, for ``record.json``.
 
     ``ratio`` is the normalised margin over gamma*, ``optimum`` that of the exact optimum at the penalty, ``of_optimum``
-    one over the other; margins and masses stand beside the optimum's.
+    the ratio of the two; margins and masses come with the optimum's.
 
     Args:
         tables: of one cell.
@@ -158,7 +158,7 @@ def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
 
 
 def pure(tables: Tables) -> dict[str, Any]:
-    """Return in how many trials all neurons but those given up are of a single feature, and how pure they began."""
+    """Return in how many trials all active neurons have a single feature, and how pure they were initially."""
     found, kept = tables["neurons"], tables["neurons"]["kept"].astype(bool)
     return {
         "initial_power.mean": middle(found.groupby("seed")["initial_power"].mean()),
@@ -167,10 +167,10 @@ def pure(tables: Tables) -> dict[str, Any]:
 
 
 def present(found: pd.DataFrame, wanted: int) -> dict[str, Any]:
-    """Return in how many trials each of so many features has a neuron.
+    """Return in how many trials every feature has a neuron.
 
     Args:
         found: the features of one cell's trials.
-        wanted: how many features should have one.
+        wanted: the number of features.
     """
     return share(found[found["neurons"] > 0].groupby("seed").size() >= wanted)

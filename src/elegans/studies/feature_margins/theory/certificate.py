@@ -13,34 +13,35 @@ from elegans.studies.feature_margins.theory.problems import MarginProblem
 from elegans.studies.feature_margins.theory.weights import HomogeneousWeights, checked_labels, split_logits
 
 TOLERANCE = 0.01
-"""By which share of gamma* a network, a neuron or a logit may fall short by default."""
+"""By what share of gamma* a network, a neuron or a logit may fall short by default."""
 NEGLIGIBLE = 0.05
 """A neuron of a norm below this share of the largest one is not judged by default."""
 _NAMED = 8
-"""How many failing neurons a line of text names."""
+"""The number of failing neurons that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
 class MarginCertificate:
-    """What is known of a network's normalised margin h and of the parts that make it, all as shares of gamma_q.
+    """A network's normalised margin h and what it loses, all as shares of gamma_q.
 
-    Every network has h <= gamma* <= gamma_q, so ``ratio`` alone proves how far from the largest margin it can be. What
-    it lacks is split exactly, ``1 - ratio = neuron_loss + label_loss + example_loss``, and each part is at least 0.
+    Every network has h <= gamma* <= gamma_q, so ``ratio`` alone proves how far from the largest margin it can be. The
+    shortfall is split exactly, ``1 - ratio = neuron_loss + label_loss + example_loss``, and each part is at least 0.
 
     Args:
         problem: the task with its q and tau.
         margin: h, the smallest margin over the mass.
         ratio: h / gamma_q.
-        neuron_loss: what is lost by neurons that are not the best: (gamma_q - E g') / gamma_q.
-        label_loss: what is lost by weighing labels that are not the top-scoring wrong ones: E (g' - g) / gamma_q.
-        example_loss: what is lost by examples whose margins are not the smallest: (E g - h) / gamma_q.
+        neuron_loss: the loss due to neurons that are not the best: (gamma_q - E g') / gamma_q.
+        label_loss: the loss due to weights on labels that are not the top-scoring wrong ones: E (g' - g) / gamma_q.
+        example_loss: the loss due to examples whose margins are not the smallest: (E g - h) / gamma_q.
         spread: the largest margin less the smallest, where q > 0.
-        tie_gap: by how much the lowest weighed wrong logit is below the top wrong one, at worst.
-        neurons: each neuron's E psi' at norm 1, nan where it is 0; 1 is a neuron that may appear in a maximiser.
+        tie_gap: how far the lowest wrong logit with positive weight is below the top wrong one, at worst.
+        neurons: each neuron's E psi' at norm 1, nan for a neuron that is 0; 1 for a neuron that may appear in a
+            maximiser.
         weights_of_neurons: each neuron's share of the mass.
         judged: which neurons are not negligible.
-        worst_example: the number of an example of the smallest margin.
-        tolerance: by how much each may fall short.
+        worst_example: the index of an example with the smallest margin.
+        tolerance: by how much each part may fall short.
         minimiser: the ratio of the minimiser of the penalised loss that it was trained with, or None where that is not
             known; it bounds no other network.
     """
@@ -73,12 +74,12 @@ class MarginCertificate:
 
     @property
     def tied_labels(self) -> bool:
-        """Whether every wrong label that is weighed is a top-scoring one (C.1)."""
+        """Whether every wrong label with positive weight is a top-scoring one (C.1)."""
         return self.tie_gap <= self.tolerance
 
     @property
     def best_neurons(self) -> bool:
-        """Whether every neuron that is judged is a best single neuron (Equation 7.3)."""
+        """Whether every judged neuron is a best single neuron (Equation 7.3)."""
         return not len(self.failing_neurons)
 
     @property
@@ -93,12 +94,12 @@ class MarginCertificate:
 
     @property
     def warning(self) -> str | None:
-        """What to expect of a network that is narrower than the theorem asks for, or None."""
+        """What to expect of a network that is narrower than the theorem requires, or None."""
         return self.problem.width_warning(len(self.neurons))
 
     @property
     def failures(self) -> list[str]:
-        """What fails, one line each, with by how much."""
+        """What fails and by how much, one line each."""
         worst, failing = self.worst_example, self.failing_neurons
         named = ", ".join(f"{place} ({self.neurons[place]:.4f})" for place in failing[:_NAMED])
         more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
@@ -138,7 +139,7 @@ def certify_margin(
 
     A pair of a network and (q, tau) is a certificate where all examples with q > 0 are on the margin, where every
     wrong label with tau > 0 is a top-scoring one, and where each neuron is a best single neuron; then the network has
-    the largest margin, gamma_q, and so has every maximiser neurons of that kind alone.
+    the largest margin, gamma_q, and every maximiser has only neurons of that kind.
 
     Formula: gamma_q - h = [gamma_q - E g'] + [E g' - E g] + [E g - h] at mass 1, each bracket at least 0, with
         E g' = sum_i ||omega_i||^nu E psi'(omega_i / ||omega_i||).
@@ -146,8 +147,8 @@ def certify_margin(
 
     Args:
         problem: its task, with q and tau.
-        tolerance: by which share of gamma_q anything may fall short; rounding is about 10^-13.
-        negligible: below which share of the largest norm a neuron is not judged.
+        tolerance: by what share of gamma_q anything may fall short; rounding is about 10^-13.
+        negligible: the share of the largest norm below which a neuron is not judged.
     """
     require(weights.degree == problem.degree, "degrees must agree", network=weights.degree, task=problem.degree)
     require(0 < tolerance < 1, "tolerance must lie between 0 and 1", tolerance=tolerance)

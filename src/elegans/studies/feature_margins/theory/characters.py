@@ -1,4 +1,4 @@
-"""What the largest margins of groups depend on: their characters."""
+"""The characters of groups, on which their largest margins depend."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class CharacterTable(NamedTuple):
     Args:
         order: the number of elements, |G|.
         sizes: the sizes of the conjugacy classes, the identity's first, shape (classes,).
-        characters: a row for each irrep, the trivial one first, shape (irreps, classes).
+        characters: one row per irrep, the trivial one first, shape (irreps, classes).
         class_names: names of the classes.
         irrep_names: names of the irreps.
     """
@@ -38,22 +38,22 @@ def characters_of(group: Group) -> CharacterTable:
 
 
 def conjugate_irreps(group: Group) -> Int64[np.ndarray, " irreps"]:
-    """Return the place of each irrep's complex conjugate; a real character's is its own."""
+    """Return the index of each irrep's complex conjugate; a real character is its own."""
     return _largest((group.characters * group.class_sizes) @ group.characters.T)
 
 
 def inverse_classes(group: Group) -> Int64[np.ndarray, " classes"]:
-    """Return the place of the class of inverses of each conjugacy class."""
+    """Return the index of each conjugacy class's class of inverses."""
     return _largest(group.characters.T @ group.characters)
 
 
 def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.ndarray, "*many irreps"]:
-    """Return one value per irrep with that of a conjugate added to the first of the two, and 0 in the other's place."""
+    """Return one value per irrep, that of a conjugate added to the first of the two and replaced by 0."""
     partners, places = conjugate_irreps(group), np.arange(len(group.irreps))
     both = np.where(partners == places, values, values + values[..., partners])
     return np.where(partners >= places, both, 0.0)
 
 
 def _largest(overlaps: Num[np.ndarray, "count count"]) -> Int64[np.ndarray, " count"]:
-    """Return the place of each row's only entry that is not 0, by the orthogonality of characters."""
+    """Return the index of each row's only non-zero entry, by the orthogonality of characters."""
     return np.asarray(overlaps.real.argmax(axis=1))

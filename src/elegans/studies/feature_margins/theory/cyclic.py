@@ -1,7 +1,7 @@
 """Addition mod p: the largest margin, and the neurons and networks that attain it.
 
 Arrays u, v, w over the residues have shape (..., p). The DFT is u^(j) = sum_k u(k) exp(-2 pi i jk/p). The thesis states
-its theorem for primes; nothing in the computation uses that p is prime, and all here takes any odd p >= 3.
+its theorem for primes; nothing in the computation uses that p is prime, so all functions here take any odd p >= 3.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -22,9 +22,9 @@ from elegans.calculators.domain import AtMost, Form, require, require_form
 from elegans.studies.feature_margins.theory.weights import PairWeights
 
 PerFrequency = Literal[6, 7, 8]
-"""How many neurons a construction gives each frequency."""
+"""The numbers of neurons per frequency in constructions."""
 QUARTERS = np.array([(0, 0), (0, 2), (1, -1), (1, 1), (-1, 0), (-1, 2), (0, -1), (0, 1)])
-"""Phases of u and v, in quarter turns, of eight neurons that compute Re(x y conj(z)): w has their sum."""
+"""Phases of u and v, in quarter turns, of eight neurons that compute Re(x y conj(z)); the phase of w is their sum."""
 
 
 def cyclic_maximum_margin(p: int) -> float:
@@ -38,9 +38,9 @@ def cyclic_maximum_margin(p: int) -> float:
 
 
 def cyclic_width(p: int, per_frequency: PerFrequency = 8) -> int:
-    """Return how many neurons a network of the largest margin is built of.
+    """Return the number of neurons in the construction of the largest margin.
 
-    Formula: 4 (p - 1), eight for each of (p - 1)/2 frequencies; six or seven are enough for each.
+    Formula: 4 (p - 1), eight for each of (p - 1)/2 frequencies; six or seven suffice for each.
     Source: thesis, Theorem 7.7; with six or seven derived here.
     """
     require_modulus(p)
@@ -98,8 +98,9 @@ def random_cyclic_neurons(
 def cyclic_construction(p: Annotated[int, AtMost(1_000)], per_frequency: PerFrequency = 8) -> PairWeights:
     """Return a network of L_{2,3} norm 1 that has the largest margin, the same at every pair.
 
-    With eight neurons a frequency each pair of neurons is a product, (x + y)^2 z - (x - y)^2 z = 4xyz, of the four that
-    cos(a + b - c) expands into. With m = 6 or 7 they have phases 2 pi s/m (1, 4, 5) or 2 pi s/m (1, 3, 4), s below m.
+    With eight neurons per frequency each pair of neurons computes a product, (x + y)^2 z - (x - y)^2 z = 4xyz, of the
+    four that cos(a + b - c) expands into. With m = 6 or 7 they have phases 2 pi s/m (1, 4, 5) or 2 pi s/m (1, 3, 4), s
+    below m.
 
     Formula: f(a, b)[c] = kappa sum_zeta cos(2 pi zeta (a + b - c)/p).
     Source: thesis, appendix D.6.2; with six or seven derived here.
@@ -117,7 +118,7 @@ def cyclic_construction(p: Annotated[int, AtMost(1_000)], per_frequency: PerFreq
 
 
 def cyclic_logits(p: int, form: Form = "corrected") -> tuple[float, float]:
-    """Return the right and the wrong logits of the sum of cosines that the construction computes, unscaled.
+    """Return the correct and the wrong logits of the sum of cosines that the construction computes, unscaled.
 
     Formula: sum_zeta cos(2 pi zeta (a + b - c)/p) = (p - 1)/2 where c = a + b, else -1/2; printed: 0.
     Source: thesis, appendix D.6.2.
@@ -143,7 +144,7 @@ def cyclic_objective(u: Any, v: Any, w: Any) -> Float[np.ndarray, "..."]:
 
 
 def cyclic_errors(u: Any, v: Any, w: Any) -> Float[np.ndarray, "... p"]:
-    """Return the expected logit of single neurons at every distance from the right label, by going through all pairs.
+    """Return the expected logit of single neurons at every distance from the correct label, by enumerating all pairs.
 
     The single-neuron objective is eta(0) minus the mean of eta over delta != 0; ``cyclic_objective`` has it in closed
     form.
@@ -167,9 +168,10 @@ def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarra
     """Return the three-dimensional DFT of a network's logits.
 
     Every network of the largest margin gamma (at norm 1) is F(a, b) + gamma 1[c = a + b], so that its transform is
-    gamma p^2 at every (j, j, -j) with j != 0, and 0 at other (j, k, l) with j, l != 0. A neuron of frequency zeta has
-    none but at j = 0, k = 0 and j, k, l all +-zeta: hence a network of the largest margin has neurons of every
-    frequency. The printed transform has j in the place of k and l, which makes it one of a + b + c alone.
+    gamma p^2 at every (j, j, -j) with j != 0, and 0 at other (j, k, l) with j, l != 0. The transform of a neuron of
+    frequency zeta vanishes except at j = 0, at k = 0 and where j, k, l are all +-zeta: hence a network of the largest
+    margin has neurons of every frequency. The printed transform has j in place of k and l, and so depends on a + b + c
+    alone.
 
     Formula: f^(j, k, l) = sum_{abc} f(a, b, c) exp(-2 pi i (ja + kb + lc)/p); printed: exp(-2 pi i j(a + b + c)/p).
     Source: thesis, appendix D.6.3.
@@ -181,7 +183,7 @@ def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarra
     require_form(form)
     cube = np.asarray(logits, float)
     p = cube.shape[-1]
-    require(cube.size == p**3, "logits must be one for each pair and output", shape=cube.shape)
+    require(cube.size == p**3, "there must be one logit for each pair and output", shape=cube.shape)
     require_modulus(p)
     transform = np.fft.fftn(cube.reshape(p, p, p))
     if form == "printed":
@@ -193,12 +195,13 @@ def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarra
 def dense_classifier(labels: Any, balanced: bool = True) -> PairWeights:
     """Return a network that computes the indicator of any labels of pairs, without any sparse feature.
 
-    Formula: for each (a, b) two neurons, u = 1_a, v = +-1_b, w = +-1_{r(a,b)} / 4; balanced: all of one size 4^(-1/3).
+    Formula: for each (a, b) two neurons, u = 1_a, v = +-1_b, w = +-1_{r(a,b)} / 4; balanced: all of the same size
+        4^(-1/3).
     Source: thesis, appendix D.4; balanced, derived here.
 
     Args:
         labels: r of shape (n, n), from 0 to n - 1.
-        balanced: whether u, v and w have one norm, which makes the margin larger; else the printed weights.
+        balanced: whether u, v and w have equal norms, which makes the margin larger; else the printed weights.
     """
     table = np.asarray(labels)
     n = len(table)
@@ -214,7 +217,8 @@ def dense_classifier(labels: Any, balanced: bool = True) -> PairWeights:
 def dense_classifier_margin(n: int, balanced: bool = True) -> float:
     """Return the normalised margin of the network without sparse features.
 
-    Against the largest margin for addition mod p it is sqrt(2p) (p - 1) / p^2, balanced: 0.458 at p = 7, 0.165 at 71.
+    Relative to the largest margin for addition mod p it is, balanced, sqrt(2p) (p - 1) / p^2: 0.458 at p = 7, 0.165 at
+    71.
 
     Formula: 2 / (3 sqrt(3) n^2) balanced, else 1 / (2 n^2 (33/16)^(3/2)).
     Source: derived here for the network of the thesis' appendix D.4.
@@ -228,7 +232,7 @@ def dense_classifier_margin(n: int, balanced: bool = True) -> float:
 
 
 def require_modulus(p: int) -> None:
-    """Refuse a modulus that is even, for its frequency p/2 is real and has its own optimum, or below 3."""
+    """Refuse a modulus below 3, or an even one, whose frequency p/2 is real and has its own optimum."""
     require(p >= 3, "p must be at least 3 (Theorem 7.7)", p=p)
     require(
         p % 2 == 1,
@@ -240,7 +244,7 @@ def require_modulus(p: int) -> None:
 def _same_shape(u: Any, v: Any, w: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     first, second, third = (np.asarray(part, float) for part in (u, v, w))
     same = first.shape == second.shape == third.shape
-    require(same, "u, v and w must be of one shape", u=first.shape, v=second.shape, w=third.shape)
+    require(same, "u, v and w must have the same shape", u=first.shape, v=second.shape, w=third.shape)
     require_modulus(first.shape[-1])
     return first, second, third
 

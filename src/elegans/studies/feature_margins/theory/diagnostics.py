@@ -1,7 +1,7 @@
 """How close the neurons of a trained network are to those of the largest margin.
 
-Each is a number per neuron, 0 or 1 where a theorem holds exactly. A network also has neurons that training has all but
-given up: say how small a norm you leave out, for instance below 5% of the largest.
+Each gives a number per neuron, 0 or 1 where a theorem holds exactly. Networks also have inactive neurons: state the
+norm below which you leave neurons out, for instance 5% of the largest.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``, irreps that are not real ``GroupError``.
 """
@@ -20,11 +20,11 @@ from elegans.studies.feature_margins.theory.weights import HomogeneousWeights, P
 
 
 class MainHarmonics(NamedTuple):
-    """Where a vector's power is largest.
+    """The harmonic in which a vector's power is largest.
 
     Args:
-        place: the frequency, or the place of the irrep, shape (neurons,).
-        share: of all power, shape (neurons,); nan for a vector that is 0.
+        place: the frequency, or the index of the irrep, shape (neurons,).
+        share: its share of all power, shape (neurons,); nan for a vector that is 0.
     """
 
     place: Int64[np.ndarray, " neurons"]
@@ -32,11 +32,11 @@ class MainHarmonics(NamedTuple):
 
 
 class ParityNeuronFits(NamedTuple):
-    """How each neuron meets the conditions of a parity's largest margin.
+    """How well each neuron meets the conditions of a parity's largest margin; the exact values are given last.
 
     Args:
         outside: the share of ||u||^2 off the support; 0.
-        largest: the largest |u_j| on the support over ||w||; 1.
+        largest: the largest |u_j| / ||w|| on the support; 1.
         smallest: the smallest; 1.
         alignment: |cos| of the angle between w and (1, -1); 1.
         sign: the sign of (prod_j u_j) (w_0 - w_1); 1.
@@ -53,8 +53,8 @@ class LogitDecomposition(NamedTuple):
     """The best fit of logits by F(a, b) + gamma 1[c = ab].
 
     Args:
-        gamma: the indicator's size; a network of the largest margin has its margin.
-        residual: the root of the share of the logits' variation (over outputs) that is left; 0.
+        gamma: the size of the indicator; for a network of the largest margin, its margin.
+        residual: the square root of the unexplained share of the logits' variation over outputs; 0.
     """
 
     gamma: float
@@ -62,7 +62,7 @@ class LogitDecomposition(NamedTuple):
 
 
 def cyclic_powers(u: Any) -> Float[np.ndarray, "neurons frequencies"]:
-    """Return the power of vectors at each frequency, a frequency and its negative being one.
+    """Return the power of vectors at each frequency, a frequency and its negative counting as one.
 
     Formula: P(zeta) = |u^(zeta)|^2, P(0) = |u^(0)|^2 / 2; their sum is p ||u||^2 / 2.
     Source: thesis, section 7.4 and Figure 7.4, folded.
@@ -82,7 +82,7 @@ def cyclic_powers(u: Any) -> Float[np.ndarray, "neurons frequencies"]:
 
 
 def cyclic_main_frequencies(u: Any) -> MainHarmonics:
-    """Return each vector's frequency and its share of the power: 1 for a cosine.
+    """Return each vector's main frequency and its share of the power: 1 for a cosine.
 
     Formula: max_{zeta >= 1} P(zeta) / sum_{zeta >= 0} P(zeta).
     Source: thesis, section 7.4 and Figure 7.4, folded.
@@ -96,9 +96,9 @@ def cyclic_main_frequencies(u: Any) -> MainHarmonics:
 
 
 def group_main_irreps(group: Group, u: Float[Any, "neurons order"]) -> MainHarmonics:
-    """Return each vector's irrep and its share of the power: 1 for a vector that one irrep spans.
+    """Return each vector's main irrep and its share of the power: 1 for a vector within one irrep.
 
-    Formula: max_R P(R) / sum_R P(R), the trivial irrep too.
+    Formula: max_R P(R) / sum_R P(R), including the trivial irrep.
     Source: thesis, Figure 7.6.
     """
     powers = group_powers(group, u)
@@ -176,27 +176,27 @@ def vector_alignment(group: Group, weights: PairWeights) -> Float[np.ndarray, " 
 
 
 def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[np.ndarray, " places"]:
-    """Return which share of the mass each frequency or irrep has.
+    """Return the share of the mass that each frequency or irrep has.
 
-    A network of the largest margin for addition mod p may split it in any way that keeps margins equal, and so has
-    2/(p - 1) of it at each frequency; for groups it is ``group_shares``.
+    A network of the largest margin for addition mod p must keep margins equal, and so has 2/(p - 1) of it at each
+    frequency; for groups it is ``group_shares``.
 
     Formula: sum over its neurons of ||omega_i||^nu / sum_i ||omega_i||^nu.
     Source: derived here from the thesis' Theorems 7.7 and 7.9.
 
     Args:
         places: the frequency or irrep of each neuron, shape (neurons,).
-        count: how many there are, counted from 0.
+        count: the number of frequencies or irreps, counted from 0.
     """
     found = np.asarray(places, np.int64)
-    require(found.shape == weights.norms.shape, "places must be one per neuron", places=found.shape)
+    require(found.shape == weights.norms.shape, "there must be one place per neuron", places=found.shape)
     require(bool(((found >= 0) & (found < count)).all()), "places must lie in 0..count-1", count=count)
     mass = weights.normalised().norms ** weights.degree
     return np.bincount(found, weights=mass, minlength=count)
 
 
 def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeuronFits:
-    """Return how each neuron meets the conditions of a parity's largest margin.
+    """Return how well each neuron meets the conditions of a parity's largest margin.
 
     Formula: u_i is 0 off S, |u_i[j]| = ||w_i|| on it, w_i is a multiple of (1, -1), and (prod_{j in S} u_i[j])
         (w_i . (1, -1)) >= 0.
@@ -217,7 +217,7 @@ def parity_neurons(weights: ParityWeights, support: Iterable[int]) -> ParityNeur
 
 
 def margin_decomposition(logits: Any, labels: Any) -> LogitDecomposition:
-    """Return the best fit of logits on pairs by F(a, b) + gamma 1[c = ab], as all networks of the largest margin are.
+    """Return the best fit of logits on pairs by F(a, b) + gamma 1[c = ab], the form of the largest margin.
 
     Formula: least squares over F and gamma.
     Source: thesis, appendices D.6.3 and D.9.1.
@@ -227,7 +227,7 @@ def margin_decomposition(logits: Any, labels: Any) -> LogitDecomposition:
         labels: of all examples, as for ``pointwise_margins``.
     """
     rows, flat = np.asarray(logits, float), np.asarray(labels).ravel()
-    require(rows.ndim == 2 and len(rows) == len(flat), "labels must be one per example", logits=rows.shape)
+    require(rows.ndim == 2 and len(rows) == len(flat), "there must be one label per example", logits=rows.shape)
     count, outputs = rows.shape
     centred = rows - rows.mean(axis=1, keepdims=True)
     gamma = float(centred[np.arange(count), flat].sum() / (count * (1 - 1 / outputs)))

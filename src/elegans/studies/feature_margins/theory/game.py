@@ -1,11 +1,12 @@
 """The largest margin of every finite group, as the value of a matrix game.
 
 By weak duality a network's normalised margin is at most what single neurons attain under any weighting of wrong labels,
-and by symmetry class functions are enough. So one player splits sum ||omega||^3 between the irreps, the other weighs
-the classes of wrong labels, and the value is gamma*; it is the closed form where that holds.
+and by symmetry class functions suffice. So one player splits sum ||omega||^3 among the irreps, the other puts weights
+on the classes of wrong labels, and the value is gamma*; it equals the closed form where that holds.
 
-Real weights see a complex irrep together with its conjugate, and a quaternionic one through pairs of equal singular
-values: either costs a factor sqrt(2) against a real irrep of the same dimension. Addition mod p is such a group.
+With real weights, a complex irrep occurs together with its conjugate, and a quaternionic one through pairs of equal
+singular values: either costs a factor of sqrt(2) compared with a real irrep of the same dimension. Addition mod p is
+such a group.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -26,20 +27,20 @@ from elegans.studies.feature_margins.theory.characters import CharacterTable, ch
 LARGEST_CLASSES = 11
 """The largest number of classes whose pairs of subsets are all tried: 184 755 systems."""
 _LEAST = 1e-9
-"""Below this share or weight an irrep or class is unused, and the rest a linear program's rounding."""
+"""Below this share or weight an irrep or class counts as unused: what remains is a linear program's rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class MarginGame:
-    """The value of the game and what each side plays; either may have other choices as good.
+    """The value of the game and an optimal strategy of each side, which need not be unique.
 
     Args:
         value: gamma*.
-        shares: which share of sum ||omega||^3 each irrep has, shape (irreps,), 0 for the trivial one; what an irrep and
-            its conjugate share stands at the first of the two.
-        weighting: tau of each class, per element, shape (classes,), 0 for the identity, one for inverse classes.
+        shares: the share of sum ||omega||^3 of each irrep, shape (irreps,), 0 for the trivial one; that of an irrep and
+            its conjugate is at the first of the two.
+        weighting: tau of each class, per element, shape (classes,), 0 for the identity, equal for inverse classes.
         irreps: names of the irreps in use.
-        classes: names of the classes that weigh.
+        classes: names of the classes with positive weight.
     """
 
     value: float
@@ -50,7 +51,7 @@ class MarginGame:
 
 
 def margin_payoffs(group: Group) -> Float[np.ndarray, "irreps classes"]:
-    """Return the margin that each irrep alone gives against each class of wrong labels, at norm 1.
+    """Return the margin of each irrep alone against each class of wrong labels, at norm 1.
 
     Formula: P[m, n] = 2 (3|G|)^(-3/2) d_m^(-3/2) (d_m - Re chi_m(C_n)) / sqrt(2) (that root where the irrep is not
         real), m and n non-trivial.
@@ -74,7 +75,7 @@ def margin_game(group: Group) -> MarginGame:
     Args:
         group: any finite group of two elements or more.
     """
-    require(group.order >= 2, "a group must have two elements", order=group.order)
+    require(group.order >= 2, "a group must have at least two elements", order=group.order)
     return _solved(group)
 
 
@@ -105,7 +106,7 @@ def game_value(payoff: Float[Any, "rows columns"]) -> float:
     Source: von Neumann (1928).
 
     Args:
-        payoff: P, what the maximising player of the rows gets.
+        payoff: P, the gains of the player who chooses rows and maximises.
     """
     table = np.asarray(payoff, float)
     require(table.ndim == 2 and table.size > 0, "payoff must be a matrix", shape=table.shape)
@@ -114,7 +115,7 @@ def game_value(payoff: Float[Any, "rows columns"]) -> float:
 
 
 def _played(payoff: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the value of a matrix game and what either side plays, before rounding is removed."""
+    """Return the value of a matrix game and both strategies, before rounding is removed."""
     from scipy.optimize import linprog
 
     scale, count = np.abs(payoff).max(), len(payoff)
@@ -142,7 +143,7 @@ class SubsetSolution:
         classes: names of the classes on the margin, kappa_C.
         scaling: lambda of each irrep, of sum 1, shape (subset,).
         weighting: tau of each class, per element, shape (subset,).
-        shares: which share of sum ||omega||^3 each irrep has, proportional to lambda d^1.5, shape (subset,).
+        shares: the share of sum ||omega||^3 of each irrep, proportional to lambda d^1.5, shape (subset,).
         value: gamma*.
     """
 
@@ -157,9 +158,9 @@ class SubsetSolution:
 def margin_subsets(group: Group) -> list[SubsetSolution]:
     """Return all choices of irreps and classes under which the thesis' general theorem holds.
 
-    Each is a network of the largest margin, made of these irreps alone and with these classes on the margin.
-    All pairs of subsets are tried. The thesis prints the weights' sum without the sizes of the classes, and a scaling
-    of sum 1, which makes shares but no norm of 1.
+    Each gives a network of the largest margin, made of these irreps alone and with these classes on the margin. All
+    pairs of subsets are tried. The thesis prints the weights' sum without the sizes of the classes, and a scaling of
+    sum 1, which normalises shares but not the norm.
 
     Formula: d_m^(-1/2) (1 - sum_{n in kappa_C} tau_n |C_n| chi_m(C_n)/d_m) equal over kappa_R and nowhere larger,
         sum |C_n| tau_n = 1; sum_{m in kappa_R} lambda_m chi_m(C_n) equal over kappa_C and nowhere larger,
@@ -235,7 +236,7 @@ def _solution(
 
 
 def _split(parts: np.ndarray) -> np.ndarray:
-    """Return parts of 1, without what a linear program leaves of those that are 0."""
+    """Return shares that sum to 1, with a linear program's rounding of zeros removed."""
     kept = np.where(parts > _LEAST, parts, 0.0)
     return np.asarray(kept / kept.sum())
 

@@ -2,7 +2,7 @@
 
 The closed form rests on a condition, *positivity*: sum_R d_R^1.5 chi_R(C) < 0 over non-trivial R, for every non-trivial
 class C. It holds for S_2 to S_5, dihedral groups and powers of Z_2, and fails for A_5, S_6, S_7 and S_8; there
-``margin_game`` has the answer. Arrays over irreps and classes have the trivial one and the identity's first.
+``margin_game`` has the answer. Arrays over irreps start with the trivial one, arrays over classes with the identity's.
 
 Arguments outside a theorem's hypotheses raise ``TheoryError``. Where the closed form is needed, irreps that are not
 real raise ``GroupError``.
@@ -43,7 +43,7 @@ def group_maximum_margin(group: Group) -> float:
 
 
 def group_width(group: Group) -> int:
-    """Return how many neurons a network of the largest margin is built of, if it has all irreps.
+    """Return the number of neurons in the construction of the largest margin, if it has all irreps.
 
     Formula: 2 sum d^3 over non-trivial irreps; 8 d^3 for an irrep that is not real, together with its conjugate.
     Source: thesis, Theorem 7.9; for irreps that are not real derived here.
@@ -64,7 +64,7 @@ def irrep_widths(group: Group) -> Int64[np.ndarray, " irreps"]:
 
 
 def group_shares(group: Group) -> Float[np.ndarray, " irreps"]:
-    """Return which share of sum ||omega||^3 each representation has in any network of the largest margin.
+    """Return the share of sum ||omega||^3 of each representation in any network of the largest margin.
 
     Formula: d_R^2.5 / sum_{n >= 2} d_n^2.5, and 0 for the trivial one.
     Source: derived here from the thesis' Theorem 7.9.
@@ -81,8 +81,8 @@ def group_shares(group: Group) -> Float[np.ndarray, " irreps"]:
 def group_weighting(group: Group, form: Form = "corrected") -> Float[np.ndarray, " classes"]:
     """Return the weights of wrong labels under which every representation's neurons are equally good.
 
-    A wrong label ab o c has the weight of c's class. The thesis prints the opposite sign, so that weights are negative,
-    and its proof has 1 / z_sign for z_sign.
+    A wrong label ab o c has the weight of c's class. The thesis prints the opposite sign, which makes weights negative,
+    and its proof has 1 / z_sign instead of z_sign.
 
     Formula: tau_C = -sum_{n >= 2} d_n^1.5 chi_n(C) / sum_{m >= 2} d_m^2.5 per element; sum_{C != {e}} |C| tau_C = 1;
         printed: without the minus sign.
@@ -112,7 +112,7 @@ def irrep_scores(group: Group, weighting: Any, form: Form = "corrected") -> Floa
     Source: thesis, Lemma D.13.
 
     Args:
-        weighting: tau of each class, per element, shape (classes,); its first is not read.
+        weighting: tau of each class, per element, shape (classes,); its first entry is ignored.
         form: "corrected", or "printed" for the thesis' factor.
 
     Returns:
@@ -128,7 +128,7 @@ def irrep_scores(group: Group, weighting: Any, form: Form = "corrected") -> Floa
 
 
 def group_logits(group: Group) -> tuple[float, float]:
-    """Return the right and the wrong logits of the construction at norm 1.
+    """Return the correct and the wrong logits of the construction at norm 1.
 
     Formula: gamma* (|G| - 1)/|G| and -gamma*/|G|.
     Source: thesis, Lemma D.16, with its constant.
@@ -140,7 +140,7 @@ def group_logits(group: Group) -> tuple[float, float]:
 def class_weights(table: CharacterTable, weighting: Any) -> np.ndarray:
     """Return weights of wrong labels by class with 0 at the identity, refusing anything else."""
     tau = np.array(weighting, float)
-    require(tau.shape == table.sizes.shape, "weighting must be one number a class", shape=tau.shape)
+    require(tau.shape == table.sizes.shape, "weighting must have one number per class", shape=tau.shape)
     tau[0] = 0
     total = float(tau @ table.sizes)
     require(abs(total - 1) < 1e-9, "weights must sum to 1 over wrong labels (section 7.3)", total=total)
@@ -151,5 +151,7 @@ def require_positivity(group: Group) -> None:
     """Refuse a group without positivity, naming the classes where it fails."""
     sums = group_positivity(group)[1:]
     failing = {name: float(value) for name, value in zip(group.class_names[1:], sums, strict=True) if value >= 0}
-    rule = "sum d^1.5 chi(C) must be negative for every non-trivial class (Theorem 7.9; margin_game needs no such rule)"
+    rule = (
+        "sum d^1.5 chi(C) must be negative for every non-trivial class (Theorem 7.9; margin_game does not require this)"
+    )
     require(not failing, rule, failing=failing)

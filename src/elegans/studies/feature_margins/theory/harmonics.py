@@ -8,7 +8,7 @@ Arguments outside a function's hypotheses or domain raise ``TheoryError``, irrep
 
 Shared arguments:
     group: the group.
-    irrep: the place of R among the irreps, at least 1.
+    irrep: the index of R among the irreps, at least 1.
 """
 
 import math
@@ -100,7 +100,7 @@ def group_objective(group: Group, u: Any, v: Any, w: Any, weighting: Any) -> Flo
 
 
 def group_errors(group: Group, u: Any, v: Any, w: Any) -> Float[np.ndarray, "neurons order"]:
-    """Return the expected logit of single neurons at every error, by going through all pairs.
+    """Return the expected logit of single neurons at every error, by enumerating all pairs.
 
     The single-neuron objective is h(e) - sum_{c != e} tau_c h(c); ``group_objective`` has it in closed form.
 
@@ -112,7 +112,7 @@ def group_errors(group: Group, u: Any, v: Any, w: Any) -> Float[np.ndarray, "neu
     """
     first, second, third = (_vectors(group, part) for part in (u, v, w))
     squares = (first[:, :, None] + second[:, None, :]) ** 2
-    # what the squares add up to over all pairs with the product g
+    # the sum of the squares over all pairs with product g
     by_product = np.stack([squares[:, group.table == g].sum(axis=1) for g in range(group.order)], axis=1)
     return np.asarray(np.einsum("ng,ngc->nc", by_product, third[:, group.table]) / group.order**2)
 
@@ -120,7 +120,7 @@ def group_errors(group: Group, u: Any, v: Any, w: Any) -> Float[np.ndarray, "neu
 def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeights:
     """Return neurons of norm 1 that may appear in a network of the largest margin: rank one, with shared vectors.
 
-    They are all such neurons of an irrep: what phases that add up are to addition mod p, x, y and z are to a group.
+    These are all such neurons of an irrep: x, y and z are to a group what phases that add up are to addition mod p.
 
     Formula: u(g) = s Re x* R(g) y, v(g) = s Re y* R(g) z, w(g) = s Re x* R(g) z, s = sqrt(d/(3|G|)), times sqrt(2) for
         an irrep that is not real.
@@ -148,7 +148,7 @@ def random_group_neurons(
     Source: derived here from the thesis' Lemma D.13.
 
     Args:
-        irrep: the place of their irrep, at least 1.
+        irrep: the index of their irrep, at least 1.
     """
     chosen = group.irreps[_non_trivial(group, irrep)]
     index, column = np.arange(count, dtype=np.uint32)[:, None], np.arange(6 * chosen.dimension, dtype=np.uint32)
@@ -158,9 +158,9 @@ def random_group_neurons(
 
 
 def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> float:
-    """Return the coefficient that makes a neuron of one entry of an irrep, the same for u, v and w, one of norm 1.
+    """Return the common coefficient of u, v and w that gives a neuron of one entry of an irrep norm 1.
 
-    The printed one gives a norm of d^(-1/2), and the rescaling by d^(1/3)/Delta of Lemma D.16 is meant for it.
+    The printed one gives a norm of d^(-1/2), for which the rescaling by d^(1/3)/Delta of Lemma D.16 is meant.
 
     Formula: kappa = sqrt(d/(3|G|)), times sqrt(2) for the real parts of an irrep that is not real; printed:
         1/sqrt(3|G|).
@@ -178,8 +178,8 @@ def irrep_neuron_scale(group: Group, irrep: int, form: Form = "corrected") -> fl
 def irrep_construction(group: Group, irrep: int) -> PairWeights:
     """Return neurons of norm 1 that compute one irrep's character of abc^(-1): 2 d^3, or 8 d^3 if it is not real.
 
-    The indices of the thesis' gamma are (i, k), and its sum of a pair of neurons lacks the factor 4. For irreps that
-    are not real, neurons have the phases that they have in ``cyclic_construction``.
+    The thesis' gamma should have the indices (i, k), and its sum of a pair of neurons lacks the factor 4. For irreps
+    that are not real, neurons have the phases of ``cyclic_construction``.
 
     Formula: u = kappa R_ij, v = +-kappa R_jk, w = +-kappa R_ik over all i, j, k: f(a, b)[c] = 4 kappa^3 Re
         chi(abc^(-1)), kappa of ``irrep_neuron_scale``.
@@ -207,7 +207,7 @@ def group_construction(group: Group, shares: Any = None) -> PairWeights:
     Source: thesis, Lemma D.16, with the constant derived here; without positivity, derived here.
 
     Args:
-        shares: of each irrep, shape (irreps,), those of ``margin_game`` by default. An irrep without a share has no
+        shares: of each irrep, shape (irreps,); those of ``margin_game`` by default. An irrep without a share has no
             neurons.
     """
     split = margin_game(group).shares if shares is None else np.asarray(shares, float)
@@ -222,7 +222,7 @@ def group_construction(group: Group, shares: Any = None) -> PairWeights:
 
 
 def group_basis(group: Group) -> Float[np.ndarray, "order order"]:
-    """Return the entries of all irreps as vectors over the group, a row each: irrep by irrep, and (i, j) row by row.
+    """Return the entries of all irreps as vectors over the group, one per row: irrep by irrep, and (i, j) row by row.
 
     Formula: rho_{R,(i,j)}(g) = R(g)_ij; rows are orthogonal, of squared length |G|/d_R.
     Source: thesis, Lemma D.10.
@@ -245,7 +245,7 @@ def group_transform(group: Group, logits: Any) -> Float[np.ndarray, "order order
         float64 of shape (order, order, order), in the order of ``group_basis``.
     """
     cube, n = np.asarray(logits, float), group.order
-    require(cube.size == n**3, "logits must be one for each pair and output", shape=cube.shape)
+    require(cube.size == n**3, "there must be one logit for each pair and output", shape=cube.shape)
     basis = group_basis(group)
     return np.asarray(np.einsum("ja,kb,lc,abc->jkl", basis, basis, basis, cube.reshape(n, n, n), optimize=True))
 
@@ -253,21 +253,21 @@ def group_transform(group: Group, logits: Any) -> Float[np.ndarray, "order order
 def matched_transform(group: Group, irrep: int, logits: Any) -> Float[np.ndarray, "d d d"]:
     """Return the coefficients of a network's logits at matched entries of one irrep.
 
-    They are equal, and not 0, for every network of the largest margin, which therefore has neurons of every irrep. The
+    For every network of the largest margin they are equal and not 0, so it has neurons of every irrep. The
     thesis names a second way to match, j = (z, y) with k = (x, z); in general it contributes nothing.
 
     Formula: f^((x, z), (z, y), (x, y)); gamma |G|^2/d^2 for f = F(a, b) + gamma 1[c = ab].
     Source: thesis, appendix D.9.1.
 
     Args:
-        irrep: the place of R among the irreps.
+        irrep: the index of R among the irreps.
         logits: as for ``group_transform``.
 
     Returns:
         float64 of shape (d, d, d), indices x, z, y.
     """
     cube, n = np.asarray(logits, float), group.order
-    require(cube.size == n**3, "logits must be one for each pair and output", shape=cube.shape)
+    require(cube.size == n**3, "there must be one logit for each pair and output", shape=cube.shape)
     matrices = group.real_irreps()[irrep].matrices
     first = np.einsum("abc,cxy->abxy", cube.reshape(n, n, n), matrices, optimize=True)
     second = np.einsum("abxy,bzy->axyz", first, matrices, optimize=True)
@@ -283,7 +283,7 @@ def _vectors(group: Group, u: Any) -> np.ndarray:
 
 def _non_trivial(group: Group, irrep: int) -> int:
     count = len(group.irreps)
-    require(1 <= irrep < count, "irrep must be a non-trivial one's place", irrep=irrep, irreps=count)
+    require(1 <= irrep < count, "irrep must be the index of a non-trivial one", irrep=irrep, irreps=count)
     return irrep
 
 

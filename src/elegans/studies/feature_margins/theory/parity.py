@@ -35,7 +35,7 @@ def parity_maximum_margin(k: int) -> float:
 
 
 def parity_width(k: Listed) -> int:
-    """Return how many neurons a network of the largest margin is built of.
+    """Return the number of neurons in the construction of the largest margin.
 
     Formula: 2^(k - 1).
     Source: thesis, Theorem 7.8.
@@ -54,7 +54,7 @@ def parity_labels(n: int, support: Iterable[int]) -> Int[np.ndarray, " inputs"]:
         n: the input size, at most 20.
 
     Returns:
-        int64 of shape (2^n,), bit j of the place being set where x_j = -1.
+        int64 of shape (2^n,), where bit j of an input's index is set if x_j = -1.
     """
     require(n <= LARGEST_INPUT, f"n must be at most {LARGEST_INPUT} for all 2^n inputs", n=n)
     places = sorted(coordinates("support", support, n))
@@ -82,10 +82,10 @@ def parity_objective(u: Any, w: Any, support: Iterable[int]) -> Float[np.ndarray
 
 
 def sign_power_sum(y: Sequence[int | float]) -> float:
-    """Return what the parity's network rests on: powers of signed sums, summed with their signs.
+    """Return the sum of powers of signed sums, with their signs, on which the parity's network rests.
 
     Formula: sum over sigma in {-1, 1}^k of (prod_i sigma_i) (sum_i sigma_i y_i)^k = 2^k k! prod_i y_i; sigma and -sigma
-        add the same, so half of them is enough.
+        contribute the same, so half of them suffice.
     Source: thesis, appendix D.7.
 
     Args:
@@ -98,8 +98,8 @@ def sign_power_sum(y: Sequence[int | float]) -> float:
 def parity_construction(n: int, support: Iterable[int]) -> ParityWeights:
     """Return a network of L_{2,k+1} norm 1 that has the largest margin, the same at every input.
 
-    The thesis' conditions on the set of sign vectors are garbled; any choice of one of sigma and -sigma serves. Here it
-    is the one with sigma_1 = 1.
+    The thesis' conditions on the set of sign vectors are garbled; either of sigma and -sigma may be chosen. Here it is
+    the one with sigma_1 = 1.
 
     Formula: u_S = s sigma / sqrt(k + 1), w = s (prod sigma) (1, -1) / sqrt(2 (k + 1)), s = 2^(-(k - 1)/(k + 1)), for
         2^(k - 1) vectors sigma.

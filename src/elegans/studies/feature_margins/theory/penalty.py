@@ -1,17 +1,17 @@
 """Minimisers of cross-entropy plus lambda ||theta||^r, exactly: their margins, masses and shares.
 
 The penalised loss is L = mean cross-entropy + lambda ||theta||_{2,nu}^r. For r = nu it is a convex problem over
-measures of neurons, whose optimum keeps the task's symmetries. So the optimum has in each frequency or irrep the
-neurons of the largest margin, and what is left is how much mass, sum_i ||omega_i||^nu, each gets. Their normalised
+measures of neurons, whose optimum keeps the task's symmetries. So the optimum has, in each frequency or irrep, the
+neurons of the largest margin, and it remains to find how much mass, sum_i ||omega_i||^nu, each gets. Their normalised
 margin tends to the largest as lambda falls. It bounds no other network: one whose loss is slightly larger may have a
 larger normalised margin.
 
-For another r the best split of a given mass is that of r = nu at another lambda, and what is left is one number, the
-mass. For r > nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other one is searched
-for on a grid of 200 masses first.
+For other r the best split of a given mass is that of r = nu at another lambda, and one number remains, the mass. For r
+> nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other minimum is first searched
+for on a grid of 200 masses.
 
-Source of all: derived here, for the objective of the thesis' section 7.2; its limit for small penalties is Theorem 4.1
-of Wei, Lee, Liu and Ma (2019).
+Source of all functions: derived here, for the objective of the thesis' section 7.2; its limit for small penalties is
+Theorem 4.1 of Wei, Lee, Liu and Ma (2019).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -49,10 +49,10 @@ class PenalisedOptimum:
         mass: sum_i ||omega_i||^nu; 0 where the zero network is best.
         margin: the smallest margin.
         ratio: the normalised margin, margin / mass, as a share of the largest, gamma*; nan for the zero network.
-        error_probability: one minus the softmax probability of the right label, the same at every example.
+        error_probability: one minus the softmax probability of the correct label, the same at every example.
         shares: of the mass: of each frequency, of each irrep (as in ``MarginGame``), or for parities [1].
-        class_margins: the margin against each class of wrong labels, shape (classes,), infinite at the identity's
-            place; for addition and parities one number.
+        class_margins: the margin against each class of wrong labels, shape (classes,), infinite for the identity; for
+            addition and parities one number.
     """
 
     loss: float
@@ -65,7 +65,7 @@ class PenalisedOptimum:
 
 
 def penalty_threshold(gamma: float, labels: int) -> float:
-    """Return the penalty at and above which the zero network is best, where all wrong labels are alike and r = nu.
+    """Return the penalty from which the zero network is best, where all wrong labels are alike and r = nu.
 
     Formula: gamma* (|Y| - 1) / |Y|.
     Source: derived here.
@@ -109,11 +109,11 @@ def parity_penalised_optimum(k: int, penalty: float, exponent: float | None = No
 
 
 def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -> PenalisedOptimum:
-    """Return the best penalised loss of quadratic networks on composition in a group, and how it splits its mass.
+    """Return the best penalised loss of quadratic networks on composition in a group, and the optimum's split of mass.
 
-    Softmax weighs wrong labels by their logits, not as the largest margin does, so that the ratio is below 1 at every
-    penalty (unless all irreps have dimension 1) and tends to 1 like 1 / ln(1/lambda). Irreps may be absent: the S_5
-    optimum has no neurons of the irrep of dimension 6 for penalties above 3.7e-8.
+    Softmax weights wrong labels by their logits, unlike the largest margin, so the ratio is below 1 at every penalty
+    (unless all irreps have dimension 1) and tends to 1 like 1 / ln(1/lambda). Irreps may be absent: the S_5 optimum has
+    no neurons of the irrep of dimension 6 for penalties above 3.7e-8.
 
     Formula: min over b >= 0 of ln(sum_C |C| exp(F(C) - F(e))) + lambda sum_m b_m, with F = sum_m b_m 2 (3|G|)^(-3/2)
         d_m^(-3/2) chi_m; where all b are positive, the margins are ln((1 - eps) / (eps tau_C)), eps = lambda / gamma*.
@@ -124,7 +124,7 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
     """
     partners, payoff, sizes = conjugate_irreps(group), margin_payoffs(group)[:, 1:], group.class_sizes[1:].astype(float)
     game = margin_game(group)
-    chosen = np.flatnonzero(np.arange(len(partners)) <= partners)[1:]  # of an irrep and its conjugate, one
+    chosen = np.flatnonzero(np.arange(len(partners)) <= partners)[1:]  # one of an irrep and its conjugate
 
     def at(multiplier: float) -> PenalisedOptimum:
         masses = np.zeros(len(payoff))
@@ -136,7 +136,7 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
 
 
 def group_penalty_threshold(group: Group) -> float:
-    """Return the penalty at and above which the zero network is best on composition in a group, for r = 3.
+    """Return the penalty from which the zero network is best on composition in a group, for r = 3.
 
     Formula: max_m sum_n |C_n| P[m, n] / |G|, P of ``margin_payoffs``: 2 (3|G|)^(-3/2) d^(-1/2) for real irreps, d the
         least dimension of a non-trivial one.
@@ -148,8 +148,8 @@ def group_penalty_threshold(group: Group) -> float:
 def group_penalty_crossings(group: Group) -> Float[np.ndarray, " irreps"]:
     """Return the penalty at which each irrep's part of the closed form reaches 0, for r = 3.
 
-    Below the least of them (the trivial irrep's aside) the optimum has every irrep and is in closed form; above it that
-    irrep is absent.
+    Below the smallest of them (apart from the trivial irrep's) the optimum has every irrep and a closed form; above it
+    that irrep is absent.
 
     Formula: b = P^(-T) M with M_C = ln((1 - eps) / (eps tau_C)); 0 at eps = 1 / (1 + exp(c_m / a_m)), a = P^(-T) 1,
         c = P^(-T) ln tau, lambda = gamma* eps.
@@ -165,7 +165,7 @@ def group_penalty_crossings(group: Group) -> Float[np.ndarray, " irreps"]:
 
 
 def _alike(gamma: float, labels: int, penalty: float, power: float, shares: np.ndarray) -> PenalisedOptimum:
-    """Return the optimum of a task whose wrong labels are all alike in the network of the largest margin."""
+    """Return the optimum of a task whose wrong labels are all equivalent in the network of the largest margin."""
     threshold = penalty_threshold(gamma, labels)
 
     def at(multiplier: float) -> PenalisedOptimum:
@@ -189,7 +189,7 @@ def _best(at: Callable[[float], PenalisedOptimum], threshold: float, penalty: fl
     from scipy.optimize import brentq
 
     def slope(log_multiplier: float) -> float:
-        """Return a number of the sign of the loss's derivative in the mass."""
+        """Return a number with the sign of the loss's derivative in the mass."""
         mass = max(at(math.exp(log_multiplier)).mass, 1e-300)
         return math.log(penalty * power) + (power - 1) * math.log(mass) - log_multiplier
 
@@ -202,7 +202,7 @@ def _best(at: Callable[[float], PenalisedOptimum], threshold: float, penalty: fl
             return _penalised(at(2 * threshold), penalty, power)
         least, most = float(grid[min(place + 1, _MASSES)]), float(grid[place - 1])
     brackets = slope(least) >= 0 >= slope(most)
-    require(brackets, "the penalty must have its optimum at margins that float64 can tell", penalty=penalty)
+    require(brackets, "the penalty must have its optimum at margins that float64 can resolve", penalty=penalty)
     root = brentq(slope, least, most, xtol=1e-14)
     return _penalised(at(math.exp(root)), penalty, power)
 
@@ -227,7 +227,7 @@ def _group_optimum(masses: np.ndarray, payoff: np.ndarray, sizes: np.ndarray, ga
 
 
 def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float, start: np.ndarray) -> np.ndarray:
-    """Return how much mass each irrep gets, by an active set of Lawson and Hanson's kind.
+    """Return the mass of each irrep, by an active-set method after Lawson and Hanson.
 
     Irreps enter one by one where the loss falls fastest; within the set Newton's method finds the minimum, and an irrep
     whose mass would become negative leaves.
@@ -243,14 +243,14 @@ def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float, start
             return np.asarray(masses / scale)
         inside[slopes.argmin()] = True
         masses = _settle(unit, sizes, level, masses, inside)
-    raise ArithmeticError(f"the active set must settle: penalty={multiplier}, irreps={len(unit)}")  # pragma: no cover
+    raise ArithmeticError(f"the active set must converge: penalty={multiplier}, irreps={len(unit)}")  # pragma: no cover
 
 
 def _settle(unit: np.ndarray, sizes: np.ndarray, level: float, masses: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the best masses of the irreps inside, by damped Newton steps, and remove those that reach 0.
+    """Return the best masses of the irreps in the active set, by damped Newton steps, removing those that reach 0.
 
     No margin moves by more than 1/4 per step, so that every step lowers the loss: its curvature changes by no more than
-    a factor exp(1/2) on the way. What has left is not needed until all others are at their best without it.
+    a factor exp(1/2) on the way. An irrep that has left is not reconsidered until the others have converged without it.
     """
     last = math.inf
     for _ in range(_STEPS):
@@ -270,10 +270,14 @@ def _settle(unit: np.ndarray, sizes: np.ndarray, level: float, masses: np.ndarra
         masses = np.zeros_like(masses)
         masses[inside] = moved
         inside &= masses > 0
-        if not falls.any() and reach < 1e-6 and reach >= last / 2:  # rounding: before, steps were squared
+        if (
+            not falls.any() and reach < 1e-6 and reach >= last / 2
+        ):  # only rounding is left: steps shrank quadratically before
             return masses
         last = reach
-    raise ArithmeticError(f"Newton's method must settle: multiplier={level}, irreps={inside.sum()}")  # pragma: no cover
+    raise ArithmeticError(
+        f"Newton's method must converge: multiplier={level}, irreps={inside.sum()}"
+    )  # pragma: no cover
 
 
 def _softmax(rows: np.ndarray, sizes: np.ndarray, x: np.ndarray) -> np.ndarray:

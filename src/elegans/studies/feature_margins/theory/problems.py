@@ -1,7 +1,7 @@
-"""The tasks as certificates see them: labels, a weighting of wrong labels, and the best single neuron under it.
+"""Tasks in the form that certificates need: labels, a weighting of wrong labels, and the best single neuron under it.
 
 For any sampling q of examples and weighting tau of wrong labels, no network's normalised margin is above gamma_q, the
-best expected class-weighted margin of a single neuron of norm 1. Where q and tau are the right ones it is gamma*.
+best expected class-weighted margin of a single neuron of norm 1. For the right q and tau it is gamma*.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -32,13 +32,13 @@ class MarginProblem:
     Args:
         name: of the task.
         degree: of the networks: nu.
-        labels: the right output of every example, shape (examples,).
-        weighting: tau, of sum 1 an example and 0 at its label, shape (examples, outputs).
+        labels: the correct output of every example, shape (examples,).
+        weighting: tau, summing to 1 per example and 0 at its label, shape (examples, outputs).
         sampling: q, of sum 1, shape (examples,).
         bound: gamma_q, which no normalised margin exceeds.
         proved: whether the bound is in closed form; else it is the best of many searches, and may be too low.
-        width: how many neurons the source's theorem asks for, or None.
-        below: what to expect of fewer.
+        width: the number of neurons that the source's theorem requires, or None.
+        below: what to expect with fewer.
     """
 
     name: str
@@ -53,11 +53,11 @@ class MarginProblem:
 
     @property
     def payoff(self) -> Float[np.ndarray, "examples outputs"]:
-        """What a logit counts for in the expected class-weighted margin."""
+        """The weight of a logit in the expected class-weighted margin."""
         return _payoff(self.labels, self.weighting, self.sampling)
 
     def width_warning(self, neurons: int) -> str | None:
-        """Return what to expect of a network of some neurons, where it is narrower than the theorem asks for."""
+        """Return what to expect of a network that is narrower than the theorem requires."""
         if self.width is None or neurons >= self.width:
             return None
         return f"width should be at least {self.width} for {self.name}: width={neurons}; {self.below}"
@@ -120,14 +120,14 @@ def parity_margin_problem(n: int, support: Iterable[int]) -> MarginProblem:
 
 
 def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None) -> MarginProblem:
-    """Return any labels of pairs under any sampling and weighting, with the bound that a search finds.
+    """Return a problem with any labels of pairs, sampling and weighting, with the bound found by a search.
 
     Formula: gamma_q of ``best_pair_neuron``.
     Source: thesis, Lemmas 7.5 and 7.6.
 
     Args:
         labels: of shape (n, n), from 0 to n - 1.
-        weighting: tau of shape (n, n, n), 0 at the labels and of sum 1 a pair; uniform by default.
+        weighting: tau of shape (n, n, n), 0 at the labels and summing to 1 per pair; uniform by default.
         sampling: q of shape (n, n), of sum 1; uniform by default.
     """
     table = np.asarray(labels)
@@ -141,17 +141,17 @@ def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None
     least, off = min(tau.min(), q.min()), np.abs(tau.sum(axis=1) - 1).max()
     require(least >= 0, "weights and probabilities must not be negative", least=least)
     at_labels = float(tau[np.arange(n * n), flat].max())
-    require(at_labels == 0, "tau must be 0 at the right label", largest=at_labels)
+    require(at_labels == 0, "tau must be 0 at the correct label", largest=at_labels)
     require(off < 1e-9 and abs(q.sum() - 1) < 1e-9, "tau of a pair, and q, must sum to 1", off=off, total=q.sum())
     bound = best_pair_neuron(_payoff(flat, tau, q).reshape(n, n, n)).value
     return MarginProblem("these labels of pairs", 3, flat, tau, q, bound, False)
 
 
 def norm_split_gain(width: int, degree: int, outer: Extended) -> float:
-    """Return how much more than one neuron several of the best ones make of a norm L_{a,b} of 1.
+    """Return how much more than one neuron several of the best ones attain with an L_{a,b} norm of 1.
 
-    With b = nu any split of the mass among best neurons is as good, which leaves the freedom to combine them; below it
-    all of the norm is on one neuron, above it all have the same.
+    With b = nu any split of the mass among best neurons is equally good, which leaves the freedom to combine them; for
+    smaller b all of the norm is on one neuron, for larger b all have the same norm.
 
     Formula: max_{||n||_b <= 1} sum_i n_i^nu = 1 for b <= nu, width^(1 - nu/b) for b > nu.
     Source: derived here, for the thesis' Lemma 7.5.

@@ -1,4 +1,4 @@
-"""The best single neuron under any weighting, by alternating maximisation: where there is no closed form.
+"""The best single neuron under any weighting, by alternating maximisation, where there is no closed form.
 
 Under ||u||^2 + ||v||^2 + ||w||^2 <= 1 a neuron's expected class-weighted margin is a cubic form, sum_{abc} W[a, b, c]
 (u(a) + v(b))^2 w(c). Its maximum bounds the normalised margin of every network from above.
@@ -6,7 +6,7 @@ Under ||u||^2 + ||v||^2 + ||w||^2 <= 1 a neuron's expected class-weighted margin
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 Shared arguments:
-    starts: how many random starts, at least 1.
+    starts: the number of random starts, at least 1.
 """
 
 import math
@@ -31,7 +31,7 @@ class SearchedMaximum(NamedTuple):
         value: the value.
         vectors: the three vectors that attain it: unit x, y, z of a tensor, or u, v, w of a neuron of norm 1.
         agreeing: how many starts ended within one part in 10^6 of it.
-        starts: of how many.
+        starts: the number of starts.
     """
 
     value: float
@@ -77,7 +77,7 @@ def best_pair_neuron(
 ) -> SearchedMaximum:
     """Return the best single quadratic neuron on pairs under any sampling of examples and weighting of wrong labels.
 
-    Where the squares of u and v cancel, as they do for uniform pairs and weights that depend on the error alone, it is
+    Where the squares of u and v cancel, as for uniform pairs and weights that depend only on the error, it is
     2/(3 sqrt(3)) times a tensor's spectral norm; else u and v are found together, as a matrix's leading eigenvector.
 
     Formula: max over ||u||^2 + ||v||^2 + ||w||^2 <= 1 of sum_{abc} W[a, b, c] (u(a) + v(b))^2 w(c).
@@ -116,7 +116,7 @@ def _ascend(cube: np.ndarray, w: np.ndarray) -> tuple[float, tuple[np.ndarray, n
         if now - value <= _CONVERGED * now:
             break
         value = now
-    # of a total of 1 the best share of w's square is a third
+    # out of a total of 1, the best share of w's square is a third
     return 2 / (3 * math.sqrt(3)) * now, (math.sqrt(2 / 3) * u, math.sqrt(2 / 3) * v, w / math.sqrt(3))
 
 

@@ -1,11 +1,11 @@
-"""Networks without biases, one hidden layer deep, as their weights: neurons, logits, norms and normalised margins.
+"""Networks without biases and with one hidden layer, given by their weights: neurons, logits, norms and margins.
 
 A neuron holds all its weights, incoming and outgoing, and a network of degree nu (its logits grow by c^nu when all
 weights grow by c) is measured by its *mass*, sum_i ||omega_i||_2^nu: the nu-th power of the norm L_{2,nu} under which
-the thesis bounds margins. Examples are numbered: a pair (a, b) is example a * order + b, and input x of {-1, 1}^n has
-the number with bit j set where x_j = -1.
+the thesis bounds margins. Examples are numbered: a pair (a, b) is example a * order + b, and the number of input x of
+{-1, 1}^n has bit j set where x_j = -1.
 
-Source of all in this folder that names no other: thesis, chapter 7 and appendix D, "Feature emergence via margin
+Where no other source is named in this folder, it is the thesis, chapter 7 and appendix D, "Feature emergence via margin
 maximization".
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
@@ -26,9 +26,9 @@ from elegans.boolean.fourier import sign_table
 from elegans.calculators.domain import require
 
 _ENTRIES = 2**23
-"""Hidden values held at once, about."""
+"""The approximate number of hidden values held in memory at once."""
 LARGEST_INPUT = 20
-"""The largest input size whose 2^n inputs are enumerated."""
+"""The largest input size at which all 2^n inputs are enumerated."""
 
 
 class HomogeneousWeights(ABC):
@@ -37,7 +37,7 @@ class HomogeneousWeights(ABC):
     @property
     @abstractmethod
     def degree(self) -> int:
-        """How fast logits grow with the weights: nu."""
+        """The power nu with which logits grow with the weights."""
 
     @property
     @abstractmethod
@@ -56,7 +56,7 @@ class HomogeneousWeights(ABC):
 
     @abstractmethod
     def hidden(self, neurons: slice) -> Float[np.ndarray, "examples part"]:
-        """What some neurons put out on all examples."""
+        """The outputs of some neurons on all examples."""
 
     @abstractmethod
     def scaled(self, factor: Any) -> Self:
@@ -80,7 +80,7 @@ class HomogeneousWeights(ABC):
         return total
 
     def payoffs(self, payoff: Float[np.ndarray, "examples outputs"]) -> Float[np.ndarray, " neurons"]:
-        """Return what each neuron adds to the sum over examples and outputs of payoff times logit."""
+        """Return each neuron's contribution to the sum over examples and outputs of payoff times logit."""
         return np.concatenate(
             [np.einsum("xi,xi->i", self.hidden(neurons), payoff @ self.readout[neurons].T) for neurons in self._parts()]
         )
@@ -111,7 +111,7 @@ class PairWeights(HomogeneousWeights):
             object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
         shapes = [part.shape for part in (self.u, self.v, self.w)]
         same = len(set(shapes)) == 1 and self.u.ndim == 2 and self.u.size > 0
-        require(same, "u, v and w must be of one shape (neurons, order)", shapes=shapes)
+        require(same, "u, v and w must all have the shape (neurons, order)", shapes=shapes)
         finite = all(np.isfinite(part).all() for part in (self.u, self.v, self.w))
         require(finite, "weights must be finite", finite=finite)
         require(self.activation in ("square", "relu"), "activation must be square or relu", activation=self.activation)
@@ -180,7 +180,7 @@ class PairWeights(HomogeneousWeights):
 
     @classmethod
     def joined(cls, parts: "list[PairWeights]") -> "PairWeights":
-        """Return one network of the neurons of several."""
+        """Return one network with the neurons of several."""
         u, v, w = (np.concatenate([getattr(part, name) for part in parts]) for name in ("u", "v", "w"))
         return cls(u, v, w, parts[0].activation)
 
@@ -277,7 +277,7 @@ def pointwise_margins(weights: HomogeneousWeights, labels: Any) -> Float[np.ndar
 
 
 def normalised_margin(weights: HomogeneousWeights, labels: Any) -> float:
-    """Return the margin that a network has once its weights are scaled to an L_{2,nu} norm of 1.
+    """Return the margin of a network with its weights scaled to an L_{2,nu} norm of 1.
 
     Formula: h(theta / ||theta||) = min_x g(x, y) / sum_i ||omega_i||_2^nu.
     Source: thesis, section 7.2, with a = 2 and b = nu.
@@ -290,10 +290,13 @@ def normalised_margin(weights: HomogeneousWeights, labels: Any) -> float:
 
 
 def checked_labels(weights: HomogeneousWeights, labels: Any) -> np.ndarray:
-    """Return labels as whole numbers of shape (examples,), refusing all but one output per example."""
+    """Return labels as integers of shape (examples,), refusing anything but one output per example."""
     flat = np.asarray(labels).ravel()
     require(
-        len(flat) == weights.examples, "labels must be one per example", labels=flat.size, examples=weights.examples
+        len(flat) == weights.examples,
+        "there must be one label per example",
+        labels=flat.size,
+        examples=weights.examples,
     )
     outputs = weights.readout.shape[1]
     inside = flat.min() >= 0 and flat.max() < outputs
@@ -302,7 +305,7 @@ def checked_labels(weights: HomogeneousWeights, labels: Any) -> np.ndarray:
 
 
 def split_logits(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the right logits, shape (examples,), and all logits with -inf at the right ones."""
+    """Return the correct logits, shape (examples,), and all logits with -inf at the correct ones."""
     rows = np.arange(len(labels))
     right, wrong = logits[rows, labels], logits.copy()
     wrong[rows, labels] = -np.inf
