@@ -246,7 +246,7 @@ def test_the_power_of_an_irrep_and_its_conjugate_is_one():
         (lambda: theory.cyclic_margin_problem(257), "p must be at most 256 for all weights of wrong labels: p=257"),
         (lambda: theory.group_margin_problem(Group.parse("S6")), "the order must be at most 256"),
         (lambda: theory.pair_margin_problem([[0, 1], [1, 2]]), "labels must lie in 0..n-1: n=2"),
-        (lambda: theory.pair_margin_problem([[0, 1], [1, 0]], np.full((2, 2, 2), 0.5)), "tau must be 0 at the right"),
+        (lambda: theory.pair_margin_problem([[0, 1], [1, 0]], np.full((2, 2, 2), 0.5)), "tau must be 0 at the correct"),
         (lambda: theory.pair_margin_problem([[0, 1], [1, 0]], sampling=np.ones((2, 2))), "must sum to 1"),
         (lambda: theory.tensor_spectral_norm(np.ones((2, 2))), r"a tensor must have three axes: shape=\(2, 2\)"),
         (lambda: theory.tensor_spectral_norm(np.ones((2, 2, 2)), starts=0), "starts must be at least 1: starts=0"),

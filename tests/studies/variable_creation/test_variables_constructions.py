@@ -227,7 +227,7 @@ def test_dual_vectors_serve_positions_that_are_not_orthogonal(encoding):
         (lambda: theory.selecting_transformer("and", 5, (1, 5)), "support must lie in 0..n-1"),
         (lambda: theory.selecting_transformer("and", 5, ()), "s must be at least 1"),
         (lambda: theory.selecting_transformer("table:0010", 5, (1, 2), target="scalar"), "a scalar head counts ones"),
-        (lambda: theory.selecting_transformer([0, 1, 2, 3, 4], 5, (1, 2)), r"values must be s \+ 1 or 2\^s numbers"),
+        (lambda: theory.selecting_transformer([0, 1, 2, 3, 4], 5, (1, 2)), r"there must be s \+ 1 or 2\^s values"),
         (
             lambda: theory.selecting_transformer("parity", 12, range(9), target="vector"),
             "s must be at most 8 for a table",

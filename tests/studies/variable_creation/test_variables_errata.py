@@ -165,7 +165,7 @@ def test_10_the_printed_target_falls():
 
 def test_11_the_printed_recipe_warns_of_positions_that_are_not_orthogonal():
     codes = theory.random_codes(50, 1027, 0)
-    with pytest.warns(UserWarning, match=r"must have them orthogonal: s=3, Delta=0.1?.*, error=0.*gamma/4=0.167"):
+    with pytest.warns(UserWarning, match=r"needs orthogonal ones: s=3, Delta=0.1?.*, error=0.*gamma/4=0.167"):
         theory.selection_heads(codes, (3, 20, 41), gamma=2 / 3, form="printed")
 
 

@@ -1,4 +1,4 @@
-"""Errors of what was trained on tables, and the model that is selected by them."""
+"""Errors of the models trained on tables, and model selection by them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,21 +18,21 @@ from elegans.tasks import Sample
 from elegans.training import Trial
 
 SEED = 0
-"""Of the resampling."""
+"""The seed of the resampling."""
 RESAMPLES = 2000
 AT_END = 2**31
-"""More steps than any trial has: what is measured every so many steps is measured at the end."""
+"""More steps than any trial has: a probe with this interval measures only at the end."""
 SETTINGS = ("optimiser", "width", "depth", "init", "weight_decay")
-"""What networks of the published grid differ in."""
+"""The settings in which networks of the published grid differ."""
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the error on the validation rows, measured at the end."""
+    """Return a probe of the error on the validation rows, measured at the end."""
     return (ValidationError(every=AT_END),)
 
 
 def errors(results: Results) -> pd.DataFrame:
-    """Return what was trained on what, and its errors: one row per trial that ended.
+    """Return the models, their data and their errors: one row per completed trial.
 
     Returns:
         ``table``, ``reduced`` (whether it is a part of the benchmark's), ``rows`` and ``fraction`` of the sample,
@@ -73,7 +73,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def interval(values: np.ndarray) -> dict[str, float]:
-    """Return how many values there are, their median as ``difference``, and its 95% bootstrap interval."""
+    """Return the number of values, their median as ``difference``, and its 95% bootstrap interval."""
     generator = np.random.default_rng(SEED)
     low, high = bootstrap_interval(values, generator=generator, resamples=RESAMPLES)
     return {"trials": len(values), "difference": float(np.median(values)), "low": low, "high": high}
@@ -85,11 +85,11 @@ def selected(
     """Return the selected model of every group: the one with the smallest median error, and its median test error.
 
     Args:
-        table: as ``errors`` returns it. Models are compared on the trials that all of their group have; those with
-            fewer than half as many as others are left out, and groups without a trial in common.
-        rule: by which error models are selected: ``test_error``, as published, which reports the error it has selected
-            by, or ``validation_error``.
-        by: what makes a group.
+        table: as ``errors`` returns it. Models are compared on the trials that their whole group has in common; models
+            with fewer than half as many trials as others are left out, as are groups without common trials.
+        rule: the error by which models are selected: ``test_error``, as published, which reports the same error that it
+            selects by, or ``validation_error``.
+        by: the columns that define a group.
 
     Returns:
         One row per group: ``model``, how many ``models``, ``trials``, ``error`` and its 95% bootstrap interval ``low``
@@ -118,7 +118,7 @@ def selected(
 
 
 def _in_common(group: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the seeds that all models have, without models that have fewer than half as many as others."""
+    """Return the rows of the seeds that all models have, leaving out models with fewer than half as many as others."""
     counts = group.groupby("model")["seed"].transform("count")
     kept = group[2 * counts >= counts.max()]
     models = kept.groupby("seed")["model"].transform("count")

@@ -1,4 +1,4 @@
-"""Paired differences of errors: two values of one setting on the same samples, all else being equal."""
+"""Paired differences of errors between two values of one setting, on the same samples and with all else equal."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,17 +10,17 @@ from elegans.studies.tabular_benchmark.comparisons import SETTINGS, interval
 from elegans.studies.tabular_benchmark.settings import FRACTIONS
 
 FEWEST = 5
-"""The fewest trials from which a verdict is given: the interval's coverage is 94% then, and 75% with 3."""
+"""The smallest number of trials for a verdict: the interval's coverage is then 94%, and 75% with 3."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """That one value of a setting leads to smaller errors than another, all else being equal.
+    """The hypothesis that one value of a setting leads to smaller errors than another, all else being equal.
 
     Args:
         name: in words.
         factor: which of ``SETTINGS``.
-        pairs: values (``from``, ``to``) of it, the second claimed to be the better.
+        pairs: values (``from``, ``to``) of it, the second claimed to be better.
     """
 
     name: str
@@ -43,10 +43,11 @@ CONTRASTS = (
 def differences(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
     """Return the paired differences of a contrast: test errors with the second value less those with the first.
 
-    Trials are paired that have the same table, sample, held-out rows and settings but for the factor.
+    Paired trials have the same table, sample, held-out rows and settings, apart from the factor.
 
     Returns:
-        One row per pair: what the two have in common, ``pair`` in words, and ``difference`` in percentage points.
+        One row per pair: what the two trials have in common, ``pair`` in words, and ``difference`` in percentage
+            points.
     """
     ours = table[(table["learner"] == "network") & table["width"].notna()]
     common = ["table", "reduced", "rows", "fraction", *(name for name in SETTINGS if name != contrast.factor), "seed"]
@@ -81,8 +82,8 @@ def settings_of(pairs: pd.DataFrame) -> pd.DataFrame:
 def summary(pairs: pd.DataFrame) -> dict[str, Any]:
     """Return a summary of paired differences: of all settings, by fraction and by table.
 
-    By table, a trial counts by its mean difference over settings: the interval is over trials, which are resampled
-    from the table's rows, and says nothing of other tables.
+    By table, a trial counts by its mean difference over settings: the interval is over trials, which are resampled from
+    the table's rows, and says nothing about other tables.
     """
     if pairs.empty:
         return {"settings": 0}
@@ -116,7 +117,7 @@ def _rounded(found: dict[str, float]) -> dict[str, float]:
 
 
 def summaries(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the summary of every claim's paired differences, for each optimiser apart."""
+    """Return the summary of every claim's paired differences, separately for each optimiser."""
     found: dict[str, Any] = {}
     for contrast in CONTRASTS:
         pairs = differences(table, contrast)

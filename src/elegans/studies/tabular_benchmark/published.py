@@ -53,13 +53,13 @@ def _published(row: tuple[float, ...]) -> Published:
 
 
 PUBLISHED = {task.number: _published(row) for task, row in zip(BENCHMARK, _TABLE, strict=True)}
-"""The errors by the tasks' numbers.
+"""The errors by task number.
 
 Source: Pareto frontiers, table 2, whose last three columns are those of Grinsztajn, Oyallon and Varoquaux (2022).
 """
 
 
 def published(name: str) -> Published | None:
-    """Return what was published of a table, or of the whole of which it is a part; None for other tables."""
+    """Return the published errors of a table, or of the whole table of which it is a part; None for other tables."""
     task = benchmark_task(name)
     return None if task is None else PUBLISHED[task.number]

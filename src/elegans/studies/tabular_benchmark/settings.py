@@ -1,4 +1,4 @@
-"""What is trained on tables: sizes of samples, networks and forests, at three scales."""
+"""What is trained on tables: sample sizes, networks and forests, at three scales."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -18,12 +18,12 @@ LAPTOP_FRACTIONS = (1, 0.1, 0.03, 0.01)
 LAPTOP_ROWS = 11_000
 """The largest sample at laptop scale."""
 LAPTOP_COST = 1.4e8
-"""The largest product of rows and weights at laptop scale: what an epoch costs, up to a factor."""
+"""The largest product of rows and weights at laptop scale: the cost of an epoch, up to a factor."""
 PART_FRACTIONS = (0.1, 0.01)
 PART_COST = 3e7
-"""The same of the part that decides claims: it has more trials."""
+"""The same for the part that decides claims, which has more trials."""
 FEW = 64
-"""Samples of more rows than these have both classes but for one draw in 10^18, where classes are balanced."""
+"""Larger samples of balanced classes contain both classes except for one draw in 10^18."""
 
 Models = Sequence[TableLearner]
 
@@ -40,7 +40,7 @@ def sample_size(task: Table, fraction: float, largest: int | None = None) -> int
 
 
 def fraction_of(task: Table, size: int) -> float:
-    """Return the published fraction that a sample of this size is, or else its share of the pool."""
+    """Return the published fraction to which a sample of this size corresponds, or else its share of the pool."""
     return next((each for each in FRACTIONS if sample_size(task, each) == size), size / task.pool_rows)
 
 
@@ -53,7 +53,7 @@ def networks(
     optimiser: str = "sgd",
     epochs: int = 100,
 ) -> list[TableLearner]:
-    """Return networks of all widths, initialisations and weight decays, each hidden layer of the same width."""
+    """Return networks of all widths, initialisations and weight decays, with hidden layers of equal width."""
     chosen = product(widths, inits, decays)
     return [
         network((width,) * depth, init, decay=decay, optimiser=optimiser, epochs=epochs)
@@ -86,8 +86,8 @@ def sweep(
 ) -> Sweep:
     """Return the trials of some models on samples of some tables, the smallest fractions first.
 
-    Left out are samples of fewer than 2 rows, seeds whose sample is of one class, sizes that another fraction has
-    already, and networks that cost too much.
+    Left out are samples of fewer than 2 rows, seeds whose sample has only one class, sizes that another fraction
+    already covers, and networks that cost too much.
 
     Args:
         names: the tables.
@@ -146,7 +146,7 @@ def smoke(trials: int, fractions: Sequence[float] = (0.3, 0.1)) -> Sweep:
 
 
 def laptop(trials: int, fractions: Sequence[float] = LAPTOP_FRACTIONS) -> Sweep:
-    """Return a part of the published grid, and networks trained by AdamW, on the tables that need no network."""
+    """Return a part of the published grid, and networks trained by AdamW, on the tables that need no download."""
     return sweep(table_names(), fractions, _few_models(), trials, largest=LAPTOP_ROWS, cost=LAPTOP_COST)
 
 
@@ -172,7 +172,7 @@ def _few_models() -> list[TableLearner]:
 
 
 def paper(trials: int, fractions: Sequence[float] = FRACTIONS) -> Sweep:
-    """Return the published grid on all 16 tasks; refused at once where one of them cannot be had."""
+    """Return the published grid on all 16 tasks; refused at once if one of them is not available."""
     names = [task.name for task in BENCHMARK]
     for name in names:
         load_table(name)

@@ -23,12 +23,12 @@ SHOWN = {
     "weight decay 0.01 changes little": "Weight decay 0.01, not 0",
     "adamw is better than sgd": "AdamW instead of SGD",
 }
-"""The contrasts that are drawn, and what their second value is."""
+"""The contrasts that are drawn, and the meaning of their second value."""
 OPTIMISERS = {"sgd": ("SGD", COLOURS[0]), "adamw": ("AdamW", COLOURS[1])}
 
 
 def analyse(results: Results) -> Tables:
-    """Return the errors of every trial, and the best network, network trained by SGD and forest of each sample."""
+    """Return the errors of every trial, and each sample's best network, best network trained by SGD and best forest."""
     table = errors(results)
     by_sgd = selected(table[table["optimiser"] == "sgd"], "test_error").assign(learner="network by sgd")
     return {"table": table, "best": pd.concat([selected(table, "test_error"), by_sgd], ignore_index=True)}
@@ -37,9 +37,9 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw paired differences of errors between two values of a setting: one panel per contrast, one line per table.
 
-    Of each seed's sample the mean over all pairs of networks that differ in nothing else; marks are medians over seeds
-    with 95% bootstrap intervals. Left of the line the second value is the better. Tables with an asterisk are parts of
-    the benchmark's.
+    Each seed's sample gives the mean over all pairs of networks that differ in nothing else; marks are medians over
+    seeds with 95% bootstrap intervals. To the left of the line the second value is better. Tables with an asterisk are
+    parts of the benchmark's.
     """
     table = tables["table"]
     reduced = table.groupby("table", sort=False)["reduced"].first()[::-1]
@@ -101,7 +101,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def _fitted(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, by optimiser, hidden layers and width, the median error on the sample: how far networks have learned."""
+    """Return, by optimiser, hidden layers and width, the median error on the sample: how well networks fit it."""
     known = table[(table["learner"] == "network") & table["width"].notna()]
     groups = known.groupby(["optimiser", "depth", "width"])["train_error"].median()
     names = [f"{optimiser}, depth {depth:g}, width {width:g}" for optimiser, depth, width in groups.index]
@@ -110,7 +110,10 @@ def _fitted(table: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="tabular-frontier",
-    shows="On small tables wide, sparsely initialised networks err less where SGD leaves narrow ones half trained",
+    shows=(
+        "On small tables wide, sparsely initialised networks have smaller errors where SGD leaves narrow ones half "
+        "trained"
+    ),
     source="figures 3 and 6",
     scales={
         "smoke": Scale(smoke, trials=2),

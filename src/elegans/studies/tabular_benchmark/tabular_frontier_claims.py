@@ -1,6 +1,6 @@
-"""What section 4.2 and appendix C.3 state of width, sparsity, depth and weight decay on tables, per optimiser.
+"""What section 4.2 and appendix C.3 state about width, sparsity, depth and weight decay on tables, per optimiser.
 
-The optimiser is not printed: each claim is decided for plain SGD and for AdamW apart.
+The source does not name the optimiser: each claim is decided separately for plain SGD and for AdamW.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from elegans.tabular.datasets import benchmark_task
 
 WIDTH, SPARSE, FOUR, TWO_LAYERS, THREE_LAYERS, DECAY = CONTRASTS[:6]
 TABLES, TRIALS = 12, 10
-"""The benchmark's tables, whole or in part, and the trials below which nothing is decided."""
+"""The numbers of tables, whole or in part, and of trials below which nothing is decided."""
 HALF_LEVEL = LEVEL / 2
 NEEDS = f"errors on {TABLES} tables of the benchmark, {TRIALS} trials per setting"
 PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
@@ -52,7 +52,7 @@ def by_tables(pairs: Pairs) -> pd.Series:
 
 
 def wider(pairs: Pairs) -> Verdict:
-    """Decide whether wider networks err less on nearly all tables, and hardly ever more."""
+    """Decide whether wider networks have smaller errors on nearly all tables, and larger ones hardly ever."""
     pairs = pairs[pairs["depth"].isin([2, 3]) & (pairs["init"] == "sparse:2")]
     means, each = by_tables(pairs), settings_of(pairs)
     better, p = int((means < 0).sum()), sign_test(int((means < 0).sum()), len(means))
@@ -63,7 +63,7 @@ def wider(pairs: Pairs) -> Verdict:
 
 
 def sometimes(pairs: Pairs) -> Verdict:
-    """Decide whether on three tables sparse networks err less at two widths of a size, Holm over all settings."""
+    """Decide whether on three tables sparse networks err less at two widths of one sample size (Holm over settings)."""
     by = [str(name) for name in pairs if name not in ("seed", "difference")]
     groups = pairs.groupby(by, dropna=False)["difference"]
     each = pd.DataFrame({"less": groups.agg(lambda own: (own < 0).sum()), "trials": groups.size()}).reset_index()
@@ -130,7 +130,7 @@ def little(pairs: Pairs) -> Verdict:
 
 
 def beats_forests(tables: Tables) -> Verdict:
-    """Decide for each part of the pool whether on some table the best network errs less than the best forest.
+    """Decide for each part of the pool whether the best network beats the best forest on some table.
 
     Models are selected by their median error on the validation rows, and compared on the test rows.
     """
@@ -202,11 +202,13 @@ SETTING = (
     "the optimiser, the loss (logistic here), which layers are sparse (the first); ours: the tables at hand, smaller "
     "widths"
 )
-APART = " For SGD and AdamW apart, at least 12 tables and 10 trials; in part if for one only. Thresholds are ours."
+APART = " For SGD and AdamW separately, at least 12 tables and 10 trials; in part if for one only. Thresholds are ours."
 CLAIMS = (
     Claim(
         id="pareto/tabular-width",
-        statement="Wider networks err less, nearly without exception, on tables and on cut-down parts of them.",
+        statement=(
+            "Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them."
+        ),
         source="section 4.2 (2T), figures 3 and 6, appendix C.3 (2T)",
         setting=SETTING,
         rule=(
@@ -230,7 +232,7 @@ CLAIMS = (
     ),
     Claim(
         id="pareto/tabular-sparse-most-when-small",
-        statement="The gain from sparse initialisation is largest on tables cut down by orders of magnitude.",
+        statement="The gain from sparse initialisation is largest on tables reduced by orders of magnitude.",
         source="section 4.2 (3T), appendix C.3 (3T)",
         setting=SETTING,
         rule=(
@@ -268,8 +270,8 @@ CLAIMS = (
         setting=SETTING,
         rule=(
             "Two standard errors about each table's mean difference lie within one percentage point on 13 of 16 tables "
-            "(or that share), on none outside; fails if on one outside. Under SGD, rate times decay times steps is far "
-            "below 1 unless samples are large, so that it could hardly fail." + APART
+            "(or that share), on none outside; fails if on one outside. Under SGD, learning rate times weight decay "
+            "times steps is far below 1 unless samples are large, so the claim could hardly fail." + APART
         ),
         decide=decay_little,
     ),

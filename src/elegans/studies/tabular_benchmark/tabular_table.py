@@ -1,4 +1,4 @@
-"""Errors of the best network and the best random forest on each table, beside the published ones (table 2)."""
+"""Errors of the best network and the best random forest on each table, and the published ones (table 2)."""
 
 import math
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
 from elegans.tabular.datasets import benchmark_task
 
 BY = ("table", "reduced", "part", "rows", "fraction", "learner")
-"""What makes a row: a model is selected for each."""
+"""The columns that identify a row; a model is selected for each."""
 SELECTED = ("model", "error", "low", "high")
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per table, part and learner: the models selected by both rules, beside the published error.
+    """Return one row per table, part and learner: the models selected by both rules, and the published error.
 
     Returns:
         ``number`` of the benchmark's task, missing for other tables; ``table``; ``reduced``, whether it is a part of
@@ -66,12 +66,12 @@ def _published(name: str, learner: str, part: str) -> float | None:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw by how much the selected network errs more than the selected forest: a panel per part, a line per table.
+    """Draw the selected network's error minus the selected forest's: one panel per part, one line per table.
 
-    Filled marks are selected as published ones are, on the test rows; their 95% intervals are made of the two errors'
-    (Zou and Donner, "Construction of confidence limits about effect measures", 2008). Open marks are the published
-    differences. Tables are in the order of the first part's differences; those with an asterisk are parts of the
-    benchmark's.
+    Filled marks are selected like the published ones, on the test rows; their 95% intervals combine those of the two
+    errors (Zou and Donner, "Construction of confidence limits about effect measures", 2008). Open marks are the
+    published differences. Tables are in the order of the first part's differences; those with an asterisk are parts of
+    the benchmark's.
     """
     every = tables["table"]
     chosen = {"Largest sample": every["part"].str.endswith("rows") | (every["part"] == "full")}
@@ -96,7 +96,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _differences(part: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per table: the network's error less the forest's, its interval, and the published difference."""
+    """Return one row per table: the network's error less the forest's, its interval, and the published difference."""
     network, forest = (part[part["learner"] == learner].set_index("table") for learner in ("network", "forest"))
     network, forest = network.align(forest, join="inner", axis=0)
     down, up = (
@@ -109,9 +109,9 @@ def _differences(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return the table, how far the two rules differ, and how far ours are from what was published on whole tables.
+    """Return the table, how far the two rules differ, and how far our errors on whole tables are from published ones.
 
-    ``optimism`` is the median of the honestly selected error less the error that was itself selected by.
+    ``optimism`` is the median of the honestly selected error less the error that was used for selection.
     """
     every = tables["table"]
     gap = every["honest_error"] - every["error"]
@@ -134,9 +134,9 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 PARTS = tuple(LABELS.values())
 FORESTS, NETWORKS, TRIALS = 90, 108, 100
-"""How many models the published errors are selected from, and their trials."""
+"""The number of models from which the published errors are selected, and the number of their trials."""
 CLOSE = 2.0
-"""Percentage points: the stated width of the published intervals."""
+"""The stated width of the published intervals, in percentage points."""
 
 
 def forests(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -179,7 +179,7 @@ def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         f"{widest['learner']} on {widest['part']} of {widest['table']}"
     )
     whole = len(rows) >= 2 * len(PUBLISHED) * len(PARTS)
-    # an interval wider than claimed by a tenth would be so in other trials too
+    # an interval wider than claimed by a tenth would be too wide in other trials as well
     beyond = bool(width >= 1.1 * CLOSE)
     return decided(
         narrow == len(rows) and whole, beyond, because, {"widest": width, "intervals": len(rows)}, LEVEL, needs
@@ -187,7 +187,7 @@ def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def agrees(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Compare the printed errors on all rows with the benchmark's own, which are printed beside them."""
+    """Compare the printed errors on all rows with the benchmark's own, printed in the same table."""
     parts = {}
     printed = {
         "forests": [(row.forest[1.0], row.benchmark_forest) for row in PUBLISHED.values()],
@@ -233,7 +233,7 @@ CLAIMS = (
         setting="the printed errors",
         rule=(
             "Printed numbers alone, 16 tables: no worse than the benchmark's by more than 2 points, and alike to 2 "
-            "points either way, forests and networks apart; holds if all four are so, in part if some."
+            "points either way, separately for forests and networks; holds if all four hold, in part if some do."
         ),
         decide=agrees,
     ),
@@ -252,7 +252,7 @@ CLAIMS = (
 FRACTIONS = tuple(LABELS)
 EXPERIMENT = Experiment(
     name="tabular-table",
-    shows="The best network beside the best random forest on each table, selected as published and honestly",
+    shows="The best network against the best random forest on each table, selected as published and honestly",
     source="table 2",
     scales={
         "smoke": Scale(partial(smoke, fractions=(1, 0.1)), trials=2),

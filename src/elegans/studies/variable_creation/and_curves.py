@@ -1,6 +1,6 @@
-"""Above and below the threshold of conjunctions: training accuracy reaches 100% either way, held-out not.
+"""Above and below the threshold of conjunctions: training accuracy reaches 100% on both sides, held-out only above.
 
-Of each replicate, a support with a sample, the start with the highest held-out accuracy is shown.
+A replicate is a support with a sample; its start with the highest held-out accuracy is shown.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 SOLVED = 0.99
-"""The held-out accuracy above which a network has found the conjunction: another is right on 0.8 at the most."""
+"""The held-out accuracy above which a network has found the conjunction: any other is right on at most 0.8."""
 
 
 def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: int, trials: int) -> Sweep:
@@ -34,7 +34,7 @@ def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: i
 
 
 def smoke(trials: int) -> Sweep:
-    """Return few steps with 20 bits."""
+    """Return a few steps with 20 bits."""
     return replicates(20, (60, 10), 2, 100, 20, trials)
 
 
@@ -49,7 +49,7 @@ def part(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return the published curves, and sizes between: at the threshold, at twice as many examples, and a third."""
+    """Return the published curves, and sizes in between: the threshold, twice as many examples, and a third size."""
     return replicates(300, (200, 50, 70, 140, 100), 5, 1000, 10, trials)
 
 
@@ -64,7 +64,7 @@ def analyse(results: Results) -> Tables:
     Columns: ``n``, ``m``, ``seed``, ``start``, ``step``, ``held_out`` and ``training``, the accuracies, and, the same
     in all rows of a replicate, ``best``, the highest held-out accuracy, and ``loss``, the mean minibatch loss of the
     last steps. ``starts`` has one row per start: ``n``, ``m``, ``seed``, ``start``, ``steps``, ``best``, ``held_out``
-    and ``training`` at the end, ``most_training`` and ``least_loss``, the best of all checks.
+    and ``training`` at the end, ``most_training`` and ``least_loss``, the best over all checks.
     """
     names = {"task.n": "n", "regime.size": "m", "seed": "seed", "restart": "start"}
     ended = results.trials[results.trials["state"].isin(FINISHED)]
@@ -114,7 +114,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each number of examples, how many replicates generalise, and how their accuracies are distributed.
+    """Return, for each number of examples, how many replicates generalise, and the distribution of their accuracies.
 
     ``held_out`` and ``loss`` are those at the end, ``best`` the highest held-out accuracies.
     """
@@ -143,7 +143,7 @@ def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int
 
 
 def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the shares of replicates whose best start exceeds 99%, and by training accuracy."""
+    """Decide by the share of replicates whose best start exceeds 99%, and by training accuracy."""
     cells = _starts(tables, (200, 50), 20)
     best = {size: own.sort_values("best").groupby("seed").last() for size, own in cells.items()}
     solved = {size: int((own["best"] > SOLVED).sum()) for size, own in best.items()}
@@ -292,7 +292,7 @@ CLAIMS = (
     ),
     Claim(
         id="variables/overfitting-grows-as-m-shrinks",
-        statement="The fewer the examples, the more probable it is that a network overfits.",
+        statement="The fewer the examples, the more likely a network is to overfit.",
         source="appendix A.3.2",
         setting="T = 300, m = 200 and 50 are named",
         rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and "
@@ -305,7 +305,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="and-curves",
-    shows="With 200 examples of 300 bits transformers find the conjunction, with 50 they fit the sample alone",
+    shows="With 200 examples of 300 bits transformers find the conjunction, with 50 they only fit the sample",
     source="figure 4.3 (left) and appendix A.3.1",
     scales={
         "smoke": Scale(smoke, trials=2),

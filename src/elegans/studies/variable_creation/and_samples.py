@@ -1,9 +1,9 @@
-"""How many examples a conjunction of three bits takes a transformer: a threshold that grows slowly with their number.
+"""How many examples a transformer needs for a conjunction of three bits: a threshold that grows slowly with all bits.
 
-A trial draws a support and a sample that leaves no other, and has several starts: where training does not exceed 99%
-of held-out labels, it starts again on the same sample. The threshold is the smallest sample at which enough
-trials succeed. Beside it stand what any learner needs, log2 C(T, 3) examples in bits, and how many examples single out
-the support in as many of the samples that are drawn at first.
+A trial draws a support and a sample consistent with no other support, and has several starts: where training does not
+exceed 99% held-out accuracy, it restarts on the same sample. The threshold is the smallest sample at which enough
+trials succeed. It is compared with what any learner needs, log2 C(T, 3) examples by counting bits, and with the number
+of examples at which the same share of unfiltered samples identify the support.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,21 +34,21 @@ rounded = partial(finite, digits=2)
 LEVEL = 0.8
 """The share of trials that must succeed at a threshold."""
 THESIS = {300: 70}
-"""The one threshold that the thesis puts a number to."""
+"""The only threshold for which the thesis gives a number."""
 PAPER_BITS = (*range(100, 801, 50), 900, 1000, 1100)
 PAPER_SIZES = tuple(range(50, 201, 10))
 FIT = (*Growth._fields, "undefined", "slope_low", "slope_high", "power_low", "power_high")
 DRAWS, LARGEST = 200, 64
-"""Of the identifiability curve: how many samples, and how far each is followed."""
+"""For the identifiability curve, the number of samples and the length of each."""
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 1.5))
 BESIDE = 0.7
-"""By how many examples the points of one curve are shifted from those of the next, to tell their bars apart."""
+"""By how many examples the points of neighbouring curves are shifted, to keep their bars apart."""
 SEED = 0
-"""Of the bootstraps: the same trials have the same intervals."""
+"""The seed of the bootstraps: the same trials have the same intervals."""
 
 
 def thresholds(bits: Sequence[int], sizes: Sequence[int], steps: int, trials: int) -> Sweep:
-    """Return the first starts of all trials, few bits first: a run cut short has the beginning of the curve."""
+    """Return the first starts of all trials, few bits first: a run cut short has the start of the curve."""
     return Sweep(tuple((conjunction(n, size, steps=steps), range(trials)) for n in bits for size in sizes))
 
 
@@ -75,7 +75,7 @@ def part(trials: int) -> Sweep:
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
-    """Return one more start of every trial that none has solved so far."""
+    """Return one more start for every trial that no start has solved so far."""
     ended = results.trials[results.trials["state"].isin(FINISHED)]
     starts = ended.groupby(["task.n", "regime.size", "seed"])["solved_at"].agg(["count", "size"]).reset_index()
     unsolved = starts[starts["count"] == 0]
@@ -92,12 +92,12 @@ def analyse(results: Results, level: float = LEVEL) -> Tables:
     """Return four tables.
 
     ``cells``, one row per number of bits ``n`` and of examples ``m``: the ``function``, the ``steps_given`` to each of
-    at most so many ``starts``, of ``trials`` those ``solved`` by some start,
-    their ``rate`` with a Wilson interval, how many at the ``first`` start, how many have ``starts_left``, the median
-    ``steps`` of the starts that solved, and how many samples were ``rejected`` on the average. ``thresholds``, one row
+    at most ``starts`` starts, the number of ``trials``, those ``solved`` by some start, their ``rate`` with a Wilson
+    interval, how many at the ``first`` start, how many have ``starts_left``, the median ``steps`` of the successful
+    starts, and how many samples were ``rejected`` on average. ``thresholds``, one row
     per number of bits: the ``threshold`` with the 95% percentile interval of its bootstrap (infinity where the level is
-    not reached), ``information``, log2 C(n, 3), ``identified``, after how many examples as large a share of samples
-    single out the support, and the ``level``. ``identified``: their ``rate`` at each number ``m``. ``fit``: how
+    not reached), ``information``, log2 C(n, 3), ``identified``, the number of examples at which an equal share of
+    samples identify the support, and the ``level``. ``identified``: their ``rate`` at each number ``m``. ``fit``: how
     thresholds grow (see ``elegans.analysis.growth``), empty unless all are finite and there are at least three.
     """
     ended = results.trials[results.trials["state"].isin(FINISHED)]
@@ -148,7 +148,7 @@ def _draws(cells: pd.DataFrame, level: float) -> np.ndarray:
 
 
 def _counts(cells: pd.DataFrame) -> tuple[list[int], list[int], list[int]]:
-    """Return the numbers of examples, of trials that succeed with each, and of trials."""
+    """Return the numbers of examples, of successful trials with each, and of trials."""
     return cells["m"].tolist(), cells["solved"].tolist(), cells["trials"].tolist()
 
 
@@ -182,7 +182,7 @@ def _task(n: int, function: str) -> SparseBoolean:
 
 
 def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> dict[str, Any]:
-    """Return how thresholds grow, with 95% percentile intervals over bootstrap samples that reach the level at all."""
+    """Return how thresholds grow, with 95% percentile intervals over bootstrap samples that reach the level."""
     finite = np.isfinite(drawn).all(axis=1)
     (best,) = growth(bits, thresholds)
     again = pd.DataFrame(growth(bits, drawn[finite]))
@@ -194,11 +194,11 @@ def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> dict
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw how often networks succeed against the number of examples, and the threshold against that of bits.
+    """Draw how often networks succeed against the number of examples, and the threshold against the number of bits.
 
     Bars are 95% intervals, Wilson's of the rates and the bootstrap's of the thresholds. Dotted curves are how often
-    samples single out the support; grey in the second panel are log2 C(n, 3) and a line through the origin and
-    the first threshold.
+    samples identify the support; grey lines in the second panel are log2 C(n, 3) and a line through the origin and the
+    first threshold.
     """
     figure, ((left, right),) = panels(1, 2, height=3.1)
     _rates(left, tables)
@@ -270,16 +270,16 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
     ax.set_ylim(0, top)
     ax.set_xlabel("bits T", fontsize=MEDIUM)
     ax.set_ylabel("examples m", fontsize=MEDIUM)
-    handles, labels = ax.get_legend_handles_labels()  # points with bars come last, and should be named first
+    handles, labels = ax.get_legend_handles_labels()  # points with bars come last, but should be listed first
     below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "ncols": 2}
     ax.legend([handles[-1], *handles[:-1]], [labels[-1], *labels[:-1]], fontsize=SMALL, frameon=False, **below)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return thresholds with intervals beside what any learner needs, and how they grow.
+    """Return thresholds with intervals, what any learner needs, and how thresholds grow.
 
-    ``by_doubling`` is what the logarithm's fit adds to the threshold for twice as many bits, with its interval;
-    ``growth`` is the threshold of the most bits over that of the fewest, and ``bits`` that of their numbers.
+    ``by_doubling`` is what the logarithmic fit adds to the threshold when the bits double, with its interval;
+    ``growth`` is the ratio of the thresholds of the most and the fewest bits, and ``bits`` the ratio of their numbers.
     """
     rows, cells = tables["thresholds"], tables["cells"]
     found: dict[str, Any] = {"level": float(rows["level"].iloc[0]), "thresholds": {}}
@@ -313,12 +313,12 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def with_level(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with another share of trials that must succeed at a threshold."""
+    """Return the experiment with another share of successful trials at a threshold."""
     return replace(experiment, analyse=partial(analyse, level=_share("level", value)))
 
 
 def with_bits(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with some of its numbers of bits alone."""
+    """Return the experiment with only some of its numbers of bits."""
     try:
         bits = {int(one) for one in str(value).split(",")}
     except ValueError:
@@ -327,7 +327,7 @@ def with_bits(experiment: Experiment, value: Any) -> Experiment:
 
 
 def with_function(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with another function of three bits, which are uniform then if that balances it."""
+    """Return the experiment with another function of three bits; bits are uniform if that balances it."""
     function = BooleanFunction.parse(value)
 
     def other(cell: Trial) -> Trial:
@@ -338,7 +338,7 @@ def with_function(experiment: Experiment, value: Any) -> Experiment:
 
 
 def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) -> Experiment:
-    """Return the experiment with its cells changed, or left out where nothing comes of them."""
+    """Return the experiment with its cells changed, or dropped where the change returns nothing."""
 
     def sweep(scale: Scale, trials: int) -> Sweep:
         parts = [(change(cell), seeds) for cell, seeds in scale.sweep(trials).parts]
@@ -353,7 +353,7 @@ def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) ->
 
 
 def with_accuracy(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with another accuracy on held-out examples that counts as success."""
+    """Return the experiment with another held-out accuracy that counts as success."""
     error = 1 - _share("accuracy", value)
     return _changed(experiment, lambda cell: cell.replace("training.stopping.error", error))
 
@@ -386,8 +386,10 @@ EXPERIMENT = Experiment(
     partial=True,
     options={
         "level": Option("SHARE  the share of trials that must succeed at a threshold (0.8)", with_level),
-        "bits": Option("T,T  some of the scale's numbers of bits alone", with_bits),
-        "function": Option("FUNCTION  another function of three bits, as majority (and)", with_function),
-        "accuracy": Option("SHARE  the accuracy on 10^4 held-out examples that is success (0.9901)", with_accuracy),
+        "bits": Option("T,T  only these of the scale's numbers of bits", with_bits),
+        "function": Option("FUNCTION  another function of three bits, such as majority (and)", with_function),
+        "accuracy": Option(
+            "SHARE  the accuracy on 10^4 held-out examples that counts as success (0.9901)", with_accuracy
+        ),
     },
 )

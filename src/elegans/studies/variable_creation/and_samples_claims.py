@@ -20,15 +20,15 @@ SHAPES = ("majority", "symmetric:0010")
 
 
 def logistic_threshold(sizes: Any, solved: Any, trials: Any) -> np.ndarray:
-    """Return the number of examples at which logistic fits of successes reach 80%; NaN where they do not rise.
+    """Return the number of examples at which logistic fits of successes reach 80%; NaN where they do not increase.
 
-    Newton's method, its steps at most 2 long, on the likelihood less 0.005 (a^2 + b^2), which keeps separated data
-    finite.
+    Newton's method with steps of at most 2, on the likelihood less 0.005 (a^2 + b^2), which keeps fits of separated
+    data finite.
 
     Args:
         sizes: the numbers of examples, shape (sizes,).
-        solved: of the trials those that succeed, shape (..., sizes).
-        trials: their numbers, shape (sizes,).
+        solved: the numbers of successful trials, shape (..., sizes).
+        trials: the numbers of trials, shape (sizes,).
     """
     from scipy.special import expit
 
@@ -48,7 +48,7 @@ def logistic_threshold(sizes: Any, solved: Any, trials: Any) -> np.ndarray:
 
 
 def thresholds(cells: pd.DataFrame) -> tuple[float, np.ndarray]:
-    """Return a threshold and its bootstrap sample, trials being resampled within each number of examples."""
+    """Return a threshold and its bootstrap sample; trials are resampled within each number of examples."""
     m, k, n = (cells[name].to_numpy() for name in ("m", "solved", "trials"))
     drawn = np.random.default_rng(SEED).binomial(n, k / n, (RESAMPLES, len(m)))
     return float(logistic_threshold(m, k, n)), logistic_threshold(m, drawn, n)
@@ -113,7 +113,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
 
 
 def other_functions(tables: Tables) -> Verdict:
-    """Decide as for conjunctions, for the function of the run: c = 1 is excluded and 0 is not."""
+    """Decide as for conjunctions, for the run's function: c = 1 is excluded and 0 is not."""
     rows = table(tables, "cells", "a run with --function majority or symmetric:0010", function=list(SHAPES))
     name = str(rows["function"].iloc[0])
     if rows.groupby("n")["rate"].max().max() < SHARE:
@@ -164,7 +164,7 @@ CLAIMS = (
         "can "
         "realise.",
         source="section 4.6 (learning sparse conjunctions)",
-        setting="none: conjunctions alone are trained; a prediction of the theory",
+        setting="none: only conjunctions are trained; a prediction of the theory",
         rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is "
         "given (majority, "
         "or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is not.",

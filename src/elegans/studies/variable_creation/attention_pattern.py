@@ -1,10 +1,11 @@
-"""What a trained head attends to, beside the construction: the published figure, and how far apart the two are.
+"""What a trained head attends to, compared with the construction: the published figure, and how far the two differ.
 
 The trained network is that of the thesis with one head of all 64 dimensions, on 300 examples of a conjunction of three
-of 50 bits. The construction is run in the same class of networks, and measured on the same inputs. The theory's form of
+of 50 bits. The construction is built in the same class of networks, and measured on the same inputs. The theory's form
+of
 the layer, without norms, residual path and dropout, is trained twice: from random weights, and from the construction.
 
-What a relevant position gets depends on its bit, on which the construction's weights do not; so this is measured too.
+The weight of a relevant position depends on its bit, unlike in the construction; so this is measured too.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "trained fr
 ARMS = (TRAINED, PLAIN, BEGUN)
 EVERY = 10
 BELOW = 5.0
-"""How many times below uniform the average weight of an irrelevant position is said to be."""
+"""How many times below uniform the average weight of an irrelevant position must be."""
 MEASURED = (
     "support",
     "class_token",
@@ -81,7 +82,7 @@ def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int
 
 
 def smoke(trials: int) -> Sweep:
-    """Return 12 bits and 60 examples, and the trained network alone."""
+    """Return 12 bits and 60 examples, with the trained network only."""
     return Sweep(arms(12, 60, (1, 5, 8), trials, steps=100, width=16).parts[:1])
 
 
@@ -91,25 +92,25 @@ def laptop(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return the trained network alone."""
+    """Return the trained network only."""
     return Sweep(laptop(trials).parts[:1])
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return measures of heads along the way, and at both ends weights of 100 examples and what other bits change."""
+    """Return probes of heads during training, and of weights and the effect of other bits at the start and the end."""
     return SelectionHeads(every=EVERY), ClassWeights(every=one.steps), IrrelevantBits(every=one.steps)
 
 
 def analyse(results: Results) -> Tables:
-    """Return two tables: what was measured at each step of a trial, and single weights of the first of each arm.
+    """Return two tables: the measures at each step of a trial, and single weights of the first trial of each arm.
 
-    ``heads``: ``arm``, ``seed``, ``step``, the measures of ``SelectionHeads`` of the one head and, with the beginning
-    ``construction_``, the construction's; ``uniform``; and the same in all rows of a trial ``solved_at``,
-    ``test_error`` and, at the end, ``other_95``, the 95% quantile of single weights outside of the support, ``changed``
+    ``heads``: ``arm``, ``seed``, ``step``, the measures of ``SelectionHeads`` for the single head and, with the prefix
+    ``construction_``, for the construction; ``uniform``; and the same in all rows of a trial ``solved_at``,
+    ``test_error`` and, at the end, ``other_95``, the 95% quantile of single weights outside the support, ``changed``
     and ``explained`` (see ``probes.IrrelevantBits``) and by label ``mean_other_negative``, ``mean_other_positive``,
     ``support_negative`` and ``support_positive``. ``weights``: ``arm``, ``seed``, ``example``, ``place`` (the class
     token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are
-    where the arm trained from there begins.
+    the initial ones of the arm trained from it.
     """
     taken = results.measures["selection-heads"]
     single = results.measures["class-weights"].set_index("trial")["weights"].groupby(level="trial")
@@ -144,7 +145,7 @@ def _arm(one: Trial) -> str:
 
 
 def _by_label(one: Trial, weights: np.ndarray) -> dict[str, float]:
-    """Return what the support and a position outside of it get at the end, on examples of either label."""
+    """Return the final weights of the support and of a position outside it, on examples of either label."""
     _, y, support = _examples(one, len(weights))
     share = attention_share(weights, support.tolist())
     others = np.delete(weights, [*support.tolist(), weights.shape[1] - 1], axis=1)
@@ -164,7 +165,7 @@ def _examples(one: Trial, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _weights(arm: str, one: Trial, weights: np.ndarray) -> pd.DataFrame:
-    """Return single weights of a trial's only head, one row per example and place."""
+    """Return single weights of a trial's only head, one row per example and position."""
     x, _, support = _examples(one, len(weights))
     count, places = weights.shape
     bits = np.concatenate([x > 0, np.zeros((count, 1), bool)], axis=1)
@@ -176,9 +177,9 @@ def _weights(arm: str, one: Trial, weights: np.ndarray) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw single weights by position of up to three networks, then masses, distance and weights by bit.
 
-    First: the first arm, the second, and the construction, as far as there are. Then: where the first arm's attention
-    goes during training; how far each arm's is from the construction, one line per trial; and what a place gets at the
-    end, by its kind, one dot per trial, with a bar for the construction.
+    First come the first arm, the second, and the construction, where present. Then: where the first arm's attention
+    goes during training; how far each arm's is from the construction, one line per trial; and the final weight of a
+    position, by its kind, one dot per trial, with a bar for the construction.
     """
     weights, heads = tables["weights"], tables["heads"]
     names = [*weights["arm"].unique()]
@@ -211,7 +212,7 @@ def _by_position(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _masses(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw the mass on the support, on the class token and on the rest: a median and the range over trials."""
+    """Draw the mass on the support, on the class token and on the rest: median and range over trials."""
     places = {"support": ("in the support", COLOURS[1]), "class_token": ("class token", GREY)}
     for name, (label, colour) in (places | {"others": ("outside", COLOURS[0])}).items():
         by_step = rows.groupby("step")[name]
@@ -258,10 +259,10 @@ def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return each arm's measures at the end, distributions over trials, and what the construction has.
+    """Return each arm's final measures, as distributions over trials, and the construction's.
 
-    ``uniform_over_mean_other`` is how many times the average weight of an irrelevant position is below uniform at the
-    end, ``…_most`` at the step where that is largest, and ``…_on_negatives`` on examples with a violated condition;
+    ``uniform_over_mean_other`` is by what factor the average weight of an irrelevant position is below uniform at the
+    end, ``…_most`` at the step where this is largest, and ``…_on_negatives`` on examples with a violated condition;
     ``at_least_5_below`` in how many trials each is 5 or more.
     """
     found: dict[str, Any] = {}
@@ -287,7 +288,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return all rows of the trained networks at the published setting, and the last of each."""
+    """Return all rows of the trained networks at the published setting, and the last row of each."""
     needs = f"{least} networks at T = 50, m = 300, 500 steps"
     rows = table(tables, "heads", needs, arm=TRAINED)
     last = rows.sort_values("step").groupby("seed").last()
@@ -297,7 +298,7 @@ def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame,
 
 
 def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, and at their least."""
+    """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, at their smallest."""
     rows, last = _ends(tables, 20)
     low = last["other_95"] <= last["uniform"]
     ratio = (rows["uniform"] / rows["mean_other"]).groupby(rows["seed"])
@@ -350,7 +351,7 @@ SETTING = "T = 50, m = 300, one head of 64 dimensions, 500 steps, 100% of 10^4 h
 CLAIMS = (
     Claim(
         id="variables/attention-ignores-irrelevant-bits",
-        statement="In a trained network attention weights on irrelevant positions are about zero.",
+        statement="In a trained network attention weights on irrelevant positions are approximately zero.",
         source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
         setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
         rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times "
@@ -373,7 +374,7 @@ CLAIMS = (
     ),
     Claim(
         id="variables/network-converges-to-sparse-solution",
-        statement="The trained network comes to depend on the relevant bits only.",
+        statement="The trained network comes to depend only on the relevant bits.",
         source="section 4.6 (results)",
         setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
         rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant "

@@ -1,7 +1,8 @@
 """Symmetries of the transformer on bits: conjunctions against disjunctions, and one support against another.
 
-Flipping all bits, both token embeddings and both logits exchanged, turns a conjunction into a disjunction; permuting
-bits with their positions moves the support. Losses, gradients and whole runs in double precision are compared.
+Flipping all bits, with both token embeddings and both logits exchanged, turns a conjunction into a disjunction;
+permuting bits with their positions moves the support. Losses, gradients and whole runs are compared in double
+precision.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ ID = "variables/and-or-interchangeable"
 N, SIZE, HELD_OUT = 20, 60, 500
 LEARNING_RATE = 1e-3
 Move = Callable[[Any, np.ndarray, np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
-"""From parameters, inputs and labels to those of the other problem."""
+"""Maps parameters, inputs and labels to those of the equivalent problem."""
 
 
 def flipped(parameters: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -124,7 +125,7 @@ def _adam(weights: Any, gradient: Any, state: Any, step: int) -> tuple[Any, Any]
 
 
 SIZES: dict[str, tuple[int, int, int]] = {"smoke": (2, 1, 3), "paper": (20, 5, 50)}
-"""By scale: how many networks, runs and steps."""
+"""By scale, the numbers of networks, runs and steps."""
 
 
 def analyse(results: Results) -> Tables:
@@ -149,7 +150,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="bit-symmetry",
-    shows="Flipped bits turn conjunctions into disjunctions and the transformer's training with them, step by step",
+    shows="Flipping bits maps conjunctions to disjunctions, and with them the transformer's training, step by step",
     source="appendix A.3.1, footnote",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

@@ -1,7 +1,8 @@
-"""The capacity of attention heads: what its bounds imply, the lemmas that they rest on, and the lower bound.
+"""The capacity of attention heads: consequences of the bounds, the lemmas that they rest on, and the lower bound.
 
-The bounds have unnamed constants, so that what is checked are consequences: how they grow with T, H and L, and whether
-they depend on units. The lemmas are inequalities without constants: both sides are compared, at random and uphill.
+The bounds have unnamed constants, so consequences are checked: how they grow with T, H and L, and whether they depend
+on units. The lemmas are inequalities without free constants: both sides are compared on random instances and after
+searching for violations.
 """
 
 import math
@@ -53,7 +54,7 @@ HEAD_FORMS: dict[str, HeadForm] = {
 
 
 def capacities() -> Rows:
-    """Yield the checks of capacity in T, H and units, and of the split of an error."""
+    """Yield the checks of the capacity's dependence on T, H and units, and of the split of an error."""
     from scipy.optimize import minimize
 
     contexts = 10.0 ** np.arange(2, 7)
@@ -82,7 +83,7 @@ def capacities() -> Rows:
 
 
 def _chain(T: int, m: int = 1000, d: int = 64) -> float:
-    """Return the log covering number of heads with all constants: lemmas A.10 and 4.10 in theorem 4.6."""
+    """Return the log covering number of heads with all constants, from lemmas A.10 and 4.10 in theorem 4.6."""
     points = m * T
 
     def cover(epsilon: float) -> float:
@@ -107,7 +108,7 @@ def end_to_end() -> Rows:
 
 
 def depths(starts: int) -> Rows:
-    """Yield the checks of depth: the bound at spectral norms of 1, and how much layers really amplify."""
+    """Yield the checks of depth: the bound at spectral norms of 1, and how much layers actually amplify."""
     unit = BlockNorms(1, 1, 1, 1, 1, 1)
     forms: dict[Form, str] = {"printed": "as printed", "corrected": "as its proof"}
     for form, name in forms.items():
@@ -120,7 +121,7 @@ def depths(starts: int) -> Rows:
 
 
 def _amplification(generator: np.random.Generator, layers: int, T: int = 6, d: int = 5) -> float:
-    """Return the largest amplification of a small change of the input that moving weights uphill finds."""
+    """Return the largest amplification of a small input change that hill climbing over weights finds."""
 
     def made(entries: np.ndarray) -> float:
         split = np.split(entries, [4 * layers * d * d, 4 * layers * d * d + T * d])
@@ -137,7 +138,7 @@ def _amplification(generator: np.random.Generator, layers: int, T: int = 6, d: i
 
 
 def _unit(parts: np.ndarray) -> np.ndarray:
-    """Return W_Q, W_K, W_V and W_C with spectral norms of 1, of W_Q W_K^T too."""
+    """Return W_Q, W_K, W_V and W_C with spectral norms of 1, also of W_Q W_K^T."""
     scaled = parts / np.linalg.norm(parts, 2, axis=(1, 2))[:, None, None]
     scaled[0] /= np.linalg.norm(scaled[0] @ scaled[1].T, 2)
     return np.asarray(scaled)
@@ -146,7 +147,7 @@ def _unit(parts: np.ndarray) -> np.ndarray:
 def _uphill(
     ratio: Callable[[np.ndarray], float], start: np.ndarray, generator: np.random.Generator, count: int
 ) -> float:
-    """Return the largest ratio that falling random steps find from a start."""
+    """Return the largest ratio that random steps of decreasing size find from a start."""
     best, value = start, ratio(start)
     for size in 0.5 * 0.97 ** np.arange(count):
         moved = best + size * generator.standard_normal(len(best))
@@ -168,14 +169,14 @@ def shattered(powers: Sequence[int]) -> Rows:
 
 
 class _Lemma(NamedTuple):
-    """An inequality: how many numbers one instance takes, and the ratio of its sides."""
+    """An inequality: how many numbers describe an instance, and the ratio of its sides."""
 
     entries: Callable[[int], int]
     ratio: Callable[..., float]
 
 
 def lemmas(instances: int, ascents: int, largest: int) -> Rows:
-    """Yield the largest ratios of both sides of each lemma: random instances, then random steps uphill."""
+    """Yield the largest ratio of the two sides of each lemma: random instances, then hill climbing."""
     for name, lemma in _LEMMAS.items():
         generator = np.random.default_rng(7)
         ratios: list[float] = []
@@ -291,7 +292,7 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
         lambda: lemmas(10_000, 200, 256),
     ),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:
@@ -302,11 +303,13 @@ def analyse(results: Results) -> Tables:
 CLAIMS = (
     Claim(
         id="variables/log-t-capacity",
-        statement="The log covering number of bounded-norm attention heads depends on the context length through "
-        "log(mT) or log(dmT) alone; H heads cost a polynomial factor.",
+        statement=(
+            "The log covering number of bounded-norm attention heads depends on the context length only through "
+            "log(mT) or log(dmT); H heads cost a polynomial factor."
+        ),
         source="theorems 4.6, 4.11 and A.17, lemmas 4.10, A.8 and A.10 to A.12, corollary 4.9",
         setting="up to constants; three printed versions of the bound on one head differ",
-        rule="Consequences alone can be checked: the explicit chain of lemmas is within 1% of a line in log T for "
+        rule="Only consequences can be checked: the explicit chain of lemmas is within 1% of a line in log T for "
         "T = 10^2 "
         "to 10^6; the allocation of lemma A.8 is optimal to 1e-8; H equal heads cost H^3; and a bound does not "
         "change "
@@ -322,8 +325,7 @@ CLAIMS = (
         rule="The norms of the constructed head (s = 3) in the bound on one head, T = 10^2 to 10^12: holds if the "
         "power of "
         "log T is at most 1.1, in part if it is at most 4 (thresholds ours). With all constants 1 the number of "
-        "examples "
-        "exceeds any that is observed by far: the bound explains the order of growth alone.",
+        "examples far exceeds any observed one: the bound explains only the order of growth.",
         decide=checked("variables/end-to-end-log-t", "growth as a power of log T above 1"),
     ),
     Claim(
@@ -334,8 +336,7 @@ CLAIMS = (
         setting="up to constants",
         rule="The full bound with all norms 1: at most the third power of L from 6 to 12 layers, as printed and as "
         "its proof "
-        "gives it, and at most T^0.15. Beside it the largest amplification of a small change through up to 6 such "
-        "layers "
+        "gives it, and at most T^0.15. Also, the largest amplification of a small change through up to 6 such layers "
         "that 1000 searches find is at most 2 (thresholds ours).",
         decide=checked("variables/depth-factor-avoidable", "T, and layers as observed; the bound keeps up to 5^(2L)"),
     ),
@@ -356,17 +357,20 @@ CLAIMS = (
         "layers, blocks and readout, and of a truncated softmax.",
         source="lemmas 4.7, A.6, A.9, A.13 to A.16 and A.24, corollary A.7, assumption 4.5",
         setting="abstract",
-        rule="For each lemma 10,000 random instances and 200 searches uphill (T up to 256): no ratio of both sides "
-        "above 1; "
-        "for 4.7 what the searches find grows at most as T^0.05.",
+        rule=(
+            "For each lemma 10,000 random instances and 200 hill climbs (T up to 256): no ratio of the two sides above "
+            "1; for 4.7 the ratios found grow at most as T^0.05."
+        ),
         decide=checked("variables/lipschitz-lemmas"),
     ),
 )
 
 EXPERIMENT = Experiment(
     name="capacity-check",
-    shows="Bounds on attention's capacity grow like log T, rest on inequalities that no search violates, and waste "
-    "depth",
+    shows=(
+        "Bounds on attention's capacity grow like log T, rest on inequalities that no search violates, and overrate "
+        "depth"
+    ),
     source="sections 4.3 to 4.5, appendices A.1 and A.2",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

@@ -1,6 +1,6 @@
-"""One attention layer and a ReLU network that compute sparse functions exactly, and the network's part in it.
+"""One attention layer and a ReLU network that compute sparse functions exactly, and the network by itself.
 
-The printed constants are checked beside corrected ones, each as a construction of its own.
+Printed and corrected constants are checked separately, each as its own construction.
 """
 
 import itertools
@@ -29,7 +29,7 @@ ROUNDING, BOUND = 1e-9, 1 + 1e-9
 
 
 def represented(T: int, wide: int, drawn: int) -> Rows:
-    """Yield the checks of exact representation: all functions of up to 3 bits, drawn ones of 4, all gates of 2."""
+    """Yield the checks of exact representation: all functions of up to 3 bits, random ones of 4, all gates of 2."""
     generator = np.random.default_rng(0)
     for form, name in FORMS.items():
         errors: dict[str, list[float]] = {"one head": [], "a number for each bit": []}
@@ -71,7 +71,7 @@ def _made(
 
 
 def _error(made: SelectingTransformer, bits: np.ndarray, support: list[int], values: np.ndarray) -> float:
-    """Return the largest error over functions, shape (functions, values): they differ in the last layer alone."""
+    """Return the largest error over functions, shape (functions, values): they differ only in the last layer."""
     network = made.mlp
     units = np.maximum(made.selected(bits) @ network.first[:-1] + network.first[-1], 0)
     units = np.maximum(units @ network.second[:-1] + network.second[-1], 0)
@@ -82,7 +82,7 @@ def _error(made: SelectingTransformer, bits: np.ndarray, support: list[int], val
 
 
 def _entries(network: Memoriser, s: int, encoding: Encoding, target: Target) -> list[float]:
-    """Return the largest entries of both hidden layers over the printed bounds."""
+    """Return the largest entries of both hidden layers relative to the printed bounds."""
     gamma = min(1.0, selection_separation(s, encoding, target))
     bound = s if (encoding, target) == ("bag", "scalar") else 1
     first, second = (float(np.abs(part).max()) for part in (network.first, network.second))
@@ -130,7 +130,7 @@ def memorised(sets: int) -> Rows:
 
 
 def _width(points: np.ndarray) -> float:
-    """Return the largest delta, at most 1, at which points are 4 delta apart."""
+    """Return the largest delta, at most 1, for which points are 4 delta apart."""
     distances = np.abs(points[:, None] - points).max(axis=2)
     np.fill_diagonal(distances, np.inf)
     return float(min(1.0, distances.min() / 4 * (1 - 1e-12)))
@@ -140,7 +140,7 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
     "smoke": (lambda: represented(6, 40, 10), lambda: memorised(12)),
     "paper": (lambda: represented(10, 1000, 200), lambda: memorised(100)),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:
@@ -171,7 +171,7 @@ CLAIMS = (
         "radius delta around points that are 4 delta apart, with entries at most max(1, B)/delta, d_f/delta and "
         "max|f|.",
         source="lemma A.25",
-        setting="abstract; weights are printed in full, their bump being odd",
+        setting="abstract; weights are printed in full, with an odd bump",
         rule="100 random point sets (n up to 32, d_f up to 4), corners and inner points of the balls: error at "
         "most 1e-9 and "
         "entries within the bounds, for the literal weights, with the bump corrected, and with it rescaled (first "
@@ -183,7 +183,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="exact-representation",
-    shows="One attention layer and a ReLU network are exactly a sparse function, with constants that differ from print",
+    shows="One attention layer and a ReLU network compute sparse functions exactly, with constants other than printed",
     source="proposition 4.12, lemmas A.22, A.23 and A.25",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

@@ -15,18 +15,18 @@ from elegans.tasks.parity import Supported
 
 
 class ConstructedTransformer(BooleanTransformer):
-    """A plain transformer that begins at, or near, the constructed weights of its task's function.
+    """A plain transformer initialised at, or near, the constructed weights of its task's function.
 
-    The weights are those of ``theory.selecting_transformer`` for the support that the task must be given; spare heads,
-    dimensions and neurons are 0, and without noise they stay so.
+    The weights are those of ``theory.selecting_transformer`` for the support, which the task must fix; spare heads,
+    dimensions and neurons are 0, and stay so without noise.
 
     Source: thesis, Proposition A.18.
 
     Args:
-        target: ``scalar``, ``vector``, or None for the scalar one where it serves.
-        std: the standard deviation of normal noise on weights and trained embeddings, spare entries too; 0 for
+        target: ``scalar``, ``vector``, or None for the scalar one where it suffices.
+        std: the standard deviation of normal noise on weights and trained embeddings, including spare entries; 0 for
             none.
-        width: at least n + 3; of trained positions 4, or k + 3 with the vector target.
+        width: at least n + 3; with trained positions 4, or k + 3 with the vector target.
         heads: at least 1, or k with the vector target and positions.
         head_size: at least 1, or k for a bag; by default width / heads.
         form: ``plain`` alone.
@@ -46,7 +46,7 @@ class ConstructedTransformer(BooleanTransformer):
         self._constructed(task).parameters_of(self)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Return the constructed parameters, with noise where there is some."""
+        """Return the constructed parameters, with noise if requested."""
         made = self._constructed(task).parameters_of(self)
         if not self.std:
             return made

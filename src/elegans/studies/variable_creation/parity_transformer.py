@@ -1,4 +1,4 @@
-"""Sparse parities learned by a transformer on fresh examples: chance for hundreds of steps, then an abrupt fall."""
+"""Sparse parities learned by a transformer on fresh examples: at chance for hundreds of steps, then an abrupt drop."""
 
 import math
 from collections.abc import Mapping
@@ -19,21 +19,21 @@ from elegans.sweeps import Sweep
 from elegans.training.states import FINISHED
 
 CHANCE = math.log(2)
-"""The loss of a network that knows nothing."""
+"""The loss of a network that has learned nothing."""
 CLOSE = 0.01
-"""How near the loss stays to that of chance on the plateau."""
+"""How close the loss stays to that of chance on the plateau."""
 SETTLED = 10
-"""The steps of an initial overshoot, which are not part of the plateau."""
+"""The number of steps of an initial overshoot, which are not part of the plateau."""
 ABRUPT = 200
-"""Within how many steps the fall is over."""
+"""The number of steps within which an abrupt drop is over."""
 DASHED = (0, (4, 3))
 BITS = (10, 15)
 BUDGETS = (1000, 4000, 10_000)
-"""Numbers of steps within which networks are counted."""
+"""Numbers of steps within which successes are counted."""
 
 
 def networks(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
-    """Return networks on parities of three of so many bits, few bits first, as ``settings.parity`` trains them."""
+    """Return networks on parities of three bits, few bits in all first, as ``settings.parity`` trains them."""
     return Sweep(tuple((parity(n, **training), range(trials)) for n in bits))
 
 
@@ -48,7 +48,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return the published 10 and 15 bits, time enough for nearly every network, with dropout and without."""
+    """Return the published 10 and 15 bits, with enough steps for nearly every network, with dropout and without."""
     return Sweep(
         (*networks((10, 15), trials, steps=10_000).parts, *networks((10, 15), trials, steps=10_000, dropout=None).parts)
     )
@@ -59,8 +59,8 @@ def analyse(results: Results) -> Tables:
 
     Columns: ``n``, ``dropout``, ``seed``, ``step``, ``loss`` and ``error``, means over the minibatches since the point
     before; and, the same in all rows of a network, ``plateau``, the last point at which the loss is within 0.01 of log
-    2, ``stray``, how far the loss is from log 2 at most up to there, the mean that the first 10 steps are part of
-    apart, ``above_99``, the first of the checks in a row at which held-out accuracy is above 99% (NaN where it never
+    2, ``stray``, the largest deviation of the loss from log 2 up to there, apart from the mean that includes the first
+    10 steps, ``above_99``, the first of the checks in a row at which held-out accuracy is above 99% (NaN where it never
     is), ``fall``, the steps from the plateau's end to there, and ``last``, the loss at the end.
     """
     ended = results.trials[results.trials["state"].isin(FINISHED)]
@@ -82,8 +82,8 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw minibatch losses, and the share of networks that have left the plateau, one colour per number of bits.
 
-    The dashed line is log 2, the loss of a network that knows nothing. A network has escaped where its accuracy on
-    held-out examples first exceeds 99%; bands are Wilson 95% intervals.
+    The dashed line is log 2, the loss of a network that has learned nothing. A network has escaped where its accuracy
+    on held-out examples first exceeds 99%; bands are Wilson 95% intervals.
     """
     rows = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.5)
@@ -117,10 +117,10 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each number of bits, how long the plateau is and how abrupt the fall.
+    """Return, for each number of bits, how long the plateau is and how abrupt the drop.
 
     ``flat`` is how many networks' losses stay within 0.01 of log 2 from step 10 to the plateau's end, ``stray`` by how
-    much they leave it, ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
+    much they deviate, ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
     """
     found = {}
     for (n, dropout), rows in tables["table"].groupby(["n", "dropout"], sort=False):
@@ -167,7 +167,7 @@ def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the share of solved networks whose plateau is flat and whose fall takes little of their time."""
+    """Decide by the share of solved networks whose plateau is flat and whose drop takes little of their time."""
     parts = {}
     for n in BITS:
         own = _networks(tables, n, DROPOUT)
@@ -213,7 +213,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="parity-transformer",
-    shows="A transformer on fresh examples of a sparse parity stays at chance, then falls to no loss abruptly",
+    shows="A transformer on fresh examples of a sparse parity stays at chance, then its loss abruptly drops to zero",
     source="figure 4.4 and appendix A.3.2",
     scales={
         "smoke": Scale(smoke, trials=2),

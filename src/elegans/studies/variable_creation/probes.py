@@ -27,7 +27,7 @@ from elegans.tasks import SparseBoolean, SparseParity, Task
 
 Count = Annotated[int, Field(ge=1)]
 RISK = 0.1
-"""The difference of risks at which the bound asks for a number of examples."""
+"""The gap between risks for which the bound's number of examples is computed."""
 
 
 class Examples(NamedTuple):
@@ -36,7 +36,7 @@ class Examples(NamedTuple):
     Args:
         x: held-out inputs (count, n).
         support: the coordinates that matter, shape (k,).
-        size: the number of examples of the trial's sample, or 1 where it has none.
+        size: the size of the trial's sample, or 1 if it has none.
     """
 
     x: Float32[np.ndarray, "count n"]
@@ -45,12 +45,12 @@ class Examples(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """What the class token attends to, and the largest norm of a token as attention reads it.
+    """What the class token attends to, and the largest norm of a token that attention reads.
 
     Args:
         scores: before the softmax, up to a constant per example, shape (count, heads, n + 1).
         weights: after it, of the same shape.
-        token_norm: of tokens with a 1 at their end where the heads have biases.
+        token_norm: the largest norm of tokens, with a 1 appended where the heads have biases.
     """
 
     scores: Float[Any, "count heads places"]
@@ -59,11 +59,10 @@ class Attended(NamedTuple):
 
 
 class SelectionHeads(Probe):
-    """What the class token of a transformer attends to, the norms of its heads, and the same of the construction.
+    """What the class token of a transformer attends to, the norms of its heads, and the same for the construction.
 
-    The examples are the first of the trial's test stream, and dropout is off. What is measured of the trained network
-    is measured of constructed weights for the task's function on the same inputs, under names that begin with
-    ``construction.``.
+    The examples are the first of the trial's test stream, and dropout is off. The same measures of constructed weights
+    for the task's function, on the same inputs, have names that start with ``construction.``.
 
     Args:
         examples: how many held-out examples.
@@ -78,21 +77,21 @@ class SelectionHeads(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
         """Return the measures of the network and of the construction.
 
-        Of each head, shape (heads,), means over the examples: the mass on the ``support``, on the ``class_token`` and
-        on all ``others``, and ``mean_other`` of one of those; ``largest_other`` is the largest over all examples.
+        For each head, shape (heads,), means over the examples: the mass on the ``support``, on the ``class_token`` and
+        on all ``others``, and ``mean_other`` on one of those; ``largest_other`` is the largest over all examples.
         ``on_zeros`` and ``on_ones`` are the weights of one position of the support by its bit, NaN where no example has
         it. ``distance`` is the l1 distance from equal weights on the support. ``gap`` is by how much the scores of the
-        support exceed all others, R; ``implied_gap`` that at which the construction has as much mass on the support.
-        The same of the weights averaged over heads are ``average.support``, …, and ``best`` is the head, from 0, with
-        the largest mass on the support; ``uniform`` is what equal attention has on every place.
+        support exceed all others, R; ``implied_gap`` the one at which the construction has the same mass on the
+        support. ``average.support``, … are the same for weights averaged over heads, and ``best`` is the head, from 0,
+        with the largest mass on the support; ``uniform`` is the weight of uniform attention.
 
         Norms of each head are ``query``, ``key``, ``value``, ``output`` (Frobenius) and ``merged``, ``mapped``
-        (spectral, of W_Q W_K^T and of W_V W_C): biases are rows of their matrices, as tokens with a 1 at their end have
-        them, and what scores are divided by is divided from W_Q. ``token_norm`` is the largest norm of a token.
+        (spectral, of W_Q W_K^T and of W_V W_C): biases are rows of their matrices, as for tokens with a 1 appended, and
+        W_Q is divided by the scale of the scores. ``token_norm`` is the largest norm of a token.
 
-        ``capacity`` is that of heads of such norms on the sample, and ``sample`` at how many examples the bound on
-        generalisation is 0.1 for what a unit vector reads of them, all unnamed constants being 1; what follows the
-        heads is not counted.
+        ``capacity`` is that of heads with such norms on the sample, and ``sample`` the number of examples at which the
+        bound on generalisation is 0.1 for a unit read-out of them, with all unnamed constants set to 1; layers after
+        the heads are not counted.
         """
 
         def prepared() -> tuple[Examples, dict[str, float | np.ndarray]]:
@@ -108,7 +107,7 @@ class SelectionHeads(Probe):
 
 
 class ClassWeights(Probe):
-    """What the class token attends to on single examples, place by place: for figures.
+    """What the class token attends to on single examples, position by position: for figures.
 
     Args:
         examples: how many examples, the first of the trial's test stream.
@@ -126,7 +125,7 @@ class ClassWeights(Probe):
 
 
 class IrrelevantBits(Probe):
-    """How much a network's answers depend on the bits outside of the support.
+    """How much a network's answers depend on the bits outside the support.
 
     Args:
         examples: how many held-out examples.
@@ -139,9 +138,9 @@ class IrrelevantBits(Probe):
             raise ValueError(f"{self.kind} needs a sparse function of signs: {task.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``changed``, the predictions that change as all other bits are resampled, and ``explained``.
+        """Return ``changed``, the share of predictions that change as all other bits are resampled, and ``explained``.
 
-        That is the share of the output's variance between the patterns of the support, NaN for a constant output.
+        The latter is the share of the output's variance between patterns of the support, NaN for a constant output.
         """
         support = snapshot.support
         assert support is not None
@@ -197,7 +196,7 @@ def _measured(model: Any, parameters: Any, held_out: Examples) -> dict[str, floa
 def _shares(
     weights: Float[np.ndarray, "count ... places"], bits: np.ndarray, support: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return where attention goes, in the mean over examples; the shape is that of an example's heads."""
+    """Return where attention goes, averaged over examples; the shape is that of an example's heads."""
     share = attention_share(weights, support.tolist())
     found = {name: np.asarray(getattr(share, name).mean(axis=0)) for name in share._fields}
     found["largest_other"] = np.asarray(share.largest_other.max(axis=0))
@@ -211,14 +210,14 @@ def _shares(
 
 
 def _bounds(matrices: dict[str, np.ndarray], token_norm: float, held_out: Examples) -> dict[str, float | np.ndarray]:
-    """Return the norms of heads, and the capacity and the number of examples that follow from them."""
+    """Return the norms of heads, and the resulting capacity and number of examples."""
     norms = attention_norms(**matrices)
     T, d = held_out.x.shape[1], matrices["query"].shape[1]
     rows = (norms.mapped_rows, norms.mapped, norms.merged_rows)
     heads = [HeadNorms(*row) for row in np.transpose(rows).tolist()]
     found: dict[str, float | np.ndarray] = {name: np.asarray(getattr(norms, name)) for name in norms._fields}
     found["token_norm"] = token_norm
-    if min(map(min, heads)) <= 0:  # heads of weights that are 0 have no capacity that the formula knows
+    if min(map(min, heads)) <= 0:  # the formula gives no capacity for heads whose weights are 0
         return found | {"capacity": np.nan, "sample": np.nan}
     capacity = heads_capacity(heads, held_out.size * (T + 1), d=d, input_norm=token_norm)
     growth = capacity / math.log(held_out.size * (T + 1) * d)
@@ -229,7 +228,7 @@ def _bounds(matrices: dict[str, np.ndarray], token_norm: float, held_out: Exampl
 
 
 def _heads(model: Any, parameters: Any) -> dict[str, np.ndarray]:
-    """Return W_Q, W_K, W_V and W_C as the theory has them, with biases as rows."""
+    """Return W_Q, W_K, W_V and W_C in the theory's form, with biases as rows."""
     attention = {name: np.asarray(part, np.float64) for name, part in parameters["attention"].items()}
     matrices = {name: attention[name] for name in ("query", "key", "value", "output")}
     if "query_bias" in attention:
@@ -261,7 +260,7 @@ def _attention(model: Any) -> Any:
 
 
 def _longest(tables: Any, biased: bool = False) -> Any:
-    """Return the largest norm of tokens (count, width), with a 1 at their end where there are biases."""
+    """Return the largest norm of tokens (count, width), with a 1 appended where there are biases."""
     import jax.numpy as jnp
 
     return jnp.sqrt(jnp.stack([(table**2).sum(axis=1).max() for table in tables]).max() + biased)

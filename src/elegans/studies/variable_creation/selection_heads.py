@@ -1,7 +1,7 @@
-"""Attention heads made by hand that select s of T bits: errors and norms of the constructions beside the printed ones.
+"""Hand-constructed attention heads that select s of T bits: errors and norms, compared with the printed ones.
 
-Where positions are orthogonal, the largest error over all 2^T inputs has a closed form. Where they are not, codes are
-random signs: for positions the largest error is exact, for a bag of vectors it is that over inputs that are searched.
+For orthogonal positions, the largest error over all 2^T inputs has a closed form. Otherwise codes are random signs: for
+positions the largest error is exact, for a bag of vectors it is the largest that a search over inputs finds.
 """
 
 import itertools
@@ -45,7 +45,7 @@ BOUND = 1 + 1e-12
 
 
 def orthogonal(small: Sequence[int], large: Sequence[int], supports: Sequence[int]) -> Rows:
-    """Yield the checks where positions are orthogonal: by enumeration of few bits, by closed forms of many."""
+    """Yield the checks for orthogonal positions: by enumeration for few bits, by closed forms for many."""
     for (encoding, claim), (target, name) in itertools.product(LEMMAS.items(), TARGETS.items()):
         errors, norms = [], []
         for s, T in itertools.product(supports, (*small, *large)):
@@ -79,14 +79,14 @@ def _every(T: int) -> np.ndarray:
 def _made(
     codes: Codes, support: Sequence[int], encoding: Encoding, target: Target, gamma: float, form: Form
 ) -> Selection:
-    """Return heads, without the warning that the printed ones err."""
+    """Return heads, suppressing the warning that the printed ones err."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return selection_heads(codes, support, encoding=encoding, target=target, gamma=gamma, form=form)
 
 
 def coherent(T: int, dimensions: Sequence[int], supports: Sequence[int], draws: int) -> Rows:
-    """Yield the checks where positions are nearly orthogonal: printed keys, and dual ones within the printed norms."""
+    """Yield the checks for nearly orthogonal positions: printed keys, and dual ones within the printed norms."""
     for encoding in ("fixed", "bag"):
         for s in supports:
             printed, errors, norms, deltas = [], [], [], []
@@ -112,7 +112,7 @@ def coherent(T: int, dimensions: Sequence[int], supports: Sequence[int], draws: 
 
 
 def _norms(made: Selection, gap: float, s: int, encoding: Encoding) -> list[float]:
-    """Return a head's Frobenius norms over the bounds of the lemma."""
+    """Return a head's Frobenius norms relative to the bounds of the lemma."""
     bounds = (gap, s, 2, 1) if encoding == "fixed" else (gap, s + 1, 2 * s, s)
     parts = (made.query, made.key, made.value, made.output)
     return [float(np.linalg.norm(part)) / bound for part, bound in zip(parts, bounds, strict=True)]
@@ -143,7 +143,7 @@ def permuted(T: int, draws: int) -> Rows:
 
 
 def fading() -> Rows:
-    """Yield the checks of what one bit can change, at constant norms and at norms that grow like log T."""
+    """Yield the checks of the effect of one bit, at constant norms and at norms that grow like log T."""
     s, gamma = 3, 2 / 3
     contexts = 10 ** np.arange(1, 7)
     for gap in (2.0, 4.0):
@@ -169,7 +169,7 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
         fading,
     ),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:
@@ -217,8 +217,10 @@ CLAIMS = (
     ),
     Claim(
         id="variables/constant-norms-fade",
-        statement="At constant weight norms the largest effect of one token vanishes as T grows; norms like log T "
-        "avoid it.",
+        statement=(
+            "At constant weight norms the largest effect of one token vanishes as T grows; norms that grow like log T "
+            "avoid this."
+        ),
         source="section 4.5 (bypassing theoretical limitations)",
         setting="abstract",
         rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 "
@@ -230,8 +232,9 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="selection-heads",
-    shows="Attention heads made by hand select s of T bits with norms like log T; where printed weights fail, "
-    "others do",
+    shows=(
+        "Hand-constructed attention heads select s of T bits with norms like log T; dual keys mend the printed ones"
+    ),
     source="lemmas A.19 to A.21 and section 4.5",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

@@ -1,9 +1,9 @@
-"""Sparse functions of bits learned by a transformer of one layer: networks and trainings that the experiments share.
+"""Sparse functions of bits learned by a one-layer transformer: networks and trainings that the experiments share.
 
-The network is that of the thesis: width 64, 16 heads, dropout 0.1, positions that are trained, and it is read at a
-class token alone. What the thesis leaves open is settled as in the public code that it names: layers normed before they
-are read, gradients clipped at a norm of 1, and a decay that shrinks the matrices of linear maps and nothing else.
-Parities are trained as conjunctions are, but on fresh examples.
+The network is that of the thesis: width 64, 16 heads, dropout 0.1, trained positions, and an output read only at a
+class token. What the thesis leaves open is settled as in the public code that it names: layer norms before each layer,
+gradients clipped at a norm of 1, and weight decay only on the matrices of linear maps. Parities are trained like
+conjunctions, but on fresh examples.
 
 Source: thesis, section 4.6 and appendix A.3; Edelman, Goel, Kakade and Zhang, "Inductive biases and variable creation
 in self-attention mechanisms" (ICML 2022).
@@ -18,9 +18,9 @@ from elegans.tasks import And, IdentifiableSample, Online, SparseBoolean
 from elegans.training import Adam, Trial
 
 K = 3
-"""How many bits the label depends on."""
+"""The number of bits that the label depends on."""
 ABOVE_99 = 0.0099
-"""The largest error at which accuracy is above 0.99 on 10^4 examples: 99 mistakes."""
+"""The largest error with accuracy above 0.99 on 10^4 examples: 99 mistakes."""
 DROPOUT = 0.1
 
 
@@ -35,11 +35,12 @@ def conjunction(
     stop: bool = True,
     **model: Any,
 ) -> Trial:
-    """Return a transformer and its training on a fixed sample of conjunctions of three bits, all of it at every step.
+    """Return a transformer and its full-batch training on a fixed sample of a conjunction of three bits.
 
-    A bit is 1 with probability 2^(-1/3), so that half of the labels are positive; a sample leaves no other conjunction.
-    ``n`` is the thesis' T, ``size`` its m; without a ``support`` each trial draws its own. Solved is an ``error`` on
-    10^4 held-out examples, and ``model`` are more fields of ``BooleanTransformer``.
+    A bit is 1 with probability 2^(-1/3), so that half of the labels are positive; no other conjunction is consistent
+    with the sample. ``n`` is the thesis' T, ``size`` its m; without a ``support`` each trial draws its own. ``error``
+    is the held-out error, on 10^4 examples, that counts as solved, and ``model`` are further fields of
+    ``BooleanTransformer``.
     """
     task = SparseBoolean(n=n, k=K, support=support, function="and", p=And().balancing_bias(K))
     success = StoppingRule(error=error, every=every, stop=stop)
@@ -60,8 +61,8 @@ def parity(
 ) -> Trial:
     """Return a transformer and its training on fresh examples of the parity of three uniform bits.
 
-    Training ends at the last of so many ``consecutive`` checks with at most this ``error``; ``model`` are more fields
-    of ``BooleanTransformer``.
+    Training ends after this many ``consecutive`` checks with at most this ``error``; ``model`` are further fields of
+    ``BooleanTransformer``.
     """
     success = StoppingRule(error=error, every=every, consecutive=consecutive)
     task = SparseBoolean(n=n, k=K, function="parity")

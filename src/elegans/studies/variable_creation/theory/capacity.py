@@ -1,7 +1,8 @@
 """The capacity C of attention heads and deep transformers: log N <= C / eps^2, up to the constant of one linear cover.
 
-All bounds take the cover of a linear map as B^2 log(d m T) / eps^2, with the constant 1: they compare architectures,
-they are not numbers of examples. What the proofs give is the default; printed statements that differ have names.
+All bounds take the cover of a linear map as B^2 log(d m T) / eps^2, with constant 1: they serve to compare
+architectures, and are not numbers of examples. The default is what the proofs give; printed statements that differ have
+names.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -21,7 +22,7 @@ from elegans.calculators.domain import Form, require, require_form, require_posi
 from elegans.studies.variable_creation.theory.covering import cover_allocation
 
 HeadForm = Literal["corrected", "unit-query", "printed", "printed-main"]
-"""Corollary 4.9 as its hypotheses need it, as its proof gives it, as the appendix and as the main text print it."""
+"""Corollary 4.9 as its hypotheses require, as its proof gives it, and as printed in the appendix and the main text."""
 
 
 class HeadNorms(NamedTuple):
@@ -71,9 +72,9 @@ def head_capacity(
 ) -> float:
     """Return the capacity of a single attention head.
 
-    Both printed statements drop the 2 of the softmax's Lipschitz constant, and the main text drops B_X and d too. The
-    proof takes ||x_tau|| <= 1 where the hypothesis is ||x_tau|| <= B_X: "unit-query" is what it gives. Only the
-    corrected form stays as it is when inputs are scaled up and weights down so that no function changes.
+    Both printed statements drop the 2 of the softmax's Lipschitz constant, and the main text also drops B_X and d. The
+    proof takes ||x_tau|| <= 1 where the hypothesis is ||x_tau|| <= B_X, and so gives "unit-query". Only the corrected
+    form is unchanged when inputs are scaled up and weights down so that no function changes.
 
     Formula: (L B_X)^2 (B_V21^(2/3) + (2 B_QK21 B_V B_X^2)^(2/3))^3 log(d m T); unit-query: B_X in place of B_X^2;
         printed: that without the 2; printed-main: neither of the two, and log(m T). With fixed positions of norm at
@@ -84,7 +85,7 @@ def head_capacity(
         value_rows: B_V21, a bound on ||W_V||_{2,1}.
         value: B_V, a bound on the spectral norm of W_V.
         merged_rows: B_QK21, a bound on ||W_QK^T||_{2,1}.
-        input_norm: B_X, or B_X + B_P. Trained positions may cost a factor T besides.
+        input_norm: B_X, or B_X + B_P. Trained positions may cost another factor T.
         form: "corrected", "unit-query", "printed" (the appendix) or "printed-main".
     """
     require_form(form, ("corrected", "unit-query", "printed", "printed-main"))
@@ -103,7 +104,7 @@ def heads_capacity(
     lipschitz: float = 1.0,
     form: Literal["corrected", "unit-query", "printed"] = "corrected",
 ) -> float:
-    """Return the capacity of the sum of several heads: H^3 times that of one where they are alike.
+    """Return the capacity of the sum of several heads: H^3 times that of one if they are alike.
 
     The printed statement drops B_X inside the second term, which its own Corollary 4.9 has.
 
@@ -132,10 +133,10 @@ def _two_thirds(heads: Sequence[HeadNorms], factor: float) -> float:
 
 
 def block_lipschitz(output: float, value: float, merged: float, lipschitz: float = 1.0) -> float:
-    """Return how much a block multiplies a change of its input at most.
+    """Return the largest factor by which a block multiplies a change of its input.
 
-    Bounding all spectral norms by 1 does not make it 1, against a remark of the thesis: up to 5 per layer remain. A
-    residual connection adds at most 1.
+    Bounding all spectral norms by 1 does not make it 1, contrary to a remark of the thesis: up to 5 per layer remains.
+    A residual connection adds at most 1.
 
     Formula: a = L B_C B_V (1 + 4 B_QK).
     Source: thesis, Lemma A.15 (tokens of norm at most 1).
@@ -152,9 +153,9 @@ def block_lipschitz(output: float, value: float, merged: float, lipschitz: float
 def depth_amplification(
     blocks: Sequence[BlockNorms], lipschitz: float = 1.0, form: Form = "corrected"
 ) -> tuple[float, ...]:
-    """Return how much an error made in each block is multiplied by on its way to the last one's output.
+    """Return the factor by which an error made in each block is multiplied up to the last block's output.
 
-    Formula: alpha_i = prod_{j > i} a_j, for e_{i+1} = a_i e_i + own_i unrolls so; printed: prod_{j < i} a_j, the
+    Formula: alpha_i = prod_{j > i} a_j, by unrolling e_{i+1} = a_i e_i + own_i; printed: prod_{j < i} a_j, the
         same set of products where all blocks are alike, in reverse.
     Source: thesis, Theorem A.17; corrected from the recursion in its proof.
     """
@@ -210,7 +211,7 @@ def depth_capacity_simplified(
     input_norm: float = 1.0,
     exponent: float = 1.0,
 ) -> float:
-    """Return the simplified capacity of deep transformers, with a guess at the constant that it leaves open.
+    """Return the simplified capacity of deep transformers, with a chosen value of the constant that it leaves open.
 
     Formula: (C_2 L)^(c depth) B_X^2 B_w^2 C_21^2 log(d m T).
     Source: thesis, Theorem 4.11, whose exponent is O(depth).

@@ -15,11 +15,11 @@ from elegans import random
 from elegans.calculators.domain import AtMost, Form, Seed, Side, require, require_form
 
 Encoding = Literal["fixed", "trained", "bag"]
-"""Fixed positions, trained positions (chosen by the construction), or a bag of vectors, one for each 1."""
+"""Fixed positions, trained positions (chosen by the construction), or a bag of vectors, one per 1."""
 
 
 class Codes(NamedTuple):
-    """The vectors that inputs are made of.
+    """The vectors from which inputs are built.
 
     Args:
         position: v_1, ..., v_T, or P, shape (T, d).
@@ -67,7 +67,7 @@ def random_codes(T: Side, d: Annotated[int, AtMost(10_000)], seed: Seed = 0) -> 
         d: the dimension, at least 4.
     """
     require(T >= 1, "T must be at least 1", T=T)
-    require(d >= 4, "d must be at least 4: three dimensions are those of tokens and class token", d=d)
+    require(d >= 4, "d must be at least 4: three dimensions are taken by tokens and class token", d=d)
     signs = random.rademacher(random.stream(seed, "init"), np.arange(T, dtype=np.uint32), d - 3).astype(np.float64)
     return _coded(np.pad(signs / np.sqrt(d - 3), ((0, 0), (0, 3))))
 
@@ -92,8 +92,8 @@ def attention_inputs(
 ) -> Float64[np.ndarray, "count T+1 d"]:
     """Return the tokens that bits become, the class token last.
 
-    The bag of vectors is printed as V diag(b), which scales coordinates in place of tokens and has a meaning only for
-    d = T, and as V + diag(b) elsewhere.
+    The bag of vectors is printed as V diag(b), which scales coordinates instead of tokens and makes sense only for d =
+    T, and as V + diag(b) elsewhere.
 
     Formula: x_t = v_t + E_{b_t} (fixed and trained positions); x_t = b_t v_t, that is diag(b) V (bag; printed:
         V diag(b)); x_{T+1} = v_CLS.
@@ -119,7 +119,7 @@ def attention_inputs(
 
 
 def checked_bits(codes: Codes, bits: Any) -> np.ndarray:
-    """Return bits as whole numbers, refusing all but arrays of 0 and 1 of shape (count, T)."""
+    """Return bits as integers, refusing anything but arrays of 0 and 1 of shape (count, T)."""
     b = np.asarray(bits).astype(int)
     require(b.ndim == 2 and b.shape[1] == codes.T, "bits must have shape (count, T)", bits=b.shape, T=codes.T)
     require(bool(((b == 0) | (b == 1)).all()), "bits must be 0 and 1", smallest=b.min(), largest=b.max())

@@ -26,14 +26,14 @@ from elegans.tasks import SparseBoolean, SparseParity, Task
 from elegans.tasks.boolean import BooleanFunction
 
 LARGEST_TABLE = 8
-"""The largest support of which all functions are written into an MLP: its second layer has 8 s 4^s weights."""
+"""The largest support for which any function is written into an MLP: its second layer has 8 s 4^s weights."""
 
 
 class SelectingTransformer(NamedTuple):
     """A transformer of one layer: selection heads, read at the class token, then an MLP.
 
     Args:
-        selection: codes, W_Q, W_K, W_V and W_C; see there for the shapes.
+        selection: codes, W_Q, W_K, W_V and W_C; see ``Selection`` for the shapes.
         mlp: W_1, W_2 and w; it reads the first coordinates of the heads' output.
     """
 
@@ -62,10 +62,10 @@ class SelectingTransformer(NamedTuple):
         return self.parameters_of(self.model)
 
     def parameters_of(self, model: BooleanTransformer) -> Layers:
-        """Return the parameters with which a larger transformer is this construction too; spare ones are 0.
+        """Return the parameters with which a larger transformer equals this construction; spare ones are 0.
 
         Args:
-            model: of the plain form and the same encoding, with as many heads, dimensions and neurons at least.
+            model: of the plain form and the same encoding, with at least as many heads, dimensions and neurons.
 
         Returns:
             float32 arrays, nested and named as the model's own.
@@ -118,9 +118,9 @@ def selecting_transformer(
 ) -> SelectingTransformer:
     """Return weights of a one-layer transformer that is exactly f on all 2^T inputs.
 
-    The heads bring every input within gamma/4 of one of a few points gamma apart; the MLP has f's value within
-    delta of each. The printed delta = gamma/8 is too small for that, and fails where heads use up more than half of
-    their tolerance: with a head for each bit.
+    The heads map every input to within gamma/4 of one of a few points gamma apart; the MLP equals f within delta of
+    each. The printed delta = gamma/8 is too small, and fails where heads use up more than half of their tolerance: with
+    one head per bit.
 
     Formula: f_tf+mlp(b) = memoriser(selection(X(b))), the points g(0), ..., g(s) for symmetric f, or g(b) for all 2^s b
         on the support; delta = gamma/4; printed: delta = gamma/8.
@@ -133,9 +133,9 @@ def selecting_transformer(
         support: the s coordinates; bit j of a table's place is that of the j-th.
         encoding: "fixed", "trained" or "bag".
         target: "scalar" (one head; f must be symmetric), "vector" (s heads, one for a bag; s at most 8), or None for
-            the scalar one where it serves.
+            the scalar one where it suffices.
         codes: the vectors that inputs are made of; None for orthonormal ones.
-        gamma: four times the error of the heads; None for the target's separation, or 1 if that is more.
+        gamma: four times the error of the heads; None for the target's separation, or for 1 if that is larger.
     """
     require_form(form)
     places = list(support)
@@ -181,7 +181,7 @@ def selecting_transformer_for(
 
 
 def _padded(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return single-precision values with zeros after them along every axis."""
+    """Return single-precision values padded with zeros along every axis."""
     spare = [(0, larger - size) for larger, size in zip(shape, values.shape, strict=True)]
     return np.pad(values, spare).astype(np.float32)
 
@@ -200,7 +200,7 @@ def _patterns(s: int) -> np.ndarray:
 
 
 def _values(function: Any, s: int) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return a function's values by the number of ones, if they follow from it, and its table, if s is small."""
+    """Return a function's values by the number of ones, if it is symmetric, and its table, if s is small."""
     if isinstance(function, str | Component):
         boolean = BooleanFunction.parse(function)
         counts = boolean.by_count(s)
@@ -208,7 +208,7 @@ def _values(function: Any, s: int) -> tuple[np.ndarray | None, np.ndarray | None
         return (None if counts is None else 2.0 * counts - 1), (None if table is None else 2.0 * table - 1)
     values = np.asarray(function, float)
     fits = values.shape in ((s + 1,), (2**s,))
-    require(fits, "values must be s + 1 or 2^s numbers", values=values.shape, s=s)
+    require(fits, "there must be s + 1 or 2^s values", values=values.shape, s=s)
     if s > LARGEST_TABLE:
         require(values.shape == (s + 1,), f"s must be at most {LARGEST_TABLE} for a table of 2^s points", s=s)
         return values, None

@@ -1,6 +1,6 @@
 """Covering numbers of linear maps, and how an error is best split between the parts of a network.
 
-Logarithms are natural. A bound that its source states up to a constant is given with the constant 1, and says so.
+Logarithms are natural. Bounds that the source states up to a constant are given with the constant 1, and say so.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -39,11 +39,11 @@ def cover_allocation(alpha: Sequence[float], beta: Sequence[float], total: float
     Source: thesis, Lemma A.8.
 
     Args:
-        alpha: what precision costs, above 0.
-        beta: what an error of each part counts for, above 0, as many.
+        alpha: the cost of precision, above 0.
+        beta: the weight of each part's error, above 0, of the same length.
         total: C, above 0.
     """
-    require(len(alpha) == len(beta) > 0, "alpha and beta must have one length (Lemma A.8)", alpha=alpha, beta=beta)
+    require(len(alpha) == len(beta) > 0, "alpha and beta must have the same length (Lemma A.8)", alpha=alpha, beta=beta)
     require_positive("Lemma A.8", total=total, alpha=min(alpha), beta=min(beta))
     gamma = sum(a ** (1 / 3) * b ** (2 / 3) for a, b in zip(alpha, beta, strict=True))
     shares = tuple(total / gamma * (a / b) ** (1 / 3) for a, b in zip(alpha, beta, strict=True))
@@ -51,7 +51,7 @@ def cover_allocation(alpha: Sequence[float], beta: Sequence[float], total: float
 
 
 def linear_cover(norm: float, input_norm: float, points: int, epsilon: float) -> float:
-    """Return a bound on the log covering number of scalar linear functions: all constants are explicit.
+    """Return a bound on the log covering number of scalar linear functions, with explicit constants.
 
     Formula: 36 (B1 B2 / eps)^2 log(2 ceil(4 B1 B2 / eps + 2) N + 1).
     Source: thesis, Lemma A.10, after Zhang (2002), Theorem 4.
@@ -69,11 +69,11 @@ def linear_cover(norm: float, input_norm: float, points: int, epsilon: float) ->
 def matrix_cover(
     norm: float, input_norm: float, points: int, epsilon: float, rows: int, form: Form = "corrected"
 ) -> float:
-    """Return a bound on the log covering number of linear maps x -> W x, outputs being compared in l2.
+    """Return a bound on the log covering number of linear maps x -> W x, in the l2 distance of outputs.
 
     The printed one holds up to an unnamed constant, taken as 1 here, so it is not a bound as it stands. The corrected
-    one has every constant of the proof, at the best of 400 splits of the precision. (The lemma types x as having as
-    many entries as W has rows; it has as many as W has columns.)
+    one has every constant of the proof, at the best of 400 splits of the precision. (The lemma gives x as many entries
+    as W has rows; it has as many as W has columns.)
 
     Formula: min over eps = eps2 + B_X eps1 of (B_W/eps1)^2 log(2 d1 + 1) + 36 (B_W B_X/eps2)^2
         log(2 ceil(4 B_W B_X/eps2 + 2) N + 1); printed: (B_X B_W/eps)^2 log(d1 N).
@@ -111,7 +111,7 @@ def head_cover(
     """Return a bound on the log covering number of attention heads, from covers of their scores and of their values.
 
     Formula: log N_score(alpha eps / (C_Norm L_out B_in B_X)) + log N_in((1 - alpha) eps / L_out), for any alpha in
-        (0, 1); both covers are of m T points where the head's is of m sequences.
+        (0, 1); both covers are of m T points, the head's of m sequences.
     Source: thesis, Theorem 4.6.
 
     Args:
@@ -120,7 +120,7 @@ def head_cover(
         epsilon: the precision.
         input_norm: B_X.
         value_bound: B_in: ||phi_in(x)|| <= B_in ||x||.
-        jacobian: C_Norm, 2 for the softmax as stated; 1 serves as well (``softmax_change``).
+        jacobian: C_Norm, 2 for the softmax as stated; 1 suffices (``softmax_change``).
         share: alpha; None for the best one, found numerically.
     """
     from scipy.optimize import minimize_scalar

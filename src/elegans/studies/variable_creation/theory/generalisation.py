@@ -1,4 +1,4 @@
-"""From covering numbers to generalisation: Rademacher complexity, the gap between risks, the sample that closes it.
+"""From covering numbers to generalisation: Rademacher complexity, the gap between risks, and the sample that closes it.
 
 The constants of the two inequalities that the thesis quotes are arguments: it derives neither.
 
@@ -18,7 +18,7 @@ from elegans.calculators.domain import least_count, require, require_positive, r
 from elegans.studies.variable_creation.theory.covering import LogCover
 
 LARGEST_SAMPLE = 2**200
-"""The largest sample that is searched for."""
+"""The largest sample that is considered."""
 
 
 def dudley_bound(
@@ -27,7 +27,7 @@ def dudley_bound(
     """Return the entropy-integral bound on the empirical Rademacher complexity.
 
     Formula: c (delta + integral from delta to A of sqrt(log N(eps) / m) d eps), for any delta in (0, A]; the infimum is
-        where log N(delta) = m, for covers only shrink as eps grows.
+        where log N(delta) = m, since covers only shrink as eps grows.
     Source: thesis, Lemma A.2, after Dudley (1967); c is a universal constant.
 
     Args:
@@ -40,7 +40,7 @@ def dudley_bound(
     require_positive("Lemma A.2", largest=largest, m=m, constant=constant)
     delta = _best_limit(log_cover, largest, m) if delta is None else delta
     require(0 < delta <= largest, "delta must lie in (0, A] (Lemma A.2)", delta=delta, A=largest)
-    # in log eps, where integrands that fall like 1 / eps are flat
+    # in log eps, in which integrands that fall like 1 / eps are flat
     area, _ = quad(lambda u: math.exp(u) * math.sqrt(log_cover(math.exp(u)) / m), math.log(delta), math.log(largest))
     return float(constant * (delta + area))
 
@@ -88,8 +88,8 @@ def risk_gap(
 
     Args:
         rademacher: the empirical Rademacher complexity of the class.
-        complexity_factor: what stands before Lip Rad.
-        deviation_factor: what stands before b sqrt(...).
+        complexity_factor: the factor of Lip Rad.
+        deviation_factor: the factor of b sqrt(...).
     """
     require(rademacher >= 0, "rademacher must be at least 0 (Theorem A.4)", rademacher=rademacher)
     require_positive("Theorem A.4", m=m, lipschitz=lipschitz, loss_bound=loss_bound)
@@ -135,8 +135,8 @@ def generalisation_sample(
 ) -> int:
     """Return the smallest sample at which the bound on |risk - empirical risk| is below a target.
 
-    The bound falls with m from m = C / A^2 on, where it may be used. Capacities of attention heads grow with log m:
-    give the one at m = 1 and by how much it grows with each unit of log m.
+    The bound decreases from m = C / A^2, where it starts to apply. Capacities of attention heads grow with log m:
+    give the one at m = 1 and its increase per unit of log m.
 
     Formula: min {m : generalisation_gap(C + C' log m, A, m) <= gap}.
     Source: the inverse of the thesis' Lemma A.5, derived here.

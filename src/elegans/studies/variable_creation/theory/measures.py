@@ -1,6 +1,7 @@
-"""How far trained attention is from the construction: where it goes, by what gap of scores, at what norms.
+"""How far trained attention is from the construction: where it goes, with what gap between scores, at what norms.
 
-Functions of plain arrays. Places are the T positions and, last, the class token, as in ``ParityTransformer.attention``.
+These are functions of plain arrays. Places are the T positions and, last, the class token, as in
+``ParityTransformer.attention``.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -94,7 +95,7 @@ def score_gap(scores: Any, support: Sequence[int]) -> np.ndarray:
         scores: z, shape (..., T + 1), the class token last.
 
     Returns:
-        float64 of shape (...), negative where another place is above one of the support.
+        float64 of shape (...), negative where another place exceeds one of the support.
     """
     z = np.asarray(scores, float)
     places = list(support)
@@ -104,7 +105,7 @@ def score_gap(scores: Any, support: Sequence[int]) -> np.ndarray:
 
 
 def implied_score_gap(mass: float, T: int, s: int) -> float:
-    """Return the gap of scores at which the construction would have a given mass on the support.
+    """Return the gap between scores at which the construction would have a given mass on the support.
 
     Formula: R = log(M (T + 1 - s) / (s (1 - M))), the inverse of M = s e^R / (s e^R + T + 1 - s).
     Source: derived here from the thesis' Lemma A.19.

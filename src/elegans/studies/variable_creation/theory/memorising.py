@@ -1,4 +1,4 @@
-"""A three-layer ReLU network that takes given values around given points, and nowhere has to be trained.
+"""A three-layer ReLU network that takes given values around given points, without any training.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -15,9 +15,9 @@ from jaxtyping import Float, Float64
 from elegans.calculators.domain import AtMost, Form, Listed, power, require, require_form, require_positive
 
 _BUMP = {"corrected": (1, 1, 1, 1), "printed": (1, 1, -1, -1)}
-"""The signs of the slopes of the four ramps of a bump."""
+"""The signs of the slopes of a bump's four ramps."""
 _OFFSETS = {"corrected": (2, 1, -1, -2), "printed": (2, 1, 2, 1)}
-"""What is added to u = (x - x_0) / delta, or to -u where the slope is negative."""
+"""The offsets added to u = (x - x_0) / delta, or to -u where the slope is negative."""
 _SIGNS = np.array([1.0, -1.0, -1.0, 1.0])
 
 
@@ -41,10 +41,10 @@ class Memoriser(NamedTuple):
 
 
 def memoriser_bump(x: Any, delta: float, form: Form = "corrected") -> np.ndarray:
-    """Return the bump of which the network is made: 1 within delta of 0, 0 beyond 2 delta, linear between.
+    """Return the bump from which the network is built: 1 within delta of 0, 0 beyond 2 delta, linear in between.
 
-    The printed one is odd, -1 to the left, 0 at 0 and 1 to the right; so is the definition that it comes from,
-    ramp(x) - ramp(2 delta - x), where ramp(x) - ramp(x - 3 delta) is meant.
+    The printed one is odd, -1 to the left, 0 at 0 and 1 to the right; so is its definition, ramp(x) - ramp(2 delta -
+    x), where ramp(x) - ramp(x - 3 delta) is meant.
 
     Formula: relu(u + 2) - relu(u + 1) - relu(u - 1) + relu(u - 2), u = x / delta; printed: relu(u + 2) - relu(u + 1) -
         relu(-u + 2) + relu(-u + 1).
@@ -69,7 +69,7 @@ def memoriser_shapes(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return the shapes of W_1, W_2 and w.
 
-    The set-up prints W_i of shape (d_{i+1} + 1, d_i), which x^T W_i does not fit; the lemma itself has them right.
+    The set-up prints W_i with shape (d_{i+1} + 1, d_i), which does not fit x^T W_i; the lemma itself is right.
 
     Formula: (d_f + 1, 4 n d_f), (4 n d_f + 1, 2 n), (2 n,); printed: (4 n d_f + 1, d_f), (2 n + 1, 4 n d_f), (2 n,).
     Source: thesis, Lemma A.25 and appendix A.2.1.
@@ -83,7 +83,7 @@ def memoriser_shapes(
 
 
 def memoriser_units(s: Annotated[int, AtMost(10_000)], symbols: Listed = 2) -> tuple[int, int]:
-    """Return how many hidden units a table of all functions of s tokens takes, in each of the two layers.
+    """Return how many hidden units a table of all functions of s tokens needs in each of the two layers.
 
     Formula: (4 s M^s, 2 M^s).
     Source: thesis, Lemma A.23 (two symbols) and appendix A.2.4 (M symbols).
@@ -102,7 +102,7 @@ def memoriser_norms(
 ) -> tuple[float, float, float]:
     """Return bounds on the largest entries of W_1, W_2 and w.
 
-    The printed bound on W_1 leaves out what the bumps' offsets add to its biases.
+    The printed bound on W_1 omits the contribution of the bumps' offsets to its biases.
 
     Formula: max(1/delta, B/delta + 2), d_f/delta, max |f|; printed: max(1, B)/delta, d_f/delta, max |f|.
     Source: thesis, Lemma A.25; the first corrected from its proof.
@@ -120,10 +120,10 @@ def memoriser_norms(
 
 
 def memoriser(points: Any, values: Float[Any, " n"], delta: float, form: Form = "corrected") -> Memoriser:
-    """Return a network that takes the value f(x_i) everywhere within delta of x_i in every coordinate.
+    """Return a network that takes the value f(x_i) wherever every coordinate is within delta of x_i's.
 
-    With the printed bump it does not. Units of the first layer are numbered (q, i, j) with q slowest, of the second (1,
-    i) before (2, i). (The proof's last line has f(x) = x_i where f(x) = f(x_i) is meant.)
+    With the printed bump it does not. Units of the first layer are numbered (q, i, j) with q slowest, those of the
+    second (1, i) before (2, i). (The proof's last line has f(x) = x_i where f(x) = f(x_i) is meant.)
 
     Formula: W_1: slope 1/delta on coordinate j, bias -x_ij/delta + (2, 1, -1, -2)_q; W_2: (1, -1, -1, 1)_q / delta,
         biases 1 - d_f/delta and -d_f/delta; w = f(x_i) and -f(x_i).

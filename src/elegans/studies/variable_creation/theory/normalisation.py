@@ -1,4 +1,4 @@
-"""The softmax: how much it can change, and what it loses by mixing in what it should ignore.
+"""The softmax: how much it can change, and the error from weights on what it should ignore.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from elegans.calculators.domain import WithInfinity, require, require_positive
 
 LARGEST_SHARPENED = 16
-"""The largest number of weights over whose subsets the sharp constant is found."""
+"""The largest number of weights whose subsets are enumerated for the sharp constant."""
 
 
 def softmax(scores: Annotated[Any, WithInfinity]) -> np.ndarray:
@@ -34,7 +34,7 @@ def softmax(scores: Annotated[Any, WithInfinity]) -> np.ndarray:
 
 
 def softmax_jacobian(weights: Any) -> Float64[np.ndarray, "*shape"]:
-    """Return the sum of the absolute entries of the softmax's Jacobian at weights: C_Norm is its largest value.
+    """Return the sum of the absolute entries of the softmax's Jacobian at given weights; C_Norm is its largest value.
 
     Formula: ||diag(p) - p p^T||_{1,1} = 2 sum_i p_i (1 - p_i), at most 2 (1 - 1/T), attained by equal weights.
     Source: thesis, Corollary A.7 (which bounds it by 2); the largest value derived here.
@@ -47,7 +47,7 @@ def softmax_jacobian(weights: Any) -> Float64[np.ndarray, "*shape"]:
 
 
 def softmax_sharpness(weights: Any) -> float:
-    """Return by how much the weights change at most, in l1, for each unit that scores change in the maximum norm.
+    """Return the largest change of the weights, in l1, per unit change of the scores in the maximum norm.
 
     So the constant 2 of the source may be replaced by 1.
 
@@ -71,9 +71,10 @@ def _weights(weights: Any) -> np.ndarray:
 
 
 def softmax_change(change: float, jacobian: float = 2.0) -> float:
-    """Return a bound on how much weights change, in l1, where every score changes by at most so much.
+    """Return a bound on the change of weights, in l1, when no score changes by more than a given amount.
 
-    Formula: ||p(a) - p(b)||_1 <= C ||a - b||_inf; C = 2 as stated, C = 1 is the smallest that serves the softmax.
+    Formula: ||p(a) - p(b)||_1 <= C ||a - b||_inf; C = 2 as stated, C = 1 is the smallest valid constant for the
+        softmax.
     Source: thesis, Lemma A.6 (any C that bounds the Jacobian) and Corollary A.7; C = 1 derived here.
 
     Args:
@@ -88,7 +89,7 @@ def softmax_change(change: float, jacobian: float = 2.0) -> float:
 def softmax_truncation(T: int, s: int, gap: float) -> float:
     """Return a bound on the l1 error of weights that should ignore all but s of T scores.
 
-    It is at most 2 T exp(-R), the form in which it is used.
+    It is at most 2 T exp(-R), which is the form in use.
 
     Formula: ||p(z') - p(z)||_1 <= 2 (T - s) / (s exp(R)), z' being z with the other T - s scores at -inf.
     Source: thesis, Lemma A.24.

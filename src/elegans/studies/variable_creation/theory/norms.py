@@ -19,7 +19,7 @@ def mixed_norm(matrix: Float[Any, "rows columns"], p: Extended, q: Extended) -> 
 
     Args:
         p: the norm of a column, at least 1; ``math.inf`` for the largest entry.
-        q: the norm of those.
+        q: the norm of the column norms.
     """
     require(min(p, q) >= 1, "norms must be at least 1", p=p, q=q)
     entries = _matrix(matrix)
@@ -29,8 +29,8 @@ def mixed_norm(matrix: Float[Any, "rows columns"], p: Extended, q: Extended) -> 
 def token_norm(context: Any, form: Form = "corrected") -> float:
     """Return the largest norm of a token, B_X.
 
-    The text often leaves the transpose out, and so speaks of the largest column: a token of d ones has no column above
-    1, but norm sqrt(d).
+    The text often omits the transpose, and so refers to the largest column: a token of d ones has no column above 1,
+    but norm sqrt(d).
 
     Formula: ||X^T||_{2,inf} = max_t ||x_t||; printed: ||X||_{2,inf}, the largest norm of a column.
     Source: thesis, section 4.4 (Corollary 4.9 has the transpose, Theorem 4.11 not).
@@ -44,7 +44,7 @@ def token_norm(context: Any, form: Form = "corrected") -> float:
 
 
 def row_norm_sum(matrix: Float[Any, "outputs inputs"]) -> float:
-    """Return the sum of the norms of a matrix' rows: the (2,1)-norm under which covers of x -> W x are counted.
+    """Return the sum of the norms of a matrix' rows: the (2,1)-norm that enters covers of x -> W x.
 
     Formula: ||W^T||_{2,1} = sum_i ||w_i||, over rows w_i.
     Source: thesis, Lemma 4.10.
@@ -53,7 +53,7 @@ def row_norm_sum(matrix: Float[Any, "outputs inputs"]) -> float:
 
 
 def merged_query_key(query: Float[Any, "d k"], key: Float[Any, "d k"], form: Form = "corrected") -> np.ndarray:
-    """Return the one matrix by which queries and keys enter the scores.
+    """Return the single matrix through which queries and keys enter the scores.
 
     The definition of the deep class prints W_K^T W_Q, of shape (k, k), which does not act on tokens.
 
@@ -65,15 +65,17 @@ def merged_query_key(query: Float[Any, "d k"], key: Float[Any, "d k"], form: For
     """
     require_form(form)
     asked, offered = _matrix(query), _matrix(key)
-    require(asked.shape == offered.shape, "query and key must have one shape", query=asked.shape, key=offered.shape)
+    require(
+        asked.shape == offered.shape, "query and key must have the same shape", query=asked.shape, key=offered.shape
+    )
     return np.asarray(offered @ asked.T if form == "corrected" else offered.T @ asked)
 
 
 def project_to_ball(vectors: Float[Any, "*shape d"]) -> Float64[np.ndarray, "*shape d"]:
-    """Return vectors along the last axis, those longer than 1 shortened to 1: the theory's layer norm.
+    """Return vectors along the last axis, those longer than 1 scaled to norm 1: the theory's layer norm.
 
-    No two come to lie further apart. The printed proof has (1 - alpha^2) where (1 - alpha)^2 is meant, alpha being at
-    most 1 / ||u||, not above it.
+    Distances never increase. The printed proof has (1 - alpha^2) where (1 - alpha)^2 is meant, and alpha is at most 1 /
+    ||u||, not above it.
 
     Formula: v / max(1, ||v||).
     Source: thesis, section 4.4.3 and Lemma A.9.

@@ -9,7 +9,7 @@ from elegans.calculators.domain import require_positive
 def transformer_parameters(T: int, width: int = 64, hidden: int | None = None, outputs: int = 2) -> int:
     """Return the number of parameters of a one-layer transformer with layer norms, biases and trained positions.
 
-    The thesis speaks both of a scalar output and of two output embeddings; its list of hyperparameters has two.
+    The thesis mentions both a scalar output and two output embeddings; its list of hyperparameters has two.
 
     Formula: embeddings d (3 + T + 1), attention 4 d (d + 1), MLP d h + h + h d + d, three layer norms 6 d,
         logits d c without bias: 50 432 + 64 (T + 1) at d = 64, h = 256, c = 2, whatever the number of heads.

@@ -1,7 +1,7 @@
 """How far the output of attention blocks moves when weights or inputs do: the steps of the deep capacity bound.
 
 Blocks are g' = Pi(act(Pi(f(g))) W_C), row by row, with f(Z) = softmax(Z W_Q (Z W_K)^T) Z W_V, Pi the projection onto
-the unit ball and no residual path. All distances are those of the token that moves most.
+the unit ball and no residual path. All distances are for the token that moves most.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -34,7 +34,7 @@ class Block(NamedTuple):
 
 
 def attention_output(tokens: Float[Any, "T d"], block: Block) -> Float64[np.ndarray, "T k"]:
-    """Return what every token gets from all others.
+    """Return every token's output of attention over all tokens.
 
     Formula: f(Z) = RowSoftmax(Z W_Q (Z W_K)^T) Z W_V.
     Source: thesis, section 4.4.3.

@@ -1,12 +1,12 @@
-"""How many examples single out the support of a sparse Boolean function, whatever learns from them.
+"""How many examples identify the support of a sparse Boolean function, whatever the learner.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
 Shared arguments:
     function: a symmetric function, as text or component.
-    p: the probability of a one; exact where it is a fraction.
+    p: the probability of a one; results are exact if it is a fraction.
     task: the function, the number of bits and their bias.
-    seed: of all draws.
+    seed: the seed of all draws.
 """
 
 import math
@@ -21,15 +21,15 @@ from elegans.calculators.domain import AtMost, Binomial, Listed, Number, Seed, r
 from elegans.tasks.boolean import BooleanFunction, SparseBoolean
 
 LARGEST_DRAWN = 200_000
-"""How many examples are drawn and searched: a few seconds of work."""
+"""The largest number of examples drawn and searched: a few seconds of work."""
 
 
 class Identifiability(NamedTuple):
-    """How often random samples single out the support, with 95% Wilson intervals.
+    """How often random samples identify the support, with 95% Wilson intervals.
 
     Args:
         sizes: numbers of examples.
-        share: of the samples drawn, those of that size with which one support alone is consistent.
+        share: the share of random samples of each size with which only one support is consistent.
         low: the lower ends.
         high: the upper ends.
     """
@@ -43,10 +43,10 @@ class Identifiability(NamedTuple):
 def support_agreement(
     function: str | BooleanFunction, k: Binomial, overlap: Binomial, p: Number = Fraction(1, 2)
 ) -> Number:
-    """Return how likely a symmetric function has one value on two supports that share some coordinates.
+    """Return the probability that a symmetric function agrees on two supports that share some coordinates.
 
     For balanced conjunctions of three bits it is at most 0.794: no other conjunction is right on more than 0.8 of the
-    inputs, so that asking for more than 0.99 of held-out labels asks for the right one.
+    inputs, so requiring more than 0.99 of held-out labels requires the right one.
 
     Formula: sum_u P(u) sum_c P(f = c | u shared ones)^2, u ~ Bin(overlap, p); for conjunctions
         1 - 2 (p^k - p^(2k - overlap)).
@@ -74,7 +74,7 @@ def expected_consistent(
     The support is not identified with at most this probability.
 
     Formula: sum_{j < k} C(k, j) C(n - k, k - j) a_j^m, a_j the ``support_agreement`` at an overlap of j.
-    Source: derived here; the union bound behind m >= log2 C(n, k) (thesis, section 4.6) taken exactly.
+    Source: derived here; the union bound behind m >= log2 C(n, k) (thesis, section 4.6) computed exactly.
 
     Args:
         n: the number of bits.
@@ -93,17 +93,18 @@ def expected_consistent(
 def identifying_samples(
     task: SparseBoolean, draws: Annotated[int, AtMost(10_000)] = 400, largest: Listed = 256, seed: Seed = 0
 ) -> np.ndarray:
-    """Return, for random sequences of examples, after how many of them one support alone is consistent.
+    """Return, for random sequences of examples, after how many of them only one support is consistent.
 
-    Formula: min {m : |{J : f_J agrees with the first m labels}| = 1}, by bisection: consistent supports only get fewer.
+    Formula: min {m : |{J : f_J agrees with the first m labels}| = 1}, by bisection: consistent supports only become
+        fewer.
     Source: derived here; the thesis redraws samples that leave more than one (appendix A.3.1).
 
     Args:
-        draws: how many sequences, each with a support of its own.
+        draws: how many sequences, each with its own support.
         largest: the longest sequence.
 
     Returns:
-        int64 of shape (draws,); largest + 1 where the whole sequence leaves several.
+        int64 of shape (draws,); largest + 1 where several remain after the whole sequence.
     """
     require(min(draws, largest) >= 1, "draws and largest must be at least 1", draws=draws, largest=largest)
     require(draws * largest <= LARGEST_DRAWN, f"draws times largest must be at most {LARGEST_DRAWN}", draws=draws)
@@ -124,10 +125,10 @@ def identifying_samples(
 def identifiability(
     task: SparseBoolean, sizes: Sequence[int], draws: Annotated[int, AtMost(10_000)] = 400, seed: Seed = 0
 ) -> Identifiability:
-    """Return how likely random samples of given sizes single out the support.
+    """Return the probability that random samples of given sizes identify the support.
 
     Formula: P(|{J : f_J agrees with m labels}| = 1), the share among independent draws, with a 95% Wilson interval; the
-        draws of all sizes are one, so the curve never falls.
+        same draws serve all sizes, so the curve never falls.
     Source: derived here; for the filter of the thesis' appendix A.3.1.
 
     Args:

@@ -23,14 +23,14 @@ from elegans.studies.variable_creation.theory.codes import Codes, Encoding, chec
 from elegans.studies.variable_creation.theory.normalisation import softmax
 
 Target = Literal["scalar", "vector"]
-"""Whether a construction's output is one number that counts ones, or one coordinate for each bit of the support."""
+"""Whether a construction's output is a single number that counts ones, or one coordinate per bit of the support."""
 
 LARGEST_ENUMERATED = 14
-"""The largest T whose 2^T inputs are all enumerated."""
+"""The largest T at which all 2^T inputs are enumerated."""
 
 
 class Selection(NamedTuple):
-    """Selection heads with their codes: all arrays that a one-layer attention needs.
+    """Selection heads with their codes: all arrays of a one-layer attention.
 
     In the thesis' notation, and in the shapes of ``ParityTransformer``'s parameters (its ``embedding`` and
     ``attention``), so that a transformer without a residual path and with unscaled scores computes the same.
@@ -58,7 +58,7 @@ class Selection(NamedTuple):
         return np.concatenate([self._read(bits, asked.T), own], axis=1).transpose(0, 2, 1)
 
     def attention(self, bits: Any) -> Float64[np.ndarray, "count heads places"]:
-        """Return the class token's attention weights, which add to 1: (count, heads, T + 1)."""
+        """Return the class token's attention weights, which sum to 1: (count, heads, T + 1)."""
         return softmax(self.scores(bits))
 
     def outputs(self, bits: Any) -> Float64[np.ndarray, "count d"]:
@@ -70,7 +70,7 @@ class Selection(NamedTuple):
         return total
 
     def _read(self, bits: Any, matrix: np.ndarray) -> Float64[np.ndarray, "count T columns"]:
-        """Return X M for the T tokens without the tokens themselves, which may be long."""
+        """Return X M for the T tokens without forming the tokens themselves, which may be long."""
         b = checked_bits(self.codes, bits)
         placed = self.codes.position @ matrix
         if self.encoding == "bag":
@@ -98,8 +98,8 @@ def selection_target(
 ) -> np.ndarray:
     """Return what selection heads approximate.
 
-    With the printed sign of W_V the scalar one falls in r where positions are used, though the lemma calls it strictly
-    monotone, which is defined as rising; the corrected one has E_1 - E_0 in W_V. What follows the heads does not mind.
+    With the printed sign of W_V the scalar target decreases in r for positions, though the lemma calls it strictly
+    monotone, defined as increasing; the corrected one has E_1 - E_0 in W_V. Later layers are unaffected.
 
     Formula: r ones among the s bits. Positions: (2 r - s) / s, or 2 b_i - 1 in coordinate n(i); printed: the negatives.
         Bag: (r - s) / (r + 1), or (b_i - 1) / (r + 1).
@@ -129,7 +129,7 @@ def selection_gap(
 
     In the corrected form the scores on the support are R exactly and ``leak`` bounds |v_t . u| off it, u being the
     support's dual vector. The printed R takes ``leak`` as Delta and is too small for it: its own error bound needs
-    1 - 2 s Delta, and beyond that scores on the support differ from each other, the more the larger R is.
+    1 - 2 s Delta, and moreover scores on the support differ from each other, increasingly so with larger R.
 
     Formula: positions log(8 T / gamma) / (1 - leak), bag log(8 T (s + leak) / gamma) / (1 - leak); printed: positions
         log(8 T / gamma) / (1 - s Delta), bag log(8 T s (1 + Delta) / (gamma - s Delta)) / (1 - s Delta).
@@ -154,7 +154,7 @@ def selection_gap(
 
 
 def selection_worst_error(T: int, s: int, gap: float, encoding: Encoding = "fixed", target: Target = "scalar") -> float:
-    """Return the largest error of selection heads over all 2^T inputs, exactly, for orthonormal positions.
+    """Return the exact largest error of selection heads over all 2^T inputs, for orthonormal positions.
 
     Formula: positions (2 (T - s) + 1) / (s e^R + T + 1 - s), with s = 1 for a head of the vector target; bag
         max_r (s - r)(T - r) / ((r + 1)((r + 1) e^R + T - r)), which is s T / (e^R + T), or T / (e^R + T) (vector).
@@ -178,7 +178,7 @@ def selection_worst_error(T: int, s: int, gap: float, encoding: Encoding = "fixe
 def selection_flip_change(T: int, s: int, gap: float) -> float:
     """Return the largest change of a scalar head's output when one bit flips, for orthonormal fixed positions.
 
-    At a fixed R, that is at fixed norms of the weights, it tends to 0 as T grows; R must grow like log T.
+    At fixed R, that is at fixed weight norms, it tends to 0 as T grows; R must grow like log T.
 
     Formula: 2 e^R / (s e^R + T + 1 - s).
     Source: derived here from the thesis' Lemma A.19.
@@ -238,9 +238,9 @@ def selection_heads(
     """Return attention heads that are within gamma/4 of ``selection_target``.
 
     The printed recipe takes v_I = sum_I v_i for the key. Where positions are not orthogonal, the scores on the support
-    then differ, and from s = 3 on no scale mends that: it warns with the error that it makes. The corrected one takes
-    dual vectors u_i, in the support's span with u_i . v_j = 1[i = j]. The printed W_V of several heads on fixed
-    positions writes a_2 while W_C reads a_1: its output is 0.
+    then differ, and from s = 3 on no scale repairs this: a warning states the error. The corrected one takes dual
+    vectors u_i, in the support's span with u_i . v_j = 1[i = j]. The printed W_V of several heads on fixed positions
+    writes a_2 while W_C reads a_1: its output is 0.
 
     Formula: W_Q = R v_CLS a_1^T in all. Fixed: W_K = u a_1^T, u = sum_I u_i, or v_(i_h) a_1^T for head h. Trained:
         P = e_1 on I and 0 off it, or P = e_n(i); W_K = e_1 a_1^T, or e_h a_1^T. Both: W_V = (E_1 - E_0) a_1^T,
@@ -249,10 +249,10 @@ def selection_heads(
     Source: thesis, proofs of Lemmas A.19 to A.21; dual vectors derived here.
 
     Args:
-        codes: the vectors that inputs are made of; trained positions replace ``codes.position``.
+        codes: the vectors from which inputs are built; trained positions replace ``codes.position``.
         support: the s coordinates, in the order of the output's.
         target: "scalar" (one head) or "vector" (s heads; one for a bag).
-        gamma: four times the largest error; None for the target's separation, or 1 if that is more.
+        gamma: four times the largest error; None for the target's separation, or for 1 if that is larger.
         k: the dimension of a head; None for the smallest: s for a bag, else 1 (2 as printed).
     """
     require_form(form)
@@ -278,7 +278,7 @@ def selection_heads(
 
 
 def _writes_beside(encoding: Encoding, heads: int, form: Form) -> bool:
-    """Return whether the printed W_V writes a_2: several heads on fixed positions."""
+    """Return whether the printed W_V writes to a_2: several heads on fixed positions."""
     return form == "printed" and encoding == "fixed" and heads > 1
 
 
@@ -299,12 +299,12 @@ def _trained_positions(codes: Codes, places: list[int], target: Target) -> np.nd
     chosen[places, np.arange(len(places)) if target == "vector" else 0] = 1
     special = np.vstack([codes.token, codes.class_token])
     free = bool(np.allclose(chosen @ special.T, 0))
-    require(free, "trained positions need the first coordinates: tokens must lie in others", token=codes.token.shape)
+    require(free, "trained positions need the first coordinates: tokens must use others", token=codes.token.shape)
     return chosen
 
 
 def _keys(codes: Codes, places: list[int], encoding: Encoding, heads: int, form: Form) -> tuple[np.ndarray, float]:
-    """Return what selects each coordinate of the support, shape (s, d), and how much they leak off it."""
+    """Return the vectors that select each coordinate of the support, shape (s, d), and how much they leak off it."""
     own = codes.position[places]
     if encoding == "trained":
         return (own if heads > 1 else own[:1]), 0.0
@@ -396,7 +396,7 @@ def _warn(selection: Selection, places: list[int], gamma: float, delta: float, t
         bits = (signs > 0).astype(int)
     error = selection_error(selection, places, bits, target=target, form="printed")
     warnings.warn(
-        f"the printed selection of s >= 3 positions must have them orthogonal: s={len(places)}, Delta={delta:.3g}, "
+        f"the printed selection of s >= 3 positions needs orthogonal ones: s={len(places)}, Delta={delta:.3g}, "
         f"error={error:.3g} where gamma/4={gamma / 4:.3g}",
         stacklevel=3,
     )

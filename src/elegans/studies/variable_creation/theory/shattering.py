@@ -1,4 +1,4 @@
-"""One attention head with unbounded weights shatters log2 T sequences: capacity cannot be free of T.
+"""One attention head with unbounded weights shatters log2 T sequences: capacity cannot be independent of T.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -12,11 +12,11 @@ from elegans.calculators.domain import require
 from elegans.studies.variable_creation.theory.normalisation import softmax
 
 LARGEST_CONTEXT = 1024
-"""The largest T whose sequences and labelings are written out: log2(T) T^2 weights."""
+"""The largest T at which sequences and labelings are written out: log2(T) T^2 weights."""
 
 
 class Shattering(NamedTuple):
-    """Sequences, the queries that tell them apart in every way, and what the heads answer.
+    """Sequences, the queries that label them in every way, and the heads' outputs.
 
     Args:
         contexts: X^(i), shape (inputs, T, 3), inputs = floor(log2 T).
@@ -54,15 +54,15 @@ def attention_pdim_bound(T: int) -> int:
 
 
 def attention_shattering(T: int) -> Shattering:
-    """Return floor(log2 T) sequences which one head labels in every way, by where it looks.
+    """Return floor(log2 T) sequences that one head labels in every way, by where it attends.
 
-    The source takes T as a power of 2. Positions on a circle serve any T: the first 2^floor(log2 T) of them give every
-    labeling, and those beyond repeat some.
+    The source takes T to be a power of 2. Positions on a circle work for any T: the first 2^floor(log2 T) of them give
+    every labeling, and the rest repeat some.
 
     Formula: x_t^(i) = (cos(2 pi t/T), sin(2 pi t/T), bit i of t), t from 0; w_QK^(c) = T^2 (cos(2 pi c/T),
         sin(2 pi c/T), 0); w_V = (0, 0, 1); the weight of c is at least 1 / (1 + sqrt(pi/8)) = 0.615, so that
         f(X^(i); c) > 1/2 exactly where bit i of c is 1.
-    Source: thesis, Proposition 4.8 and its proof; other T than powers of 2 derived here.
+    Source: thesis, Proposition 4.8 and its proof; for T other than powers of 2 derived here.
 
     Args:
         T: the context length, from 2 to 1024.
