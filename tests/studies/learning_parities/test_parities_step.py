@@ -316,7 +316,7 @@ def test_the_smallest_separator_is_that_of_a_general_solver():
         (lambda: theory.p_feature(9, 3, 2, 0.1), "r must be odd and lie in -k..k (Lemma 10): r=2, k=3"),
         (
             lambda: theory.biased_hidden(np.ones((1, 5)), 0, (0, 1, 2)),
-            "neurons must read nothing outside the support (good neurons): largest=1.0",
+            "neurons must have no weights outside the support (good neurons): largest=1.0",
         ),
     ],
 )

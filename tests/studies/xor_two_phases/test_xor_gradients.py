@@ -300,7 +300,7 @@ def test_clean_gradients_of_a_network_without_output_are_those_of_the_surrogate(
         ),
         (
             lambda: theory.xor_surrogate_growth(np.arange(4.0)[None] + 1, np.ones(1), distribution="binomial"),
-            "weights outside the plane must be 0 or of one magnitude (binomial distribution): d=4",
+            "weights outside the plane must be 0 or of equal magnitude (binomial distribution): d=4",
         ),
         (
             lambda: theory.xor_gradients(np.ones((1, 4)), np.ones(1), np.ones((2, 4)), slope="none"),

@@ -1,12 +1,12 @@
-"""Biased parities: what a network learns where no linear predictor can, and what that takes.
+"""Biased parities: what a network learns where no linear predictor can, and what it needs for that.
 
 The paper proves it and has no experiment on this distribution. Theorem 3's sizes are far beyond any machine, and at
-feasible ones its steps are too small; so the first step is the theorem's, exactly, and what follows is Adam on fresh
+feasible sizes its steps are too small; so the first step is exactly the theorem's, followed by Adam on fresh
 minibatches, plain descent, or the theorem's own steps. The network is compared with predictors that are linear in fixed
-features, trained alike; beside each stand the lower bounds at the number and norm of its own features.
+features, trained in the same way, and with the lower bounds for the number and norm of their features.
 
 Choices: hinge loss; minibatches of 256; no weight decay after the first step (the theorem allows any lambda up to k/n);
-biases learn; mirrored neurons; A the first k coordinates, without loss of generality since all learners treat
+biases are trained; mirrored neurons; A is the first k coordinates, without loss of generality since all learners treat
 coordinates alike.
 """
 
@@ -38,7 +38,7 @@ from elegans.training import SGD, Adam, LayerRates, Training, Trial
 
 FROZEN = {"hidden": LayerRates(learning_rate=0.0)}
 MEASUREMENTS = 20
-"""How often a trial is evaluated."""
+"""The number of evaluations per trial."""
 PANELS_AT_MOST = 6
 NETWORK, PREDICTOR = COLOURS[:2]
 """The colours of networks and of predictors that are linear in fixed features."""
@@ -52,7 +52,7 @@ Arm = Callable[[BiasedParity, int, int], Trial]
 
 
 def _settings(steps: int) -> dict[str, Any]:
-    """Return what all trainings share; they go on when they are solved."""
+    """Return what all trainings share; they continue when they are solved."""
     success = StoppingRule(error=0.01, every=steps // MEASUREMENTS, stop=False)
     return {"steps": steps, "batch_size": 256, "stopping": success}
 
@@ -94,7 +94,7 @@ LEARNERS: dict[str, Arm] = {
     "random Fourier features": _predictor(lambda q: RandomFourier(width=4 * q)),
     "frozen gates (NTK)": _predictor(lambda q: GatedLinear(width=2 * q, init=GaussianInit())),
 }
-"""What is compared on D_A, in words."""
+"""The learners compared on D_A, in words."""
 ABLATIONS: dict[str, Arm] = {
     "mixture, first step": LEARNERS["network"],
     "uniform inputs, their first step": lambda task, q, steps: _network(
@@ -106,7 +106,7 @@ ABLATIONS: dict[str, Arm] = {
     "first step, then second layer only": _first_step(layers=FROZEN),
     "antipodal neurons": _from(FirstStep(form="antipodal", examples=2**16)),
 }
-"""What the network lacks, in words."""
+"""The ablations of the network, in words."""
 PANELS = {"learners": LEARNERS, "ablations": ABLATIONS}
 STARTS: dict[str, Arm] = {
     "signs, first step": LEARNERS["network"],
@@ -117,8 +117,8 @@ STARTS: dict[str, Arm] = {
     "Gaussian (0.3), no first step": _from(GaussianInit(std=0.3)),
     "Gaussian (1), no first step": _from(GaussianInit(std=1.0)),
 }
-"""What the network starts from, in words, with the standard deviation of every parameter; Kaiming's is 0.14 at n = 101
-in the first layer."""
+"""The network's initialisations, in words, with the standard deviation of every parameter; Kaiming's is 0.14 in the
+first layer at n = 101."""
 
 
 def arms(n: int, k: int, q: int, steps: int, chosen: dict[str, Arm]) -> dict[str, Trial]:
@@ -128,7 +128,7 @@ def arms(n: int, k: int, q: int, steps: int, chosen: dict[str, Arm]) -> dict[str
 
 
 def _sweep(parts: list[dict[str, Trial]], trials: int) -> Sweep:
-    """Return the trials of all arms; one that two panels show is trained once."""
+    """Return the trials of all arms; one that appears in two panels is trained only once."""
     unique = {trial.cell: trial for part in parts for trial in part.values()}
     return sum((grid(trial, {}, seeds=trials) for trial in unique.values()), Sweep(()))
 
@@ -146,7 +146,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return all of it with more steps, and k = 5 and 7, where the theorem begins, at larger sizes."""
+    """Return all of these with more steps, and k = 5 and 7, where the theorem starts, at larger sizes."""
     sizes = [(101, 3, 128, 10_000), (101, 5, 128, 10_000), (151, 5, 256, 10_000), (301, 7, 512, 10_000)]
     return _sweep([arms(*size, chosen) for size in sizes for chosen in (LEARNERS, ABLATIONS)], trials)
 
@@ -160,7 +160,7 @@ def part(trials: int) -> Sweep:
 
 
 def with_starts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with Gaussian initial weights, with and without a first step, in place of all arms.
+    """Return the experiment with Gaussian initial weights, with and without a first step, instead of all arms.
 
     Raises:
         ExperimentError: the value is neither ``mirrored`` nor ``gaussian``.
@@ -184,7 +184,7 @@ def _starts(size: tuple[int, int, int, int], trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses on both parts of the mixture, and the size of a linear predictor."""
+    """Return probes of the losses on both parts of the mixture, and of the size of a linear predictor."""
     assert one.training is not None
     every = one.training.stopping.every
     losses = ComponentLosses(every=every, examples=20_000)
@@ -192,7 +192,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results, chosen: Mapping[str, dict[str, Arm]] = PANELS) -> Tables:
-    """Return one row per panel, arm, trial and step: losses and errors, and for predictors N, B and the bounds.
+    """Return one row per panel, arm, trial and step: losses and errors, and for linear predictors N, B and the bounds.
 
     ``theorem2`` and ``fourier`` are lower bounds on the hinge loss on D_A at the predictor's own final N and B. Where
     the first step was taken, ``good``, ``slope_low``, ``slope_high`` and ``leak`` describe the neurons after it.
@@ -218,7 +218,7 @@ def analyse(results: Results, chosen: Mapping[str, dict[str, Arm]] = PANELS) -> 
 
 
 def _name(trial: Trial, chosen: dict[str, Arm]) -> str | None:
-    """Return which arm a trial is, or None."""
+    """Return the name of a trial's arm, or None."""
     assert isinstance(trial.task, BiasedParity) and trial.training is not None
     n, k, q = trial.task.n, trial.task.k, _half_width(trial.model)
     made = arms(n, k, q, trial.training.steps, chosen)
@@ -226,13 +226,13 @@ def _name(trial: Trial, chosen: dict[str, Arm]) -> str | None:
 
 
 def _half_width(model: Model) -> int:
-    """Return q, from which a model's sizes follow; 1 for a predictor that has none."""
+    """Return q, which determines a model's sizes; 1 for a predictor without one."""
     width = int(getattr(model, "width", 2))
     return width // 4 if isinstance(model, RandomReLU | RandomFourier) else width // 2
 
 
 def _facts(trial: Trial, size: pd.Series | None) -> dict[str, Any]:
-    """Return what is known of a trial: n and k; of a predictor its size and bounds; of a network its first step."""
+    """Return the facts about a trial: n and k; a predictor's size and bounds; a network's first step."""
     assert isinstance(trial.task, BiasedParity)
     found: dict[str, Any] = {"n": trial.task.n, "k": trial.task.k}
     if size is not None:
@@ -244,7 +244,7 @@ def _facts(trial: Trial, size: pd.Series | None) -> dict[str, Any]:
 
 
 def _bounds(task: BiasedParity, features: int, norm: float) -> dict[str, float]:
-    """Return both lower bounds; Theorem 2 speaks of k <= n / 16 alone."""
+    """Return both lower bounds; Theorem 2 covers only k <= n / 16."""
     found = {"fourier": biased_fourier_bound(task.n, task.k, features, norm)}
     if LARGEST_SHARE * task.k <= task.n:
         found["theorem2"] = biased_linear_bound(task.k, features, norm)
@@ -268,9 +268,9 @@ def _step(trial: Trial) -> dict[str, float]:
 def plot(tables: Tables) -> Figure:
     """Draw the hinge loss on D_A at the end, one panel for the learners of each size and for the ablations.
 
-    A dot is a trial's loss at the last step and a ring its best; a triangle is Theorem 2's lower bound at the
+    A dot is a trial's loss at the last step and a ring its best; a triangle is Theorem 2's lower bound for the
     predictor's own number and norm of features and a bar the sharper one (negative ones are not drawn); the number is
-    the median error on D1. Of more than six panels the last ablations are left out.
+    the median error on D1. Beyond six panels, the last ablations are left out.
     """
     rows = [part for _, part in tables["table"].groupby(["panel", "n", "k"], sort=False)]
     rows = sorted(rows, key=lambda part: part["panel"].iloc[0] == "ablations")[:PANELS_AT_MOST]
@@ -316,7 +316,7 @@ def _ends(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _key(figure: Figure) -> None:
-    """Name colours and marks below a figure."""
+    """Draw a key to colours and marks below a figure."""
     names = {"network": {**LAST, "color": NETWORK}, "linear predictor": {**LAST, "color": PREDICTOR}}
     names |= {"last step": {**LAST, "color": GREY}, "best step": {**BEST, "color": GREY}}
     names |= {"Theorem 2's bound": THEOREM, "sharper bound": SHARPER}

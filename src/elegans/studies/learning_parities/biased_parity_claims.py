@@ -1,4 +1,4 @@
-"""Claims on biased parities: what decides each, from the table of ``biased-parity``."""
+"""Claims on biased parities, decided from the table of ``biased-parity``."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ NETWORK = "network"
 LINEAR = ("linear in the inputs", "random ReLU features", "random Fourier features", "frozen gates (NTK)")
 SMALL, LARGE, HALF, SEEDS = 0.05, 0.25, 0.45, 10
 LONGER = 10
-"""Uniform inputs get so many times the steps that the mixture needs."""
+"""How many times the steps that the mixture needs uniform inputs get."""
 
 
 def ends(tables: Mapping[str, pd.DataFrame], n: int, k: int, arm: str, panel: str = "learners") -> pd.Series:
@@ -50,7 +50,7 @@ def beats_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by what may never happen, an error above the hinge loss; the rest is stated at laboratory sizes."""
+    """Decide by what must never happen, an error above the hinge loss; the rest is reported at laboratory sizes."""
     rows = table(tables, "table", NEEDS, panel="learners")
     violated = int(((rows["error_d1"] + rows["error_d2"]) / 2 > (rows["hinge_d1"] + rows["hinge_d2"]) / 2 + 1e-6).sum())
     printed = ends(tables, 101, 3, "network, Theorem 3's steps")
@@ -74,7 +74,7 @@ def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def uniform_is_hard(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether uniform inputs are not learned in ten times the steps that the mixture needs."""
+    """Decide whether uniform inputs remain unlearned after ten times the steps that the mixture needs."""
     parts = {}
     for n, k in ((101, 5), (301, 7)):
         where = {"panel": "ablations", "n": n, "k": k}
@@ -108,8 +108,8 @@ CLAIMS = (
         rule=(
             "Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, 95% t intervals: fails if a "
             "linear arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least 0.45 "
-            "(thresholds ours), since arms are trained by Adam and bound their optimum from above only. At k = 3 and "
-            "5 the sizes are a laboratory's."
+            "(thresholds ours), since arms are trained by Adam, which bounds their optimum only from above. At k = 3 "
+            "and 5 the sizes are laboratory sizes."
         ),
         decide=beats_linear,
     ),
@@ -128,7 +128,7 @@ CLAIMS = (
         rule=(
             "Fails if an error exceeds a hinge loss at any check. Otherwise undecided, since no size that the theorem "
             "admits can be run; how many of 10 trials reach 0.25 with the printed steps and 0.05 with Adam and plain "
-            "descent is stated."
+            "descent is reported."
         ),
         decide=learns,
     ),

@@ -23,12 +23,12 @@ from elegans.studies.learning_parities.theory.window import CAP
 DESCENT, DRIFT, LOSS = "parities/theorem-13", "parities/lemma-15", "parities/lemma-16"
 SEQUENCES = {"smoke": 20, "paper": 1000}
 LONG = 30
-"""Steps of a random sequence of convex functions."""
+"""The number of steps of a random sequence of convex functions."""
 N, K, BATCH, POINTS = 101, 3, 256, 200
 RUNS = {"smoke": ((16,), 50), "paper": ((64, 512), 1000)}
-"""By scale: half widths, and steps."""
+"""By scale, half widths and steps."""
 TRENDS = {"smoke": ((16, 64), 2, 50), "paper": ((32, 128, 512), 5, 300)}
-"""By scale: half widths, seeds and steps of the trend of the drift."""
+"""By scale, half widths, seeds and steps of the trend of the drift."""
 SPEEDS = (1, 10, 100)
 """Multiples of the printed step size."""
 
@@ -56,7 +56,7 @@ def _function(kind: int, a: np.ndarray, c: float) -> Convex:
 
 
 def _online(count: int) -> Iterator[dict[str, Any]]:
-    """Yield Theorem 13's inequality for random sequences and for signs chosen against the point, as value - bound."""
+    """Yield Theorem 13's inequality for random and for adversarial sequences, as value - bound."""
     generator, random, chosen = np.random.default_rng(0), list[float](), list[float]()
     for trial in range(count):
         size, rate = int(generator.integers(1, 21)), float(10 ** generator.uniform(-3, 1))
@@ -65,7 +65,7 @@ def _online(count: int) -> Iterator[dict[str, Any]]:
         functions, values, norms = [], [], []
         for _ in range(LONG):
             a, c = generator.normal(size=size) / math.sqrt(size), float(generator.normal())
-            if adversarial:  # a hinge that the present point has on its wrong side
+            if adversarial:  # a hinge with the current point on its wrong side
                 one = _function(2, a, -float(np.sign(a @ theta)) or 1.0)
             else:
                 one = _function(int(generator.integers(3)), a, c)
@@ -83,7 +83,7 @@ def _online(count: int) -> Iterator[dict[str, Any]]:
 
 
 def _hindsight(functions: list[Convex], size: int) -> Float[np.ndarray, " size"]:
-    """Return a point near the best one for all functions together, by subgradient steps."""
+    """Return a point close to the best one for all functions together, by subgradient steps."""
     point, best, least = np.zeros(size), np.zeros(size), math.inf
     for step in range(1, 101):
         value = sum(one.value(point) for one in functions)
@@ -104,7 +104,7 @@ class ReferenceNetwork:
 
 
 def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterator[ReferenceNetwork]:
-    """Yield the network after the exact first step and after every later step on a fresh batch."""
+    """Yield the network after the exact first step and after every further step on a fresh batch."""
     generator = np.random.default_rng((q, seed))
     initial, u = generator.integers(-1, 2, (q, N)), generator.uniform(-N / K, N / K, q)
     first = biased_first_step(initial, 1 / (8 * K), u, range(K))
@@ -219,8 +219,8 @@ CLAIMS = (
         id="parities/lemma-15",
         statement=(
             "After t steps second-layer weights are at most 6 eta t + k/sqrt(n), and first-layer weights and biases "
-            "stay within 6 eta^2 t^2 + eta t k/sqrt(n) of where the first step put them, plus a term with the weight "
-            "decay."
+            "stay within 6 eta^2 t^2 + eta t k/sqrt(n) of their values after the first step, plus a term with the "
+            "weight decay."
         ),
         source="Lemma 15, sketch in section 5",
         setting="eta and lambda in [0, 1/2]; the printed bound of the weights is garbled, that of Lemma 16 is used",
@@ -240,8 +240,8 @@ CLAIMS = (
         source="Lemma 16",
         setting="as Lemma 15, any u*",
         rule=(
-            "The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change exceeds the "
-            "bound once."
+            "The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change ever exceeds "
+            "the bound."
         ),
         decide=theorem(LOSS),
     ),

@@ -1,14 +1,13 @@
 """The parity of a strip of digits: figure 1 of "Learning Parities with Neural Networks".
 
-The label of a strip of k digits is the parity of their sum. With k = 1 the task is a kind of recognition; with k = 3 no
-single digit says anything. A network with 512 ReLU neurons is compared with three predictors that are linear in what
-they learn: the same network with its gates frozen, random ReLU features, and random Fourier features.
+The label of a strip of k digits is the parity of their sum. With k = 1 the task is a form of recognition; with k = 3 no
+single digit carries information. A network with 512 ReLU neurons is compared with three predictors that are linear in
+their trained parameters: the same network with its gates frozen, random ReLU features, and random Fourier features.
 
-Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and learning rate 1; fresh strips all the
-time, 60000 of them per epoch; at the largest scale also as many fixed ones; held-out strips of
-held-out images; pixels from 0 to 1; initial weights by fan-in; of the frozen-gate network the inner weights and the
-output's bias learn (with the outer ones as well it would not be a linear predictor, though of the same class); a
-bandwidth of the median distance.
+Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and learning rate 1; always fresh strips,
+60000 per epoch, and at the largest scale also as many fixed ones; held-out strips of held-out images; pixels from 0 to
+1; initial weights by fan-in; the frozen-gate network trains the inner weights and the output bias (training the outer
+ones as well would not give a linear predictor, though one of the same class); the median distance as bandwidth.
 """
 
 from typing import Any
@@ -41,11 +40,11 @@ MODELS: dict[str, Model] = {
     "random ReLU features": RandomReLU(width=WIDTH),
     "random Fourier features (RBF)": RandomFourier(width=WIDTH),
 }
-"""What is compared, in words."""
+"""The models compared, in words."""
 FIXED = {"output.weight": LayerRates(learning_rate=0.0)}
-"""What keeps the frozen-gate network linear in what it learns."""
+"""What keeps the frozen-gate network linear in its trained parameters."""
 LOOKED_AT = 64
-"""Held-out strips among which the figure finds an even and an odd one."""
+"""The number of held-out strips searched for an even and an odd one to show."""
 
 
 def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
@@ -53,10 +52,10 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
 
     Args:
         k: how many digits a strip has.
-        model: what learns.
-        images: which digits, as ``DigitParity`` takes them.
-        strips: how many an epoch has, all of them fresh.
-        epochs: how many there are.
+        model: the model.
+        images: the digits, as for ``DigitParity``.
+        strips: the number per epoch, all fresh.
+        epochs: the number of epochs.
     """
     epoch = -(-strips // BATCH)
     training = AdaDelta(
@@ -88,7 +87,7 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return 20 epochs on MNIST, of three digits also on fixed strips; refused where MNIST cannot be had."""
+    """Return 20 epochs on MNIST, for three digits also on fixed strips; refused if MNIST is not available."""
     load_images("mnist")
     fresh = models("mnist", 60_000, 20, trials)
     fixed = (trial(3, model, "mnist", 60_000, 20).replace("regime", Sample(60_000)) for model in MODELS.values())
@@ -96,7 +95,7 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the two errors, measured once per epoch."""
+    """Return probes of the two errors, measured once per epoch."""
     assert one.training is not None
     every = one.training.stopping.every
     return TrainError(every=every), TestError(every=every)
@@ -122,7 +121,7 @@ def _described(one: Trial) -> dict[str, Any]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the accuracies against epochs, one panel for each k, above an even and an odd held-out strip.
+    """Draw the accuracies against epochs, one panel for each k, with an even and an odd held-out strip below.
 
     Lines are medians over trials, bands the range of the held-out accuracies where there are several.
     """
@@ -199,7 +198,7 @@ def _rounded(values: pd.Series) -> float:
 
 EXPERIMENT = Experiment(
     name="digit-parity",
-    shows="The parity of three digits is learned by a network, and hardly by predictors linear in fixed features",
+    shows="A network learns the parity of three digits; predictors linear in fixed features hardly do",
     source="figure 1",
     scales={
         "smoke": Scale(smoke, trials=1),

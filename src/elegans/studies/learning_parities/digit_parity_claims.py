@@ -1,4 +1,4 @@
-"""Claims on strips of digits: what decides each, from the table of ``digit-parity``."""
+"""Claims on strips of digits, decided from the table of ``digit-parity``."""
 
 from collections.abc import Mapping
 
@@ -78,7 +78,7 @@ def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def harder(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the fall of every model's accuracy from one digit to three."""
+    """Decide by the drop of every model's accuracy from one digit to three."""
     one, three = accuracies(tables, 1), accuracies(tables, 3)
     falls = {model: one[model] - three[model].reindex(one.index) for model in (NETWORK, *LINEAR)}
     parts = {
@@ -141,7 +141,7 @@ CLAIMS = (
     ),
     Claim(
         id="parities/digit-one-similar",
-        statement="On single digits all models, linear or not, perform alike, the network slightly ahead.",
+        statement="On single digits all models, linear or not, perform alike, with the network slightly ahead.",
         source="section 6, figure 1 (top left)",
         setting=SETTING,
         rule=(

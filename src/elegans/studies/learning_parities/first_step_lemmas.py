@@ -1,4 +1,4 @@
-"""Lemmas 5 to 9 and 14 computed: what the first step's gradient is, and which neurons it makes.
+"""Lemmas 5 to 9 and 14 computed: the first step's gradient, and the neurons that it produces.
 
 Source: Daniely and Malach (2020), section 5.1.
 """
@@ -37,7 +37,7 @@ ENUMERATED = {"smoke": ((9, 3),), "paper": ((9, 3), (11, 5), (13, 3), (13, 5))}
 GROWING = {"smoke": (49, 6401), "paper": (25, 49, 101, 401, 1601, 6401)}
 NEURONS = {"smoke": 500, "paper": 10_000}
 STARTS = {"smoke": ((101, 3), 1, 4096), "paper": ((1601, 7), 5, 100_000)}
-"""By scale: the larger size of the initial hinges, draws, and examples."""
+"""By scale, the larger size at which initial hinges are checked, the draws, and the examples."""
 FACTORS = (1.01, 2.0, 5.0, 10.0, 100.0)
 BLOCK = 4096
 
@@ -58,7 +58,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _hinges(scale: str) -> Iterator[dict[str, Any]]:
-    """Yield the share of inactive hinges at the beginning."""
+    """Yield the share of inactive hinges at initialisation."""
     larger, draws, count = STARTS[scale]
     for form, name in (("mirror", "with mirrored copies"), ("antipodal", "as printed")):
         inactive = []
@@ -83,7 +83,7 @@ def _inactive(start: Any, task: BiasedParity, key: random.Key, count: int) -> fl
 
 
 def _uniform(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Yield probabilities that uniform correlations exceed the bounds, as shares of what is allowed."""
+    """Yield probabilities that uniform correlations exceed the bounds, relative to the allowed ones."""
     one, every, even = list[float](), list[float](), list[float]()
     for n, k in ((n, k) for size in sizes for n in (size, size + 1) for k in (3, 5, 7) if k < size):
         for bias in (0.0, 1 / (8 * k), -1 / (8 * k), 1.0, -1.0, 3.0):
@@ -91,7 +91,7 @@ def _uniform(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
                 rest = np.arange(n - k + 1)
                 chance = (2 / 3) ** k * binom.pmf(rest, n - k, 2 / 3)
                 shift = np.abs(_signed(k, k + rest, bias, n, cap))
-                # a coordinate outside A is in the support of w with the share rest / (n - k)
+                # a coordinate outside A is in the support of w with probability rest / (n - k)
                 other = np.where(rest > 0, np.abs(_signed(k + 1, k + np.maximum(rest, 1), bias, n, cap)), 0)
                 for factor in FACTORS:
                     bound = biased_uniform_bound(n, k, factor)
@@ -116,7 +116,7 @@ def _signed(t: int, m: np.ndarray, bias: float, n: int, cap: float = CAP) -> np.
 
 
 def _inside(m: np.ndarray, shift: Any, bias: float, n: int, cap: float = CAP, margin: int = 0) -> np.ndarray:
-    """Return P(margin < S_m + shift + b sqrt(n) < cap sqrt(n) - margin); with floats, and so for large m too."""
+    """Return P(margin < S_m + shift + b sqrt(n) < cap sqrt(n) - margin); in floating point, and so also for large m."""
     middle = shift + bias * math.sqrt(n)
     chance = binom.sf(np.floor((m + margin - middle) / 2), m, 0.5)
     if cap < math.inf:
@@ -125,7 +125,7 @@ def _inside(m: np.ndarray, shift: Any, bias: float, n: int, cap: float = CAP, ma
 
 
 def _aligned(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
-    """Yield the factors of Lemma 7 on the aligned half, by going through all its inputs."""
+    """Yield the factors of Lemma 7 on the aligned half, by enumerating its inputs."""
     balanced, control = [], []
     for n, k in sizes:
         inputs = sign_table(n).astype(float)
@@ -181,7 +181,7 @@ def _independence(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _gaps(weight: np.ndarray, patterns: np.ndarray, functions: np.ndarray) -> np.ndarray:
-    """Return Lemma 8's ratio of every function of the signs on A, a row each, and every neuron."""
+    """Return Lemma 8's ratio for every function of the signs on A (one per row) and every neuron."""
     (_, n), k = weight.shape, patterns.shape[1]
     outside, bias = (weight[:, k:] != 0).sum(axis=1), 1 / (8 * k)
     chance = 0.5 / 2**k + 0.25 * (np.abs(patterns.sum(axis=1)) == k)
@@ -192,7 +192,7 @@ def _gaps(weight: np.ndarray, patterns: np.ndarray, functions: np.ndarray) -> np
 
 
 def _good(count: int) -> Iterator[dict[str, Any]]:
-    """Yield what Lemma 9 says of good neurons: by all their weights at 101 inputs, reduced at the published size."""
+    """Yield Lemma 9's statements on good neurons: with all weights at 101 inputs, reduced at the published size."""
     n, k = PUBLISHED
     generator = np.random.default_rng(1)
     relevant = generator.integers(-1, 2, (count, k))
@@ -224,7 +224,7 @@ def _good(count: int) -> Iterator[dict[str, Any]]:
 
 
 def good_slopes(n: int, relevant: np.ndarray, outside: np.ndarray, bias: float) -> np.ndarray:
-    """Return sqrt(n) w_j / u on A after the first step, for good neurons with so many nonzero weights outside A."""
+    """Return sqrt(n) w_j / u on A after the first step, for good neurons, by their nonzero weights outside A."""
     k = relevant.shape[1]
     slopes = np.repeat(_inside(outside, 0, bias, n)[:, None] / 2, k, axis=1)
     nonzero = np.where(relevant == 0, 1, relevant).prod(axis=1)
@@ -251,7 +251,7 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
 
 
 def all_active(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the hinges at the printed initialisation; those with mirrored copies stand beside them."""
+    """Decide by the hinges at the printed initialisation; those with mirrored copies are reported too."""
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]
     printed = float(rows["share of inactive hinges, as printed"])
     mirrored = float(rows["share of inactive hinges, with mirrored copies"])
@@ -276,8 +276,8 @@ CLAIMS = (
         ),
         rule=(
             "Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at "
-            "most 0.001 in all, fails if one exceeds 0.1, with the printed copies. Copies that keep w and b stand "
-            "beside it."
+            "most 0.001 in all, fails if one exceeds 0.1, with the printed copies. The share for copies that keep w "
+            "and b is reported too."
         ),
         decide=all_active,
     ),
@@ -324,8 +324,8 @@ CLAIMS = (
     Claim(
         id="parities/lemma-9-good-neurons",
         statement=(
-            "With probability at least 1 / (14 sqrt(k)) a neuron is good after the first step: equal weights alpha u "
-            "/ sqrt(n) on A with alpha in [1/4, 1], next to none off A, and an unchanged bias."
+            "With probability at least 1 / (14 sqrt(k)) a neuron is good after the first step: equal weights alpha u / "
+            "sqrt(n) on A with alpha in [1/4, 1], almost none off A, and an unchanged bias."
         ),
         source="Lemma 9, sketch in section 5",
         setting="n = 153 665, k = 7, the smallest published size, and 101 and 301 inputs; silent: C_1, C_2, C_3",

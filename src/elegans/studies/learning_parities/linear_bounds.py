@@ -1,4 +1,4 @@
-"""Theorem 2, corollary 4 and the separation computed: what bounds say at many sizes, and the best linear predictors.
+"""Theorem 2, corollary 4 and the separation computed: the bounds at many sizes, and the best linear predictors.
 
 Source: Daniely and Malach (2020), sections 3 and 4.
 """
@@ -28,14 +28,14 @@ from elegans.studies.learning_parities.theory.training import biased_loss_bound,
 LINEAR, RATES, SEPARATION = "parities/linear-lower-bound", "parities/corollary-rates", "parities/exponential-separation"
 EXACT, ROUNDING = 1e-12, 1e-9
 SUPPORTS = {"smoke": 44, "paper": 1}
-"""By scale: of 220 supports of 3 of 12 inputs every so-many-th is solved."""
+"""By scale, which of the 220 supports of 3 of 12 inputs are solved: every first, second, …."""
 SAMPLED = {"smoke": (), "paper": ((48, 3), (80, 5))}
 SETS, POINTS, FEATURES = 20, 20_000, 128
 SAMPLING = 0.02
-"""By how much an optimum on a sample, which it fits too well, may be below a bound on the population's."""
+"""By how much an optimum on a sample, which overfits it, may lie below a bound on the population's."""
 STEPS = 200
 TERMS = 4
-"""Terms of Theorem 3's bound: with constants 1 each is to be at most epsilon."""
+"""Terms of Theorem 3's bound: with constants 1, each must be at most epsilon."""
 
 
 def analyse(results: Results) -> Tables:
@@ -99,7 +99,7 @@ def _sampled(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
 
 
 def random_relus(signs: Float[np.ndarray, "points n"], count: int, seed: int) -> Float[np.ndarray, "features points"]:
-    """Return random ReLU features of signs, scaled into [-1, 1]."""
+    """Return random ReLU features of signs, scaled to lie in [-1, 1]."""
     generator = np.random.default_rng(seed)
     n = signs.shape[1]
     hidden = generator.uniform(-1, 1, (count, n)) @ signs.T / math.sqrt(n) + generator.uniform(-0.5, 0.5, (count, 1))
@@ -108,10 +108,10 @@ def random_relus(signs: Float[np.ndarray, "points n"], count: int, seed: int) ->
 
 
 def best_hinge(rows: Float[np.ndarray, "points features"], norm: float) -> float:
-    """Return the smallest mean hinge loss that projected subgradient steps find among predictors of a norm.
+    """Return the smallest mean hinge loss that projected subgradient steps find among predictors of bounded norm.
 
     Args:
-        rows: the features of every point times its label.
+        rows: the features of every point, times its label.
         norm: the largest norm of the predictor.
     """
     weight, best = np.zeros(rows.shape[1]), 1.0
@@ -136,7 +136,7 @@ def _rates() -> Iterator[dict[str, Any]]:
 
 
 def _growth() -> Iterator[dict[str, Any]]:
-    """Yield how slowly the least sqrt(N) B for a hinge loss of 1/4 grows with k at n = 16 k, per unit of k."""
+    """Yield how slowly the smallest sqrt(N) B for a hinge loss of 1/4 grows per unit of k, at n = 16 k."""
     odd = np.arange(3, 60, 2)
     printed = np.log2(2.0**odd * math.sqrt(2) / 4)
     sharper = np.array([math.log2(math.comb(16 * int(k), int(k))) / 2 - 1 for k in odd])
@@ -145,7 +145,7 @@ def _growth() -> Iterator[dict[str, Any]]:
 
 
 def separation(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide the linear side by its bounds; the network's cost is not measured here, so that it can only fail."""
+    """Decide the linear side by its bounds; the network's cost is not measured here, so the claim can only fail."""
     linear = by_checks(tables, claim=SEPARATION)
     if linear.verdict != "holds":
         return Verdict(FAILS, linear.because, linear.numbers)
@@ -174,8 +174,8 @@ CLAIMS = (
         decide=theorem(LINEAR),
         revised=(
             "Best predictors were first fitted on 4000 sampled inputs, which they fit better than the distribution by "
-            "more than the tolerance of 0.02; that was set for 20,000 inputs, which are sampled now. The tolerance is "
-            "the same."
+            "more than the tolerance of 0.02; the tolerance was set for 20,000 inputs, which are sampled now. It is "
+            "unchanged."
         ),
     ),
     Claim(

@@ -14,8 +14,8 @@ from elegans.tasks import BiasedParity, Task
 class ComponentLosses(Probe):
     """Hinge loss and error on D_A and on its two parts, over held-out examples.
 
-    The accuracy is a trap: for k = 3 the threshold of e1 + e2 - e3 is right on 3/4 of D1 and on all of D2, with a hinge
-    loss of one half. What separates networks from linear predictors is the hinge loss, and the error on D1.
+    Accuracy is misleading: for k = 3 the threshold of e1 + e2 - e3 is right on 3/4 of D1 and on all of D2, with a hinge
+    loss of one half. The hinge loss and the error on D1 separate networks from linear predictors.
 
     Args:
         every: how many steps lie between two measurements.
@@ -25,15 +25,15 @@ class ComponentLosses(Probe):
     examples: Annotated[int, Field(ge=2)] = 10_000
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other tasks, and learners that have no outputs to take a loss of."""
+        """Refuse other tasks, and learners without outputs on which a loss is defined."""
         if not isinstance(task, BiasedParity) or isinstance(model, Learner):
             raise ValueError(f"{self.kind} needs a network on a biased-parity: {model.kind} on {task.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``hinge`` and ``error`` on D_A, with ``.d1`` and ``.d2`` on its parts.
 
-        Those on D_A weight the parts by their probabilities, not by how often they were drawn. A part that no example
-        comes from is not measured.
+        Those on D_A weight the parts by their probabilities, not by how often they were drawn. A part without examples
+        is not measured.
         """
         x, y, aligned = snapshot.remember(self.kind, lambda: self._examples(snapshot))
         margin = y * np.asarray(snapshot.model.apply(snapshot.parameters, x))

@@ -1,4 +1,4 @@
-"""Lemmas 10 to 12 computed: features of good neurons, and second layers that make the parity of them.
+"""Lemmas 10 to 12 computed: features of good neurons, and second layers that compute the parity from them.
 
 Source: Daniely and Malach (2020), sections 5.1 and 5.2.
 """
@@ -28,7 +28,7 @@ WIDTHS = {"smoke": (2**9, 2**15), "paper": (2**8, 2**10, 2**12, 2**14, 2**16, 2*
 DRAWS = {"smoke": 2, "paper": 10}
 SIZES = ((101, 3, 128), (101, 5, 128), (301, 7, 512))
 GRID = 20_001
-"""Output weights at which a feature is evaluated."""
+"""The number of output weights at which a feature is evaluated."""
 SLOPES = (0.25, 0.5, 1.0)
 EXPONENT, AROUND = -0.5, 0.05
 
@@ -39,7 +39,7 @@ def analyse(results: Results) -> Tables:
 
 
 def _features() -> Iterator[dict[str, Any]]:
-    """Yield how far below Lemma 10's probability each reading of it is, relative to that."""
+    """Yield how far below Lemma 10's probability each reading of it is, in relative terms."""
     found: dict[str, list[float]] = {"printed": [], "clipped": [], "corrected": []}
     for k, r, slope in [(size, r, one) for size in (7, 9, 11) for r in range(-size, size + 1, 2) for one in SLOPES]:
         for epsilon in (0.01, 0.1, 1.0, float(k)):
@@ -54,7 +54,7 @@ def _features() -> Iterator[dict[str, Any]]:
 
 
 def _clipped(k: int, r: int, epsilon: float, slope: float) -> float:
-    """Return the share of u on +-n/k whose scaled feature is within epsilon of a target that ends at 6."""
+    """Return the share of u on +-n/k whose scaled feature is within epsilon of a target capped at 6."""
     bias, z = 1 / (8 * k), np.linspace(-k, k, 101)
     u = np.linspace(-1 / k, 1 / k, GRID)[:, None]  # in units of n
     feature = abs(r) / bias * np.clip(slope * u * z + bias, 0, CAP)
@@ -63,7 +63,7 @@ def _clipped(k: int, r: int, epsilon: float, slope: float) -> float:
 
 
 def _neurons() -> Iterator[dict[str, Any]]:
-    """Yield Lemma 11's bound over the probability, a lower one: neurons with three zeros on A or more."""
+    """Yield Lemma 11's bound over a lower limit of the probability: that of neurons with at least three zeros on A."""
     k, generator, plain, printed = 7, np.random.default_rng(0), [], []
     relevant = np.array(list(np.ndindex((3,) * k))) - 1
     relevant = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
@@ -82,7 +82,7 @@ def _neurons() -> Iterator[dict[str, Any]]:
 
 
 def good_features(n: int, k: int, q: int, generator: np.random.Generator) -> np.ndarray:
-    """Return the features of good neurons of 2q, and of their copies, at each sum of the signs on A.
+    """Return the features of the good ones of 2q neurons, and of their copies, at each sum of the signs on A.
 
     Neurons with a single 0 on A are left out: their weights on A differ a little.
     """
@@ -96,7 +96,7 @@ def good_features(n: int, k: int, q: int, generator: np.random.Generator) -> np.
 
 
 def _separators(scale: str) -> Iterator[dict[str, Any]]:
-    """Yield Lemma 12: feasibility, exponents and active features of the least second layer."""
+    """Yield Lemma 12: feasibility, exponents and active features of the smallest second layer."""
     norms: dict[tuple[int, int], list[float]] = {}
     active, lacking = [], []
     for k in (3, 5, 7, 9):
@@ -129,7 +129,7 @@ def _slope(points: list[tuple[float, float]]) -> float:
 
 
 def _separated(k: int, features: np.ndarray) -> tuple[float, float]:
-    """Return the norm of the least second layer and the largest feature that it uses; infinite where there is none."""
+    """Return the norm of the smallest second layer and the largest feature that it uses; infinite if there is none."""
     label = np.array([float(sign) for sign in parity_of_sum(k)])
     if not features.size:
         return math.inf, math.inf
@@ -145,7 +145,7 @@ def _separated(k: int, features: np.ndarray) -> tuple[float, float]:
 
 
 def _second(scale: str) -> Iterator[dict[str, Any]]:
-    """Yield whether a second layer on good neurons alone has margin 1, and so hinge loss 0, on every input."""
+    """Yield whether a second layer on good neurons only has margin 1, and so hinge loss 0, on every input."""
     lacking = []
     for n, k, q in SIZES:
         generator = np.random.default_rng((n, k))
@@ -176,7 +176,7 @@ CLAIMS = (
         setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; silent: c; ReLU or ReLU6",
         rule=(
             "A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, all r, epsilon = 0.1, "
-            "0.5 and 1: exact given the number of weights outside A, of which 200 are drawn. In part if not with "
+            "0.5 and 1: exact given the number of weights outside A, which is drawn 200 times. In part if not with "
             "ReLU6 in the target."
         ),
         decide=theorem(LEMMA_11, part="a plain ReLU in the target"),
@@ -190,7 +190,8 @@ CLAIMS = (
         source="Lemma 12, sketch in section 5",
         setting="q >= C k^7 log((k+1)/delta); silent: C, B",
         rule=(
-            "Least second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws: all separable "
+            "Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws: all "
+            "separable "
             "at the largest q, exponent of the norm in q within 0.05 of -1/2 and in k at most 5, active features at "
             "most 1 (thresholds ours). In part if some."
         ),
@@ -198,7 +199,7 @@ CLAIMS = (
     ),
     Claim(
         id="parities/second-layer-suffices",
-        statement="Once the first step is taken, training the second layer alone would be enough for a good solution.",
+        statement="After the first step, training only the second layer would suffice for a good solution.",
         source="section 5.2, after Theorem 13",
         setting="as Theorem 3; silent: steps",
         rule=(
@@ -212,7 +213,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="readout-lemmas",
-    shows="Lemmas 10 to 12 computed: features of good neurons, and second layers that make the parity of them",
+    shows="Lemmas 10 to 12 computed: features of good neurons, and second layers that compute the parity from them",
     source="Lemmas 10 to 12",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

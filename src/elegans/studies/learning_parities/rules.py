@@ -1,4 +1,4 @@
-"""Rules that claims of this study share: intervals of means over seeds."""
+"""Rules shared by this study's claims: intervals of means over seeds."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from elegans.experiments.rules import LEVEL, by_interval
 
 
 def mean_interval(values: Any, needs: str, least: int = 5, level: float = LEVEL) -> tuple[float, tuple[float, float]]:
-    """Return a mean over seeds and its t interval; ``Lacking`` with fewer seeds than the rule asks for."""
+    """Return a mean over seeds and its t interval; ``Lacking`` with fewer seeds than the rule requires."""
     from scipy.stats import t
 
     found = np.asarray(values, float)

@@ -1,8 +1,8 @@
-"""Theorem 3 of "Learning Parities with Neural Networks": mirrored signs, one exact first step, then small ones.
+"""Theorem 3 of "Learning Parities with Neural Networks": mirrored signs, one exact first step, then small steps.
 
-The first step has size 1 and weight decay 1/2, which erases the old weights. Since it is a function of the initial
-network and the population alone, a network after it is an initialisation like any other: ``FirstStep``. What follows is
-minibatch descent: ``theorem_schedule`` makes the theorem's own, and any other training may take its place.
+The first step has size 1 and weight decay 1/2, which erases the old weights. Since it depends only on the initial
+network and the population, a network after it is an initialisation like any other: ``FirstStep``. Minibatch descent
+follows: ``theorem_schedule`` gives the theorem's own, and any other training may replace it.
 
 Source: Daniely and Malach (2020), section 2 and Theorem 3.
 """
@@ -28,15 +28,15 @@ from elegans.training.optimisers import SGD, LayerRates
 
 Form = Literal["mirror", "antipodal"]
 BLOCK = 4096
-"""Examples that a gradient is summed over at once."""
+"""The number of examples over which a gradient is summed at once."""
 
 
 class MirroredSigns(Init, kind="mirrored-signs"):
     """Weights uniform on {-1, 0, 1}, biases 1/(8k), output weights uniform on [-n/k, n/k]; the second half a copy.
 
-    With ``mirror`` the copies have the output weights negated: the network is 0 on every input, as the proofs need.
-    ``antipodal`` negates weights, biases and output weights, as is printed: the network is then the sum of u clip(w x +
-    b, -6, 6) over the first half, which is far from 0 (``theory.biased_antipodal_output``). There is no output bias.
+    With ``mirror`` the copies have the output weights negated: the network is 0 on every input, as the proofs require.
+    ``antipodal`` negates weights, biases and output weights, as printed: the network is then the sum of u clip(w x + b,
+    -6, 6) over the first half, which is far from 0 (``theory.biased_antipodal_output``). There is no output bias.
 
     Source: Daniely and Malach (2020), section 2.
 
@@ -78,18 +78,18 @@ class MirroredSigns(Init, kind="mirrored-signs"):
 
 
 class FirstStep(Init, kind="first-step"):
-    """The network that the first step makes of ``MirroredSigns``: all parameters moved by 1 along the gradient.
+    """The network after the first step from ``MirroredSigns``: all parameters move by 1 along the gradient.
 
     The gradient is that of the hinge loss of a ReLU6 network on D_A, of all parameters at once. With weight decay 1/2
     (a penalty of half the squared weights, biases not included) old weights are erased. For mirrored neurons it is the
-    population's, in closed form (``theory.biased_first_step``); with ``examples`` it is the mean over so many, drawn
-    from the init stream. The task's support must be given, since an initialisation sees no trial's draw.
+    population's, in closed form (``theory.biased_first_step``); with ``examples`` it is the mean over that many, drawn
+    from the init stream. The task's support must be given, since an initialisation does not see a trial's draw.
 
     Source: Daniely and Malach (2020), section 2 and Theorem 3 (step size 1, lambda 1/2); the closed form derived here.
 
     Args:
         form: ``mirror`` or ``antipodal``, which has no closed form.
-        examples: on how many examples the gradient is estimated, or None for the population's.
+        examples: the number of examples on which the gradient is estimated, or None for the population's.
         mix: the probability of D2 in the data of this step, or None for the task's own.
     """
 
@@ -120,7 +120,7 @@ class FirstStep(Init, kind="first-step"):
         return _layers(_sampled(drawn, source, key.fold(2), self.examples))
 
     def report(self, key: random.Key, width: int, task: BiasedParity) -> NeuronReport:
-        """Return what the step made of the first half of the neurons: which are good, their slopes, what leaks.
+        """Return the result of the step for the first half of the neurons: which are good, their slopes, their leakage.
 
         Args:
             key: the trial's init key.
@@ -134,13 +134,13 @@ class FirstStep(Init, kind="first-step"):
 
 
 class SampledStep(Init, kind="sampled-step"):
-    """The network that a first step makes of any other initial network: ``FirstStep`` without its mirrored signs.
+    """The network after a first step from any other initial network: ``FirstStep`` without its mirrored signs.
 
     The gradient is the mean over examples from the init stream; old weights are erased, and the output bias is 0.
 
     Args:
         start: the distribution of the parameters before the step.
-        examples: on how many examples the gradient is estimated.
+        examples: the number of examples on which the gradient is estimated.
     """
 
     start: SerializeAsAny[Init]
@@ -185,7 +185,7 @@ def theorem_schedule(task: BiasedParity, width: int, steps: int, decay: float = 
 
 
 def _exact(drawn: Layers, task: BiasedParity) -> BiasedNetwork:
-    """Return mirrored neurons after the population's step: copies have their weights and shifts negated."""
+    """Return mirrored neurons after the population step: copies have their weights and shifts negated."""
     start = _network(drawn, len(drawn["output"]["weight"]) // 2)
     bias = start.bias.astype(np.float64)
     half = biased_first_step(start.weight, bias, start.output, task.support or (), task.mix)
@@ -197,7 +197,7 @@ def _exact(drawn: Layers, task: BiasedParity) -> BiasedNetwork:
 
 
 def _sampled(drawn: Layers, task: BiasedParity, key: random.Key, count: int) -> BiasedNetwork:
-    """Return neurons after a step along the mean gradient over examples, those with an inactive hinge left out."""
+    """Return neurons after a step along the mean gradient over examples, without those with an inactive hinge."""
     start, relu6 = _network(drawn), ReLU6()
     weight, bias, output = (np.zeros(part.shape) for part in start)
     support = np.asarray(task.support)
@@ -215,7 +215,7 @@ def _sampled(drawn: Layers, task: BiasedParity, key: random.Key, count: int) -> 
 
 
 def _network(layers: Layers, count: int | None = None) -> BiasedNetwork:
-    """Return the first so many neurons, or all of them."""
+    """Return a given number of first neurons, or all of them."""
     hidden, output = layers["hidden"], layers["output"]
     return BiasedNetwork(hidden["weight"][:count], hidden["bias"][:count], output["weight"][:count])
 

@@ -1,4 +1,4 @@
-"""An initialisation of which a fraction of the neurons alone has a signal."""
+"""An initialisation in which only a fraction of the neurons has a signal."""
 
 from typing import Annotated
 
@@ -11,13 +11,13 @@ from elegans.tasks import Task
 
 
 class DimmedSphereInit(SphereInit, kind="dimmed-sphere"):
-    """The sphere, but that all neurons except the first ``share`` of them begin without their signal part.
+    """The sphere initialisation, but all neurons except the first ``share`` of them start without their signal part.
 
-    It is for the XOR of the first two coordinates: w_sig is (w_1 - w_2, w_2 - w_1) / 2 for a >= 0 and (w_1 + w_2, w_1 +
+    For the XOR of the first two coordinates: w_sig is (w_1 - w_2, w_2 - w_1) / 2 for a >= 0 and (w_1 + w_2, w_1 +
     w_2) / 2 for a < 0.
 
     Args:
-        share: of all neurons, those that keep their signal, from 0 to 1.
+        share: the fraction of neurons that keep their signal, from 0 to 1.
     """
 
     share: Annotated[float, Field(ge=0, le=1)] = 1.0

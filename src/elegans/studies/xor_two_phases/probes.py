@@ -1,6 +1,6 @@
-"""The quantities of the theory of the XOR in two phases: parts of weights, margins, signal-heavy networks.
+"""Quantities of the theory of the XOR in two phases: parts of weights, margins, signal-heavy networks.
 
-All are in the mean-field scaling, whichever the network has, and in the task's basis. Source of all here: Glasgow, "SGD
+All are in the mean-field scaling, whatever the network's own, and in the task's basis. The source is Glasgow, "SGD
 Finds then Tunes Features in Two-Layer Neural Networks with Near-Optimal Sample Complexity: A Case Study in the XOR
 Problem" (2024).
 """
@@ -58,7 +58,7 @@ class XORParts(XORProbe):
         ``output`` (|a|). Numbers: ``weight_square`` (E||w||^2), ``output_square`` (E a^2), ``noise``
         (E||w_perp + w_opp||^2), ``heaviness`` (E||a w||), and ``excess``, the largest |a| / ||w|| - 1, which stays at
         most 0 while steps are small; medians over neurons of ``moved``, ||w_perp - w_perp(0)|| / ||w(0)||, and of
-        ``drift``, by how much |a| is off |a(0)|, relative to it.
+        ``drift``, the relative deviation of |a| from |a(0)|.
         """
         weight, output = mean_field(snapshot)
         sizes = xor_sizes(weight, output, snapshot.hidden)
@@ -81,14 +81,15 @@ class XORParts(XORProbe):
 class XORMargins(XORProbe):
     """The margins of the four clusters, the loss's slopes there, the marks of the phases, and loss and error.
 
-    Phases have no sharp ends, and the theorem's own say nothing below an n of 3e5. As marks serve the first steps at
-    which ``least_share`` is 0.1 (the signal is found: each cluster has a tenth of all neurons whose signal exceeds the
-    rest), ``dominance`` 10 (it dominates) and ``fit`` 1 (the data are fit).
+    Phases have no sharp ends, and the theorem's own definitions are vacuous below n = 3e5. The marks are the first
+    steps at which ``least_share`` is 0.1 (the signal is found: each cluster has a tenth of all neurons whose signal
+    exceeds the rest), ``dominance`` 10 (it dominates) and ``fit`` 1 (the data are fit).
 
     Source: Table 1, Definition 4.2, Lemma C.1 and Equation 4.1.
 
     Args:
-        examples: on how many held-out examples loss and error are evaluated, the first of the trial's test stream.
+        examples: the number of held-out examples on which loss and error are evaluated, the first of the trial's test
+            stream.
     """
 
     examples: Annotated[int, Field(ge=1)] = 4000
@@ -96,12 +97,13 @@ class XORMargins(XORProbe):
     def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
         """Return arrays over the clusters mu1, -mu1, mu2, -mu2, and numbers.
 
-        Of shape (4,): ``margin`` (gamma), ``heavy`` (the margins that neurons alone give whose signal exceeds the
+        Of shape (4,): ``margin`` (gamma), ``heavy`` (the margins from only those neurons whose signal exceeds the
         rest), ``slope`` (g) and ``share`` (of these neurons among all). Numbers: ``least_share``, ``dominance`` (the
         smallest of ``heavy`` over E||w_perp + w_opp||^2), ``fit`` (the smallest margin); ``loss`` (2 log(1 + e^-yf)),
         ``error`` and ``largest`` (|f|) on held-out examples. ``tenth`` is the signal that a tenth of all neurons
-        exceeds in each cluster, in the weakest one; ``heavy_share`` and ``heavy_mass`` what the neurons whose signal
-        exceeds the rest are of all neurons and of E||w||^2, and ``heavy_signal`` their median signal, NaN without any.
+        exceeds in each cluster, in the weakest one; ``heavy_share`` and ``heavy_mass`` are the shares of all neurons
+        and of E||w||^2 of the neurons whose signal exceeds the rest, and ``heavy_signal`` their median signal, NaN
+        without any.
         """
         weight, output = mean_field(snapshot)
         marks = xor_marks(weight, output, snapshot.hidden)
@@ -129,29 +131,30 @@ class XORMargins(XORProbe):
 
 
 def _exceeded(signals: np.ndarray, neurons: int) -> float:
-    """Return the signal that a tenth of all neurons has at least among those of one cluster, 0 if they are fewer."""
+    """Return the signal that a tenth of all neurons reach within one cluster, 0 if it has fewer."""
     needed = math.ceil(neurons / 10)
     return float(np.sort(signals)[-needed]) if len(signals) >= needed else 0.0
 
 
 class SignalHeavy(XORProbe):
-    """How far a network is from signal-heavy: the smallest zeta with which its conditions hold, as defined and relaxed.
+    """How far a network is from signal-heavy: the smallest zeta for which the conditions hold, as defined and relaxed.
 
     Source: Definition 4.2; the relaxed version is derived here, see ``theory.xor_signal_heavy``.
 
     Args:
         scale: H, at least 1; None for the smallest that the definition allows, max(1, E||w||^2 / 2).
-        kappa: what stands for exp(6 H) in the relaxed version, above 0.
+        kappa: the factor in place of exp(6 H) in the relaxed version, above 0.
     """
 
     scale: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
     kappa: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``zeta``, what it must be at most (``asked``, exp(-10 H)), ``relaxed``, ``scale``, and ``holds``.
+        """Return ``zeta``, its required upper limit (``asked``, exp(-10 H)), ``relaxed``, ``scale``, and ``holds``.
 
         ``zeta`` is the smallest with the factor exp(6 H), ``relaxed`` with kappa in its place; both are infinite where
-        no zeta will do, as where some |a| exceeds ||w||. ``scale`` is H; ``holds`` 1 where zeta is small enough.
+        no zeta suffices, for example where some |a| exceeds ||w||. ``scale`` is H; ``holds`` 1 where zeta is small
+        enough.
         """
         weight, output = mean_field(snapshot)
         scale = self.scale or max(1.0, float((weight**2).sum(axis=1).mean()) / 2)
@@ -164,7 +167,7 @@ class SignalHeavy(XORProbe):
 
 
 class SubspaceShare(Probe):
-    """How much of the first layer lies in the subspace that the labels depend on: features are found as it grows."""
+    """How much of the first layer lies in the subspace that the labels depend on; it grows as features are found."""
 
     def check(self, task: Task, model: Model) -> None:
         require_hidden(self, task, model)
@@ -172,7 +175,7 @@ class SubspaceShare(Probe):
             raise ValueError(f"{self.kind} must have a task of few directions: task={task.kind!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``share``: ||W U||^2 / ||W||^2 in Frobenius norms, U the k directions; about k / n at first."""
+        """Return ``share``: ||W U||^2 / ||W||^2 in Frobenius norms, U the k directions; about k / n initially."""
         assert isinstance(snapshot.task, XOR)
         weight, k = hidden_weight(snapshot), snapshot.task.k
         along = weight[:, :k] if snapshot.hidden is None else weight @ snapshot.hidden[:, :k]

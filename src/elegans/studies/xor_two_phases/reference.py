@@ -1,4 +1,4 @@
-"""Networks in double precision on which lemmas are checked: random, built to be signal-heavy, and trained step by step.
+"""Double-precision networks for checking lemmas: random, constructed to be signal-heavy, and trained step by step.
 
 All are in the mean-field scaling. Generators have fixed seeds, so that the same scale checks the same networks.
 """
@@ -29,7 +29,7 @@ def on_sphere(generator: np.random.Generator, p: int, d: int, theta: float) -> N
 
 
 def random_networks(generator: np.random.Generator, count: int, p: int, d: int) -> Iterator[Network]:
-    """Yield Gaussian networks of sizes from 0.03 to 3, in half of which the plane's weights match all others."""
+    """Yield Gaussian networks of sizes from 0.03 to 3; in half of them the plane's weights match all others in norm."""
     for number in range(count):
         size = 10 ** generator.uniform(-1.5, 0.5)
         weight, output = size * generator.standard_normal((p, d)), size * generator.standard_normal(p)
@@ -40,14 +40,14 @@ def random_networks(generator: np.random.Generator, count: int, p: int, d: int) 
 def heavy_network(
     generator: np.random.Generator, p: int, d: int, zeta: float, scale: float = 1.0, one_sided: bool = False
 ) -> Network:
-    """Return a (zeta, H)-signal-heavy network with unequal clusters whose conditions are met narrowly.
+    """Return a (zeta, H)-signal-heavy network with unequal clusters that narrowly meets the conditions.
 
-    Every neuron's burden exp(6 H) ||w_perp|| + ||w_opp|| is nearly zeta ||w_sig||, shared at random between its two
-    parts; a tenth of the neurons is outside of S and half as heavy as the definition allows; output weights lie below
+    Every neuron's burden exp(6 H) ||w_perp|| + ||w_opp|| is nearly zeta ||w_sig||, split at random between its two
+    parts; a tenth of the neurons is outside S and half as heavy as the definition allows; output weights lie below
     ||w||.
 
     Args:
-        generator: of all draws.
+        generator: for all draws.
         p: at least 12.
         d: at least 3.
         zeta: at most exp(-10 H).
@@ -77,15 +77,15 @@ def heavy_network(
 def steps(
     network: Network, rate: float, batch: int, count: int, generator: np.random.Generator, *, frozen: bool = False
 ) -> Iterator[tuple[Network, XorGradients]]:
-    """Yield every network of a run of minibatch SGD with the gradients that move it on, and the last one's too.
+    """Yield every network of a run of minibatch SGD, including the last, with the gradients of its next step.
 
     Args:
-        network: the first.
+        network: the initial one.
         rate: the step size.
-        batch: how many fresh examples each step has.
+        batch: the number of fresh examples per step.
         count: the number of steps.
-        generator: of the examples.
-        frozen: whether output weights stay.
+        generator: for the examples.
+        frozen: whether output weights are frozen.
     """
     weight, output = network
     for _ in range(count + 1):

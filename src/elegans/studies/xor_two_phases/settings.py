@@ -1,7 +1,7 @@
-"""The networks of the two-phase theorem, which states no experiment: scaled as the theorem scales them.
+"""The networks of the two-phase theorem, which states no experiment, in the theorem's scaling.
 
-theta and the step size are 0.1, and minibatches of n / theta fresh examples; sizes are ours. The theorem's constants
-stand for powers of log n, so that none of its bounds says anything at these sizes.
+theta and the step size are 0.1, and minibatches have n / theta fresh examples; sizes are ours. The theorem's constants
+stand for powers of log n, so that all of its bounds are vacuous at these sizes.
 
 Source: Glasgow (2024), Theorem 3.1.
 """
@@ -29,7 +29,7 @@ def trial(
 ) -> Trial:
     """Return a mean-field network from the sphere of radius theta on fresh examples, with the source's loss and steps.
 
-    Every so many steps 4000 held-out examples are checked; solved is an error of at most 1%.
+    At regular intervals 4000 held-out examples are checked; a trial is solved at an error of at most 1%.
     """
     model = MLP(width=width, init=SphereInit(theta), hidden_bias=False, output_bias=False, scaling="mean-field")
     rule = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)

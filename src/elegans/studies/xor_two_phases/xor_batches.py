@@ -1,6 +1,6 @@
-"""The XOR with smaller batches than the theorem's, down to single examples, and with full batches of a fixed sample.
+"""The XOR with batches smaller than the theorem's, down to single examples, and with full batches of a fixed sample.
 
-The step size is 0.05 m / d, at most 0.1, so that gradients of small batches are averaged over as many examples.
+The step size is 0.05 m / d, at most 0.1, so that small batches average gradients over as many examples.
 """
 
 import math
@@ -24,9 +24,9 @@ from elegans.training import SGD, Trial
 from elegans.training.states import FINISHED
 
 SHARES = {"m = 1": 0.0, "m = d/8": 1 / 8, "m = d/2": 1 / 2, "m = 2d": 2.0, "m = 10d": 10.0}
-"""Batches in units of d; single examples are 0 of it."""
+"""Batches in units of d; 0 stands for single examples."""
 SETS = (2, 8, 32)
-"""Fixed sets of K d log d examples."""
+"""The factors K of fixed sets of K d log d examples."""
 TIME = 30
 DIMENSIONS = (32, 64, 128, 256)
 SEED = 0
@@ -123,7 +123,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def smaller_work(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether single examples learn with an exponent below 1.5, and whether some fixed set suffices."""
+    """Decide whether single examples suffice with an exponent below 1.5, and whether some fixed set suffices."""
     needs = "10 runs each of single examples and of fixed sets at d = 32 to 256"
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS))
     counts = rows.groupby(["arm", "task.n"]).size()
@@ -158,9 +158,9 @@ CLAIMS = (
         "set, learn the XOR from nearly linearly many examples is open.",
         source="section 5 (minibatch SGD, SGD and GD)",
         setting="an open question; step sizes, numbers of examples and the error to reach are open",
-        rule="10 runs each at d = 32 to 256, 128 neurons, eta = 0.05 m/d up to 0.1 (ours). The verdict is on "
-        "whether it can work "
-        "at these sizes: single examples reach an error of 1% in more than 0.9 of the runs (exact limit), with an "
+        rule="10 runs each at d = 32 to 256, 128 neurons, eta = 0.05 m/d up to 0.1 (ours). The verdict is on whether "
+        "learning succeeds at these sizes: single examples reach an error of 1% in more than 0.9 of the runs (exact "
+        "limit), with an "
         "exponent "
         "below 1.5 (95% bootstrap interval), and full batches of 32 d log d do in a majority at each d. The d^2 of "
         "uniform "

@@ -1,7 +1,7 @@
-"""Rotation-invariant learners on too few examples of the XOR: none is right, where a search over pairs of signs is.
+"""Rotation-invariant learners on too few examples of the XOR: all fail, where a search over pairs of signs succeeds.
 
-A learner that does not change with the basis cannot use that the hidden pair are coordinates, and so needs about d /
-log(d)^2 examples at least; a search over pairs, which is not invariant, needs a few times log d.
+A rotation-invariant learner cannot exploit that the hidden directions are coordinates, and so needs at least about d /
+log(d)^2 examples; a search over pairs, which is not invariant, needs a few times log d.
 """
 
 import math
@@ -63,9 +63,9 @@ def paper(trials: int) -> Sweep:
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per trial: ``learner``, ``task.n``, ``examples``, ``few`` (as the bound asks) and ``error``.
+    """Return one row per trial: ``learner``, ``task.n``, ``examples``, ``few`` (within the bound) and ``error``.
 
-    The search over pairs, with 3 log2(d) examples, is computed beside them.
+    The search over pairs, with 3 log2(d) examples, is computed too.
     """
     ended = results.trials[results.trials["state"].isin(FINISHED)]
     rows: list[dict[str, Any]] = []
@@ -81,7 +81,7 @@ def analyse(results: Results) -> Tables:
 
 
 def searched(n: int, count: int, seed: int) -> float:
-    """Return the error of the first pair of signs that agrees with all examples: 0 for the hidden one, else 1/2."""
+    """Return the error of the first pair of signs consistent with all examples: 0 for the hidden one, else 1/2."""
     generator = np.random.default_rng([n, seed])
     x = (2 * generator.integers(0, 2, (count, n)) - 1).astype(np.float32)
     first, second = generator.choice(n, 2, replace=False)
@@ -90,7 +90,7 @@ def searched(n: int, count: int, seed: int) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the errors of all trials against the dimension; filled dots have as few examples as the bound asks."""
+    """Draw the errors of all trials against the dimension; filled dots have no more examples than the bound allows."""
     rows = tables["table"]
     figure, axes = panels(1, 1, height=2.9, width=5.0)
     ax = axes[0, 0]
@@ -124,7 +124,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def errs(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the lower limits of the mean errors of both learners with as few examples as the bound asks."""
+    """Decide by the lower limits of the mean errors of both learners at the bound's number of examples."""
     from scipy.stats import t
 
     needs = "5 trials of both learners at d = 128, 512 and 2048"
@@ -156,15 +156,15 @@ CLAIMS = (
         "examples, d = 128, "
         "512, 2048: all lower limits of mean errors at least 0.03 (t, Bonferroni, 5% in all). A bound on all "
         "algorithms cannot "
-        "be confirmed by runs: it holds for the learners tried. A search over pairs, which is not invariant, is "
-        "shown beside.",
+        "be confirmed by runs: it holds for the learners tried. A search over pairs, which is not invariant, is shown "
+        "for comparison.",
         decide=errs,
     ),
 )
 
 EXPERIMENT = Experiment(
     name="xor-few-examples",
-    shows="With d / log(d)^2 examples of the XOR no learner that is indifferent to rotations does better than chance",
+    shows="With d / log(d)^2 examples of the XOR no rotation-invariant learner does better than chance",
     source="Proposition F.1, no figure",
     scales={
         "smoke": Scale(smoke, trials=1),

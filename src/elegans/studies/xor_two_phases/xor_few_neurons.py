@@ -1,6 +1,6 @@
-"""How few neurons must find the signal: all but a fraction begin without any, and the rest of training is as it was.
+"""How few neurons must find the signal: all but a fraction start without any, and training is otherwise unchanged.
 
-A second set of arms keeps the output weights, which the simultaneous growth of both layers is compared with.
+A second set of arms freezes the output weights, for comparison with the simultaneous growth of both layers.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ ERROR, LOSS = 0.01, 0.1
 
 
 def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] = SHARES) -> Sweep:
-    """Return each fraction with both layers trained, and with output weights that stay."""
+    """Return each fraction with both layers trained, and with frozen output weights."""
     base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=5)
     cells = [base.replace("model.init", DimmedSphereInit(THETA, share=share)) for share in shares]
     frozen = [cell.replace("training.layers", {"output": LayerRates(learning_rate=0.0)}) for cell in cells]
@@ -53,15 +53,15 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return margins, loss and what heavy neurons are, measured whenever success is checked."""
+    """Return probes of margins, loss and heavy neurons, measured whenever success is checked."""
     return (XORMargins(every=one.stopping.every),)
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per trial: ``share``, ``frozen``, ``learned_at`` (error and loss are small), and the end's.
+    """Return one row per trial: ``share``, ``frozen``, ``learned_at`` (error and loss are small), and final measures.
 
-    ``heavy_share`` and ``heavy_mass`` are what neurons whose signal exceeds the rest are of all neurons and of
-    E||w||^2; with ``_first`` where the signal dominates (NaN if it never does), else at the end.
+    ``heavy_share`` and ``heavy_mass`` are the shares of all neurons and of E||w||^2 of the neurons whose signal exceeds
+    the rest, with ``_first`` where the signal dominates (NaN if it never does), else at the end.
     """
     taken = results.measures["xor-margins"]
     rows = [_row(results.trial(int(str(place))), run) for place, run in taken.groupby("trial", sort=False)]
@@ -89,7 +89,7 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the steps to a small loss, and the mass of heavy neurons at the end beside their share, by fraction."""
+    """Draw the steps to a small loss, and the final mass of heavy neurons with their share, by fraction."""
     rows = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.5)
     for frozen, colour, label in ((False, COLOURS[0], "both layers learn"), (True, COLOURS[1], "output weights stay")):
@@ -126,7 +126,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the mass of heavy neurons, the time that fewer of them take, and the same with output weights kept."""
+    """Decide by the mass of heavy neurons, the time with fewer of them, and the time with frozen output weights."""
     from scipy.stats import t
 
     needs = "10 runs each at d = 64 with 1024 neurons"
@@ -158,14 +158,15 @@ def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 CLAIMS = (
     Claim(
         id="xor/few-neurons-suffice",
-        statement="It is enough that a small fraction of the neurons finds the signal in the first phase: both "
-        "layers' "
-        "growth amplifies them, and soon most of the network's mass is heavy.",
+        statement=(
+            "It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of both "
+            "layers amplifies them, and soon most of the network's mass is heavy."
+        ),
         source="abstract; section 4.1.1",
         setting="a tenth of the neurons for each cluster in the proof; smaller fractions are open",
-        rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (sizes ours). All "
-        "but a "
-        "fraction of 0.4, 0.1 and 0.03 begin without signal. At 0.1: the heavy neurons' share of E||w||^2 at the end "
+        rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (sizes ours). All but "
+        "a fraction of 0.4, 0.1 and 0.03 start without a signal. At 0.1: the heavy neurons' share of E||w||^2 at the "
+        "end "
         "exceeds 90% (95% t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a "
         "majority "
         "(exact limits, 9 of 10); and with output weights that stay they are reached later (sign test).",
@@ -175,8 +176,10 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="xor-few-neurons",
-    shows="A tenth of the neurons that find the signal suffices: both layers amplify them until they are most of "
-    "the mass",
+    shows=(
+        "It suffices that a tenth of the neurons find the signal: both layers amplify them until they hold most of the "
+        "mass"
+    ),
     source="abstract and section 4.1.1, no figure",
     scales={
         "smoke": Scale(smoke, trials=1),

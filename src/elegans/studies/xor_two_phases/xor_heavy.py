@@ -1,8 +1,8 @@
-"""The second phase of the XOR: lemmas on signal-heavy networks, on built ones and along runs.
+"""The second phase of the XOR: lemmas on signal-heavy networks, on constructed ones and along runs.
 
-No run of laboratory size meets the definition of a signal-heavy network (zeta <= exp(-10 H)), so what is proved of
-such networks is checked on built ones, at the limit of small steps, which eta <= zeta^3 amounts to. Runs show what is
-left of it with a relaxed definition: factor 1 in place of exp(6 H), and no limit on zeta.
+No run of laboratory size meets the definition of a signal-heavy network (zeta <= exp(-10 H)), so what is proved about
+such networks is checked on constructed ones, in the limit of small steps, which eta <= zeta^3 amounts to. Runs show
+what remains of it with a relaxed definition: factor 1 in place of exp(6 H), and no limit on zeta.
 """
 
 import itertools
@@ -52,16 +52,16 @@ GROWTH, KEPT, REST = "xor/margin-growth", "xor/signal-heavy-kept", "xor/rest-shr
 DISTANCE, CAP, LOSS = "xor/clean-gradient-distance", "xor/clean-gradient-cap", "xor/final-loss"
 ZETAS = (math.exp(-10), math.exp(-12), math.exp(-14))
 BOUND = 1 + 1e-10
-"""By how much a side may exceed its bound, by rounding."""
+"""By how much a side may exceed its bound, due to rounding."""
 D = 12
 RATE, THETA = 0.1, 0.1
-"""Of runs: the step size and the initial scale."""
+"""The step size and the initial scale of runs."""
 EVERY = 5
 """Steps between two measurements of a run."""
 
 
 def built(networks: int) -> Rows:
-    """Yield the checks on built signal-heavy networks, all inputs enumerated; H = 1."""
+    """Yield the checks on constructed signal-heavy networks, with all inputs enumerated; H = 1."""
     x = sign_table(D).astype(float)
     label = xor_label(x)
     off: dict[float, list[float]] = {}
@@ -91,7 +91,7 @@ def built(networks: int) -> Rows:
 
 
 def _margin_rates(network: Network, zeta: float, into: np.ndarray, outward: np.ndarray) -> tuple[float, float]:
-    """Return how fast the least heavy margin grows, over 2 tau_2 g_max, and the largest, over 2 tau_2 g_min."""
+    """Return the growth of the smallest heavy margin over 2 tau_2 g_max, and of the largest over 2 tau_2 g_min."""
     weight, output = network
     members = xor_signal_heavy(weight, output, zeta, scale=1.0).members
     heavy = xor_heavy_margins(weight, output, members)
@@ -166,7 +166,7 @@ def single_neurons(neurons: int) -> Rows:
 
 
 def _ascent(generator: np.random.Generator) -> float:
-    """Return the largest |clean gradient of a| over tau_2 g_max ||w|| that moving one neuron by chance finds."""
+    """Return the largest |clean gradient of a| over tau_2 g_max ||w|| that random moves of one neuron find."""
     others, output = generator.standard_normal((15, D)), generator.standard_normal(16)
 
     def ratio(one: np.ndarray) -> float:
@@ -214,7 +214,7 @@ def runs(trials: int, d: int, width: int, time: float) -> Rows:
 
 
 class _Measured(NamedTuple):
-    """What a step of a run has, every so many steps.
+    """The measures of a run's step, taken at regular intervals.
 
     Args:
         strict: the smallest zeta as printed, over exp(-10 H).
@@ -222,7 +222,7 @@ class _Measured(NamedTuple):
         scale: H.
         noise: E||w_perp + w_opp||^2 over the heavy neurons.
         slope_error: E(l'(x) - l'(z))^2 / E l'(z)^2.
-        loss: over 4 exp(-least heavy margin).
+        loss: relative to 4 exp(-smallest heavy margin).
         fit: the smallest margin.
         heavy: the four heavy margins.
         slopes: the four slopes.
@@ -302,12 +302,12 @@ def _run(generator: np.random.Generator, d: int, width: int, count: int) -> dict
 
 
 RUNS = {"smoke": (1, 16, 64, 30), "paper": (10, 64, 256, 40)}
-"""By scale: the number of runs, dimension, neurons and time eta t."""
+"""By scale, the number of runs, dimension, neurons and time eta t."""
 SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
     "smoke": (lambda: built(4), lambda: single_neurons(200), lambda: runs(*RUNS["smoke"])),
     "paper": (lambda: built(300), lambda: single_neurons(10_000), lambda: runs(*RUNS["paper"])),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:
@@ -316,7 +316,7 @@ def analyse(results: Results) -> Tables:
 
 
 def with_kappas(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment with the smallest zeta of runs for several kappas in place of the checks.
+    """Return the experiment with the smallest zeta of runs for several kappas instead of the checks.
 
     Raises:
         ExperimentError: the value is not a list of positive numbers.
@@ -347,7 +347,7 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
 
 
 def plot_kappas(tables: Tables) -> Figure:
-    """Draw the median smallest zeta against time, one curve per kappa, beside what the definition asks for."""
+    """Draw the median smallest zeta against time, one curve per kappa, and the definition's requirement."""
     rows, (figure, axes) = tables["kappas"], panels(1, 1, height=2.8, width=4.5)
     ax = axes[0, 0]
     for colour, (kappa, own) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
@@ -362,7 +362,7 @@ def plot_kappas(tables: Tables) -> Figure:
 
 
 def at_the_end(tables: Tables) -> dict[str, Any]:
-    """Return, by kappa, the median smallest zeta at the end, and in how many runs it ever was as small as asked."""
+    """Return, by kappa, the final median smallest zeta, and in how many runs it was ever as small as required."""
     rows = tables["kappas"]
     last = rows[rows["time"] == rows["time"].max()].groupby("kappa")["zeta"].median()
     met = (rows["zeta"] <= rows["asked"]).groupby([rows["kappa"], rows["seed"]]).any().groupby("kappa").sum()
@@ -371,7 +371,7 @@ def at_the_end(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="xor-heavy",
-    shows="What is proved of signal-heavy networks, on built ones, and what of it runs of laboratory size show",
+    shows="What is proved about signal-heavy networks, on constructed ones, and how much of it laboratory runs show",
     source="sections 4.1.1 and D: lemmas",
     scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
     analyse=analyse,

@@ -27,11 +27,13 @@ CLAIMS = (
     ),
     Claim(
         id="xor/signal-heavy-kept",
-        statement="After the first phase the network is (zeta, H)-signal-heavy and stays so, zeta growing by at most "
-        "1 + 10 eta zeta H a step.",
+        statement=(
+            "After the first phase the network is (zeta, H)-signal-heavy and stays so, zeta growing by at most 1 + 10 "
+            "eta zeta H per step."
+        ),
         source="Definition 4.2, Lemmas 4.4 (1), D.3 (1) and D.4",
         setting="zeta <= e^(-10H), H >= 1; the power of log d that zeta is at the start is open",
-        rule=f"{BUILT}The burden of neurons in S and the light mass grow by no more than allowed. {RUNS}: at some "
+        rule=f"{BUILT}The burden of neurons in S and the light mass grow no more than allowed. {RUNS}: at some "
         "step from "
         "where the signal dominates on zeta is at most e^(-10H) in every run, and with factor 1 for e^(6H) it "
         "rises no "
@@ -52,7 +54,7 @@ CLAIMS = (
     ),
     Claim(
         id="xor/clean-gradient-distance",
-        statement="In a (zeta, H)-signal-heavy network clean and real gradients differ by at most 4|a| zeta "
+        statement="In a (zeta, H)-signal-heavy network clean and true gradients differ by at most 4|a| zeta "
         "E||aw|| and "
         "4||w|| zeta E||aw||.",
         source="Equation 4.6, Lemma D.5",
@@ -65,8 +67,7 @@ CLAIMS = (
     Claim(
         id="xor/clean-gradient-cap",
         statement="No neuron grows faster than the weakest cluster's: |clean gradient of a| <= tau_2 g_max ||w||, "
-        "and "
-        "||w||^2 grows by at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max a step.",
+        "and ||w||^2 grows by at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max per step.",
         source="Lemmas D.10 and D.11, section 4.1.1",
         setting="D.10 for any network, D.11 for signal-heavy ones with high probability",
         rule=f"D.10 by the closed form on 10,000 random neurons, and by ascent. {BUILT}{RUNS}: D.11 with the "

@@ -1,7 +1,7 @@
 """The lemmas of the XOR that hold for any network, computed: by enumeration of all inputs, and along runs.
 
-Runs are minibatch SGD in double precision. Networks outside a lemma's hypotheses are checked too, under claims of the
-name ``...: outside the hypotheses``, which decide nothing.
+Runs are minibatch SGD in double precision. Networks outside a lemma's hypotheses are checked too, under claims named
+``...: outside the hypotheses``, which decide nothing.
 """
 
 import math
@@ -58,7 +58,7 @@ SLOPE, DIRECTIONS = "xor/slope-bounds", "xor/max-margin-directions"
 FORMS: dict[str, Form] = {"B4 as printed": "printed", "B4, sign reversed": "corrected"}
 OUTSIDE = ": outside the hypotheses"
 EXACT, BOUND = 1e-12, 1 + 1e-10
-"""How far identities may deviate, and by how much a side may exceed its bound, by rounding."""
+"""How far identities may deviate, and by how much a side may exceed its bound, due to rounding."""
 SHARE = 0.01
 """The error rate with which shares are stated: exact one-sided limits."""
 
@@ -84,7 +84,7 @@ def closed_forms(dimensions: Sequence[int], neurons: int) -> Rows:
 
 
 def distances(dimensions: Sequence[int], networks: int) -> Rows:
-    """Yield the checks of Lemmas C.2, C.5 and C.3: the loss beside the surrogate, network by network."""
+    """Yield the checks of Lemmas C.2, C.5 and C.3: the loss against the surrogate, network by network."""
     names = ("hidden gradient", "output gradient", "mean square of the slope", "slope after a flip", "single weights")
     for kind, made in _kinds(dimensions, networks):
         ratios = np.array([_distance(weight, output) for weight, output in made])
@@ -134,7 +134,7 @@ def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
 def weak_influence(dimensions: Sequence[int], runs: int, points: int) -> Rows:
     """Yield the second part of Lemma C.3: in the plane the network's influence is below the signal's own gradient.
 
-    At half of the time at which the signal is found, from theta = 0.01; both gradients are means over the same points.
+    Measured halfway to where the signal is found, from theta = 0.01; both gradients are means over the same points.
     """
     theta, rate, p = 0.01, 0.1, 128
     few: list[float] = []
@@ -196,7 +196,7 @@ def layer_balance(d: int, runs: int, time: float) -> Rows:
 
 
 def _balance(d: int, rate: float, batch: int, count: int, generator: np.random.Generator) -> dict[str, float]:
-    """Return by how much each bound is exceeded at most over a run, relative to its size."""
+    """Return the largest relative amount by which each bound is exceeded over a run."""
     worst = dict.fromkeys(("S1", "S2", "S3", "S4"), -math.inf)
     before = np.zeros(0)
     limit = before
@@ -216,7 +216,7 @@ def _balance(d: int, rate: float, batch: int, count: int, generator: np.random.G
 
 
 def concentration(minibatches: int, points: int) -> Rows:
-    """Yield the checks of Lemma B.12: minibatches of d log(d)^2 beside the population, along a run."""
+    """Yield the checks of Lemma B.12: minibatches of d log(d)^2 against the population, along a run."""
     for d in (12, 64):
         generator = np.random.default_rng([12, d])
         run = [one for one, _ in steps(on_sphere(generator, 32, d, 0.1), 0.1, 10 * d, 150, generator)]
@@ -240,7 +240,7 @@ def concentration(minibatches: int, points: int) -> Rows:
 def _population(
     weight: np.ndarray, output: np.ndarray, generator: np.random.Generator, points: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the population's gradients: exact up to 14 inputs, else a mean over so many points."""
+    """Return the population gradients: exact up to 14 inputs, else a mean over random points."""
     d = weight.shape[1]
     if d <= 14:
         exact = xor_gradients(weight, output, sign_table(d))
@@ -270,7 +270,7 @@ def spread(dimensions: Sequence[int], vectors: int, largest: int) -> Rows:
 
 
 def _vectors(generator: np.random.Generator, size: int, count: int) -> Iterator[np.ndarray]:
-    """Yield Gaussian, sparse, geometric and equal entries, and those that a search makes worst for B.6."""
+    """Yield Gaussian, sparse, geometric and equal entries, and the worst ones for B.6 that a search finds."""
     for number in range(count):
         vector = generator.standard_normal(size)
         yield vector * (generator.random(size) < 0.3 + 0.7 * (number % 2)) + (np.arange(size) == 0)
@@ -290,7 +290,7 @@ def _vectors(generator: np.random.Generator, size: int, count: int) -> Iterator[
 
 
 def _gap(sums: np.ndarray, norm: float) -> float:
-    """Return the largest distance between the distribution of sorted sums and the Gaussian of that deviation."""
+    """Return the largest distance between the distribution of sorted sums and the Gaussian with the given deviation."""
     from scipy.special import ndtr
 
     normal = ndtr(-sums / norm)
@@ -377,7 +377,7 @@ SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
         lambda: directions((4, 6, 8, 10, 12), 200),
     ),
 }
-"""By scale: the checks with their sizes."""
+"""The checks at each scale, with their sizes."""
 
 
 def analyse(results: Results) -> Tables:

@@ -1,9 +1,9 @@
-"""The XOR in two phases: one run with every quantity of the theory measured.
+"""The XOR in two phases: one run, with every quantity of the theory measured.
 
-Phases are told apart by measured marks (``probes.XORMargins``), since the theorem's bounds say nothing at these sizes.
+Phases are separated by measured marks (``probes.XORMargins``), since the theorem's bounds are vacuous at these sizes.
 
-A second arm keeps the output weights at their initial size, 1, as Remark 4.3 does. At the scale that decides the
-claims, others keep them at theta or start from theta = 0.01, and there are two dimensions.
+A second arm freezes the output weights at their initial size, 1, as in Remark 4.3. At the scale that decides the
+claims, further arms freeze them at theta or start from theta = 0.01, and there are two dimensions.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
 MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
-"""What is marked: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
+"""The marks: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
 HELD_OUT = ("largest", "tenth", "heavy_share", "heavy_mass", "heavy_signal")
 CLUSTERS = (r"$\mu_1$", r"$-\mu_1$", r"$\mu_2$", r"$-\mu_2$")
 DASHED = (0, (4, 3))
@@ -39,7 +39,7 @@ PLACES = range(1, 5)
 
 
 def run(n: int, width: int, steps: int, every: int, theta: float = THETA, frozen: float | None = None) -> Trial:
-    """Return a run of minibatches of n / 0.1; ``frozen`` is the size of output weights that stay."""
+    """Return a run of minibatches of n / 0.1; ``frozen`` is the size of frozen output weights."""
     base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=every, theta=theta)
     if frozen is None:
         return base
@@ -79,18 +79,18 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return every probe of the XOR, measured whenever success is checked."""
+    """Return all probes of the XOR, measured whenever success is checked."""
     every = one.stopping.every
     return XORParts(every=every), XORMargins(every=every), SignalHeavy(every=every), SubspaceShare(every=every)
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per trial and measured step: what was measured, the steps of the marks, and what theory predicts.
+    """Return one row per trial and measured step: the measures, the steps of the marks, and the predictions of theory.
 
     Quantiles over neurons are ``signal_low``, ``signal`` and ``signal_high``, clusters ``margin_1`` to ``margin_4``.
-    ``predicted_signal``, ``predicted_opposite`` and ``predicted_rest`` are the medians that the surrogate map makes of
-    the trial's initial neurons, until the signal is found; ``predicted_margin`` is the margin of aligned, balanced
-    neurons, from where the signal dominates on. Elsewhere they are NaN.
+    ``predicted_signal``, ``predicted_opposite`` and ``predicted_rest`` are medians of the trial's initial neurons under
+    the surrogate map, until the signal is found; ``predicted_margin`` is the margin of aligned, balanced neurons, from
+    where the signal dominates. Elsewhere they are NaN.
     """
     kinds = ("xor-parts", "xor-margins", "signal-heavy", "subspace-share")
     taken = [results.measures[kind].set_index(["trial", "seed", "step"]) for kind in kinds]
@@ -109,12 +109,12 @@ def analyse(results: Results) -> Tables:
 
 
 def _columns(cells: "pd.Series[Any]", names: Sequence[str]) -> pd.DataFrame:
-    """Return cells of arrays as columns."""
+    """Return the entries of array-valued cells as columns."""
     return pd.DataFrame(np.stack(cells.to_list()), cells.index, list(names))
 
 
 def _reached(table: pd.DataFrame, name: str, level: float) -> "pd.Series[float]":
-    """Return each trial's first measured step at which a quantity reaches a level, where it does."""
+    """Return each trial's first measured step at which a quantity reaches a level, if it does."""
     return table[table[name] >= level].groupby("trial")["step"].min().astype(float)
 
 
@@ -124,7 +124,7 @@ def _training(one: Trial) -> SGD:
 
 
 def _predicted(table: pd.DataFrame, one: Trial) -> pd.DataFrame:
-    """Return a run with its arm, and with what the surrogate map and the clean margin's equation predict."""
+    """Return a run with its arm, and with the predictions of the surrogate map and the clean margin's equation."""
     steps, rate = table["step"].to_numpy(int), _training(one).learning_rate
     weight, output = mean_field_of(one.model, one.model.initialise(one.key("init"), one.task))
     sizes = xor_sizes(weight, output, one.task.draw(one.key("task")))
@@ -162,16 +162,16 @@ PANELS = (
     ("Signal against noise", "margin, squared norm"),
     ("Signal-heavy condition", r"$\zeta$"),
 )
-"""The panels' titles, and what they are about."""
+"""The panels' titles and axis labels."""
 LEAST = 1e-10
-"""Below this, values of the last panel are marked at its lower edge."""
+"""Smaller values of the last panel are marked at its lower edge."""
 
 
 def plot(tables: Tables) -> Figure:
     """Draw loss and error, parts of neurons, margins, slopes, dominance, and the signal-heavy condition.
 
-    Parts, margins and slopes are those of the first arm's trial with the smallest seed; elsewhere its other trials are
-    faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
+    Parts, margins and slopes are those of the first arm's trial with the smallest seed; in other panels its further
+    trials are faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
     """
     table = tables["table"]
     figure, axes = panels(2, 3, height=2.4)
@@ -251,7 +251,7 @@ def _heavy(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
 
 
 def _faint(runs: Sequence[pd.DataFrame]) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
-    """Return runs and how they are drawn: the first strongly, on top of the others."""
+    """Return runs and their styles: the first is emphasised, on top of the others."""
     strong: dict[str, Any] = {"linewidth": 1.2, "zorder": 3}
     return [(run, {"linewidth": 0.6, "alpha": 0.35} if place else strong) for place, run in enumerate(runs)]
 
@@ -299,7 +299,7 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _balance(run: pd.DataFrame, place: int) -> float:
-    """Return the largest margin over the smallest at a place of a run, NaN where there is none."""
+    """Return the largest margin over the smallest at a point of a run, NaN where there is none."""
     if run.empty:
         return np.nan
     four = run[[f"margin_{cluster}" for cluster in PLACES]].iloc[place]
@@ -329,7 +329,7 @@ def _clean_error(run: pd.DataFrame) -> float:
 
 EXPERIMENT = Experiment(
     name="xor-phases",
-    shows="SGD on the XOR finds the signal directions first, neuron by neuron, and then balances the margins",
+    shows="SGD on the XOR first finds the signal directions, neuron by neuron, and then balances the margins",
     source="theory in sections 4 and 5, no figure",
     scales={
         "smoke": Scale(smoke, trials=1),

@@ -18,9 +18,9 @@ FROZEN, FROZEN_SMALL = "second layer frozen", "second layer frozen at theta"
 DIMENSIONS = (64, 256)
 MARGINS = [f"margin_{place}" for place in range(1, 5)]
 ASKED = 0.3
-"""The smallest margin from which on the balance of the four is evaluated."""
+"""The smallest margin from which the balance of the four is evaluated."""
 RARE = 0.9
-"""Of statements of overwhelming probability: the share of trials that 29 of 29 exceed."""
+"""For statements of overwhelming probability, the share of trials that 29 of 29 exceed."""
 
 
 def runs(tables: Tables, n: int, arm: str = BOTH, least: int = 10) -> list[pd.DataFrame]:
@@ -46,7 +46,7 @@ def by_mean(what: str, values: Any, above: float = -math.inf, below: float = mat
 
 
 def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], arm: str = BOTH) -> dict[str, Verdict]:
-    """Decide at both dimensions whether all but a tenth of the runs have a property."""
+    """Decide at both dimensions whether more than nine tenths of the runs have a property."""
     found = {}
     for n in DIMENSIONS:
         own = runs(tables, n, arm, 29)
@@ -67,7 +67,7 @@ def two_phases(tables: Tables) -> Verdict:
 
 
 def phase_one_output(tables: Tables) -> Verdict:
-    """Decide by the share of runs that have a step at which all five statements hold at once."""
+    """Decide by the share of runs with a step at which all five statements hold at once."""
     parts: dict[str, Verdict] = {}
     for arm, theta, power in ((BOTH, THETA, 1), (WEAK, 0.01, 2)):
 
@@ -100,7 +100,7 @@ def exponential_rate(tables: Tables) -> Verdict:
 
 
 def neurons_independent(tables: Tables) -> Verdict:
-    """Decide by the map of single neurons, and by what moves little until the signal is found."""
+    """Decide by the map of single neurons, and by how little else moves until the signal is found."""
     parts = {}
     for n in DIMENSIONS:
         own = runs(tables, n)
@@ -131,7 +131,7 @@ def margins_balance(tables: Tables) -> Verdict:
 
 
 def both_layers(tables: Tables) -> Verdict:
-    """Decide by how heavy signals grow, and by the final balance of paired runs."""
+    """Decide by the growth of heavy signals, and by the final balance of paired runs."""
     both, frozen, small = (runs(tables, 64, arm) for arm in (BOTH, FROZEN, FROZEN_SMALL))
     bent = [_straighter(run) for run in both]
     parts = {
@@ -152,7 +152,7 @@ def both_layers(tables: Tables) -> Verdict:
 
 
 def _straighter(run: pd.DataFrame) -> float:
-    """Return by how much the fit of a line to log s is better than to s, between found and fit (or the end)."""
+    """Return by how much a line fits log s better than s, between found and fit (or the end)."""
     start, end = float(run["found_at"].iloc[0]), float(run["fit_at"].iloc[0])
     middle = run[(run["step"] >= start) & (run["step"] <= (end if np.isfinite(end) else math.inf))]
     if len(middle) < 4:
@@ -169,8 +169,10 @@ SIZES = "d = 64 and 256, 256 neurons, theta = eta = 0.1, batches of 10d, eta t =
 CLAIMS = (
     Claim(
         id="xor/two-phases",
-        statement="Training first finds the signal, neurons being on their own and the output small, and then enters "
-        "a phase in which the signal dominates, is kept and is balanced.",
+        statement=(
+            "Training first finds the signal, with neurons evolving independently and a small output, and then enters "
+            "a phase in which the signal dominates, is kept and is balanced."
+        ),
         source="abstract; sections 1, 4 (Equation 4.1), 4.1 and 4.1.1",
         setting="no marks that can be measured but for Equation 4.1; small and much larger are open",
         rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this "
@@ -193,21 +195,25 @@ CLAIMS = (
     ),
     Claim(
         id="xor/exponential-rate",
-        statement="Near initialisation signal parts grow exponentially at the rate 1/sqrt(2 pi), and opposite parts "
-        "shrink at it.",
+        statement=(
+            "Near initialisation signal parts grow exponentially at the rate 1/sqrt(2 pi), and opposite parts shrink "
+            "at the same rate."
+        ),
         source="Equation 4.3; the rate in section C.2",
         setting="signal and opposite part far below the rest; how far is open",
         rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, "
         "while the "
         "median signal is below a quarter of the rest: 95% t intervals within 5% of the rate, for both parts and "
         "both d. "
-        "Noise of minibatches keeps opposite parts above 0.",
+        "Minibatch noise keeps opposite parts above 0.",
         decide=exponential_rate,
     ),
     Claim(
         id="xor/neurons-independent",
-        statement="In the first phase most neurons evolve on their own, as if the output were 0; what lies outside "
-        "the plane hardly moves, and |a| stays near ||w||.",
+        statement=(
+            "In the first phase most neurons evolve independently, as if the output were 0; the parts outside the "
+            "plane hardly move, and |a| stays close to ||w||."
+        ),
         source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
         setting="no number is stated",
         rule=f"At least 10 runs each, {SIZES}. Means over runs by 95% t intervals: until the signal is found the "
@@ -225,8 +231,7 @@ CLAIMS = (
         rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 "
         "to the end "
         "(sign test at 5%), and its mean at the end is below 1.1 (95% t interval), at both d (thresholds ours). "
-        "Starts that "
-        "are unbalanced on purpose are not tried.",
+        "Deliberately unbalanced starts are not tried.",
         decide=margins_balance,
     ),
     Claim(
@@ -234,13 +239,14 @@ CLAIMS = (
         statement="Training both layers lets heavy neurons outgrow the rest exponentially; with output weights fixed "
         "the signal grows linearly, and other neurons might grow at an equal rate.",
         source="introduction; Remark 4.3",
-        setting="output weights of norm 1; the size of hidden weights then is open: 0.1, beside both of size 0.1",
+        setting=(
+            "output weights of norm 1; the size of hidden weights is then open: 0.1 here, and also both of size 0.1"
+        ),
         rule="10 paired runs, d = 64: between found and fit the heavy neurons' median signal is straighter in the "
         "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final "
         "imbalance of "
-        "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark "
-        "on the "
-        "proof: the mass that they have is reported.",
+        "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark on "
+        "the proof: their mass is reported.",
         decide=both_layers,
     ),
 )

@@ -1,11 +1,11 @@
-"""How many examples the XOR takes: SGD on both layers against kernels that cannot learn features.
+"""How many examples the XOR needs: SGD on both layers against kernels, which cannot learn features.
 
 A network's examples are its steps times its batch size, since none is used twice; a kernel's are those that it has
-regressed on, counted in blocks of n^2 / 32. Both are followed until 1% of 4000 held-out examples are wrong. Beside it
-stands a kernel's error along the way, at eighths of n^2.
+regressed on, counted in blocks of n^2 / 32. Both continue until 1% of 4000 held-out examples are wrong. Kernels' errors
+are also measured along the way, at eighths of n^2.
 
-The theorem asks for minibatches of at least n / theta (see ``xor_times``); smaller ones, 2 n and n / 2, are what takes
-few examples here.
+The theorem requires minibatches of at least n / theta (see ``xor_times``); here smaller ones, 2 n and n / 2, need few
+examples.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,12 @@ BATCHES = {"SGD, batch 2n": 2.0, "SGD, batch n/2": 0.5}
 """Examples per step, in units of n."""
 KERNELS = {"tangent kernel": "ntk", "kernel of the hidden layer": "relu"}
 SOLVED = 0.01
-"""The error to reach."""
+"""The target error."""
 BLOCKS, LARGEST = 32, 64
 """A kernel takes n^2 / 32 examples per round, at most 64 rounds."""
 DASHED = (0, (4, 3))
 SEED = 0
-"""Of the bootstraps: the same trials have the same intervals."""
+"""The seed of the bootstraps: the same trials have the same intervals."""
 
 
 def network(n: int, batch: float) -> Trial:
@@ -59,7 +59,7 @@ def regression(n: int, kernel: str) -> Trial:
 
 
 def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sweep:
-    """Return all learners of some dimensions n, small n first: a run cut short has the beginning of every line."""
+    """Return all learners of some dimensions n, small n first: a run cut short has the start of every line."""
     cells = [
         *((n, network(n, batch)) for batch in BATCHES.values() for n in networks),
         *((n, regression(n, kernel)) for kernel in KERNELS.values() for n in kernels),
@@ -83,15 +83,15 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return a kernel's held-out error at every eighth of n^2 examples."""
+    """Return a probe of a kernel's held-out error at every eighth of n^2 examples."""
     return (TestError(every=BLOCKS // 8, examples=4000),) if isinstance(one.model, KernelRidge) else ()
 
 
 def analyse(results: Results) -> Tables:
-    """Return two tables: ``table``, the examples to an error of 1%, and ``kernels``, errors on the way.
+    """Return two tables: ``table``, the examples to an error of 1%, and ``kernels``, errors along the way.
 
     ``kernels`` has one row per kernel, dimension ``task.n`` and ``share`` of n^2, up to 1: the median ``error`` with
-    its range over trials; a trial that has been solved before has at most 1%, which is what it counts with.
+    its range over trials; trials solved earlier count with 1%.
     """
     trials = results.trials
     taken = results.measures.get("test-error", pd.DataFrame())
@@ -112,7 +112,7 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 
     Columns ``samples``, ``low`` and ``high`` (unsolved trials being infinite), ``trials``, ``solved``, ``steps`` (the
     median); the same in all rows of a learner: ``exponent`` with interval and ``factor`` of the power law, and, of
-    networks, ``steps_per_log``, by how much steps grow with log n, with its standard error.
+    networks, ``steps_per_log``, the growth of steps with log n, with its standard error.
     """
     counted = trials[trials["state"].isin(FINISHED)].assign(learner=lambda rows: rows.apply(_learner, axis=1))
     size = counted["training.batch_size"].fillna(counted["model.examples"]).astype(float)
@@ -126,7 +126,7 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _learner(row: pd.Series) -> str:
-    """Return what a trial's learner is called."""
+    """Return the name of a trial's learner."""
     if row["model"] == "mlp":
         share = row["training.batch_size"] / row["task.n"]
         return next(name for name, batch in BATCHES.items() if batch == share)
@@ -224,7 +224,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def kernels_need_square(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the exponents of both kernels, beside the networks'."""
+    """Decide by the exponents of both kernels, compared with the networks'."""
     needs = "10 trials each of both kernels at n = 16 to 120 and of networks at n = 16 to 256"
     rows = table(tables, "table", needs, learner=[*KERNELS, *BATCHES])
     least = rows.groupby("learner").agg(n=("task.n", "max"), trials=("trials", "min"), solved=("exponent", "count"))
@@ -256,7 +256,7 @@ def _fewer(rows: pd.DataFrame) -> int:
 CLAIMS = (
     Claim(
         id="xor/kernels-need-quadratic",
-        statement="The tangent kernel, and kernel methods at large, need about d^2 examples for the XOR.",
+        statement="The tangent kernel, and kernel methods in general, need about d^2 examples for the XOR.",
         source="sections 1 and 1.1",
         setting="cited from other works; kernel, ridge and error are open",
         rule="Exponents of the examples to an error of 1% of exact ridge regression (10^-6 of K(x, x)), d = 16 to "
@@ -269,7 +269,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="xor-samples",
-    shows="SGD on both layers learns the XOR from nearly linearly many examples, kernels need about the square",
+    shows="SGD on both layers learns the XOR from nearly linearly many examples; kernels need about the square",
     source="Theorem 3.1 and section 1.1, no figure",
     scales={
         "smoke": Scale(smoke, trials=2),

@@ -1,4 +1,4 @@
-"""When the phases of the XOR come: their steps against the dimension and the step size, and the loss by then.
+"""When the phases of the XOR occur: steps against the dimension and the step size, and the loss reached by then.
 
 Marks are those of ``probes.XORMargins``: the signal is found, it dominates, the data are fit.
 """
@@ -27,7 +27,7 @@ from elegans.training import SGD, Trial
 
 MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
 FACTORS = (8, 16)
-"""K: the loss is the least up to eta t = K log d."""
+"""The K for which the smallest loss up to eta t = K log d is taken."""
 LOSS = 0.1
 RATES = (0.1, 0.05, 0.025)
 DIMENSIONS = (32, 64, 128, 256, 512)
@@ -63,15 +63,15 @@ def paper(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return margins, loss and marks, measured whenever success is checked."""
+    """Return probes of margins, loss and marks, measured whenever success is checked."""
     return (XORMargins(every=one.stopping.every),)
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per trial: the times eta t of the marks, NaN where they are not reached, and least losses.
+    """Return one row per trial: the times eta t of the marks, NaN where they are not reached, and smallest losses.
 
     ``accurate`` and ``learned`` are the times at which the error is at most 1% and the loss at most 0.1, ``examples``
-    how many the run takes in a unit of time; ``loss_8`` and ``loss_16`` are the least up to eta t = 8 log d and 16 log
+    how many the run uses per unit of time; ``loss_8`` and ``loss_16`` are the smallest up to eta t = 8 log d and 16 log
     d.
     """
     taken = results.measures["xor-margins"]
@@ -90,7 +90,7 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the times of the marks against the dimension, one dot per run, and the least loss."""
+    """Draw the times of the marks against the dimension, one dot per run, and the smallest loss."""
     rows = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.5)
     first = rows[rows["rate"] == rows["rate"].iloc[0]]
@@ -112,7 +112,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return the median times of the marks and the median least loss for each dimension and step size."""
+    """Return the median times of the marks and the median smallest loss for each dimension and step size."""
     found: dict[str, Any] = {}
     for (rate, n), rows in tables["table"].groupby(["rate", "task.n"]):
         found[f"step size {rate:g}, d = {n}"] = {
@@ -143,7 +143,7 @@ def _slope(n: "pd.Series[int]", values: Any) -> tuple[float, tuple[float, float]
 
 
 def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by the least loss at d = 64, and by its trend in d."""
+    """Decide by the smallest loss at d = 64, and by its trend in d."""
     rows = _runs(tables, RATES[:1])
     own = rows[rows["task.n"] == 64]
     if len(own) < 29:
@@ -208,7 +208,7 @@ def near_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def _bends(x: np.ndarray, y: np.ndarray) -> Verdict:
-    """Decide whether local exponents fall: by the 95% t interval of the square's coefficient in a regression."""
+    """Decide whether local exponents fall, by the 95% t interval of the quadratic coefficient in a regression."""
     from scipy.stats import t
 
     design = np.stack([np.ones(len(x)), x, x**2], axis=1)
@@ -221,7 +221,7 @@ def _bends(x: np.ndarray, y: np.ndarray) -> Verdict:
 
 
 def _ratio(cells: Sequence[np.ndarray]) -> float:
-    """Return the largest mean over step sizes of the means of cells, over the smallest."""
+    """Return the largest cell mean over step sizes, relative to the smallest."""
     means = np.array([own.mean() for own in cells]).reshape(len(RATES), -1).mean(axis=1)
     return float(means.max() / means.min())
 
@@ -235,9 +235,8 @@ CLAIMS = (
         setting="theta = eta = log^(-C) d, batches of d/theta; C and the loss at which to stop are open",
         rule=f"{SIZES}, eta = 0.1. Exponents of the examples to a held-out loss of 0.1 and to an error of 1%: 95% "
         "bootstrap "
-        "intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t "
-        "interval of "
-        "the square's coefficient in a regression on log d; in part if only the first is decided.",
+        "intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t interval "
+        "of the quadratic coefficient in a regression on log d; in part if only the first is decided.",
         decide=near_linear,
     ),
     Claim(
@@ -260,9 +259,8 @@ CLAIMS = (
         setting="constants are open",
         rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. Slope of the time of found on log d above 0 (95% t interval); its "
         "means over "
-        "step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Log "
-        "log d "
-        "moves from 1.2 to 1.8 here, so that no more than much slower than log d can be told.",
+        "step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Log log d "
+        "goes from 1.2 to 1.8 here, so nothing more precise than much slower than log d can be shown.",
         decide=grows_as_log,
     ),
 )

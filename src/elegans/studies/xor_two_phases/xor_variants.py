@@ -1,8 +1,8 @@
-"""Beside the XOR: other bases, Gaussian inputs, other parities, other functions of a few directions.
+"""Variants of the XOR: other bases, Gaussian inputs, other parities, other functions of a few directions.
 
 The source proves the two phases for signs in any orthonormal basis and two directions, and discusses the rest. Here the
-same network on the same number of fresh examples meets each. A ReLU network without biases is a linear function plus
-an even one, so that it cannot represent a parity of three signs at any width; with hidden biases it can.
+same network is trained on each with the same number of fresh examples. A ReLU network without biases is a linear
+function plus an even one, so it cannot represent a parity of three signs at any width; with hidden biases it can.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], bool]] = {
     "parity of 3, biases": ({"k": 3}, True),
     "staircase of 3, biases": ({"k": 3, "function": "table:10011010"}, True),
 }
-"""By name: what the task adds, and whether neurons have biases.
+"""By name, what the task changes, and whether neurons have biases.
 
 The staircase is x1 maj(1, x2, x2 x3) = (x1 + x1 x2 + x1 x2 x3 - x1 x3) / 2: each term adds one direction.
 """
@@ -45,7 +45,7 @@ The staircase is x1 maj(1, x2, x2 x3) = (x1 + x1 x2 + x1 x2 x3 - x1 x3) / 2: eac
 
 STANDARD, RANDOM, GAUSSIAN = list(VARIANTS)[:3]
 TURNED = 8
-"""The dimension of the runs that are turned."""
+"""The dimension of the rotated runs."""
 
 
 def variants(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
@@ -85,7 +85,7 @@ def part(trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return error and features, measured whenever success is checked, and margins of the XOR."""
+    """Return probes of error and features, measured whenever success is checked, and of margins of the XOR."""
     rule = one.stopping
     common = TestError(every=rule.every, examples=rule.examples), SubspaceShare(every=rule.every)
     task = one.task
@@ -99,8 +99,8 @@ def analyse(results: Results) -> Tables:
     It has medians over trials of ``error`` and ``share``, with their range, and ``solved_at`` and its interval, the
     same in all rows of a variant: the median first check at which at most 1% of held-out examples are wrong, unsolved
     trials being infinite. ``marks`` has one row per trial of the XOR, with the steps at which the signal is ``found``
-    and the error first at most 1% (``accurate``) and what is left at the end; ``turned`` by how much runs in a rotated
-    basis are off the rotated runs.
+    and the error first at most 1% (``accurate``) and the final measures; ``turned`` has the deviation of runs in a
+    rotated basis from the rotated runs.
     """
     trials = results.trials.assign(variant=[_variant(results.trial(place)) for place in results.trials.index.tolist()])
     kinds = ("test-error", "subspace-share")
@@ -134,7 +134,7 @@ def _variant(one: Trial) -> str:
 
 
 def turned(seeds: int) -> pd.DataFrame:
-    """Return by how much runs in a rotated basis are off the rotated runs, in double precision, 80 steps each."""
+    """Return the deviation of runs in a rotated basis from the rotated runs, in double precision, 80 steps each."""
     rows = []
     for seed in range(seeds):
         generator = np.random.default_rng(seed)
@@ -165,7 +165,7 @@ def _phases(trials: pd.DataFrame, margins: pd.DataFrame, results: Results) -> pd
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw error and features against steps, one curve per variant: medians over trials, bands their whole range."""
+    """Draw error and features against steps, one curve per variant: medians over trials, bands their range."""
     lines = tables["table"]
     figure, axes = panels(1, 2, height=2.7)
     drawn = axes[0]
@@ -204,7 +204,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def rotation_invariant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide by runs turned together, and by the ratio of median steps to an error of 1% in both bases."""
+    """Decide by jointly rotated runs, and by the ratio of median steps to an error of 1% in both bases."""
     exact = table(tables, "turned", "runs in a rotated basis")["off"]
     rows = table(tables, "marks", "40 trials in each basis at d = 32", task__n=32)
     own = [rows.loc[rows["variant"] == name, "accurate"].to_numpy(float) for name in (STANDARD, RANDOM)]
@@ -254,11 +254,12 @@ def gaussian(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 CLAIMS = (
     Claim(
         id="xor/rotation-invariance",
-        statement="Algorithm and initialisation are rotation invariant, so that all holds for a hypercube in any "
-        "basis.",
+        statement=(
+            "Algorithm and initialisation are rotation invariant, so everything holds for a hypercube in any basis."
+        ),
         source="Remark 2.1",
         setting="any basis",
-        rule="Runs of 80 steps in double precision with weights and data turned together agree to 10^-10; the "
+        rule="Runs of 80 steps in double precision with weights and data rotated together agree to 10^-10; the "
         "ratio of "
         "median steps to an error of 1%, random over standard basis, has a 95% bootstrap interval within 0.9 to "
         "1.1: d = "
@@ -267,21 +268,23 @@ CLAIMS = (
     ),
     Claim(
         id="xor/gaussian-inputs",
-        statement="For Gaussian inputs the first phase is believed to go through; the second is not known to.",
+        statement=(
+            "For Gaussian inputs the analysis of the first phase is believed to carry over; for the second this is not "
+            "known."
+        ),
         source="section 5 (Boolean data and Gaussian data)",
         setting="x ~ N(0, I); labels, -sign(x_1 x_2) here, are open",
         rule="10 runs each at d = 32, 64, 128, 800 steps: the signal is found in a majority of the runs at each "
         "(exact "
-        "limits), and its time grows with log d (95% t interval of the slope above 0). What the second phase "
-        "leaves is "
-        "reported, since the source asserts nothing.",
+        "limits), and its time grows with log d (95% t interval of the slope above 0). The result of the second phase "
+        "is reported, since the source asserts nothing about it.",
         decide=gaussian,
     ),
 )
 
 EXPERIMENT = Experiment(
     name="xor-variants",
-    shows="What two-phase learning of the XOR becomes in other bases, on Gaussian inputs and with other labels",
+    shows="Two-phase learning of the XOR in other bases, on Gaussian inputs and with other labels",
     source="section 6, no figure",
     scales={
         "smoke": Scale(smoke, trials=1),

@@ -1,6 +1,6 @@
-"""Biased parities: how active a neuron is, and how little that depends on the signs of A (Lemmas 5, 6 and 8).
+"""Biased parities: how active a neuron is, and how little that depends on the signs on A (Lemmas 5, 6 and 8).
 
-Source of all here: Daniely and Malach (2020), section 5.1; what is exact is derived here.
+Source of all functions: Daniely and Malach (2020), section 5.1; exact values are derived here.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -42,8 +42,8 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
 def biased_uniform_mean_square(n: Annotated[int, AtMost(500)], k: int, bias: float) -> float:
     """Return the mean over random weights of a squared uniform correlation outside A, exactly.
 
-    Lemma 5 is Markov's inequality on its bound 1 / C(n - 1, k), of which it is a small part: 2.8e-6 against 2.7e-3
-    for n = 15, k = 3, b = 1/24.
+    Lemma 5 applies Markov's inequality to the bound 1 / C(n - 1, k), of which this is a small part: 2.8e-6 against
+    2.7e-3 for n = 15, k = 3, b = 1/24.
 
     Formula: E_w (E[e_j y relu6'])^2 = (2/3)^(k+1) sum_m P(Bin(n - k - 1, 2/3) = m) kap(k + 1, m + k + 1, b)^2.
     Source: derived here; bounded in Daniely and Malach (2020), Lemma 5.
@@ -64,11 +64,11 @@ def biased_uniform_mean_square(n: Annotated[int, AtMost(500)], k: int, bias: flo
 
 
 class WindowGap(NamedTuple):
-    """How far a neuron's activity is from independent of a function of the signs on A.
+    """How far a neuron's activity is from being independent of a function of the signs on A.
 
     Args:
         gap: |E[h relu6'] - E[h] phi|, float64 of shape (q,).
-        ratio: gap sqrt(|J|) / k with J the nonzero weights outside A: what Lemma 8 bounds by a constant.
+        ratio: gap sqrt(|J|) / k, with J the nonzero weights outside A, which Lemma 8 bounds by a constant.
     """
 
     gap: np.ndarray
@@ -96,7 +96,11 @@ def biased_window_gap(weight: Any, bias: Any, support: Iterable[int], values: An
     require_mix(mix)
     patterns = sign_table(neurons.k).astype(np.int64)
     table = np.asarray(values, float)
-    require(table.shape == (2**neurons.k,), "values must hold one for each of 2^k sign patterns", shape=table.shape)
+    require(
+        table.shape == (2**neurons.k,),
+        "values must have one entry for each of the 2^k sign patterns",
+        shape=table.shape,
+    )
     equal = np.abs(patterns.sum(axis=1)) == neurons.k
     chance = (1 - mix) / 2**neurons.k + mix / 2 * equal
     active = sum(

@@ -1,11 +1,11 @@
-"""Biased parities: the distribution D_A, and what no linear predictor on fixed features can do with it.
+"""Biased parities: the distribution D_A, and the limits of linear predictors on fixed features.
 
 Inputs are x = e / sqrt(n) with signs e, so that ||x|| = 1; the label is the product of the k signs on a set A, k odd.
 D1 is uniform. D2 draws the signs outside A uniformly and makes those on A all equal, to +1 or to -1. D_A takes D2
 with probability ``mix``, one half in the source. The source prints the bits of A in D2 as +-1; they are +-1/sqrt(n)
-as all others are.
+like all others.
 
-Source of all here: Daniely and Malach, "Learning Parities with Neural Networks" (NeurIPS 2020).
+Source of all functions: Daniely and Malach, "Learning Parities with Neural Networks" (NeurIPS 2020).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -36,7 +36,7 @@ from elegans.calculators.domain import (
 )
 
 LARGEST_SHARE = 16
-"""How often k must go into n for C(n, k) >= 16^k (Theorem 2)."""
+"""How many times k must fit into n for C(n, k) >= 16^k (Theorem 2)."""
 
 
 class BiasedTable(NamedTuple):
@@ -74,7 +74,7 @@ def biased_table(n: int, support: Iterable[int], mix: float = 0.5) -> BiasedTabl
 
 
 def biased_support(support: Iterable[int], n: int) -> list[int]:
-    """Return the places of A in increasing order, refusing an even number of them."""
+    """Return the coordinates of A in increasing order, refusing an even number of them."""
     places = sorted(coordinates("support", support, n))
     require(len(places) % 2 == 1, "k must be odd (biased parity)", k=len(places))
     return places
@@ -88,7 +88,7 @@ def require_mix(mix: float) -> None:
 def biased_linear_bound(k: int, features: int, norm: float, form: Form = "corrected") -> float:
     """Return Theorem 2's bound on the hinge loss of linear predictors, for the worst set A.
 
-    The proof gives B outside the root; the statement prints it under the root. The printed bound is true nonetheless:
+    The proof has B outside the root, the statement under it. The printed bound holds nonetheless:
     it is at most ``biased_fourier_bound`` while B <= 2 4^k, and beyond that it is negative (derived here).
 
     Formula: L >= 1/2 - sqrt(N) B / (2^k sqrt(2)); printed: 1/2 - sqrt(N B) / (2^k sqrt(2)).
@@ -108,7 +108,7 @@ def biased_linear_bound(k: int, features: int, norm: float, form: Form = "correc
 
 
 def biased_average_bound(n: Binomial, k: Binomial, features: int, norm: float) -> float:
-    """Return the proof's bound on the mean over A of the best hinge loss on the uniform part D1.
+    """Return the proof's bound on the mean, over A, of the best hinge loss on the uniform part D1.
 
     Formula: E_A min_{||w|| <= B} L_{D1} >= 1 - sqrt(2 N) B C(n, k)^(-1/4).
     Source: Daniely and Malach (2020), proof of Theorem 2, before C(n, k) >= 16^k is used.

@@ -1,11 +1,11 @@
-"""Biased parities: the features of good neurons, and readouts that make the parity of them (Lemmas 10 to 12).
+"""Biased parities: the features of good neurons, and readouts that compute the parity from them (Lemmas 10 to 12).
 
 After the first step a good neuron is a function of z, the sum of the k signs on A: relu6(alpha u z / n + b) with b =
 1 / (8k). Scaled by |r| / b it can be phi_r(z) = relu(|r| - sign(r) z) for an odd r from -k to k, and the parity is a
-combination of these. The source writes phi_r with relu6; yet |r| and z reach 2k together, the scaled feature ends only
-at 48 k |r|, and features that end at 6 do not span the parity for k = 5 and 7. Here phi_r is a plain relu.
+combination of these. The source defines phi_r with relu6; but |r| and z together reach 2k, the scaled feature is capped
+only at 48 k |r|, and features capped at 6 do not span the parity for k = 5 and 7. Here phi_r is a plain relu.
 
-Source of all here: Daniely and Malach (2020), Lemmas 10 to 12.
+Source of all functions: Daniely and Malach (2020), Lemmas 10 to 12.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -39,7 +39,7 @@ def biased_features(k: Annotated[int, AtMost(400)], form: Form = "corrected") ->
     Source: Daniely and Malach (2020), Lemma 10.
 
     Args:
-        form: "corrected" for plain relus, "printed" for features that end at 6.
+        form: "corrected" for plain relus, "printed" for features capped at 6.
 
     Returns:
         k + 1 exact rows of k + 1 features.
@@ -52,7 +52,7 @@ def biased_features(k: Annotated[int, AtMost(400)], form: Form = "corrected") ->
 
 
 def biased_readout(k: Binomial) -> Vector:
-    """Return the weights with which the ideal features make the parity exactly.
+    """Return the weights with which the ideal features represent the parity exactly.
 
     For k = 3: 3/2, -2, 2, -3/2; for k = 5: 1/2, -2, 2, -2, 2, -1/2.
 
@@ -72,11 +72,11 @@ def p_feature(n: int, k: int, r: int, epsilon: float, *, slope: float = 0.25, fo
     """Return the probability over its output weight that a good neuron's scaled feature is within epsilon of phi_r.
 
     The scaled feature is relu(tau (-sign(r) z) + |r|) with tau = -sign(r) alpha u |r| / (n b), and its largest
-    distance from phi_r over [-k, k] is k |tau - 1|. The printed range of u has r for n, and with it the probability
-    is 0.
+    distance from phi_r over [-k, k] is k |tau - 1|. The printed range of u has r instead of n, which makes the
+    probability 0.
 
-    Formula: P(|tau - 1| <= eps / k) for u uniform on [-n/k, n/k]; eps / (8 alpha k |r|) where that range does not cut
-        it off; printed: for u uniform on [-|r|/k, |r|/k].
+    Formula: P(|tau - 1| <= eps / k) for u uniform on [-n/k, n/k]; eps / (8 alpha k |r|) unless cut off by that range;
+        printed: for u uniform on [-|r|/k, |r|/k].
     Source: derived here; bounded below in Daniely and Malach (2020), Lemma 10.
 
     Args:
@@ -98,14 +98,14 @@ def p_feature(n: int, k: int, r: int, epsilon: float, *, slope: float = 0.25, fo
 
 
 def p_feature_bound(k: int, epsilon: float, *, drawn: bool = False) -> float:
-    """Return the guaranteed probability of a neuron whose feature is close to one phi_r.
+    """Return the guaranteed probability that a neuron's feature is close to one phi_r.
 
     Formula: eps / (8 k^2) over u, within eps (Lemma 10); eps / (112 k^(5/2)) over w and u, within 2 eps (Lemma 11).
     Source: Daniely and Malach (2020), Lemmas 10 and 11.
 
     Args:
         epsilon: the precision.
-        drawn: whether the weights w are drawn too, as in Lemma 11, or the neuron is known to be good.
+        drawn: whether the weights w are also random, as in Lemma 11, or the neuron is known to be good.
     """
     _require_odd(k)
     return epsilon / (112 * k**2.5) if drawn else epsilon / (8 * k**2)
@@ -114,7 +114,7 @@ def p_feature_bound(k: int, epsilon: float, *, drawn: bool = False) -> float:
 def biased_feature_errors(weight: Any, bias: Any, initial_bias: Any, support: Iterable[int]) -> np.ndarray:
     """Return how far every neuron's scaled feature is from each phi_r of the sum on A, over all inputs.
 
-    Formula: sup_x |(|r| / b0) relu6(w . x + b) - phi_r(z(x))|: for each of the 2^k signs on A the ends of the range
+    Formula: sup_x |(|r| / b0) relu6(w . x + b) - phi_r(z(x))|: for each of the 2^k signs on A at the ends of the range
         of the other coordinates, where the supremum lies.
     Source: Daniely and Malach (2020), Lemma 11; the reduction derived here.
 
@@ -141,7 +141,7 @@ def biased_feature_errors(weight: Any, bias: Any, initial_bias: Any, support: It
 
 
 def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> Float[np.ndarray, " q"]:
-    """Return output weights that make the parity, split evenly over the neurons close to each phi_r.
+    """Return output weights that compute the parity, split evenly over the neurons close to each phi_r.
 
     With all errors at most e the output is within e sum_r |c_r| of the parity, and scaling it by 1 / (1 - e sum |c_r|)
     gives a margin of 1.
@@ -153,7 +153,7 @@ def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> Floa
     Args:
         errors: as ``biased_feature_errors`` gives them, shape (q, k + 1).
         initial_bias: b0, shape (q,) or one for all.
-        epsilon: the precision that makes a neuron count.
+        epsilon: the precision from which a neuron counts.
     """
     table = np.asarray(errors, float)
     k = table.shape[1] - 1
@@ -168,7 +168,7 @@ def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> Floa
 
 
 def biased_hidden(weight: Any, bias: Any, support: Iterable[int]) -> np.ndarray:
-    """Return the hidden features of neurons that read nothing outside A, for all signs on A.
+    """Return the hidden features of neurons without weights outside A, for all signs on A.
 
     Formula: relu6(sum_A w_j e_j / sqrt(n) + b).
     Source: Daniely and Malach (2020), section 2.
@@ -184,7 +184,7 @@ def biased_hidden(weight: Any, bias: Any, support: Iterable[int]) -> np.ndarray:
     weights = np.asarray(weight, float)
     places = biased_support(support, weights.shape[1])
     outside = np.abs(np.delete(weights, places, axis=1)).max(initial=0)
-    require(outside <= 1e-9, "neurons must read nothing outside the support (good neurons)", largest=outside)
+    require(outside <= 1e-9, "neurons must have no weights outside the support (good neurons)", largest=outside)
     signs = sign_table(len(places))
     return np.asarray(np.clip(signs @ weights[:, places].T / math.sqrt(weights.shape[1]) + bias, 0, CAP))
 

@@ -9,7 +9,7 @@ W_A = sum_A w_j, and m fair signs of sum S_m,
     kap(t, m, c) = E[y_1 … y_t 1{0 < S_m / sqrt(n) + c < 6}]
                  = 2^-t sum_i (-1)^i C(t, i) win(m - t, c + (t - 2i) / sqrt(n)).
 
-Source of all here: Daniely and Malach (2020), section 5.1; the closed forms are derived here.
+Source of all functions: Daniely and Malach (2020), section 5.1; the closed forms are derived here.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -31,7 +31,7 @@ from elegans.studies.learning_parities.theory.window import CAP, InitialNeurons,
 
 
 class BiasedStep(NamedTuple):
-    """What the population says about each of q neurons, in the units of inputs x with ||x|| = 1.
+    """Population correlations of each of q neurons, in the units of inputs x with ||x|| = 1.
 
     Args:
         weight: E[y x relu6'(v)], float64 of shape (q, n).
@@ -50,7 +50,8 @@ def biased_correlations(weight: Any, bias: Any, support: Iterable[int], mix: flo
     Formula: D1: sqrt(n) E[y x_j relu6'] = prod_Q w_i kap(|Q|, s, b) with Q = A xor {j} inside J, else 0;
         E[y relu6'] = prod_A w_i kap(k, s, b) with A inside J, else 0. D2, with r = W_A / sqrt(n) and s2 = |J - A|:
         (win(s2, b + r) + win(s2, b - r)) / 2 on A; w_j (kap(1, s2, b + r) - kap(1, s2, b - r)) / 2 outside;
-        (win(s2, b + r) - win(s2, b - r)) / 2 for the bias. The output as the bias, with relu6 for its derivative.
+        (win(s2, b + r) - win(s2, b - r)) / 2 for the bias. The output is like the bias, with relu6 in place of its
+        derivative.
     Source: derived here, from the initialisation of Daniely and Malach (2020), section 2.
 
     Args:
@@ -85,8 +86,8 @@ class BiasedNetwork(NamedTuple):
 def biased_first_step(weight: Any, bias: Any, output: Any, support: Iterable[int], mix: float = 0.5) -> BiasedNetwork:
     """Return q neurons after the first population step, with step size 1 and weight decay 1/2.
 
-    It needs the output of the whole network to be 0 at first: neurons mirrored by copies with the same w and b and
-    the negated u. The copies' step follows by negating the w and the change of b here.
+    The whole network's output must be 0 initially: neurons are mirrored by copies with the same w and b and the negated
+    u. The copies' step follows by negating w and the change of b.
 
     Formula: w = u0 E[y x relu6'(v)]; b = b0 + u0 E[y relu6'(v)]; u = E[y relu6(v)].
     Source: derived here, from Daniely and Malach (2020), sections 2 and 5.1.
@@ -105,8 +106,8 @@ def biased_first_step(weight: Any, bias: Any, output: Any, support: Iterable[int
 def biased_antipodal_output(preactivation: Any, output: Any) -> Float[np.ndarray, " points"]:
     """Return the initial output of the printed initialisation, whose copies have w, b and u all negated.
 
-    It is not 0, as the lemmas need: about 150 in absolute value on average for n = 101, k = 3, q = 128. Mirrored
-    copies, with w and b kept, do give 0.
+    It is not 0, as the lemmas require: about 150 in absolute value on average for n = 101, k = 3, q = 128. Mirrored
+    copies, which keep w and b, do give 0.
 
     Formula: g0(x) = sum_{i <= q} u_i clip(w_i . x + b_i, -6, 6).
     Source: derived here, from Daniely and Malach (2020), section 2.
@@ -150,7 +151,7 @@ def p_good_biased_bound(n: int, k: int) -> float:
 
 
 class NeuronReport(NamedTuple):
-    """What the first step made of q neurons.
+    """The result of the first step for q neurons.
 
     Args:
         balance: W_A, the sum of the initial weights on A, int64 of shape (q,).
@@ -174,10 +175,10 @@ class NeuronReport(NamedTuple):
 
 
 def biased_neuron_report(before: BiasedNetwork, after: BiasedNetwork, support: Iterable[int]) -> NeuronReport:
-    """Return how close the first step brought each neuron to the sum of the signs on A.
+    """Return how close the first step brings each neuron to the sum of the signs on A.
 
-    For odd k a good neuron has a weight 0 on A, so that its irrelevant weights, the change of its bias and its new
-    output weight are exactly 0 in the population (derived here); the lemma bounds them.
+    For odd k a good neuron has a weight of 0 on A, so its irrelevant weights, the change of its bias and its new output
+    weight are exactly 0 in the population (derived here); the lemma bounds them.
 
     Formula: alpha = mean_A sqrt(n) w_j / u0; leak = ||w outside A|| / ||w on A||.
     Source: the quantities of Daniely and Malach (2020), Lemma 9.

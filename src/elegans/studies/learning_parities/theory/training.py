@@ -1,9 +1,9 @@
 """Biased parities: what gradient descent on a two-layer network achieves (Theorems 3 and 13, Lemmas 14 to 16).
 
 The network is g(x) = sum_{i <= 2q} u_i relu6(w_i . x + b_i). Its first step has size 1 and weight decay 1/2, which
-erases the old weights; later ones have size eta and decay lambda on w and u. The constants of the theorem are
-unspecified: they are arguments here, 1 by default. With them at 1 every size is far beyond what can be run
-(k^16 = 3.3e13 for k = 7): these are calculators, not settings.
+erases the old weights; later ones have size eta and weight decay lambda on w and u. The constants of the theorem are
+unspecified: they are arguments here, 1 by default. With constants of 1 every size is far beyond reach (k^16 = 3.3e13
+    for k = 7): these are calculators, not settings.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -51,10 +51,10 @@ def biased_explicit_bound(
     drift: float = 1,
     form: Form = "corrected",
 ) -> float:
-    """Return Theorem 3's bound in the form that its proof ends with.
+    """Return Theorem 3's bound in the final form of its proof.
 
-    The proof bounds the gradient of the 2q output weights by 6 sqrt(2q); carried through, that makes the last two
-    coefficients 12 and 72, where 6 sqrt(2) and 36 are printed.
+    The proof bounds the gradient of the 2q output weights by 6 sqrt(2q); carried through, this gives the last two
+    coefficients as 12 and 72, printed as 6 sqrt(2) and 36.
 
     Formula: B^2 k^10 / (2q) + 6 B' k^8 / q + B' k^6 / sqrt(q) + B^2 k^8 / (2 sqrt(q)) + 12 q k / sqrt(n)
         + 72 k^2 sqrt(q) / T; printed: 6 sqrt(2) and 36 in the last two.
@@ -73,7 +73,7 @@ def biased_explicit_bound(
 
 
 class BiasedSizes(NamedTuple):
-    """Sizes that Corollary 4 asks for.
+    """The sizes that Corollary 4 requires.
 
     Args:
         n: the smallest number of inputs.
@@ -101,9 +101,9 @@ def biased_sizes(
     Source: Daniely and Malach (2020), Corollary 4; the corrected exponents derived here.
 
     Args:
-        epsilon: the loss aimed at, between 0 and 1/2.
+        epsilon: the target loss, between 0 and 1/2.
         delta: the probability of failure, between 0 and 1/2.
-        constants: what multiplies q, T and n.
+        constants: the factors of q, T and n.
     """
     require_positive("Corollary 4", k=k)
     for name, value in {"epsilon": epsilon, "delta": delta}.items():
@@ -151,7 +151,7 @@ def biased_output_bound(n: int, k: int) -> float:
 
 
 class BiasedDrift(NamedTuple):
-    """Bounds on how far one neuron is from where the first step left it.
+    """Bounds on how far one neuron is from its state after the first step.
 
     Args:
         output: on |u^(t)|.
@@ -167,9 +167,9 @@ class BiasedDrift(NamedTuple):
 def biased_drift(n: int, k: int, rate: float, step: int, decay: float = 0, form: Form = "corrected") -> BiasedDrift:
     """Return Lemma 15's bounds on how far a neuron moves after the first step.
 
-    The printed bound on the weights has lost a plus sign and gained a factor t: where the decay is 0 it leaves out
-    the term in k / sqrt(n), and a run with small steps exceeds it. The corrected one, which Lemma 16 uses, holds for
-    n >= (1 + sqrt(k))^2, where ||w^(1)|| <= n / (2k) (derived here).
+    The printed bound on the weights lacks a plus sign and has an extra factor t: with weight decay 0 it omits the term
+    in k / sqrt(n), and a run with small steps exceeds it. The corrected one, which Lemma 16 uses, holds for n >= (1 +
+    sqrt(k))^2, where ||w^(1)|| <= n / (2k) (derived here).
 
     Formula: |u| <= 6 eta t + k / sqrt(n); ||w - w^(1)|| <= 6 eta^2 t^2 + eta t k / sqrt(n) + eta t lambda n / k;
         |b - b^(1)| the same without lambda; printed for w: 6 eta^2 t^2 + (eta t k / sqrt(n)) (2 eta t^2 lambda n / k).
@@ -177,7 +177,7 @@ def biased_drift(n: int, k: int, rate: float, step: int, decay: float = 0, form:
 
     Args:
         rate: the step size eta of steps 2, 3, …, at most 1/2.
-        decay: the decay lambda of those steps, at most 1/2.
+        decay: the weight decay lambda of those steps, at most 1/2.
     """
     for name, value in {"rate": rate, "decay": decay}.items():
         require(0 <= value <= 0.5, f"{name} must lie in 0..1/2 (Lemma 15)", **{name: value})
@@ -203,15 +203,15 @@ def biased_loss_drift(
     Args:
         rate: the step size eta of steps 2, 3, ….
         readout_norm: ||u*||_2.
-        readout_size: ||u*||_0, how many weights are not 0.
-        decay: the decay lambda of those steps.
+        readout_size: ||u*||_0, the number of nonzero weights.
+        decay: the weight decay lambda of those steps.
     """
     moved = biased_drift(n, k, rate, step, decay).weight
     return 2 * readout_norm * math.sqrt(readout_size) * moved
 
 
 class BiasedReadoutBounds(NamedTuple):
-    """What Lemma 12 promises of a separating readout.
+    """What Lemma 12 guarantees for a separating readout.
 
     Args:
         width: the smallest q.
@@ -227,7 +227,7 @@ class BiasedReadoutBounds(NamedTuple):
 def biased_readout_bounds(
     k: int, q: float, delta: float, constants: tuple[float, float, float] = (1, 1, 1)
 ) -> BiasedReadoutBounds:
-    """Return what Lemma 12 asks of the width and promises of the separating readout.
+    """Return Lemma 12's requirement on the width and its guarantees for the separating readout.
 
     Formula: q >= C k^7 ln((k + 1) / delta); ||u*||_2 <= B k^5 / sqrt(q); ||u*||_0 = B~ q / k^(5/2).
     Source: Daniely and Malach (2020), Lemma 12.

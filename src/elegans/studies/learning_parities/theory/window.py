@@ -1,7 +1,7 @@
 """Probabilities that a relu6 of fair signs is neither 0 nor capped, correctly rounded.
 
-The neurons are v = w . x + b with weights in {-1, 0, 1} and inputs x = e / sqrt(n) of signs e. Shifts of the bias
-are whole multiples of 1 / sqrt(n), so that the two thresholds on a sum of signs are whole numbers.
+The neurons are v = w . x + b with weights in {-1, 0, 1} and inputs x = e / sqrt(n) of signs e. Shifts of the bias are
+integer multiples of 1 / sqrt(n), so the two thresholds on a sum of signs are integers.
 """
 
 import math
@@ -15,14 +15,14 @@ from elegans.calculators.domain import require
 from elegans.studies.learning_parities.theory.parity import biased_support
 
 CAP = 6
-"""Where relu6 ends."""
+"""The cap of relu6."""
 
 _SNAP = 1e-9
-"""How far rounding may have moved a threshold off a whole number."""
+"""How far rounding may have moved a threshold off an integer."""
 
 
 class InitialNeurons:
-    """The initial weights of q neurons, by what the closed forms need of them."""
+    """The initial weights of q neurons, reduced to what the closed forms need."""
 
     def __init__(self, weight: Any, bias: Any, support: Iterable[int]) -> None:
         weights = np.asarray(weight)
@@ -54,7 +54,7 @@ class InitialNeurons:
 
 
 def signed_window(t: int, m: np.ndarray, shift: np.ndarray, window: "Window", capped: bool = False) -> np.ndarray:
-    """Return kap(t, m, b + shift / sqrt(n)), or the same with relu6 for the indicator; 0 where m < t."""
+    """Return kap(t, m, b + shift / sqrt(n)), or the same with relu6 in place of the indicator; 0 where m < t."""
     values = np.zeros(len(m))
     enough = m >= t
     part, mean = window.only(enough), Window.capped_mean if capped else Window.inside
@@ -87,14 +87,14 @@ class Window:
         return np.asarray(middle + CAP * (1 - to_high))
 
     def _ends(self, margin: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the smallest and the largest whole T with margin < T + b sqrt(n) < 6 sqrt(n) - margin."""
+        """Return the smallest and the largest integer T with margin < T + b sqrt(n) < 6 sqrt(n) - margin."""
         offset = self.bias * self.root
         low, high = np.floor(_snap(margin - offset)) + 1, np.ceil(_snap(CAP * self.root - margin - offset)) - 1
         return low.astype(np.int64), high.astype(np.int64)
 
 
 def _snap(value: np.ndarray) -> np.ndarray:
-    """Return whole numbers for what rounding alone keeps from being whole, so that ties are ties."""
+    """Return values with rounding errors about integers removed, so that ties are ties."""
     whole = np.round(value)
     return np.where(np.abs(value - whole) < _SNAP, whole, value)
 

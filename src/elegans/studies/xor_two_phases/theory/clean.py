@@ -1,9 +1,9 @@
 """XOR, phase 2: the clean gradients of a signal-heavy network, and how its margins grow and balance.
 
-The clean gradient takes the loss's slope at the projection of x on the plane, so that it depends on x through its
-cluster alone. Its rate tau_2 = sqrt(2)/4 differs from that of phase 1; the source uses one letter for both.
+The clean gradient takes the loss's slope at the projection of x on the plane, so that it depends on x only through its
+cluster. Its rate tau_2 = sqrt(2)/4 differs from that of phase 1; the source uses one letter for both.
 
-Source of all here: Glasgow (2024), section D.
+Source of all functions: Glasgow (2024), section D.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -11,8 +11,8 @@ Shared arguments:
     weight: w, shape (p, d).
     output: a, shape (p,).
     basis: an orthonormal Q where the inputs are Q times signs.
-    seed: the seed of drawn signs.
-    zeta: with which the network is signal-heavy.
+    seed: the seed of sampled signs.
+    zeta: the zeta with which the network is signal-heavy.
     rate: the step size eta.
 """
 
@@ -54,7 +54,8 @@ def xor_clean_growth(
     Source: derived here; bounded in Glasgow (2024), Claim D.6 and Lemma D.7.
 
     Args:
-        distribution: how that of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
+        distribution: how the distribution of w . xi is computed: "exact" (d <= 20), "binomial", "gaussian", "sampled",
+            or "auto".
     """
     weights, outputs = network(weight, output)
     sizes, slopes = xor_sizes(weights, outputs, basis), xor_slope(xor_margins(weights, outputs, basis))
@@ -90,7 +91,7 @@ class CleanBounds(NamedTuple):
 
 
 def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -> CleanBounds:
-    """Return how far a signal-heavy network's gradients are from clean ones, and how large those can be.
+    """Return bounds on a signal-heavy network's gradients: on their distance from clean ones, and on the latter's size.
 
     Formula: ||grad_w^cl - grad_w|| <= 4 |a| zeta H_rho; |grad_a^cl - grad_a| <= 4 ||w|| zeta H_rho;
         |grad_a^cl| <= tau_2 g_max ||w||.
@@ -107,7 +108,7 @@ def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -
 def xor_noise_decay(
     weight: Any, output: Any, scale: float, *, distribution: Distribution = "auto", basis: Any = None, seed: Seed = 0
 ) -> np.ndarray:
-    """Return how fast the clean gradient shrinks the weighted noise of every neuron, relative to that noise.
+    """Return the relative rate at which the clean gradient shrinks the weighted noise of every neuron.
 
     On the heavy neurons of a (zeta, H)-signal-heavy network it is at least zeta^(3/4). (The exponent is hard to read in
     print; it is below 1, and 3/4 fits the inequalities around it.)
@@ -117,7 +118,7 @@ def xor_noise_decay(
 
     Args:
         scale: H.
-        distribution: how the distribution of w . xi is found, as for ``xor_clean_growth``.
+        distribution: how the distribution of w . xi is computed, as for ``xor_clean_growth``.
 
     Returns:
         float64 of shape (p,); NaN for neurons without noise or output weight.
@@ -134,12 +135,12 @@ class InductiveStep(NamedTuple):
     """What one step of phase 2 does to a (zeta, H)-signal-heavy network.
 
     Args:
-        zeta: with which the next network is signal-heavy.
-        least: by what factor the smallest heavy margin grows at least, up to 1 - o(1) in the exponent's rate.
-        most: by what factor the largest heavy margin grows at most, up to 1 + o(1).
-        norm: by what factor any ||w||^2 grows at most.
-        change: by how much any heavy margin changes at most.
-        gap: by how much a heavy margin differs from the network's at most.
+        zeta: the zeta with which the next network is signal-heavy.
+        least: the smallest growth factor of the smallest heavy margin, up to 1 - o(1) in the rate.
+        most: the largest growth factor of the largest heavy margin, up to 1 + o(1).
+        norm: the largest growth factor of any ||w||^2.
+        change: the largest change of any heavy margin.
+        gap: the largest difference of a heavy margin from the network's.
         largest_rate: the largest step size, zeta^3.
     """
 
@@ -163,7 +164,7 @@ def xor_inductive_step(zeta: float, scale: float, rate: float, margins: Any, van
     Args:
         scale: H, at least 1.
         margins: the four margins gamma.
-        vanishing: what stands for o(1).
+        vanishing: the value taken for o(1).
 
     Returns:
         The guarantees; they need rate <= largest_rate.
@@ -204,7 +205,7 @@ def xor_clean_map(
     Source: derived here, from Glasgow (2024), Claim D.6.
 
     Args:
-        margins: gamma at first, above 0, shape (clusters,).
+        margins: the initial gamma, above 0, shape (clusters,).
     """
     path = [np.asarray(margins, float)]
     require_positive("clean margins", rate=rate, margin=float(path[0].min()))
@@ -216,7 +217,7 @@ def xor_clean_map(
 def xor_clean_margin(start: float, time: float) -> float:
     """Return the margin of aligned, balanced neurons after a time, by the implicit solution of their equation.
 
-    Late growth is logarithmic in time, and clusters' ratio tends to 1.
+    Late growth is logarithmic in time, and the ratio between clusters tends to 1.
 
     Formula: d gamma / dt = sqrt(2) gamma / (1 + e^gamma), solved by log(gamma) + Ei(gamma) = sqrt(2) t + const.
     Source: derived here, from Glasgow (2024), Claim D.6.

@@ -1,4 +1,4 @@
-"""XOR: how far the true loss, the surrogate and a minibatch are from each other, and what both layers conserve.
+"""XOR: distances between the true loss, the surrogate and minibatches, and what the two layers conserve.
 
 Every bound is for one neuron of weights w and output weight a; means are over the network's neurons. Source of all
 here: Glasgow (2024), sections B and C.1.
@@ -21,7 +21,7 @@ from elegans.calculators.domain import require, require_positive
 from elegans.studies.xor_two_phases.theory.network import network, xor_heaviness, xor_output
 
 LIPSCHITZ = 2.0
-"""The constant that the source takes for the slope's dependence on the output; 1/2 holds too."""
+"""The source's constant for the slope's dependence on the output; 1/2 is valid too."""
 
 
 class SurrogateErrors(NamedTuple):
@@ -62,7 +62,7 @@ def xor_surrogate_errors(weight: Any, output: Any, lipschitz: float = LIPSCHITZ)
 def xor_coordinate_errors(weight: Any, output: Any, x: Any, lipschitz: float = LIPSCHITZ) -> Float64[np.ndarray, "p d"]:
     """Return bounds on |grad_{w_i} L_0 - grad_{w_i} L|, weight by weight.
 
-    The source's remainder d^(-omega(1)) stands here with what its proof makes of it.
+    The source's remainder d^(-omega(1)) is given here as its proof has it.
 
     Formula: with c = 2: |a| (2 c E|a w_i| + c log(d) E||a w|| P(|x_{-i} . w| <= |w_i|) + c sqrt(d) E||a w||
         P(|f| > log(d) E||a w||)).
@@ -150,7 +150,7 @@ class GradientNoise(NamedTuple):
 
 
 def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
-    """Return how far a minibatch's gradients are from the population's, with probability 1 - d^(-omega(1)).
+    """Return bounds on minibatch gradients' distance from the population's, with probability 1 - d^(-omega(1)).
 
     Formula: d log(d)^2 / m; log(d)^2 / m; log(d)^2 / m.
     Source: Glasgow (2024), Lemma B.12, for any 2-Lipschitz loss and m >= d log(d)^2.
@@ -166,7 +166,7 @@ def xor_gradient_noise(d: int, batch: int) -> GradientNoise:
 
 
 def berry_esseen_bound(vector: Float[Any, "*shape size"], constant: float = 0.56) -> Float64[np.ndarray, "*shape"]:
-    """Return how far the distribution of w . xi, xi uniform signs, is from a Gaussian of its variance.
+    """Return a bound on the distance of the distribution of w . xi, xi uniform signs, from a Gaussian's.
 
     Formula: sup_t |P(w . xi >= t) - P(N(0, ||w||_2^2) >= t)| <= C ||w||_3^3 / ||w||_2^3.
     Source: Glasgow (2024), Theorem B.5; C = 0.56 by Shevtsova, "An improvement of convergence rate estimates in the
@@ -181,7 +181,7 @@ def berry_esseen_bound(vector: Float[Any, "*shape size"], constant: float = 0.56
 
 
 def is_well_spread(vector: Float[Any, "*shape d"], constant: float) -> Bool[np.ndarray, "*shape"]:
-    """Return whether vectors are c-well-spread: none of their entries large, and enough of them small, yet not 0.
+    """Return whether vectors are c-well-spread: no entries are large, and enough of them are small but not 0.
 
     The powers of c are hard to read in print and reconstructed from the proof that uniform vectors have the property.
 
@@ -207,4 +207,4 @@ def is_well_spread(vector: Float[Any, "*shape d"], constant: float) -> Bool[np.n
 
 
 def _require_lipschitz(lipschitz: float) -> None:
-    require(lipschitz >= 0.5, "the slope is no better than 1/2-Lipschitz", lipschitz=lipschitz)
+    require(lipschitz >= 0.5, "the slope's Lipschitz constant is at least 1/2", lipschitz=lipschitz)

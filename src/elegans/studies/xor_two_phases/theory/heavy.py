@@ -1,6 +1,6 @@
-"""XOR: heavy neurons, the signal-heavy condition, and the marks by which the phases of a run are told.
+"""XOR: heavy neurons, the signal-heavy condition, and the marks that separate the phases of a run.
 
-Source of all here: Glasgow (2024), section 4 and Definition 4.2.
+Source of all functions: Glasgow (2024), section 4 and Definition 4.2.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -19,21 +19,21 @@ from elegans.calculators.domain import Form, require, require_form, require_posi
 from elegans.studies.xor_two_phases.theory.network import ROOT2, network, plane, rotated, xor_points, xor_sizes
 
 _ROUNDING = 1e-6
-"""How far |a| <= ||w|| may fail by rounding, relative to ||w||: networks are trained in single precision."""
+"""The relative rounding error allowed in |a| <= ||w||: networks are trained in single precision."""
 
 _LARGEST_ZETA = 1e6
 
 
 def xor_heavy_margins(weight: Any, output: Any, members: Any, basis: Any = None) -> np.ndarray:
-    """Return the margins that a set of neurons alone gives the clusters that it faces.
+    """Return the margins from a set of neurons only, at the clusters that they face.
 
-    For +-mu2 these neurons have a < 0: the printed definition, with a for |a|, is of the wrong sign there.
+    For +-mu2 these neurons have a < 0: the printed definition, with a in place of |a|, has the wrong sign there.
 
     Formula: gt_mu = E[1{w in S, w_sig . mu > 0} |a| relu(w . mu)].
     Source: Glasgow (2024), Definition 4.2 and D.1.
 
     Args:
-        members: which neurons S holds, bool of shape (p,).
+        members: which neurons belong to S, bool of shape (p,).
 
     Returns:
         float64 of shape (4,), for mu1, -mu1, mu2, -mu2.
@@ -57,8 +57,8 @@ class SignalHeaviness(NamedTuple):
         balanced: whether E ||w||^2 <= E a^2 + zeta H.
         bounded: whether E ||w||^2 <= 2 H.
         ordered: whether |a| <= ||w|| for all neurons.
-        small: whether zeta <= exp(-10 H); True in the relaxed version, which does not ask for it.
-        holds: whether all of these are so.
+        small: whether zeta <= exp(-10 H); True in the relaxed version, which does not require it.
+        holds: whether all of these hold.
     """
 
     members: np.ndarray
@@ -81,9 +81,9 @@ def xor_signal_heavy(
     kappa: float | None = None,
     basis: Any = None,
 ) -> SignalHeaviness:
-    """Return whether a network is (zeta, H)-signal-heavy, with the largest possible set S, which is the best one.
+    """Return whether a network is (zeta, H)-signal-heavy, with the largest possible set S, which is the best choice.
 
-    A larger S raises the margins and lowers what is left outside. The relaxed version has kappa for exp(6 H) and no
+    A larger S raises the margins and lowers the mass outside. The relaxed version has kappa in place of exp(6 H) and no
     condition zeta <= exp(-10 H), which no network of laboratory size meets. The third condition is printed as one
     chain, E ||w||^2 <= E a^2 + zeta H <= 2 H; here 2 H bounds E ||w||^2, which differs by at most zeta H and keeps the
     condition monotone in zeta.
@@ -95,7 +95,7 @@ def xor_signal_heavy(
     Args:
         zeta: above 0.
         scale: H, at least 1; None for the smallest that (iii) allows, max(1, E ||w||^2 / 2).
-        kappa: what stands for exp(6 H) in the relaxed version; None for the condition as defined.
+        kappa: the factor in place of exp(6 H) in the relaxed version; None for the condition as defined.
     """
     require_positive("signal-heavy", zeta=zeta)
     return _Heavy(weight, output, scale, kappa, basis).at(zeta)
@@ -104,19 +104,19 @@ def xor_signal_heavy(
 def xor_smallest_zeta(
     weight: Any, output: Any, *, scale: float | None = None, kappa: float | None = None, basis: Any = None
 ) -> float:
-    """Return the smallest zeta with which conditions (i) to (iv) of a signal-heavy network hold, by bisection.
+    """Return the smallest zeta for which conditions (i) to (iv) of a signal-heavy network hold, by bisection.
 
-    The definition asks for it to be at most exp(-10 H) besides.
+    The definition also requires it to be at most exp(-10 H).
 
     Formula: inf { zeta : (i) to (iv) hold }, to a relative 1e-9.
     Source: Glasgow (2024), Definition 4.2; the bisection is ours: see ``xor_signal_heavy``.
 
     Args:
         scale: H, at least 1; None for the smallest that (iii) allows.
-        kappa: what stands for exp(6 H); None for exp(6 H).
+        kappa: the factor in place of exp(6 H); None for exp(6 H) itself.
 
     Returns:
-        zeta; infinity where none up to a million will do.
+        zeta; infinity where none up to a million suffices.
     """
     heavy = _Heavy(weight, output, scale, kappa, basis)
     low, high = 1e-12, _LARGEST_ZETA
@@ -129,7 +129,7 @@ def xor_smallest_zeta(
 
 
 class _Heavy:
-    """A network as the signal-heavy condition sees it, for any zeta."""
+    """A network's quantities in the signal-heavy condition, for any zeta."""
 
     def __init__(self, weight: Any, output: Any, scale: float | None, kappa: float | None, basis: Any) -> None:
         weights, self.output = network(weight, output)
@@ -163,14 +163,14 @@ class _Heavy:
 
 
 class XorMarks(NamedTuple):
-    """Where a run stands between its phases.
+    """How far a run has progressed through its phases.
 
     Args:
-        share: of all neurons, the part whose signal exceeds the rest, cluster by cluster, shape (4,). The signal is
-            found once each is at least 0.1.
-        margins: the margins that these neurons give, shape (4,).
+        share: the share of all neurons whose signal exceeds the rest, by cluster, shape (4,). The signal is found once
+            each is at least 0.1.
+        margins: the margins from these neurons, shape (4,).
         noise: E ||w_perp + w_opp||^2.
-        dominance: the smallest of the margins over the noise. The signal dominates once it is at least 10.
+        dominance: the smallest of these margins over the noise. The signal dominates once it is at least 10.
         fit: the network's smallest margin. The data are fit once it is at least 1.
     """
 
@@ -184,7 +184,7 @@ class XorMarks(NamedTuple):
 def xor_marks(weight: Any, output: Any, basis: Any = None) -> XorMarks:
     """Return the quantities whose levels mark the phases of a run.
 
-    The theorem's own marks say nothing below d of 3e5; these are measured ones.
+    The theorem's own marks are vacuous below d = 3e5; these are measured ones.
 
     Formula: S = {w : ||w_sig|| > ||w_perp + w_opp||}; share_mu = P(w in S, w_sig . mu > 0);
         dominance = min gt_mu / E ||w_perp + w_opp||^2.
@@ -205,7 +205,7 @@ def xor_marks(weight: Any, output: Any, basis: Any = None) -> XorMarks:
 def xor_least_slope(heaviness: float, form: Form = "corrected") -> float:
     """Return a lower bound on the slope at any cluster, from the network's total weight.
 
-    The printed bound forgets that the clusters have norm sqrt(2): a network of neurons along one of them breaks it.
+    The printed bound ignores that the clusters have norm sqrt(2): a network of neurons along one of them violates it.
 
     Formula: g_min >= exp(-sqrt(2) H_rho); printed: exp(-H_rho).
     Source: Glasgow (2024), Equation D.1.

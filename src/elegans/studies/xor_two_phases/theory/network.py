@@ -1,4 +1,4 @@
-"""The XOR of two signs and a two-layer network on it: loss, gradients, and the parts that its theory speaks of.
+"""The XOR of two signs and a two-layer network on it: loss, gradients, and the parts of weights that its theory uses.
 
 Inputs are signs of {-1, 1}^d, the label is y = -x_1 x_2: with mu1 = e1 - e2 and mu2 = e1 + e2 the plane's four points
 are +-mu1, of label 1, and +-mu2, of label -1. The network is f(x) = (1/p) sum_j a_j relu(w_j . x) = E[a relu(w . x)],
@@ -7,7 +7,7 @@ basis Q the inputs are Q x and the two directions are Q's first two columns.
 
 Clusters are numbered 0 to 3 for mu1, -mu1, mu2, -mu2. Weights have shape (p, d), output weights shape (p,).
 
-Source of all here: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks with Near-Optimal Sample
+Source of all functions: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks with Near-Optimal Sample
 Complexity: A Case Study in the XOR Problem" (ICLR 2024).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
@@ -30,7 +30,7 @@ from elegans.calculators.domain import require
 ROOT2 = math.sqrt(2)
 
 Slope = Literal["network", "zero", "clean"]
-"""At which output the loss's slope is taken: the network's, 0, or the network's at the projection on the plane."""
+"""The output at which the loss's slope is taken: the network's, 0, or the network's at the projection on the plane."""
 
 _ENTRIES = 2**22
 
@@ -113,7 +113,7 @@ def xor_gradients(weight: Any, output: Any, x: Any, *, slope: Slope = "network",
 
     Args:
         x: the inputs, shape (count, d).
-        slope: at which output the loss's slope is taken.
+        slope: the output at which the loss's slope is taken.
     """
     weights, outputs = network(weight, output)
     require(slope in ("network", "zero", "clean"), "slope must be one of network, zero, clean", slope=slope)
@@ -143,15 +143,15 @@ def _slopes(
 
 
 def cluster_of(x: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Return the cluster, 0 to 3, of inputs in the basis' coordinates: what x_1 and the label say."""
+    """Return the cluster, 0 to 3, of inputs in the basis' coordinates, from x_1 and the label."""
     return np.asarray(np.where(label > 0, 0, 2) + (x[:, 0] < 0))
 
 
 class XorParts(NamedTuple):
-    """The orthogonal parts of every neuron's weights, each of shape (p, d), whose sum they are.
+    """The orthogonal parts of every neuron's weights, each of shape (p, d), which sum to the weights.
 
     Args:
-        signal: the part along the direction that the sign of a asks for: mu1 for a >= 0, mu2 for a < 0.
+        signal: the part along the direction selected by the sign of a: mu1 for a >= 0, mu2 for a < 0.
         opposite: the part along the other of the two.
         rest: the part outside the plane.
     """

@@ -1,7 +1,8 @@
 """The distribution of w . xi for a neuron's weights outside the plane, xi being uniform signs.
 
-Four ways to it: over all signs, over drawn ones, as a binomial where all weights have one magnitude, and as a Gaussian.
-Ties |w . xi| = limit count half, as they do in gradients with relu'(0) = 0 once (z, xi) and (-z, -xi) are averaged.
+Four ways to compute it: over all signs, over sampled ones, as a binomial if all weights have equal magnitude, and as a
+Gaussian. Ties |w . xi| = limit count half, as they do in gradients with relu'(0) = 0 once (z, xi) and (-z, -xi) are
+averaged.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -17,20 +18,20 @@ from elegans.boolean.learning import sums_of_signs
 from elegans.calculators.domain import Seed, require
 
 Distribution = Literal["auto", "exact", "binomial", "gaussian", "sampled"]
-"""How the distribution of w . xi is found."""
+"""How the distribution of w . xi is computed."""
 
 LARGEST_EXACT = 20
 """The largest d for which all signs are enumerated."""
 
 DRAWN = 2**14
-"""How many signs are drawn by default; standard errors of probabilities are at most 0.004."""
+"""The number of sign vectors sampled by default; standard errors of probabilities are at most 0.004."""
 
 _TIE = 1e-12
 _ENTRIES = 2**22
 
 
 class NoiseSums(NamedTuple):
-    """What gradients need of the distribution of w . xi, each of shape (p,).
+    """The statistics of w . xi that gradients need, each of shape (p,).
 
     Args:
         within: P(|w . xi| <= limit).
@@ -50,7 +51,7 @@ def noise_sums(rest: np.ndarray, limit: np.ndarray, distribution: Distribution, 
         distribution: "exact" sums over all signs (d <= 20); "binomial" needs nonzero weights of one size; "gaussian"
             takes w . xi as N(0, ||w||^2); "sampled" draws 2^14 signs (stream ``probe``); "auto" takes the first of
             exact, binomial and sampled that applies.
-        seed: the seed of the drawn signs.
+        seed: the seed of the sampled signs.
     """
     require(
         distribution in ("auto", "exact", "binomial", "gaussian", "sampled"),
@@ -65,7 +66,7 @@ def noise_sums(rest: np.ndarray, limit: np.ndarray, distribution: Distribution, 
     if distribution == "gaussian":
         return _gaussian(np.linalg.norm(rest, axis=1), limit)
     if distribution == "binomial":
-        require(even, "weights outside the plane must be 0 or of one magnitude (binomial distribution)", d=d)
+        require(even, "weights outside the plane must be 0 or of equal magnitude (binomial distribution)", d=d)
         return _binomial(magnitude, (rest != 0).sum(axis=1), limit)
     require(
         distribution == "sampled" or d <= LARGEST_EXACT,

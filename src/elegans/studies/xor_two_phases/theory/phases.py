@@ -1,9 +1,9 @@
-"""XOR: the sizes of the main theorem, the control quantities of both phases, and what no such algorithm can do.
+"""XOR: the sizes of the main theorem, the control quantities of both phases, and a lower bound for such algorithms.
 
-Logarithms are natural. The quantities say nothing at sizes that can be run: with zeta = 1 / log(d), T_1a > 0 needs
-log(d) > 5 log(log(d)), d above 3e5. For runs there are measured marks: see ``xor_marks``.
+Logarithms are natural. The quantities are vacuous at feasible sizes: with zeta = 1 / log(d), T_1a > 0 needs
+log(d) > 5 log(log(d)), d above 3e5. Runs have measured marks: see ``xor_marks``.
 
-Source of all here: Glasgow (2024).
+Source of all functions: Glasgow (2024).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -22,13 +22,13 @@ from elegans.calculators.domain import Listed, require, require_positive
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
 LARGE_EXPONENT = 600
-"""The exponent e of zeta at which phase 1b ends; hard to read in print."""
+"""The exponent e of zeta at which phase 1b ends (hard to read in print)."""
 
 _LIMIT = 0.25 * 0.15
 
 
 class XorTheorem(NamedTuple):
-    """What the main theorem asks for and promises.
+    """What the main theorem requires and guarantees.
 
     Args:
         batch: the smallest minibatch.
@@ -68,7 +68,7 @@ class XorLengths(NamedTuple):
     """How many steps the parts of phase 1 take.
 
     Args:
-        signal: T_1a, the last step with B_t <= theta zeta; 0 or less where the theorem says nothing.
+        signal: T_1a, the last step with B_t <= theta zeta; 0 or less where the theorem is vacuous.
         growth: T_1b, which ends phase 1.
     """
 
@@ -126,7 +126,7 @@ def xor_control(d: int, theta: float, zeta: float, rate: float, step: int) -> Xo
 def xor_strong_signal(
     d: int, theta: float, zeta: float, rate: float, step: Listed, *, spread: float, start: float = 1, excess: float = 1
 ) -> float:
-    """Return the least squared signal S_t^2 of a strong neuron at a step of phase 1.
+    """Return the smallest squared signal S_t^2 of a strong neuron at a step of phase 1.
 
     Formula: S_t^2 = (theta^2 / d) prod_{u<t} (1 + 2 eta tau_1 (1 - eps_u)); eps_u = 1 - 1/C_S for eta tau_1 u <= start,
         then 5 zeta^(1/10) + excess (1 + 2 eta tau_1 / C_S)^(-u/2) up to T_1a, then 19/20.
@@ -154,10 +154,10 @@ def xor_strong_signal(
 
 
 class XorPhaseTwo(NamedTuple):
-    """What phase 2 starts from and how long it runs.
+    """The starting point and the length of phase 2.
 
     Args:
-        zeta: zeta_{T_1}, with which the network is signal-heavy after phase 1.
+        zeta: zeta_{T_1}, the value with which the network is signal-heavy after phase 1.
         scale: H.
         steps: T_2.
         largest_zeta: the largest zeta for which the inductive step holds at its last step.
@@ -191,7 +191,7 @@ def xor_phase_two(d: int, constant: float, rate: float) -> XorPhaseTwo:
 
 
 def small_ball_bound(size: int) -> float:
-    """Return the least probability with which a signed sum of numbers in [-1, 1] stays within a universal constant.
+    """Return a lower bound on the probability that a random signed sum stays within a universal constant.
 
     Formula: P(|xi . u| <= C) >= 1 / sqrt(l) for ||u||_inf <= 1, u of l entries.
     Source: Glasgow (2024), Lemma B.6.
@@ -204,13 +204,13 @@ def small_ball_bound(size: int) -> float:
 
 
 class XorLowerBound(NamedTuple):
-    """What rotation invariance forbids.
+    """The limits of rotation-invariant algorithms.
 
     Args:
-        cells: log2 of how many classes the sample can tell apart, at most.
+        cells: log2 of the largest number of classes that the sample can distinguish.
         applies: whether the cells are large enough for the bound.
-        limit: what the bound on the error tends to as d grows, where it applies; 0 elsewhere. No finite d has a
-            bound of its own: the rate of the proof's o(1) is not stated.
+        limit: the limit of the bound on the error as d grows, where it applies; 0 elsewhere. There is no bound for
+            finite d: the rate of the proof's o(1) is not stated.
     """
 
     cells: float
@@ -219,7 +219,7 @@ class XorLowerBound(NamedTuple):
 
 
 def xor_lower_bound(d: int, sample: int, constant: float = 1) -> XorLowerBound:
-    """Return what is proved of the error of a rotation-invariant algorithm on few examples, for d large enough.
+    """Return the proven bound on the error of a rotation-invariant algorithm with few examples, for d large enough.
 
     Inputs with the same inner products with the sample get the same answer, and the hidden pair of inputs is random.
 
@@ -242,9 +242,9 @@ class SampleRates(NamedTuple):
     """Known and conjectured sample sizes, up to constants and logarithms.
 
     Args:
-        kernel: of kernel methods, the NTK among them.
+        kernel: for kernel methods, including the NTK.
         sgd: conjectured for SGD.
-        invariant: the least of rotation-invariant algorithms.
+        invariant: the smallest for rotation-invariant algorithms.
     """
 
     kernel: float

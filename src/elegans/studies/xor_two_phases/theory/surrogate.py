@@ -1,10 +1,10 @@
 """XOR, phase 1: how neurons evolve while the network's output is close to 0.
 
-The surrogate L_0 is the loss to first order at f = 0. Under it neurons do not see each other: grad_w L_0 =
+The surrogate L_0 is the loss to first order at f = 0. Under it neurons do not interact: grad_w L_0 =
 -a E[y 1{w . x > 0} x] and grad_a L_0 = -E[y relu(w . x)], with w . grad_w = a grad_a. With s, o and r the norms of a
 neuron's signal, opposite and remaining parts, everything follows from the distribution of w . xi, xi the other signs.
 
-Source of all here: Glasgow (2024), section 4.1 and Lemma C.4.
+Source of all functions: Glasgow (2024), section 4.1 and Lemma C.4.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -28,7 +28,7 @@ PHASE_ONE_RATE = 1 / math.sqrt(2 * math.pi)
 
 
 class XorGrowth(NamedTuple):
-    """How fast each part of every neuron's weights grows along itself, each of shape (p,).
+    """The growth of each part of every neuron's weights along itself, each of shape (p,).
 
     Args:
         signal: -w_sig . grad_w.
@@ -169,15 +169,15 @@ def xor_surrogate_trajectory(
 ) -> Float64[np.ndarray, "steps+1 4 p"]:
     """Return how the parts of neurons evolve under the surrogate loss with Gaussian noise, step by step.
 
-    It predicts a run until the network's output matters: s grows as exp(tau_1 eta t) with tau_1 = 1 / sqrt(2 pi) while
-    it is small, o shrinks at the same rate.
+    It predicts a run until the network's output matters: while small, s grows as exp(tau_1 eta t) with tau_1 = 1 /
+    sqrt(2 pi), and o shrinks at the same rate.
 
     Formula: with A = |a|: ds = (sqrt(2)/4) A erf(s/r), do = -(sqrt(2)/4) A erf(o/r),
         dr = -(A/4) sqrt(2/pi) (exp(-o^2/r^2) - exp(-s^2/r^2)), dA = (s ds + o do + r dr) / A, each times eta.
     Source: derived here, from Glasgow (2024), Lemma C.4.
 
     Args:
-        sizes: s, o, r and |a| at first, shape (4, p), r and |a| above 0.
+        sizes: the initial s, o, r and |a|, shape (4, p), r and |a| above 0.
         rate: the step size eta.
     """
     from scipy.special import erf
