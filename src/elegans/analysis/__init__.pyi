@@ -1,5 +1,6 @@
 from .aggregation import cells as cells
 from .contours import crossings as crossings
+from .differences import bootstrap_difference as bootstrap_difference, newcombe as newcombe
 from .grokking import (
     Grokking as Grokking,
     error_courses as error_courses,

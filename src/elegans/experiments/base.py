@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -59,6 +60,19 @@ class Option:
     apply: Callable[["Experiment", Any], "Experiment"]
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of theory in the plane of two parameters.
+
+    Args:
+        label: what it is, with its constants.
+        columns: by the dotted columns of the two parameters, their values along the line.
+    """
+
+    label: str
+    columns: Mapping[str, np.ndarray]
+
+
 @methods_checked(making=False)
 @dataclass(frozen=True)
 class Experiment:
@@ -81,6 +95,7 @@ class Experiment:
             of trials per cell; an empty one if there are none.
         claims: the published statements that it bears on, each with the rule that decides it from these tables.
         options: the options besides the scale, by name.
+        lines: from the dotted columns of a cell to the lines of theory among cells that differ from it in two of them.
         extras: functions that write further files, such as an animation, from the tables and a path; by file name.
     """
 
@@ -96,6 +111,7 @@ class Experiment:
     further: Callable[[Sweep, Results, int], Sweep] | None = None
     claims: Sequence[Claim] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
+    lines: Callable[[Mapping[str, Any]], Sequence[Line]] | None = None
     extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":

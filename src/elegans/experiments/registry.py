@@ -48,6 +48,7 @@ class Entry(NamedTuple):
         scales: the names of its scales.
         options: what each option chooses.
         claims: the claims that it decides.
+        lines: whether it has lines of theory.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Entry(NamedTuple):
     scales: tuple[str, ...]
     options: Mapping[str, str]
     claims: tuple[ClaimEntry, ...]
+    lines: bool
 
 
 @cache
@@ -90,6 +92,7 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
             attribute=ast.unparse(node.targets[0]),
             scales=_names(given["scales"]),
             options=_chosen(given["options"]) if "options" in given else {},
+            lines="lines" in given,
             claims=tuple(claim for one in files for claim in _claims(one, texts["name"], study.name)),
             **texts,
         )

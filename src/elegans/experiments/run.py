@@ -139,6 +139,23 @@ def draw_experiment(
         return _written(experiment, StoredResults(kept, results.sweep, scale), _make(folder), made)
 
 
+def judge_store(name: str, scale: str, store: Store, sweep: Sweep) -> dict[str, dict[str, Any]]:
+    """Return the verdicts on an experiment's claims, by id, that what a store has of it allows so far.
+
+    Args:
+        name: the experiment's name.
+        scale: one of its scales.
+        store: the store, which is only read.
+        sweep: the scale's sweep, with the seeds that the store has.
+    """
+    experiment = find(name)
+    count = max((len(seeds) for _, seeds in sweep.parts), default=1)
+    rounds = experiment.scale(scale).rounds
+    take = partial(StoredResults, store)
+    results = _followed(experiment, take(store.recorded(sweep)), count, rounds, take)
+    return judge(experiment.claims, experiment.analyse(StoredResults(store, results.sweep, scale)))
+
+
 def _written(experiment: Experiment, results: StoredResults, folder: Path, made: Mapping[str, Any]) -> Result:
     tables = experiment.analyse(results)
     record = {

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import RLock
@@ -15,6 +15,7 @@ from sqlalchemy import select
 from elegans.analysis.aggregation import hashable, is_parameter
 from elegans.analysis.intervals import mean_intervals, median_intervals, medians, wilson
 from elegans.errors import ExperimentError, StoreError, printable
+from elegans.experiments.registry import Entry, entries
 from elegans.sweeps import Store
 from elegans.sweeps.changes import (
     OVERLAP,
@@ -76,6 +77,12 @@ def text_of(value: Any) -> str:
     return printable(str(value))
 
 
+def texts(table: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return some columns of each row of a table as texts, in which numbers of different types are the same."""
+    columns = [[text_of(_plain(value)) for value in table[name]] for name in names]
+    return list(zip(*columns, strict=True)) if names else [()] * len(table)
+
+
 class Cells:
     """The cells of a store, one row each, and the axes along which they differ.
 
@@ -130,6 +137,15 @@ class Cells:
                 return place, axis
         known = ", ".join(axis.name for axis in self.axes) or "there are none"
         raise ExperimentError(f"an axis must be swept: {printable(name[:60])!r}; {known}")
+
+    @property
+    def experiments(self) -> list[Entry]:
+        """The experiments whose names the runs have, the latest first."""
+        return [entries()[name] for name in self.names if name in entries()]
+
+    def places(self, numbers: Any) -> np.ndarray:
+        """Return in which rows cells are, given their numbers."""
+        return np.searchsorted(self.table.index.to_numpy(np.int64), np.asarray(numbers, np.int64))
 
     def row(self, cell: int) -> pd.Series:
         """Return the row of a cell by its number."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sqlalchemy import Column, Connection, func, select
 
 from elegans.errors import ExperimentError, StoreError, printable
@@ -14,7 +15,7 @@ from elegans.explorer.figures import as_json, plain
 from elegans.sweeps import Store
 from elegans.sweeps.columns import read_template
 from elegans.sweeps.measures import read_curve, read_measures
-from elegans.sweeps.reading import reason, unsigned
+from elegans.sweeps.reading import RESULTS, reason, unsigned
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
 from elegans.training.outcome import Curve
 from elegans.training.states import FINISHED, STATES
@@ -139,6 +140,20 @@ def read_trials(connection: Connection, cell: int) -> Trials:
         {seed: read_measures(packed) for seed, packed in _packed(connection, cell, DETAILS.c.measures)},
         {seed: error[-LONGEST:] for seed, error in list(tracebacks.items())[:TRACED]},
     )
+
+
+def trials_table(store: Store, cell: int) -> pd.DataFrame:
+    """Return the trials of a cell that have an outcome, with why the failed ones failed."""
+    same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
+    query = select(*(TRIALS.c[name] for name in ("seed", *RESULTS)), DETAILS.c.error).join(DETAILS, same, isouter=True)
+    with store.connected() as connection:
+        _template(connection, cell)
+        own = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
+        rows = [
+            {**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])}
+            for row in connection.execute(own).mappings()
+        ]
+    return pd.DataFrame(rows, columns=["seed", *RESULTS, "error"])
 
 
 def _packed(connection: Connection, cell: int, column: Column[Any]) -> Iterator[tuple[int, bytes]]:

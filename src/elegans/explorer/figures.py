@@ -3,12 +3,14 @@
 import html
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from elegans.errors import ExperimentError, printable
+from elegans.experiments.registry import find
 from elegans.explorer.cells import Axis, Cells
 from elegans.explorer.view import SQUARES, STATISTICS, Statistic, View
 from elegans.sweeps import Store
@@ -25,6 +27,10 @@ SQUARE = 26
 """Pixels of a square of a map."""
 HATCHED = 2_000
 """Squares that are hatched at the most: each is an element of the page."""
+DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
+"""Of lines of theory, in their order."""
+PLANE = ("regime.size", "model.width")
+"""The plane in which there are lines of theory."""
 ACROSS = 3
 """Panels of a map side by side."""
 
@@ -115,6 +121,8 @@ def map_figure(cells: Cells, view: View) -> "go.Figure":
         figure.add_trace(grid.heat(statistic, suffix))
         if (hatch := grid.hatch(suffix)) is not None:
             figure.add_trace(hatch)
+        if view.theory and len(rows) and has_theory(cells, view):
+            figure.add_traces(grid.theory(_lines(cells, grid.columns), suffix, first=place == 0))
         if view.contour and x is not None and x.numeric:
             figure.add_traces(grid.contour(suffix, first=place == 0))
     figure.update_layout(
@@ -123,10 +131,95 @@ def map_figure(cells: Cells, view: View) -> "go.Figure":
     return figure
 
 
-def title(cells: Cells, view: View) -> str:
+def map_table(cells: Cells, view: View) -> pd.DataFrame:
+    """Return the numbers of a map: each cell's places on all axes, its statistic with interval, and its counts."""
+    statistic = STATISTICS[view.stat]
+    rows = np.flatnonzero(view.shown(cells))
+    own = cells.table.iloc[rows]
+    columns: dict[str, Any] = {"cell": own.index}
+    for place, axis in enumerate(cells.axes):
+        columns[axis.name] = [axis.texts[code] for code in cells.codes[rows, place]]
+    counts = ("trials", "solved", "failed", "running", "missing")
+    for name in (statistic.column, statistic.low, statistic.high, *counts):
+        columns[name] = own[name].to_numpy()
+    return pd.DataFrame(columns)
+
+
+def has_theory(cells: Cells, view: View) -> bool:
+    """Return whether an experiment of the store has lines of theory for the plane of a view."""
+    return {view.x, view.y} == set(PLANE) and any(entry.lines for entry in cells.experiments)
+
+
+def _lines(cells: Cells, columns: Mapping[str, Any]) -> list[Any]:
+    """Return the lines of theory of the experiments of a store, at a cell with given columns."""
+    found: list[Any] = []
+    for entry in cells.experiments:
+        if entry.lines:
+            lines = find(entry.name).lines
+            assert lines is not None
+            found += lines(columns)
+    return found
+
+
+def title(view: View) -> str:
     """Return what a map shows, in words."""
     named = [f"{name} = {value}" for name, value in view.at.items()]
     return ", ".join([STATISTICS[view.stat].label, *named])
+
+
+def difference_figure(cells: Cells, view: View, rows: pd.DataFrame) -> "go.Figure":
+    """Return the differences of pairs of cells: as a map, a dot where the interval is clear of 0, or along one axis.
+
+    Args:
+        cells: the cells of the first of each pair.
+        view: the plane.
+        rows: ``cell``, ``a``, ``b``, ``difference``, ``low``, ``high``, ``n`` and ``paired``.
+    """
+    import plotly.graph_objects as go
+
+    statistic = STATISTICS[view.stat]
+    panel = _Panel(cells, view, cells.places(rows["cell"]))
+    figure = go.Figure()
+    difference, low, high = (rows[name].to_numpy(float) for name in ("difference", "low", "high"))
+    said = [_difference_said(statistic, row) for row in rows.to_dict("records")]
+    if view.y is None:
+        ends = {"array": high - difference, "arrayminus": difference - low, "color": COLOURS[0]}
+        figure.add_trace(
+            go.Scatter(
+                x=panel.across,
+                y=difference,
+                error_y={"type": "data", "symmetric": False, **ends},
+                mode="markers",
+                marker={"color": COLOURS[0], "size": 9},
+                text=said,
+                customdata=rows["cell"],
+                hovertemplate="%{text}<extra></extra>",
+                name="difference",
+            )
+        )
+        layout = _layout([("", panel.rows)], panel.x, None)
+        layout["yaxis"] = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
+        figure.update_layout(layout, template={}, height=380)
+        return figure
+    reach = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
+    bar = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
+    bar |= {"tickformat": ".0%"} if statistic.percent else {}
+    figure.add_trace(panel.squares(difference, said, ""))
+    clear = (low > 0) | (high < 0)
+    dots = {"color": "black", "size": 5, "line": {"color": "white", "width": 1}}
+    named: dict[str, Any] = {"name": "interval clear of 0", "showlegend": True, "hoverinfo": "skip"}
+    figure.add_trace(go.Scatter(x=panel.across[clear], y=panel.up[clear], mode="markers", marker=dots, **named))
+    colours = {"colorscale": DIVERGING, "cmin": -reach, "cmax": reach, "colorbar": bar}
+    figure.update_layout(_layout([("", panel.rows)], panel.x, panel.y), coloraxis=colours, template={})
+    return figure
+
+
+def _difference_said(statistic: Statistic, row: Mapping[Any, Any]) -> str:
+    if not row["n"]:
+        return "no trials on one side"
+    a, b, difference, low, high = (_number(row[name], statistic) for name in ("a", "b", "difference", "low", "high"))
+    paired = "paired by seed" if row["paired"] else "not paired"
+    return f"{a} less {b}: {difference}<br>{low} to {high} (95%), n = {row['n']}, {paired}"
 
 
 def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
@@ -153,16 +246,23 @@ class _Panel:
         )
 
     def heat(self, statistic: Statistic, suffix: str) -> Any:
-        """Return the squares."""
+        """Return the squares of a statistic."""
+        own = self.table.iloc[self.rows]
+        shown = own[statistic.column].to_numpy(float)
+        if statistic.logarithmic:
+            with np.errstate(divide="ignore"):
+                shown = np.log10(shown)
+        return self.squares(shown, self._hover(own, statistic), suffix)
+
+    def squares(self, shown: np.ndarray, said: Sequence[str], suffix: str) -> Any:
+        """Return a square for each cell, coloured by a number and with its text."""
         import plotly.graph_objects as go
 
         values = np.full(self.shape, np.nan)
         numbers, texts = np.full(self.shape, None, object), np.full(self.shape, "", object)
-        own = self.table.iloc[self.rows]
-        shown = own[statistic.column].to_numpy(float)
-        values[self.up, self.across] = np.log10(shown) if statistic.logarithmic else shown
-        numbers[self.up, self.across] = own.index.to_numpy()
-        texts[self.up, self.across] = self._hover(own, statistic)
+        values[self.up, self.across] = shown
+        numbers[self.up, self.across] = self.table.index.to_numpy()[self.rows]
+        texts[self.up, self.across] = said
         return go.Heatmap(
             z=values,
             x=np.arange(self.shape[1]),
@@ -248,13 +348,38 @@ class _Panel:
             )
         ]
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the first cell."""
+        own = self.table.iloc[self.rows[0]]
+        return {str(name): None if pd.api.types.is_scalar(one) and pd.isna(one) else one for name, one in own.items()}
+
+    def theory(self, lines: Sequence[Any], suffix: str, first: bool) -> list[Any]:
+        """Return lines of theory, white with a dark edge; in the legend they are grey, which is legible on any page."""
+        import plotly.graph_objects as go
+
+        assert self.x is not None and self.y is not None
+        traces = []
+        for line, dash in zip(lines, cycle(DASHES)):
+            across, up = (places_on(axis, _denser(line.columns[axis.name])) for axis in (self.x, self.y))
+            label = html.escape(line.label, quote=False)
+            shared = {"mode": "lines", "legendgroup": label, "name": label, "hoverinfo": "skip"}
+            ends = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+            for colour, width, style in (("black", 4, "solid"), ("white", 2, dash)):
+                drawn = {"color": colour, "width": width, "dash": style}
+                traces.append(go.Scatter(x=across, y=up, line=drawn, showlegend=False, **shared, **ends))
+            if first:
+                grey = {"color": GREY, "width": 2, "dash": dash}
+                traces.append(go.Scatter(x=[None], y=[None], line=grey, showlegend=True, **shared, **ends))
+        return traces
+
     def place(self, value: float) -> float:
         """Return where a number lies on the x axis, which names its values in order."""
         assert self.x is not None
         return float(places_on(self.x, [value])[0])
 
 
-def places_on(axis: Axis, values: Sequence[float]) -> np.ndarray:
+def places_on(axis: Axis, values: Any) -> np.ndarray:
     """Return where numbers lie on an axis that names its values in order; between two of them on a logarithmic scale.
 
     Numbers beyond the ends are NaN.
@@ -265,6 +390,14 @@ def places_on(axis: Axis, values: Sequence[float]) -> np.ndarray:
         known = np.log(known)
         given = np.log(np.where(given > 0, given, np.nan))
     found: np.ndarray = np.interp(given, known, np.arange(len(known)), left=np.nan, right=np.nan)
+    return found
+
+
+def _denser(values: np.ndarray) -> np.ndarray:
+    """Return points with ten between each two, on a logarithmic scale."""
+    logs = np.log(np.asarray(values, float))
+    places = np.linspace(0, len(logs) - 1, 10 * (len(logs) - 1) + 1)
+    found: np.ndarray = np.exp(np.interp(places, np.arange(len(logs)), logs))
     return found
 
 
@@ -280,7 +413,7 @@ def _said(statistic: Statistic, value: float, low: float, high: float, count: fl
 
 def _number(value: float, statistic: Statistic) -> str:
     if not math.isfinite(value):
-        return "∞"
+        return "not finite" if math.isnan(value) else "∞" if value > 0 else "-∞"
     return f"{100 * value:.3g}%" if statistic.percent else f"{value:,.4g}"
 
 

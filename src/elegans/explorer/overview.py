@@ -1,13 +1,14 @@
 """What a store holds: its runs, the experiments that they are of with their verdicts, states and failures."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select
 
 from elegans.errors import printable
-from elegans.experiments.registry import Entry, entries
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
+from elegans.explorer.verdicts import experiments_of
 from elegans.explorer.view import STATISTICS
 from elegans.sweeps import RunStatus, Store
 from elegans.sweeps.reading import reason, unsigned
@@ -20,8 +21,14 @@ VALUES = 1_000
 """Values of an axis that are listed."""
 
 
-def overview(store: Store, cells: Cells) -> dict[str, Any]:
-    """Return what a store holds as JSON has it, without its place among the stores of a page."""
+def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Return what a store holds as JSON has it, without its index among the stores of a page.
+
+    Args:
+        store: the store.
+        cells: its cells.
+        experiments: the experiments that it is of, as ``experiments_of`` returns them, which is called by default.
+    """
     status = store.status()
     with store.connected() as connection:
         here = (TRIALS.c.cell == DETAILS.c.cell) & (TRIALS.c.seed == DETAILS.c.seed)
@@ -43,16 +50,9 @@ def overview(store: Store, cells: Cells) -> dict[str, Any]:
         "cells": len(table),
         "trials": int(table["ended"].sum()),
         "runs": [_run(run) for run in status.runs],
-        "experiments": [
-            {"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []} for entry in recognised(cells)
-        ],
+        "experiments": experiments_of(store, cells) if experiments is None else list(experiments),
         "failures": [{"cell": cell, "seed": unsigned(seed), "reason": reason(error)} for cell, seed, error in failed],
     }
-
-
-def recognised(cells: Cells) -> list[Entry]:
-    """Return the experiments whose names the runs of a store have."""
-    return [entries()[name] for name in cells.names if name in entries()]
 
 
 def _run(run: RunStatus) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib.resources
+import io
 import json
 import secrets
 import socket
@@ -23,17 +24,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elegans.errors import ElegansError, ExperimentError, StoreError, printable
 from elegans.explorer.cells import Cells
-from elegans.explorer.details import cell_record
-from elegans.explorer.figures import as_json, map_figure, title
+from elegans.explorer.compare import Comparison, compare
+from elegans.explorer.details import cell_record, trials_table
+from elegans.explorer.figures import as_json, difference_figure, has_theory, map_figure, map_table, plain, title
 from elegans.explorer.overview import overview
+from elegans.explorer.verdicts import Verdicts
 from elegans.explorer.view import View
 from elegans.sweeps import Store
+from elegans.sweeps.frames import write_csv
 
 REFRESH_SECONDS = 0.25
 """How long what was read counts as fresh."""
 EVENT_SECONDS = 0.5
 """The least time between two events of a store."""
 HEARTBEAT_SECONDS = 5.0
+ROWS = ("cell", "a", "b", "difference", "low", "high", "n", "paired")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "elegans"
 HEADERS = {
@@ -63,6 +68,7 @@ class Explored:
     def __init__(self, place: str) -> None:
         self.store = Store(place, create=False)
         self.cells = Cells(self.store)
+        self.verdicts = Verdicts(self.store, self.cells)
         self._lock = threading.Lock()
         self._fresh = time.monotonic()
 
@@ -73,6 +79,11 @@ class Explored:
                 self.cells.refresh()
                 self._fresh = time.monotonic()
         return self.cells
+
+    @property
+    def version(self) -> int:
+        """Counts the changes of what the page shows."""
+        return self.cells.version + self.verdicts.version
 
     def close(self) -> None:
         """Let go of the store."""
@@ -102,17 +113,17 @@ class Guard:
             return
         request = Request(scope)
         given = request.query_params.get("token")
+        refusal = self._refusal(request, given)
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                if self.token is not None and given is not None:
+                if refusal is None and self.token is not None and given is not None:
                     headers.append("set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/")
             await send(message)
 
-        refusal = self._refusal(request, given)
         answer: ASGIApp = self.app if refusal is None else refusal
         await answer(scope, receive, with_headers)
 
@@ -125,9 +136,14 @@ class Guard:
             return None
         known = (given, request.cookies.get(COOKIE))
         if not any(one is not None and secrets.compare_digest(one.encode(), self.token.encode()) for one in known):
-            given = None
             return _error("a request must have the token of the address that the command has printed", 403)
         return None
+
+
+def _cell(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise ExperimentError(f"a cell must be a number: {printable(text[:40])!r}")
+    return int(text)
 
 
 def _error(reason: str, status: int) -> Response:
@@ -153,6 +169,8 @@ class Explorer:
         answers: Mapping[str, Callable[[Request], Any]] = {
             "/api/overview": self.overview,
             "/api/map": self.map,
+            "/api/compare": self.compare,
+            "/api/csv": self.csv,
             "/api/cell/{cell}": self.cell,
         }
         return [
@@ -173,7 +191,11 @@ class Explorer:
         """Return all stores."""
         return {
             "stores": [
-                {"index": index, **overview(explored.store, explored.refresh())}
+                {
+                    "index": index,
+                    **overview(explored.store, explored.refresh(), explored.verdicts.latest()),
+                    "version": explored.version,
+                }
                 for index, explored in enumerate(self.stores)
             ]
         }
@@ -184,32 +206,64 @@ class Explorer:
         view = View.parse(dict(request.query_params), cells)
         return {
             "version": cells.version,
-            "view": view.record() | {"theories": False},
+            "view": view.record() | {"theories": has_theory(cells, view)},
             "query": view.query(),
-            "title": title(cells, view),
+            "title": title(view),
             "figure": as_json(map_figure(cells, view)),
         }
 
     def cell(self, request: Request) -> Any:
         """Return one cell."""
-        explored, text = self.store(request), request.path_params["cell"]
-        if not text.isdecimal() or len(text) > 18:
-            raise ExperimentError(f"a cell must be a number: {printable(text[:40])!r}")
+        explored, number = self.store(request), _cell(request.path_params["cell"])
         measure = request.query_params.get("measure") or None
-        return cell_record(explored.store, explored.refresh(), int(text), measure=measure)
+        return cell_record(explored.store, explored.refresh(), number, measure=measure)
+
+    def compared(self, request: Request) -> tuple[Cells, Comparison]:
+        """Return a comparison, and the cells of its first store."""
+        cells = self.store(request).refresh()
+        other = self.store(request, "other").refresh() if request.query_params.get("other") else None
+        return cells, compare(dict(request.query_params), cells, other)
+
+    def compare(self, request: Request) -> Any:
+        """Return a comparison as a figure and rows."""
+        cells, found = self.compared(request)
+        names = [name for name in map(str, found.rows) if name in (found.view.x, found.view.y)]
+        rows = [
+            {"columns": {name: row[name] for name in names}, **{name: row[name] for name in ROWS}}
+            for row in found.rows.to_dict("records")
+        ]
+        figure = difference_figure(cells, found.view, found.rows)
+        return {"title": found.title, "figure": as_json(figure), "rows": plain(rows), "query": found.query()}
+
+    def csv(self, request: Request) -> Response:
+        """Return the numbers of a map, a cell or a comparison as CSV."""
+        kind = request.query_params.get("kind") or "map"
+        if kind == "map":
+            cells = self.store(request).refresh()
+            table = map_table(cells, View.parse(dict(request.query_params), cells))
+        elif kind == "cell":
+            table = trials_table(self.store(request).store, _cell(request.query_params.get("cell") or ""))
+        elif kind == "compare":
+            table = self.compared(request)[1].rows
+        else:
+            raise ExperimentError(f"kind must be map, cell or compare: kind={printable(kind[:40])!r}")
+        written = io.StringIO()
+        write_csv(table, written)
+        return Response(written.getvalue(), media_type="text/csv; charset=utf-8")
 
     async def events(self, request: Request) -> Response:
         """Return a stream of changes."""
         return StreamingResponse(self._changes(request), media_type="text/event-stream")
 
     async def _changes(self, request: Request) -> AsyncIterator[str]:
-        known = [explored.cells.version for explored in self.stores]
+        known = [explored.version for explored in self.stores]
         said = time.monotonic()
         yield "retry: 1000\n\n"
         while not await request.is_disconnected():
             for index, explored in enumerate(self.stores):
                 with contextlib.suppress(StoreError):  # the next request says so
-                    now = (await run_in_threadpool(explored.refresh)).version
+                    await run_in_threadpool(explored.refresh)
+                    now = explored.version
                     if now != known[index]:
                         known[index], said = now, time.monotonic()
                         yield f"event: change\ndata: {json.dumps({'store': index, 'version': now})}\n\n"
@@ -224,7 +278,8 @@ def _handled(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[
 
     def compute(request: Request) -> Response:
         try:
-            return _answer(answer(request))
+            found: Any = answer(request)
+            return found if isinstance(found, Response) else _answer(found)
         except StoreError as error:
             return _error(str(error), 503)
         except ElegansError as error:

@@ -82,8 +82,13 @@ class View:
     contour: bool = True
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], cells: Cells) -> "View":
+    def parse(cls, query: Mapping[str, str], cells: Cells, without: str | None = None) -> "View":
         """Return the view that a query asks for; what it leaves open is chosen.
+
+        Args:
+            query: names of axes and values by ``x``, ``y``, ``facet``, ``at.AXIS``, ``stat``, ``theory``, ``contour``.
+            cells: what they are looked up in.
+            without: an axis that has no place in the view.
 
         Raises:
             ExperimentError: the query names an axis, a value or a statistic that there is not.
@@ -97,8 +102,10 @@ class View:
                 cells.axis(name)
         if len(set(filter(None, given))) < len(list(filter(None, given))):
             raise ExperimentError(f"x, y and facet must be different axes: {', '.join(filter(None, given))}")
-        x, y, facet = _chosen(given, cells, facets=query.get("facet") is None)
-        at = _at({name[3:]: value for name, value in query.items() if name.startswith("at.")}, (x, y, facet), cells)
+        left = [axis for axis in cells.axes if axis.name not in (*given, without)]
+        x, y, facet = _chosen(given, left, cells, facets=query.get("facet") is None)
+        asked = {name[3:]: value for name, value in query.items() if name.startswith("at.")}
+        at = _at(asked, (x, y, facet, without), cells)
         return cls(x, y, facet, at, stat, _flag(query, "theory", "0"), _flag(query, "contour", "1"))
 
     def query(self) -> str:
@@ -129,10 +136,10 @@ def _flag(query: Mapping[str, str], name: str, usual: str) -> bool:
     return value == "1"
 
 
-def _chosen(given: list[str | None], cells: Cells, facets: bool) -> list[str | None]:
-    """Return x, y and facet, those that are missing filled in."""
+def _chosen(given: list[str | None], left: list[Axis], cells: Cells, facets: bool) -> list[str | None]:
+    """Return x, y and facet, those that are missing filled in from the axes that are left."""
     x, y, facet = given
-    left = sorted((axis for axis in cells.axes if axis.name not in given), key=_preference)
+    left = sorted(left, key=_preference)
 
     def take() -> str | None:
         return left.pop(0).name if left else None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from pydantic_core import to_jsonable_python
@@ -163,6 +163,12 @@ def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     if suffix == ".parquet":
         table.to_parquet(file, index=False)
         return
+    write_csv(table, file)
+
+
+def write_csv(table: "pd.DataFrame", file: Path | TextIO) -> None:
+    """Write a table as CSV, in which no text is a formula of a spreadsheet's."""
+    table = table.copy(deep=False)
     for name in (name for name in table.columns if table[name].dtype.kind not in "biufc"):
         table[name] = table[name].map(_harmless)
     table.rename(columns=_harmless).to_csv(file, index=False)

@@ -1,6 +1,7 @@
 """Theory on a success frontier: bounds that no learner can cross, and families that provably succeed."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
+from elegans.experiments.base import Line
 from elegans.plots import figure_of
 from elegans.plots.frontier import NARROW, Grid, checked, layout, matches
 from elegans.plots.style import SMALL
@@ -38,6 +40,8 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 """The lines: what each is, with its constants, and how it is drawn."""
 
+WIDTHS = (1.0, 1e5)
+"""The widths of lines that are drawn without a grid."""
 Points = tuple[np.ndarray, np.ndarray]
 """Widths and sample sizes along a line."""
 
@@ -75,7 +79,8 @@ def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: floa
     rows, columns = layout(found)
     for ax, where in zip(drawn, ({**row, **column} for row in rows for column in columns), strict=True):
         n, k = found[matches(found, where)][["task.n", "task.k"]].iloc[0].astype(int)
-        lines = zip(_lines(n, k, grid, steps, constant), STYLES.values(), strict=True)
+        found_lines = _lines(n, k, (min(grid.widths), max(grid.widths)), steps, constant)
+        lines = zip(found_lines, STYLES.values(), strict=True)
         visible |= [points is not None and _draw(ax, grid, points, style) for points, style in lines]
     times = "" if constant == 1 else f"{constant:g} "
     labels = [
@@ -86,9 +91,22 @@ def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: floa
     return axes
 
 
-def _lines(n: int, k: int, grid: Grid, steps: int, constant: float) -> list[Points | None]:
+def theory_lines(columns: Mapping[str, Any]) -> list[Line]:
+    """Return the same lines for the plane of a cell of sparse parities, over sample size and width, with constant 1."""
+    n, k, steps = (columns.get(name) for name in ("task.n", "task.k", "training.steps"))
+    if n is None or k is None or steps is None:
+        return []
+    labels = (label.format(steps=int(steps), times="") for label in STYLES)
+    return [
+        Line(label, {"model.width": points[0], "regime.size": points[1]})
+        for label, points in zip(labels, _lines(int(n), int(k), WIDTHS, int(steps), 1.0), strict=True)
+        if points is not None
+    ]
+
+
+def _lines(n: int, k: int, span: tuple[float, float], steps: int, constant: float) -> list[Points | None]:
     """Return the widths and sample sizes of each line; None where its theorem does not cover (n, k)."""
-    widths = np.logspace(math.log10(min(grid.widths)) - 1, math.log10(max(grid.widths)) + 1, 200).clip(1)
+    widths = np.logspace(math.log10(span[0]) - 1, math.log10(span[1]) + 1, 200).clip(1)
     limit = np.full(len(widths), float(statistical_limit(n, k)))
     parameters = [mlp_parameters(n, round(width)) for width in widths]
     bound = np.array([sq_smallest_sample(n, k, parameters=count, steps=steps, delta=1) for count in parameters])

@@ -8,6 +8,7 @@ from elegans.analysis import cells
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Tables, one_table
 from elegans.plots import figure_of, success_frontier
+from elegans.studies.pareto_frontiers.overlay import theory_lines
 from elegans.studies.pareto_frontiers.rules import STEPS
 from elegans.studies.pareto_frontiers.settings import SIZES, WIDTHS, panels, trial
 from elegans.studies.pareto_frontiers.success_frontier_claims import CLAIMS, TASKS, falls
@@ -77,4 +78,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
+    lines=theory_lines,
 )

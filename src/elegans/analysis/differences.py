@@ -1,0 +1,108 @@
+"""Differences between two sets of trials, with their intervals: of shares, and of medians and means."""
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from elegans.analysis.intervals import Resamples, wilson
+from elegans.errors import AnalysisError
+
+
+def newcombe(
+    first: tuple[int, int], second: tuple[int, int], *, both: int | None = None, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return the interval of the difference of two success rates, the first less the second.
+
+    Args:
+        first: successes and trials.
+        second: the same.
+        both: of paired trials, in how many pairs both succeeded; None where the trials are not paired.
+        confidence: the nominal coverage, between 0 and 1.
+
+    Returns:
+        The lower and the upper end; NaN where a side has no trials.
+
+    Source: Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10; and
+    "Improved confidence intervals for the difference between binomial proportions based on paired data", method 10.
+    """
+    (hits, trials), (others, more) = first, second
+    if both is not None and (trials != more or not max(0, hits + others - trials) <= both <= min(hits, others)):
+        raise AnalysisError(f"pairs must be as many as trials: first={first}, second={second}, both={both}")
+    (low_1, high_1), (low_2, high_2) = wilson(hits, trials, confidence), wilson(others, more, confidence)
+    if not trials or not more:
+        return math.nan, math.nan
+    rate_1, rate_2 = hits / trials, others / more
+    correlation = 0.0 if both is None else _correlation(both, hits - both, others - both, trials - hits - others + both)
+    difference = rate_1 - rate_2
+    below = _joint(rate_1 - low_1, high_2 - rate_2, correlation)
+    above = _joint(high_1 - rate_1, rate_2 - low_2, correlation)
+    return difference - below, difference + above
+
+
+def _correlation(both: int, first: int, second: int, neither: int) -> float:
+    """Return the correlation of paired outcomes, corrected for continuity as Newcombe does."""
+    spread = (both + first) * (second + neither) * (both + second) * (first + neither)
+    product = float(both * neither - first * second)
+    if product > 0:
+        product = max(product - (both + first + second + neither) / 2, 0)
+    return product / math.sqrt(spread) if spread else 0.0
+
+
+def _joint(one: float, other: float, correlation: float) -> float:
+    return math.sqrt(max(one**2 - 2 * correlation * one * other + other**2, 0))
+
+
+def bootstrap_difference(
+    first: Float[np.ndarray, " trials"],
+    second: Float[np.ndarray, " others"],
+    *,
+    generator: np.random.Generator,
+    of: Literal["median", "mean"] = "median",
+    paired: bool = False,
+    resamples: Resamples = 1000,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the difference of two medians or means, the first less the second.
+
+    Where both medians of a resample are infinite, their difference may be anything, and widens both ends.
+
+    Args:
+        first: a number per trial; of medians they may be infinite, as the time of an unsolved trial is, or NaN instead.
+        second: the same.
+        of: what the difference is of.
+        generator: what resampling draws from.
+        paired: whether entries at the same place belong together, as trials with the same seed do.
+        resamples: how many bootstrap samples are drawn.
+        confidence: the nominal coverage, between 0 and 1.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 8 and 13.
+    """
+    if not 0 < confidence < 1:
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    if resamples < 1:
+        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    if not len(one) or not len(other):
+        raise AnalysisError(f"a bootstrap must have at least one trial on either side: {len(one)}, {len(other)}")
+    if paired and len(one) != len(other):
+        raise AnalysisError(f"pairs must be as many on either side: {len(one)}, {len(other)}")
+    drawn = generator.integers(len(one), size=(resamples, len(one)))
+    drawn_2 = drawn if paired else generator.integers(len(other), size=(resamples, len(other)))
+    with np.errstate(invalid="ignore"):
+        found = _middles(one[drawn], of) - _middles(other[drawn_2], of)
+    outside = (1 - confidence) / 2
+    first_place, last = math.floor(outside * (resamples - 1)), math.ceil((1 - outside) * (resamples - 1))
+    low = np.sort(np.where(np.isnan(found), -np.inf, found))[first_place]
+    high = np.sort(np.where(np.isnan(found), np.inf, found))[last]
+    return float(low), float(high)
+
+
+def _middles(values: np.ndarray, of: str) -> Any:
+    if of == "mean":
+        return values.mean(axis=1)
+    values = np.where(np.isnan(values), np.inf, values)
+    below, above = (values.shape[1] - 1) // 2, values.shape[1] // 2
+    ordered = np.partition(values, (below, above), axis=1)
+    return (ordered[:, below] + ordered[:, above]) / 2

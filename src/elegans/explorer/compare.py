@@ -1,0 +1,198 @@
+"""Two values of an axis, or two stores, compared cell by cell: the difference of a statistic with its interval."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pandas as pd
+from sqlalchemy import select
+
+from elegans.analysis.differences import bootstrap_difference, newcombe
+from elegans.analysis.intervals import median
+from elegans.errors import ExperimentError, printable
+from elegans.explorer.cells import Cells, texts
+from elegans.explorer.view import STATISTICS, View
+from elegans.sweeps.reading import chunks
+from elegans.sweeps.schema import TRIALS
+from elegans.training.states import FINISHED
+
+TRIALS_READ = 400_000
+"""Trials that are compared at the most."""
+RESAMPLES = 500
+SEED = 0
+"""Of the bootstrap: the same comparison has the same interval."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared.
+
+    Args:
+        view: the plane of the comparison; its ``at`` lacks the axis ``by``.
+        by: the axis whose values are compared, or None for two stores.
+        a, b: the two values as texts, or the names of the stores.
+        other: the index of the other store, or None.
+        rows: one row per pair: what each has on the axes, ``a``, ``b``, ``difference`` (the first less the second) with
+            ``low`` and ``high``, ``n`` trials on the smaller side, whether they are ``paired`` by seed, and ``cell``.
+    """
+
+    view: View
+    by: str | None
+    a: str
+    b: str
+    other: str | None
+    rows: pd.DataFrame
+
+    def query(self) -> str:
+        """Return the comparison as a query."""
+        named = {name: getattr(self.view, name) or "" for name in ("x", "y")}
+        named |= {f"at.{name}": value for name, value in self.view.at.items()}
+        named |= {"by": self.by, "a": self.a, "b": self.b} if self.by else {"other": self.other or ""}
+        return urlencode(named | {"stat": self.view.stat})
+
+    @property
+    def title(self) -> str:
+        """What is compared, in words."""
+        sides = f"{self.by}: {self.a} less {self.b}" if self.by else f"{self.a} less {self.b}"
+        places = [f"{name} = {value}" for name, value in self.view.at.items()]
+        return ", ".join([f"difference of the {STATISTICS[self.view.stat].label}", sides, *places])
+
+
+def compare(query: Mapping[str, str], cells: Cells, other: Cells | None = None) -> Comparison:
+    """Return a comparison of two values of an axis of a store, or of two stores.
+
+    Args:
+        query: ``by``, ``a`` and ``b``, or ``other``; and ``x``, ``y``, ``at.AXIS`` and ``stat`` as of a map.
+        cells: the store's cells.
+        other: the cells of the other store, if two are compared.
+
+    Raises:
+        ExperimentError: the query names what there is not, or asks for too much at once.
+    """
+    if other is not None:
+        by, sides = None, (_name(cells), _name(other))
+    else:
+        by, sides = _by(query, cells)
+    asked = {name: value for name, value in query.items() if name != "facet"} | {"facet": ""}
+    view = View.parse(asked, cells, without=by)
+    pairs = dict(_pairs(cells, other, view, by, sides))
+    rows = _compared(cells, other or cells, pairs, view.stat)
+    for place, axis in enumerate(cells.axes):
+        if axis.name in (view.x, view.y):
+            codes = cells.codes[cells.places(list(pairs)), place]
+            rows.insert(0, axis.name, [axis.texts[code] for code in codes])
+    return Comparison(view, by, *sides, query.get("other") or None, rows)
+
+
+def _name(cells: Cells) -> str:
+    return printable(cells.store.place) if cells.store is not None else "table"
+
+
+def _by(query: Mapping[str, str], cells: Cells) -> tuple[str, tuple[str, str]]:
+    if not cells.axes:
+        raise ExperimentError("a comparison must have an axis: the store has none")
+    usual = min(cells.axes, key=lambda axis: (axis.name in ("regime.size", "model.width"), len(axis.values)))
+    axis = cells.axis(query.get("by") or usual.name)[1]
+    a = query.get("a") or axis.texts[0]
+    b = query.get("b") or next(text for text in axis.texts if text != a)
+    for value in (a, b):
+        axis.place(value)
+    if a == b:
+        raise ExperimentError(f"two different values must be compared: {axis.name}={printable(a)!r}")
+    return axis.name, (a, b)
+
+
+def _pairs(
+    cells: Cells, other: Cells | None, view: View, by: str | None, sides: Sequence[str]
+) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of cells that belong together: equal on all axes but ``by``."""
+    rows = np.flatnonzero(view.shown(cells))
+    numbers = cells.table.index.to_numpy()
+    if by is None:
+        assert other is not None
+        yield from _across(cells, other, rows)
+        return
+    place, axis = cells.axis(by)
+    a, b = (axis.place(side) for side in sides)
+    rest = np.delete(cells.codes, place, axis=1)
+    there = {tuple(rest[row]): numbers[row] for row in rows if cells.codes[row, place] == b}
+    for row in rows:
+        if cells.codes[row, place] == a and tuple(rest[row]) in there:
+            yield int(numbers[row]), int(there[tuple(rest[row])])
+
+
+def _across(cells: Cells, other: Cells, rows: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield pairs of cells of two stores that are equal on the axes of the first, where there is one partner."""
+    names = [axis.name for axis in cells.axes]
+    lacking = [name for name in names if name not in other.table]
+    if lacking:
+        raise ExperimentError(f"stores that are compared must share their axes: {_name(other)} lacks {lacking[0]}")
+    theirs = texts(other.table, names)
+    counts = Counter(theirs)
+    there = {key: number for number, key in zip(other.table.index, theirs, strict=True) if counts[key] == 1}
+    own = cells.table.iloc[rows]
+    for number, key in zip(own.index, texts(own, names), strict=True):
+        if key in there:
+            yield int(number), int(there[key])
+
+
+def _compared(cells: Cells, other: Cells, pairs: Mapping[int, int], stat: str) -> pd.DataFrame:
+    first, second = _trials(cells, list(pairs), stat), _trials(other, list(pairs.values()), stat)
+    generator = np.random.default_rng(SEED)
+    rows = [
+        {"cell": a, **_difference(first.get(a, _NOTHING), second.get(b, _NOTHING), stat, generator)}
+        for a, b in pairs.items()
+    ]
+    names = ("cell", "a", "b", "difference", "low", "high", "n", "paired")
+    return pd.DataFrame(rows, columns=list(names))
+
+
+_NOTHING = pd.Series(dtype=float)
+
+
+def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Series[Any]"]:
+    """Return the compared number of each finished trial by cell, indexed by signed seed."""
+    count = int(cells.table["trials"].to_numpy()[cells.places(numbers)].sum())
+    if count > TRIALS_READ:
+        raise ExperimentError(f"a comparison must be of at most {TRIALS_READ:,} trials: {count:,}; fix more axes")
+    if cells.store is None:
+        raise ExperimentError("a comparison must be of stores: a table has no seeds by cell")
+    column = {"success": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
+    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c[column]).where(TRIALS.c.state.in_(FINISHED))
+    rows: list[Any] = []
+    with cells.store.connected() as connection:
+        for some in chunks(sorted(set(numbers))):
+            rows += connection.execute(query.where(TRIALS.c.cell.in_(some))).all()
+    table = pd.DataFrame(rows, columns=["cell", "seed", "value"])
+    table["value"] = pd.to_numeric(table["value"])
+    if stat == "success":
+        table["value"] = table["value"].notna().astype(float)
+    elif stat != "median_steps":
+        table = table.dropna()
+    return {cell: own.set_index("seed")["value"] for cell, own in table.groupby("cell")}  # type: ignore[misc]
+
+
+def _difference(
+    first: "pd.Series[Any]", second: "pd.Series[Any]", stat: str, generator: np.random.Generator
+) -> dict[str, Any]:
+    """Return a difference with its interval: paired by seed where every seed of the smaller side is on both."""
+    seeds = first.index.intersection(second.index)
+    paired = bool(len(seeds)) and 2 * len(seeds) > min(len(first), len(second))
+    one, other = (side.loc[seeds].to_numpy(float) if paired else side.to_numpy(float) for side in (first, second))
+    n = min(len(one), len(other))
+    if not n:
+        return {"a": np.nan, "b": np.nan, "difference": np.nan, "low": np.nan, "high": np.nan, "n": 0, "paired": False}
+    middle = median if stat == "median_steps" else np.mean
+    a, b = float(middle(one)), float(middle(other))
+    if stat == "success":
+        both = int((one * other).sum()) if paired else None
+        low, high = newcombe((int(one.sum()), len(one)), (int(other.sum()), len(other)), both=both)
+    else:
+        of: Any = "median" if stat == "median_steps" else "mean"
+        drawing: dict[str, Any] = {"generator": generator, "resamples": RESAMPLES}
+        low, high = bootstrap_difference(one, other, of=of, paired=paired, **drawing)
+    with np.errstate(invalid="ignore"):
+        return {"a": a, "b": b, "difference": a - b, "low": low, "high": high, "n": n, "paired": paired}

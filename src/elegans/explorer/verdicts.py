@@ -1,0 +1,121 @@
+"""The experiments that a store is recognised as, with the verdicts on their claims so far."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from elegans.errors import printable
+from elegans.experiments.registry import Entry, find
+from elegans.explorer.cells import Cells
+from elegans.sweeps import Store, Sweep
+from elegans.sweeps.reading import cell_numbers
+from elegans.sweeps.schema import TRIALS
+
+if TYPE_CHECKING:
+    from elegans.experiments import Experiment
+
+LARGEST = 200_000
+"""Trials of a store above which verdicts wait for the end of its runs: every one is read anew for them."""
+PAUSE = 50
+"""After verdicts that took a second, so many seconds pass before the next: a sweep loses little to them."""
+LEAST_PAUSE = 5.0
+
+
+def experiments_of(store: Store, cells: Cells) -> list[dict[str, Any]]:
+    """Return the experiments of a store as JSON has them, with their verdicts."""
+    return [_judged(store, entry) for entry in cells.experiments]
+
+
+def without_verdicts(cells: Cells) -> list[dict[str, Any]]:
+    """Return the experiments of a store as far as they are known at once."""
+    return [{"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []} for entry in cells.experiments]
+
+
+def _judged(store: Store, entry: Entry) -> dict[str, Any]:
+    from elegans.experiments.claims import UNDECIDED
+    from elegans.experiments.run import judge_store
+
+    found: dict[str, Any] = {"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []}
+    experiment = find(entry.name)
+    scale = _scale(store, experiment, entry.scales)
+    if scale is None:
+        return found
+    try:
+        swept = _swept(store, experiment, scale)
+        verdicts: Mapping[str, Mapping[str, Any]] = judge_store(entry.name, scale, store, swept)
+    except Exception as error:  # analyses are written for complete tables, and each lacks something else in others
+        reason = f"its analysis needs more trials ({printable(f'{type(error).__name__}: {error}'[:200])})"
+        verdicts = {claim.id: {"verdict": UNDECIDED, "because": reason} for claim in entry.claims}
+    return found | {
+        "scale": scale,
+        "verdicts": [
+            {"id": name, "verdict": one["verdict"], "because": one["because"]} for name, one in verdicts.items()
+        ],
+    }
+
+
+def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str | None:
+    """Return the scale of whose cells the store has the largest share, or None where it has none of any."""
+    shares = {}
+    for scale in scales:
+        hashes = [template.cell for template in experiment.scale(scale).sweep(1).cells]
+        with store.connected() as connection:
+            shares[scale] = len(cell_numbers(connection, hashes)) / max(1, len(hashes))
+    best = max(shares, key=shares.__getitem__, default=None)
+    return best if best is not None and shares[best] > 0 else None
+
+
+def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
+    """Return the sweep of a scale with the seeds that the store has, which may begin anywhere."""
+    with store.connected() as connection:
+        ended = select(func.min(TRIALS.c.seed), func.max(TRIALS.c.seed)).where(TRIALS.c.state.is_not(None))
+        first, last = connection.execute(ended.where(TRIALS.c.seed >= 0)).one()
+    chosen = experiment.scale(scale)
+    if first is None:
+        return chosen.sweep(chosen.trials)
+    return chosen.sweep(min(last - first + 1, LARGEST)).shifted(first)
+
+
+class Verdicts:
+    """The experiments of a store, judged in the background whenever they were asked for and trials have come in.
+
+    Args:
+        store: the store.
+        cells: its cells.
+
+    Attributes:
+        known: the experiments as JSON has them.
+        version: counts how often they were judged.
+    """
+
+    def __init__(self, store: Store, cells: Cells) -> None:
+        self.store, self.cells = store, cells
+        self.known = without_verdicts(cells)
+        self.version = 0
+        self._of, self._next = -1, 0.0
+        self._lock = threading.Lock()
+
+    def latest(self) -> list[dict[str, Any]]:
+        """Return what is known, and have it judged anew where it is of fewer trials."""
+        table, due = self.cells.table, self.cells.version != self._of and time.monotonic() > self._next
+        small = int(table["ended"].sum()) <= LARGEST or not table["running"].any()
+        if due and small and self._lock.acquire(blocking=False):
+            threading.Thread(target=self._judge, daemon=True).start()
+        return self.known
+
+    def _judge(self) -> None:
+        begun = time.monotonic()
+        try:
+            self._of = self.cells.version
+            known = experiments_of(self.store, self.cells)
+            if known != self.known:
+                self.known, self.version = known, self.version + 1
+        except Exception:  # a store that is gone: the next request says so
+            self._of = -1
+        finally:
+            now = time.monotonic()
+            self._next = now + max(LEAST_PAUSE, PAUSE * (now - begun))
+            self._lock.release()
