@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Column, Connection, func, select
+from sqlalchemy import BigInteger, Column, Connection, func, select
 
 from elegans.errors import ExperimentError, StoreError, printable
 from elegans.explorer import charts, copying
@@ -181,5 +181,5 @@ def _template(connection: Connection, cell: int) -> dict[str, Any]:
 def _next_seed(connection: Connection, cell: int) -> int:
     """Return the first seed behind all that a cell has."""
     seeds = (TRIALS.c.cell == cell) & (TRIALS.c.seed >= 0)
-    last = connection.scalar(select(func.max(TRIALS.c.seed)).where(seeds))
+    last = connection.scalar(select(func.max(TRIALS.c.seed, type_=BigInteger())).where(seeds))
     return 0 if last is None else last + 1

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, func, select
 
 from elegans.errors import printable
 from elegans.experiments.registry import Entry, find
@@ -52,7 +52,14 @@ def _judged(store: Store, entry: Entry) -> dict[str, Any]:
     return found | {
         "scale": scale,
         "verdicts": [
-            {"id": name, "verdict": one["verdict"], "because": one["because"]} for name, one in verdicts.items()
+            {
+                "id": name,
+                "verdict": one["verdict"],
+                "because": f"needs {one['needs']}"
+                if one["verdict"] == UNDECIDED and "needs" in one
+                else one["because"],
+            }
+            for name, one in verdicts.items()
         ],
     }
 
@@ -71,8 +78,9 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
 def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     """Return the sweep of a scale with the seeds that the store has, which may begin anywhere."""
     with store.connected() as connection:
-        ended = select(func.min(TRIALS.c.seed), func.max(TRIALS.c.seed)).where(TRIALS.c.state.is_not(None))
-        first, last = connection.execute(ended.where(TRIALS.c.seed >= 0)).one()
+        ends = (function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max))
+        ended = select(*ends).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
+        first, last = connection.execute(ended).one()
     chosen = experiment.scale(scale)
     if first is None:
         return chosen.sweep(chosen.trials)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, Integer, func, select
 
 from elegans.sweeps.liveness import is_alive
 from elegans.sweeps.schema import CELLS, RUNS, TRIALS
@@ -49,8 +49,9 @@ class Structure(NamedTuple):
 
 def structure(connection: Connection) -> Structure:
     """Return the last cell, the last run, and how many runs have ended."""
-    cells = connection.scalar(select(func.max(CELLS.c.id)))
-    runs, finished = connection.execute(select(func.max(RUNS.c.id), func.count(RUNS.c.finished))).one()
+    # of plain types: the columns' own have no missing values, which a maximum has in an empty store
+    cells = connection.scalar(select(func.max(CELLS.c.id, type_=Integer())))
+    runs, finished = connection.execute(select(func.max(RUNS.c.id, type_=Integer()), func.count(RUNS.c.finished))).one()
     return Structure(cells or 0, runs or 0, finished)
 
 

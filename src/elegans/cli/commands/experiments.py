@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elegans.cli import completion
+from elegans.cli.commands.explore import beside, exploring
 from elegans.cli.common import (
     FILE,
     OPEN,
@@ -95,6 +96,7 @@ at_scale = partial(
     help="Added to every seed: fresh seeds for a claim's verdict.",
 )
 @click.option("--evidence", is_flag=True, help="Keep record, verdicts and tables in the study's folder `evidence`.")
+@beside
 @no_cache
 @imports
 @click.pass_context
@@ -112,6 +114,7 @@ def run(
     retry_failed: bool,
     first_seed: int,
     evidence: bool,
+    explore: bool,
     no_cache: bool,
     imports: Sequence[Path],
 ) -> int:
@@ -138,8 +141,9 @@ def run(
         say_where(draw_experiment(experiment, scale, out=out, store=store, options=options, command=command))
         return Exit.WELL
     view = SweepView(console())
+    place = store or str(out / experiment / "runs.db")
     try:
-        with view:
+        with exploring(explore, place, imports), view:
             result = run_experiment(
                 experiment,
                 scale,
@@ -156,7 +160,7 @@ def run(
                 command=command,
             )
     except KeyboardInterrupt:
-        return interrupted(view.last, store or str(out / experiment / "runs.db"), command)
+        return interrupted(view.last, place, command)
     say_where(result)
     say_verdicts(result.record["verdicts"])
     if evidence:

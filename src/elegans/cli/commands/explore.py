@@ -1,12 +1,18 @@
-"""``elegans explore``."""
+"""``elegans explore``, and ``--explore`` of the commands that run trials."""
 
+import subprocess
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from elegans.cli.common import Exit, imports, lasting, prepare, say
+
+beside = click.option("--explore", is_flag=True, help="Open the explorer on the store, until the run ends.")
+"""The option of commands that run trials."""
 
 
 @click.command
@@ -14,9 +20,12 @@ from elegans.cli.common import Exit, imports, lasting, prepare, say
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="The interface to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port; 0 for any free one.")
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
+@click.option("--with-stdin", is_flag=True, hidden=True, help="End when the standard input is closed.")
 @imports
-def explore(stores: Sequence[str], host: str, port: int, no_open: bool, imports: Sequence[Path]) -> int:
-    """See sweeps live in the browser: the map of their cells, learning curves, comparisons.
+def explore(
+    stores: Sequence[str], host: str, port: int, no_open: bool, with_stdin: bool, imports: Sequence[Path]
+) -> int:
+    """See sweeps live in the browser: a map of their cells, learning curves, comparisons.
 
     Stores are only read. Only this machine can open the page, unless --host names another interface: then its address
     has a token.
@@ -32,10 +41,53 @@ def explore(stores: Sequence[str], host: str, port: int, no_open: bool, imports:
     stop = threading.Event()
     with Server(stores, host, port) as server, stopped_by_signals(stop):
         say(f"explorer {server.address} (Ctrl-C ends it)")
+        sys.stdout.flush()
+        if with_stdin:
+            threading.Thread(target=_wait_for_end, args=(stop,), daemon=True).start()
         if not no_open:
             import webbrowser
 
             webbrowser.open(server.address)
         stop.wait()
-    say("interrupted: the explorer is closed, and its stores are as they were")
+    say("interrupted: the explorer is closed; its stores were only read")
     return Exit.INTERRUPTED
+
+
+def _wait_for_end(stop: threading.Event) -> None:
+    with suppress(OSError, ValueError):
+        sys.stdin.read()
+    stop.set()
+
+
+@contextmanager
+def exploring(wanted: bool, store: str, imports: Sequence[Path]) -> Iterator[None]:
+    """Have the explorer open on a store, in a process of its own: training does not wait for it.
+
+    The process ends with this one, even if this one is killed: its standard input is closed then.
+    """
+    if not wanted:
+        yield
+        return
+    from elegans.sweeps import Store
+
+    if "://" not in store:
+        Path(store).parent.mkdir(parents=True, exist_ok=True)
+    Store(store).close()  # it must exist to be explored
+    command = [sys.executable, "-m", "elegans", "explore", store, "--with-stdin"]
+    command += [word for file in imports for word in ("--import", str(file))]
+    pipe = subprocess.PIPE
+    # in a session of its own, so that Ctrl-C ends the run and then this ends the explorer
+    child = subprocess.Popen(command, text=True, start_new_session=True, stdin=pipe, stdout=pipe)
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        said = child.stdout.readline().strip()
+        if said:
+            say(said.replace("Ctrl-C ends it", "it ends with the run"))
+        yield
+    finally:
+        child.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=5)
+        if child.poll() is None:
+            child.kill()
+        say(f"to look at it again: elegans explore {store}")

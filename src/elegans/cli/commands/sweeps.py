@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from elegans.cli.commands.explore import beside, exploring
 from elegans.cli.common import (
     FILE,
     Exit,
@@ -32,6 +33,7 @@ from elegans.cli.common import (
 @engine
 @retry_failed
 @click.option("--retrain-changed", is_flag=True, help="Retrain trials whose user-defined classes have changed.")
+@beside
 @no_cache
 @imports
 @click.pass_context
@@ -44,6 +46,7 @@ def sweep(
     engine: str,
     retry_failed: bool,
     retrain_changed: bool,
+    explore: bool,
     no_cache: bool,
     imports: Sequence[Path],
 ) -> int:
@@ -70,7 +73,7 @@ def sweep(
     note_fallback(swept, engine)
     view = SweepView(console())
     try:
-        with view:
+        with exploring(explore, kept, imports), view:
             failed = complete(
                 swept,
                 kept,
