@@ -49,19 +49,15 @@ def _judged(store: Store, entry: Entry) -> dict[str, Any]:
     except Exception as error:  # analyses are written for complete tables, and each lacks something else in others
         reason = f"its analysis needs more trials ({printable(f'{type(error).__name__}: {error}'[:200])})"
         verdicts = {claim.id: {"verdict": UNDECIDED, "because": reason} for claim in entry.claims}
-    return found | {
-        "scale": scale,
-        "verdicts": [
-            {
-                "id": name,
-                "verdict": one["verdict"],
-                "because": f"needs {one['needs']}"
-                if one["verdict"] == UNDECIDED and "needs" in one
-                else one["because"],
-            }
-            for name, one in verdicts.items()
-        ],
-    }
+    said = [
+        {
+            "id": name,
+            "verdict": one["verdict"],
+            "because": f"needs {one['needs']}" if "needs" in one else one["because"],
+        }
+        for name, one in verdicts.items()
+    ]
+    return found | {"scale": scale, "verdicts": said}
 
 
 def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str | None:
@@ -78,8 +74,8 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
 def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     """Return the sweep of a scale with the seeds that the store has, which may begin anywhere."""
     with store.connected() as connection:
-        ends = (function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max))
-        ended = select(*ends).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
+        ends = [function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max)]
+        ended = select(ends[0], ends[1]).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
         first, last = connection.execute(ended).one()
     chosen = experiment.scale(scale)
     if first is None:
