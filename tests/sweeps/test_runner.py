@@ -341,7 +341,7 @@ def test_a_signal_ends_a_run_and_keeps_what_had_ended(toy, tmp_path, number):
     ended = report.get()
     child.join()
     assert ended.startswith("Interrupted: interrupted: ")
-    assert ended.endswith(" of 400 trials are done; run it again to go on from there")
+    assert ended.endswith(" of 400 trials are done; run it again to continue from there")
     with Store(path) as store:
         table = store.table()
         assert 0 < len(table) < 400 and "interrupted" in set(table.state)
@@ -453,7 +453,7 @@ def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_pat
 
         while not store.status().runs[0].stopped:
             time.sleep(0.01)
-        assert f"goes on (kill -CONT {child.pid}) or ends" in str(store.status())
+        assert f"continues (kill -CONT {child.pid}) or ends" in str(store.status())
         el.run(toy_sweep(6), store, engine="toy", watch=watch)
     child.join()
     assert f":{child.pid}, stopped) with " in told[0]

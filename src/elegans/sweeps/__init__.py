@@ -1,4 +1,4 @@
-"""Many trials: grids, the store of their outcomes, and the runner that trains what is missing."""
+"""Many trials: grids, the store of their outcomes, and the runner that trains missing ones."""
 
 from elegans import faces
 

@@ -1,4 +1,4 @@
-"""Whether a store is sound; what is not can be moved aside, so that it is trained again."""
+"""Checks whether a store is sound; damaged rows can be moved aside, so that their trials are trained again."""
 
 import sqlite3
 import time
@@ -21,19 +21,19 @@ from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.training.trial import Trial
 
 SHOWN = 20
-"""Damaged rows that a report lists."""
+"""Maximum number of damaged rows that a report lists."""
 LONGEST_PROBLEM = 300
-"""Characters that it shows of what SQLite says."""
+"""Maximum number of characters that it shows of a message from SQLite."""
 
 
 @dataclass(frozen=True)
 class DamagedRow:
-    """A row of a store that elegans did not write as it is.
+    """A row of a store that differs from what elegans wrote.
 
     Args:
         table, key: where it is.
         why: the rule that it breaks, and the value.
-        mended: what to write in place of some of its columns, which follow from others; None: the row is moved aside.
+        mended: corrected values of columns that can be derived from others; None if the row is to be moved aside.
     """
 
     table: Table
@@ -52,15 +52,15 @@ class DamagedRow:
 
 @dataclass(frozen=True)
 class Report:
-    """What a check has found.
+    """The result of a check.
 
     Args:
         place: the store.
         counts: how many rows each table has.
-        problems: what SQLite says of the file itself.
-        rows: the damaged rows, those that only go with another one among them.
-        aside: how many rows were moved aside, or None where nothing was repaired.
-        kept: the former file, where it had to be rewritten.
+        problems: what SQLite reports about the file itself.
+        rows: the damaged rows, including sound ones that belong to them.
+        aside: how many rows were moved aside, or None if nothing was repaired.
+        kept: the former file, if it had to be rewritten.
     """
 
     place: str
@@ -99,11 +99,11 @@ def check(store: str | Path, repair: bool = False) -> Report:
 
     Args:
         store: its place.
-        repair: whether to move damaged rows aside. They go into tables of the same file, and a file that is itself
-            damaged is rewritten from all that can be read of it, and kept beside the new one.
+        repair: whether to move damaged rows aside, into tables of the same file. A file that is itself damaged is
+            rewritten from all that can be read of it, and kept beside the new one.
 
     Raises:
-        StoreError: it is not a store in an SQLite file, or a run is at work that a repair would disturb.
+        StoreError: it is not a store in an SQLite file, or a repair would disturb a running run.
     """
     place = located(store)
     if place is None:
@@ -111,7 +111,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
     if not repair:
         return _examined(place)
     _refuse_living(place)
-    with suppress(Malformed):  # what cannot be repaired where it is can be copied
+    with suppress(Malformed):  # what cannot be repaired in place can be copied
         report = _examined(place)
         if report.sound:
             return report
@@ -124,7 +124,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
 
 
 def _text(raw: bytes) -> Any:
-    """Return a text of a row, or its bytes where it is none: rows are compared with them later."""
+    """Return a row's text, or its bytes if they are not UTF-8: rows are compared with them later."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -169,14 +169,14 @@ _Damaged = tuple[str] | tuple[str, dict[str, Any]]
 
 
 class _Examination:
-    """Goes through the tables of a store, one after the other: cells before trials, trials before details."""
+    """Examines the tables of a store in turn: cells before trials, trials before details."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
         self.cells: set[int] = set()
 
     def table(self, table: Table) -> Iterator[tuple[tuple[Any, ...], _Damaged | None]]:
-        """Yield the key of each row, and what is wrong with it, if anything."""
+        """Yield the key of each row and its damage, if any."""
         there = {row[1] for row in self.raw.execute(f"PRAGMA table_info({table.name})")}
         columns = [column for column in table.columns if column.name in there]
         names = ", ".join(f"own.{column.name}" for column in columns)
@@ -222,7 +222,7 @@ class _Examination:
         return None
 
     def _derived(self, row: dict[str, Any], record: dict[str, Any]) -> _Damaged | None:
-        """Return what is wrong with what follows from a cell's trial, and what it would be."""
+        """Return the damage of columns that are derived from a cell's trial, with their correct values."""
         mended: dict[str, Any] = {}
         why = []
         try:
@@ -233,7 +233,7 @@ class _Examination:
             mended["wanted"] = self.raw.execute(counted, (row["id"],)).fetchone()[0]
         try:
             columns: str | None = columns_of(Trial.parse(record))
-        except TrialError:  # a class that is not imported: only that there are some columns can be checked
+        except TrialError:  # a class that is not imported: only the presence of columns can be checked
             columns = None
         try:
             stored(CELLS.c.columns).read(row["columns"])
@@ -247,7 +247,7 @@ class _Examination:
         return ("; ".join(why), mended) if why else None
 
     def gone_with(self, rows: Sequence[DamagedRow]) -> list[DamagedRow]:
-        """Return the rows that are to go with damaged ones: an outcome and its details are one."""
+        """Return the rows that belong to damaged ones: an outcome and its details are moved together."""
         found = []
         bad = {table: {row.key for row in rows if row.table is table} for table in (TRIALS, DETAILS)}
         for table, other in ((TRIALS, DETAILS), (DETAILS, TRIALS)):
@@ -282,7 +282,7 @@ def _refuse_living(place: Path) -> None:
 
 
 def _move_aside(place: Path, rows: Sequence[DamagedRow]) -> int:
-    """Move rows into tables beside their own, in one transaction; return how many."""
+    """Move rows into tables beside their own in one transaction, and return how many."""
     engine = open_engine(place, read_only=False)
     moved = 0
     try:
@@ -309,7 +309,7 @@ def _move_aside(place: Path, rows: Sequence[DamagedRow]) -> int:
 
 
 def _written_anew(place: Path) -> tuple[Path, str]:
-    """Put a new file in a damaged one's place, with all rows that can be read of it; return where the old one is."""
+    """Replace a damaged file by a new one with all rows that can be read; return where the old one is kept."""
     draft, kept = place.with_name(f"{place.name}.new"), place.with_name(f"{place.name}.damaged")
     if draft.exists() or kept.exists():
         raise StoreError(f"a repair must not overwrite a file: {draft if draft.exists() else kept}")
@@ -326,7 +326,7 @@ def _written_anew(place: Path) -> tuple[Path, str]:
                 said.append(f"the table {table.name} could only be read in part: {error}")
             finally:
                 new.execute("COMMIT")
-    engine.dispose()  # which brings all of it into the one file
+    engine.dispose()  # this writes the log into the file
     for end in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
             place.with_name(place.name + end).rename(kept.with_name(kept.name + end))
@@ -350,7 +350,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> Non
             for row in old.execute(f"SELECT {', '.join(columns + texts)} FROM {table.name} ORDER BY {ordered}"):
                 values, kinds = row[: len(columns)], row[len(columns) :]
                 marks = ", ".join("CAST(? AS TEXT)" if kind == b"text" else "?" for kind in kinds)
-                with suppress(sqlite3.IntegrityError):  # a value that is missing where it must be there
+                with suppress(sqlite3.IntegrityError):  # a required value is missing
                     new.execute(write.format(marks), values)
             return
         except sqlite3.DatabaseError as error:

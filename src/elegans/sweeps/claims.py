@@ -1,4 +1,4 @@
-"""What is written to a store: runs, their claims, and outcomes; each function within one transaction."""
+"""Writes runs, their claims and outcomes to a store; each function is called within one transaction."""
 
 import json
 import time
@@ -30,14 +30,14 @@ from elegans.training.trial import Trial
 
 @dataclass(frozen=True)
 class Run:
-    """A run's name in its store, and what settles a trial for it.
+    """A run's number in its store, and the conditions that settle a trial for it.
 
     Args:
         number: its number in the store.
-        token: what tells it from every other run.
+        token: a name that no other run has.
         probes: the probes whose measures an outcome must have, as JSON.
-        retry_failed: whether a failed trial is to be trained again.
-        changed: by cell, the runs whose outcomes are to be trained again, since other code made them.
+        retry_failed: whether to train failed trials again.
+        changed: the runs whose outcomes are to be trained again because their code has changed, by cell.
     """
 
     number: int
@@ -47,7 +47,7 @@ class Run:
     changed: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def settles(self, state: str | None, probes: str | None) -> bool:
-        """Return whether an outcome is all that the run asks for: finished with the measures, or failed."""
+        """Return whether an outcome meets the run's conditions: finished with the measures, or failed."""
         if state == "failed":
             return not self.retry_failed
         return state in FINISHED and self.probes <= probe_set(probes)
@@ -55,7 +55,7 @@ class Run:
 
 @lru_cache(maxsize=1024)
 def probe_set(text: str | None) -> frozenset[str]:
-    """Return the probes that a row names, each as JSON."""
+    """Return the probes named in a row, each as JSON."""
     return frozenset(json.dumps(probe, sort_keys=True) for probe in read_probes(text))
 
 
@@ -115,9 +115,9 @@ def begin(
 def _changed(
     connection: Connection, parts: Mapping[str, Iterable[str]], known: Mapping[str, str]
 ) -> dict[str, frozenset[int]]:
-    """Return by cell the runs whose code of some class is not what it is now.
+    """Return the runs in which the code of some class differs from the present one, by cell.
 
-    A run that had no use for a class has the code of the latest run before it: it may have kept what that one measured.
+    A run that did not use a class counts with the code of the latest run before it, whose measures it may have kept.
     """
     CODES.create(connection, checkfirst=True)
     runs = connection.scalars(select(RUNS.c.id).order_by(RUNS.c.id)).all()
@@ -152,7 +152,7 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
         new = ids.keys() - before.keys()
         for some in chunks([ids[key] for key in new]):
             orphan = connection.scalar(select(TRIALS.c.cell).where(TRIALS.c.cell.in_(some)).limit(1))
-            if orphan is not None:  # SQLite gives numbers away again: the trials would become those of another cell
+            if orphan is not None:  # SQLite reuses numbers: the trials would become those of another cell
                 raise Damage(f"a trial must be of a cell that the store has: cell {orphan}")
     return ids
 
@@ -168,7 +168,7 @@ _CLAIM = (
 
 
 def claim(connection: Connection, run: Run, trials: Iterable[Trial]) -> list[Trial]:
-    """Claim those of the trials that are neither settled nor held by a living run, and return them."""
+    """Claim the trials that are neither settled nor held by a living run, and return them."""
     cells: dict[str, dict[int, Trial]] = {}
     for trial in trials:
         cells.setdefault(trial.cell, {})[trial.seed] = trial
@@ -233,7 +233,7 @@ _FORGET = delete(DETAILS).where(DETAILS.c.cell == bindparam("number"), DETAILS.c
 
 
 def record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> None:
-    """Write down outcomes of claimed trials; an interrupted one never takes the place of a finished one."""
+    """Record outcomes of claimed trials; an interrupted one never replaces a finished one."""
     ids = cell_numbers(connection, (outcome.trial.cell for outcome in outcomes))
     stopped = [_row(run, ids, outcome) for outcome in outcomes if outcome.state == "interrupted"]
     if stopped:
@@ -286,7 +286,7 @@ def _details(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
 
 
 def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str, Any], outcome: Outcome) -> None:
-    """Add what other probes measured before: the trial was the same, and so is what they would see now."""
+    """Keep earlier measures of other probes: the trial is the same, and they would measure the same again."""
     if outcome.state not in FINISHED:
         return
     here = (DETAILS.c.cell == row["number"]) & (DETAILS.c.seed == row["place"])
@@ -301,12 +301,12 @@ def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str
 
 
 def beat(connection: Connection, run: Run) -> None:
-    """Write down that a run is alive."""
+    """Record that a run is alive."""
     connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(heartbeat=time.time()))
 
 
 def release(connection: Connection, run: Run) -> None:
-    """Free what a run still holds, and enter that it has ended."""
+    """Free the trials that a run still holds, and record that it has ended."""
     connection.execute(delete(TRIALS).where(TRIALS.c.claim == run.number, TRIALS.c.state.is_(None)))
     connection.execute(update(TRIALS).where(TRIALS.c.claim == run.number).values(claim=None))
     connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(finished=time.time()))

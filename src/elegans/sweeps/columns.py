@@ -1,4 +1,4 @@
-"""How the columns of a store are read: every value is checked, and one that elegans cannot have written is damage."""
+"""Readers of a store's columns: every value is checked, and one that elegans cannot have written is damage."""
 
 import hashlib
 import json
@@ -14,29 +14,29 @@ from sqlalchemy.types import TypeEngine
 from elegans.errors import StoreError
 
 LARGEST_DETAILS = 2**28
-"""Bytes that the measures of one trial may take before they are compressed."""
+"""Maximum size in bytes of one trial's measures before compression."""
 
 
 class Damage(StoreError):
-    """A value that elegans did not write; ``database.translated`` adds which store holds it."""
+    """A value that elegans did not write; ``database.translated`` adds the name of the store."""
 
 
 class Stored(TypeDecorator[Any]):
     """A column's type, which checks each value that is read.
 
     Args:
-        length: the length of a text, for databases that ask for it, or None.
+        length: the maximum length of a string, for databases that need one, or None.
         low, high: the smallest and the largest number, or None.
-        among: the only texts that may be there, or None.
+        among: the only allowed strings, or None.
     """
 
     impl: type[TypeEngine[Any]] = Text
     cache_ok = True
     kinds: ClassVar[tuple[type, ...]] = (str,)
-    """Python's types of what may be there."""
+    """The Python types that are allowed."""
     storage: ClassVar[tuple[str, ...]] = ("text",)
-    """SQLite's names of these types."""
-    name: ClassVar[str] = "a text"
+    """SQLite's names for these types."""
+    name: ClassVar[str] = "a string"
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -56,14 +56,14 @@ class Stored(TypeDecorator[Any]):
         self.place, self.nullable = "", True
 
     def result_processor(self, dialect: Dialect, coltype: Any) -> Any:
-        """Return what reads one value."""
+        """Return the function that reads one value."""
         return self.read
 
     def read(self, value: Any) -> Any:
         """Return a value of a row.
 
         Raises:
-            Damage: it is of another type, out of range, or missing where it must not be.
+            Damage: it has another type, is out of range, or is missing although required.
         """
         if type(value) not in self.kinds:
             if value is None and self.nullable:
@@ -80,7 +80,7 @@ class Stored(TypeDecorator[Any]):
 
         Args:
             values: the values.
-            missing: whether some may be missing: these are NaN.
+            missing: whether values may be missing, which become NaN.
         """
         allowed = {*self.kinds, type(None)} if missing else set(self.kinds)
         if not allowed.issuperset(map(type, values)):
@@ -99,13 +99,13 @@ class Stored(TypeDecorator[Any]):
 
 
 class ShortText(Stored):
-    """Names of a bounded length."""
+    """Names of bounded length."""
 
     impl = String
     name = "a name"
 
     def read(self, value: Any) -> Any:
-        """Return a name, which has no control characters."""
+        """Return a name, which must have no control characters."""
         found = super().read(value)
         if found is not None and not (found.isprintable() and len(found) <= (self.length or len(found))):
             raise self._damage(value)
@@ -161,16 +161,16 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(text: str, what: str, kind: type | tuple[type, ...] = dict) -> Any:
-    """Return what a text holds as JSON.
+    """Return the value of a JSON text.
 
     Args:
         text: the text.
-        what: what it is, for the error.
-        kind: what it must be.
+        what: a name for it, for the error.
+        kind: the type that the value must have.
     """
     try:
         found = json.loads(text)
-        if _SURROGATE.search(text):  # no file can hold one that stands alone
+        if _SURROGATE.search(text):  # no file can hold a lone surrogate
             json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise Damage(f"{what} must be JSON: {_shortened(text)} ({str(error)[:80]})") from None
@@ -180,7 +180,7 @@ def read_json(text: str, what: str, kind: type | tuple[type, ...] = dict) -> Any
 
 
 def read_template(text: str, key: str) -> dict[str, Any]:
-    """Return the record of a cell's trial, without its seed, which must be the one that the cell's hash is of."""
+    """Return the record of a cell's trial without its seed, which must match the cell's hash."""
     found: dict[str, Any] = read_json(text, "the trial of a cell")
     if hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest() != key:
         raise Damage(f"the trial of a cell must have the cell's hash: {_shortened(key[:12])} has {_shortened(text)}")
@@ -188,7 +188,7 @@ def read_template(text: str, key: str) -> dict[str, Any]:
 
 
 def read_probes(text: str | None) -> list[dict[str, Any]]:
-    """Return the probes that a row names."""
+    """Return the probes named in a row."""
     found: list[dict[str, Any]] = read_json(text, "probes of a trial", list) if text else []
     if not all(isinstance(probe, dict) and isinstance(probe.get("kind"), str) for probe in found):
         raise Damage(f"probes of a trial must be a list of probes: {_shortened(text)}")
@@ -196,7 +196,7 @@ def read_probes(text: str | None) -> list[dict[str, Any]]:
 
 
 def inflate(packed: bytes, largest: int, what: str) -> bytes:
-    """Return what compressed bytes hold, unless it is larger than it may be."""
+    """Decompress bytes, unless the result would be larger than allowed."""
     unpacker = zlib.decompressobj()
     try:
         found = unpacker.decompress(packed, largest + 1)

@@ -1,4 +1,4 @@
-"""How a database is opened as a store, and what its errors are called."""
+"""Opens databases as stores, and translates their errors."""
 
 import sqlite3
 import time
@@ -33,26 +33,26 @@ from elegans.sweeps.columns import Damage, stored
 from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, TRIALS, VERSION
 
 MAGIC = b"SQLite format 3\0"
-"""What an SQLite file begins with."""
+"""The first bytes of an SQLite file."""
 BUSY_SECONDS = 60.0
-"""How long a writer waits for another one before it gives up."""
+"""Seconds for which a writer waits for another one before it gives up."""
 LONGEST_SAID = 300
-"""Characters of a database's message that are quoted: a name in it may be of any length."""
+"""Maximum number of characters quoted of a database's message, in which names may be of any length."""
 
 
 class Malformed(StoreError):
-    """A file that SQLite finds damaged."""
+    """A file that is damaged according to SQLite."""
 
 
 def open_engine(url: str | Path | None, read_only: bool) -> Engine:
-    """Return the SQLAlchemy engine of a store at a path or URL (None: in memory), made where it may be, and checked."""
+    """Return the SQLAlchemy engine of a store at a path or URL (None: in memory), which is created or checked."""
     address, asked = _address(url)
     read_only = read_only or asked
     path = _file(address)
     if path is not None:
         try:
             _check_file(path, read_only)
-        except OSError as error:  # a name that is too long, with what SQLite adds to it
+        except OSError as error:  # a name that is too long once SQLite extends it
             said = f"{brief(str(path), LONGEST_SAID)} ({error.strerror})"
             raise StoreError(f"a store must be a file that can be opened: {said}") from None
     with translated(str(path or address)):
@@ -66,7 +66,7 @@ def open_engine(url: str | Path | None, read_only: bool) -> Engine:
 
 
 def located(url: str | Path) -> Path | None:
-    """Return the file of a store in an SQLite file, None for other databases."""
+    """Return the file of a store in SQLite, or None for other databases."""
     return _file(_address(url)[0])
 
 
@@ -76,7 +76,7 @@ def _file(address: URL) -> Path | None:
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Turn what the database raises, and what its rows ought not to hold, into a StoreError of one line."""
+    """Turn errors of the database and damaged rows into a StoreError of one line."""
     try:
         yield
     except Damage as damage:
@@ -108,7 +108,7 @@ def _rule(said: str, place: str) -> str:
 
 
 def strange(connection: Connection, *columns: Column[Any], also: Sequence[ColumnElement[bool]] = ()) -> Any:
-    """Return how to count the rows where a column holds what elegans did not write: for sums, which would hide it."""
+    """Return an expression that counts rows with values that elegans did not write, which sums would hide."""
     if connection.dialect.name != "sqlite":  # other databases check types when they write
         return literal(0)
     rules = list(also)
@@ -128,7 +128,7 @@ def refuse_strange(count: int, what: str) -> None:
 
 
 def _address(url: str | Path | None) -> tuple[URL, bool]:
-    """Return a store's address, and whether it asks for reading only."""
+    """Return a store's address, and whether it requests read-only access."""
     if url is None:
         return make_url("sqlite://"), False
     if isinstance(url, Path) or "://" not in url:
@@ -161,9 +161,9 @@ def _check_file(path: Path, read_only: bool) -> None:
     if path.is_dir():
         raise StoreError(f"a store must be a file, not a folder: {path}")
     for file in (path, *_beside(path)):
-        if file.exists() and not file.is_file():  # a pipe would be waited for
+        if file.exists() and not file.is_file():  # opening a pipe would block
             raise StoreError(f"a store and its logs must be regular files: {file}")
-    if path.exists() and 0 < path.stat().st_size < len(MAGIC):  # SQLite itself would write over a single byte
+    if path.exists() and 0 < path.stat().st_size < len(MAGIC):  # SQLite itself would overwrite a single byte
         raise StoreError(f"a store must be an SQLite file: {path} (file is not a database)")
     if not path.parent.is_dir():
         raise StoreError(f"the folder of a store must exist: {path.parent} (of {path.name})")
@@ -199,7 +199,7 @@ def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
 
 
 def _quoted(path: Path) -> str:
-    """Return a path as SQLite's URIs write it."""
+    """Return a path in the form of SQLite's URIs."""
     text = str(path.absolute())
     for sign in "%?#":
         text = text.replace(sign, f"%{ord(sign):02x}")
@@ -207,9 +207,9 @@ def _quoted(path: Path) -> str:
 
 
 def _only_readable(path: Path) -> bool:
-    """Return whether a store lies where SQLite cannot make the log's files that its readers need, and nobody writes.
+    """Return whether SQLite cannot create the log's files that readers of a store need, and nobody is writing.
 
-    As long as somebody writes there is a log, which readers then use.
+    While somebody is writing there is a log, which readers then use.
     """
     if any(file.exists() for file in _beside(path)):
         return False
@@ -225,21 +225,21 @@ def _only_readable(path: Path) -> bool:
 
 def _on_connect(connection: Any, record: Any) -> None:
     assert isinstance(connection, sqlite3.Connection)
-    connection.isolation_level = None  # transactions begin where this module says, see _on_begin
-    connection.execute("PRAGMA synchronous = FULL")  # what is committed survives a power failure, in WAL mode too
+    connection.isolation_level = None  # transactions begin in _on_begin
+    connection.execute("PRAGMA synchronous = FULL")  # commits survive a power failure, in WAL mode too
     connection.execute("PRAGMA trusted_schema = OFF")  # a store may come from anywhere
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
 
 
 def _on_begin(connection: Connection) -> None:
-    # a writer takes the lock at once: what it then reads cannot change before it writes
+    # a writer takes the lock at once, so that what it reads cannot change before it writes
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
-    """Make sure that the database is a store of this version; make it one where it is empty."""
+    """Check that the database is a store of this version, or make it one if it is empty."""
     place = str(path or engine.url)
     with engine.connect() as connection:
         exists = _is_store(connection, place)
@@ -248,14 +248,14 @@ def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
         return
     if exists and read_only:
         event.listen(engine, "connect", lambda raw, record: _fill_up(raw, lacking))
-        engine.dispose()  # the next connection is filled up
+        engine.dispose()  # the next connection has the missing columns
         return
     if read_only:
         raise StoreError(f"a store must hold a table of outcomes: {place} is empty")
     if path is not None and not exists:
         _use_write_ahead_log(engine)
     with engine.connect().execution_options(writing=True) as connection, connection.begin():
-        if not _is_store(connection, place):  # another process may have made it one meanwhile
+        if not _is_store(connection, place):  # another process may have made it one in the meantime
             TABLES.create_all(connection)
             make_indexes(connection)
             connection.execute(insert(META), [{"key": "format", "value": FORMAT}, {"key": "version", "value": VERSION}])
@@ -282,7 +282,7 @@ def make_indexes(connection: Connection) -> None:
 
 
 def _is_store(connection: Connection, place: str) -> bool:
-    """Return whether the database is a store, False where it is empty; refuse one that is something else."""
+    """Return whether the database is a store, or False if it is empty; refuse anything else."""
     tables = inspect(connection).get_table_names()
     if not tables:
         return False
@@ -311,9 +311,9 @@ WHERE m.type IN ('table', 'trigger', 'view')
 
 
 def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]:
-    """Return the columns that a store of an earlier elegans lacks; refuse tables that no elegans has made.
+    """Return the columns missing from a store of an earlier version; refuse tables that elegans cannot have made.
 
-    A view in a table's place may be endless, and a trigger changes what is written.
+    A view in place of a table may be endless, and a trigger may change what is written.
     """
     if connection.dialect.name != "sqlite":
         return {}
@@ -339,14 +339,14 @@ def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]
 
 
 def _fill_up(raw: Any, lacking: dict[str, list[Column[Any]]]) -> None:
-    """Let a connection that cannot write see the columns that a store lacks, all of them missing values."""
+    """Show a read-only connection the columns that a store lacks, with missing values."""
     for table, columns in lacking.items():
         more = ", ".join(f"NULL AS {column.name}" for column in columns)
         raw.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {more} FROM main.{table}")
 
 
 def _use_write_ahead_log(engine: Engine) -> None:
-    """Let readers read while one writes; asked again while another process does the same."""
+    """Let readers read while one process writes; retried while another process does the same."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         raw = engine.raw_connection()

@@ -1,14 +1,14 @@
-"""A sweep to begin with, printed before anything else is loaded."""
+"""An example sweep, printed before anything else is loaded."""
 
 EXAMPLE = """\
 # A sweep: every combination of the axes is a cell, and every cell is trained once for each seed.
 
 seeds = 5                    # the seeds 0 to 4, or a list: [0, 17, 42]
-engine = "auto"              # fused (native), jax (everything), or auto: the first that takes a trial
+engine = "auto"              # fused (native), jax (everything), or auto: the first that can train a trial
 # store = "example.db"       # where outcomes are kept, relative to this file
 # import = ["my_task.py"]    # files with your own tasks, models and probes, relative to this file
 
-[trial.task]                 # what is learned: the product of k of the n input signs
+[trial.task]                 # the task: the product of k of the n input signs
 kind = "sparse-parity"
 n = 20
 k = 2
@@ -17,7 +17,7 @@ k = 2
 kind = "sample"
 size = 1000
 
-[trial.model]                # what learns
+[trial.model]                # the model
 kind = "mlp"
 width = 100
 init = "sparse:2"            # shorthand for { kind = "sparse", nonzeros = 2 }

@@ -1,4 +1,4 @@
-"""From rows to tables: the columns of cells and trials as a DataFrame."""
+"""The columns of cells and trials as a DataFrame."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OWN_COLUMNS = "the columns of a cell must be those of its trial"
 
 Filter = Mapping[str, Any]
-"""By dotted column, the value that a cell must have there, or the values of which it must have one."""
+"""The value that a cell must have in a dotted column, or a list of allowed values."""
 
 
 def columns_of(template: Trial) -> str:
@@ -35,7 +35,7 @@ def read_columns(text: str, record: Mapping[str, Any] | None = None) -> dict[str
 
     Args:
         text: the columns.
-        record: the cell's trial, whose fields they must be.
+        record: the cell's trial, whose fields they must match.
     """
     found: dict[str, Any] = read_json(text, "the columns of a cell")
     if record is not None:
@@ -44,7 +44,7 @@ def read_columns(text: str, record: Mapping[str, Any] | None = None) -> dict[str
 
 
 def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Refuse columns that are not those of a trial, told from its record alone as far as that goes."""
+    """Refuse columns that are not those of a trial, as far as its record alone can tell."""
     fields, parts = _fields(record, columns)
     for name in columns.keys() | fields.keys():
         if name not in parts and (name not in columns or name not in fields or not _alike(fields[name], columns[name])):
@@ -54,20 +54,20 @@ def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> Non
     }
     if labels <= _compared:
         return
-    with suppress(TrialError):  # of a class that is not imported, which alone knows its labels
+    with suppress(TrialError):  # a class that is not imported, which alone knows its labels
         if json.loads(columns_of(Trial.parse(record))) != columns:
             raise Damage(f"{OWN_COLUMNS}: their labels differ")
         _compared.update(labels)
 
 
 _compared: set[tuple[Any, str]] = set()
-"""Labels that only their classes know, with the fields that they are of: a store has few of them, in many cells."""
+"""Labels that only their classes know, with their fields: a store has few of them, in many cells."""
 
 
 def _fields(
     record: Mapping[str, Any], columns: Mapping[str, Any], prefix: str = ""
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return by dotted name the fields of a trial's record: values, and what has fields of its own."""
+    """Return the fields of a trial's record by dotted name: values, and records with fields of their own."""
     fields: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for name, value in record.items():
@@ -88,7 +88,7 @@ def _is_usual(columns: Mapping[str, Any], name: str, part: Mapping[str, Any]) ->
 
 
 def _alike(value: Any, told: Any) -> bool:
-    """Return whether two values of JSON are the same, type by type."""
+    """Return whether two JSON values are the same, including their types."""
     if isinstance(value, list) and isinstance(told, list):
         return len(value) == len(told) and all(map(_alike, value, told))
     if isinstance(value, dict) and isinstance(told, dict):
@@ -97,7 +97,7 @@ def _alike(value: Any, told: Any) -> bool:
 
 
 def matches(columns: Mapping[str, Any], where: Filter) -> bool:
-    """Return whether a cell's columns are what a filter asks for."""
+    """Return whether a cell's columns match a filter."""
     return all(_is_one_of(columns.get(name), wanted) for name, wanted in where.items())
 
 
@@ -111,8 +111,8 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
     """Return the dotted columns of cells as a table.
 
     Args:
-        cells: each cell's columns; where cells differ in which they have, the gaps are missing values.
-        rows: which cell each row of the table shows; by default one row per cell.
+        cells: each cell's columns; a column that a cell lacks is a missing value.
+        rows: the cell of each row of the table; by default one row per cell.
 
     Returns:
         One row for each entry of ``rows``; whole numbers with gaps are ``Int64``, others as pandas infers.
@@ -151,7 +151,7 @@ def _series(values: list[Any]) -> "pd.Series[Any]":
 def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     """Write a table as ``.csv`` or ``.parquet``.
 
-    Tuples and records become JSON, and so do all values of a column that Parquet could not hold. Texts that a
+    Tuples and records become JSON, as do all values of a column that Parquet could not hold. Strings that a
     spreadsheet would take for a formula get an apostrophe.
     """
     table = table.copy(deep=False)
@@ -185,7 +185,7 @@ def _harmless(value: Any) -> Any:
 
 
 def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
-    """Return the values of one quantity, listed for each trial, as one column; arrays are objects in it."""
+    """Return one quantity's values, listed for each trial, as one column in which arrays are objects."""
     import pandas as pd
 
     values = [value for listed in taken for value in listed]
@@ -195,7 +195,7 @@ def quantity(taken: Sequence[Sequence[Any] | np.ndarray]) -> "pd.Series[Any]":
 
 
 def _array(value: list[Any]) -> np.ndarray | list[Any]:
-    """Return a list of numbers as an array, and one that is none as it is."""
+    """Return a list of numbers as an array, and any other list unchanged."""
     try:
         return np.asarray(value)
     except ValueError:  # ragged, or of more dimensions than an array may have
@@ -203,10 +203,10 @@ def _array(value: list[Any]) -> np.ndarray | list[Any]:
 
 
 class Labels:
-    """Turns a column of few distinct texts into small codes and back.
+    """Turns a column of few distinct strings into small codes and back.
 
     Args:
-        column: the column, which says what it may hold.
+        column: the column, which defines its allowed values.
     """
 
     def __init__(self, column: Column[Any]) -> None:
@@ -214,13 +214,13 @@ class Labels:
         self.known: dict[str | None, int] = {}
 
     def __call__(self, values: Sequence[str | None]) -> np.ndarray:
-        """Return the code of each text."""
+        """Return the code of each string."""
         for value in set(values) - self.known.keys():
             self.known[self.read(value)] = len(self.known)
         return np.fromiter(map(self.known.__getitem__, values), np.int32, len(values))
 
     def series(self, codes: np.ndarray) -> "pd.Series[Any]":
-        """Return codes as the texts that they stand for."""
+        """Return the strings that codes stand for."""
         import pandas as pd
 
         texts = pd.Series(list(self.known), dtype="str")

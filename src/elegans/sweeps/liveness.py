@@ -1,4 +1,4 @@
-"""Which runs are still at work: a claim is worth as much as the process that holds it."""
+"""Which runs are still running: a claim is only valid while the process that holds it lives."""
 
 import os
 import platform
@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 import psutil
 
 HEARTBEAT_SECONDS = 10.0
-"""How often a run says that it is alive."""
+"""Seconds between two records that a run is alive."""
 SILENCE_SECONDS = 60.0
-"""How long a run on another machine may be silent before its claims are free."""
+"""Seconds after which the claims of a silent run on another machine are free."""
 
 ACTIVE: set[str] = set()
-"""The tokens of the runs at work in this process."""
+"""The tokens of this process's runs."""
 
 
 class Process(NamedTuple):
-    """What tells a process from all others.
+    """What distinguishes a process from all others.
 
     Args:
-        host, pid: the machine's name, and the process's number, which is given again to later ones.
-        started: when it started, in the kernel's ticks since the machine did: setting the clock does not change it.
-        boot: which start of which machine that was, and in which space processes are numbered. None where the
-            system does not say: ``started`` is in seconds since 1970 then.
+        host, pid: the machine's name, and the process's number, which later processes may reuse.
+        started: when it started, in kernel ticks since the machine booted, which setting the clock does not change.
+        boot: identifies the boot of the machine and the namespace of process numbers. None if the system does not
+            provide it; ``started`` is then in seconds since 1970.
     """
 
     host: str
@@ -35,7 +35,7 @@ class Process(NamedTuple):
 
 
 def this_process() -> Process:
-    """Return what tells this process from all others."""
+    """Return what distinguishes this process from all others."""
     return _this_process(os.getpid())  # by number: a forked child is another process
 
 
@@ -56,7 +56,7 @@ def _boot() -> str | None:
 
 
 def _in_proc(pid: int) -> tuple[str, float] | None:
-    """Return a process's state and when it started, in ticks since the machine did; None if it cannot be seen."""
+    """Return a process's state and its start in ticks since the machine booted; None if it is not visible."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -65,25 +65,25 @@ def _in_proc(pid: int) -> tuple[str, float] | None:
 
 
 def is_alive(run: Any) -> bool:
-    """Return whether a run is still at work.
+    """Return whether a run is still running.
 
-    A run in this process is asked by its token; one that this machine can see by its process; one elsewhere by when
-    it was last heard of.
+    A run in this process is recognised by its token, one that this machine can see by its process, and one elsewhere
+    by its last sign of life.
     """
     return run.finished is None and _state(run) is not None
 
 
 def is_stopped(run: Any) -> bool:
-    """Return whether a run was stopped (SIGSTOP, Ctrl-Z): it goes on to hold its trials, and trains none."""
+    """Return whether a run was stopped (SIGSTOP, Ctrl-Z): it still holds its trials, but trains none."""
     return run.finished is None and _state(run) in ("T", "t")
 
 
 def _state(run: Any) -> str | None:
-    """Return the state of a run's process as the kernel calls it, empty where it is not known, None if it has ended."""
+    """Return the kernel's name for the state of a run's process, empty if unknown, None if it has ended."""
     here = this_process()
     if run.host != here.host or (run.boot is not None and run.boot != here.boot):
         return "" if time.time() - run.heartbeat < SILENCE_SECONDS else None
-    if run.boot is None:  # of a system that does not say more, or of an elegans that did not ask
+    if run.boot is None:  # the system does not provide it, or an earlier version did not record it
         return _state_by_clock(run)
     if (run.pid, run.process_started) == (here.pid, here.started):
         return "" if run.token in ACTIVE else None

@@ -1,4 +1,4 @@
-"""How measures lie in a store: numbers as JSON, arrays as bytes, compressed together."""
+"""The format of measures in a store: numbers as JSON, arrays as bytes, compressed together."""
 
 import json
 import math
@@ -21,10 +21,10 @@ _LENGTH = struct.Struct("<I")
 def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Return measures as bytes; ``read_measures`` reads them back.
 
-    Quantities that are arrays of one shape are stacked, and kept in their own type to the last bit; all else is JSON.
+    Quantities that are arrays of one shape are stacked and kept exactly, in their own type; all else is JSON.
 
     Args:
-        measures: by probe kind and name, one value a measurement: a number, an array, or what JSON has.
+        measures: one value per measurement, by probe kind and name: a number, an array, or any JSON value.
     """
     arrays: list[np.ndarray] = []
 
@@ -41,7 +41,7 @@ def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 
 def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
-    """Return measures: by probe kind and name a list of values, or one array with one row per measurement."""
+    """Return measures by probe kind and name: a list of values, or one array with one row per measurement."""
     if packed is None:
         return {}
     content = inflate(packed, LARGEST_DETAILS, "measures")
@@ -101,7 +101,7 @@ def read_curve(packed: bytes) -> Curve:
 
 
 def _stacked(values: Any) -> np.ndarray | None:
-    """Return values as one array where they are arrays of numbers of one shape, else None."""
+    """Return values as one array if they are arrays of numbers of one shape, else None."""
     if isinstance(values, np.ndarray):
         return values
     if not values or not all(isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in values):
@@ -111,5 +111,5 @@ def _stacked(values: Any) -> np.ndarray | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy's numbers and arrays, which a probe may measure, as JSON has them."""
+    """Return NumPy numbers and arrays, which a probe may measure, in JSON types."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)

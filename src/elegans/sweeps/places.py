@@ -1,4 +1,4 @@
-"""Where the rows of a store stand in a sweep, for many rows at once."""
+"""Positions of a store's rows within a sweep, for many rows at once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,14 +10,14 @@ from elegans.sweeps.sweep import Seeds, Sweep
 
 class _Order(Protocol):
     def positions(self, numbers: np.ndarray) -> np.ndarray:
-        """Return where each number stands, -1 for those that are not there."""
+        """Return the position of each number, or -1 if it is absent."""
 
 
 class Listed:
-    """Numbers in the order of a list. They may be any numbers: none of them sizes anything.
+    """Numbers in the order of a list. They may be of any size, since nothing is allocated by their values.
 
     Args:
-        numbers: the numbers, distinct but for negative ones, which are not looked for.
+        numbers: the numbers, distinct except for negative ones, which are ignored.
     """
 
     def __init__(self, numbers: np.ndarray) -> None:
@@ -25,7 +25,7 @@ class Listed:
         self.ordered = numbers[self.order]
 
     def positions(self, numbers: np.ndarray) -> np.ndarray:
-        """Return where in the list each number stands, -1 for those that it lacks."""
+        """Return the position of each number in the list, or -1 if it is absent."""
         if not len(self.ordered):
             return np.full(len(numbers), -1, np.int64)
         place = np.minimum(np.searchsorted(self.ordered, numbers), len(self.ordered) - 1)
@@ -33,7 +33,7 @@ class Listed:
 
 
 class _Spaced:
-    """Seeds in the order of a range, of which no list is made."""
+    """Seeds in the order of a range, without making a list."""
 
     def __init__(self, seeds: range) -> None:
         self.seeds = seeds
@@ -50,11 +50,11 @@ class _Spaced:
 
 
 class Places:
-    """Numbers the trials of a sweep from 0 in its own order, and finds the number of a store's row.
+    """Numbers the trials of a sweep from 0 in their order, and finds the number of a store's row.
 
     Args:
         sweep: the sweep.
-        cells: the number that the store gave to each of the sweep's cells that it knows, by hash.
+        cells: the store's numbers for those of the sweep's cells that it has, by hash.
     """
 
     def __init__(self, sweep: Sweep, cells: Mapping[str, int]) -> None:
@@ -63,11 +63,11 @@ class Places:
         self.orders, self.order_of = _orders([seeds for _, seeds in sweep.parts])
 
     def part(self, cell: np.ndarray) -> np.ndarray:
-        """Return for each row the number of its cell within the sweep, -1 where the sweep does not have it."""
+        """Return the number of each row's cell within the sweep, or -1 if the sweep does not have it."""
         return self.cells.positions(cell)
 
     def of(self, cell: np.ndarray, seed: np.ndarray) -> np.ndarray:
-        """Return the number of each row's trial, -1 where the sweep does not have it."""
+        """Return the number of each row's trial, or -1 if the sweep does not have it."""
         part = self.part(cell)
         place = np.full(len(cell), -1, np.int64)
         for number, order in enumerate(self.orders):
@@ -79,7 +79,7 @@ class Places:
 
 
 def _orders(seeds: Sequence[Seeds]) -> tuple[list[_Order], np.ndarray]:
-    """Return one order for each distinct sequence of seeds, and which of them each cell uses."""
+    """Return one order for each distinct sequence of seeds, and the one that each cell uses."""
     known: dict[int, int] = {}
     orders: list[_Order] = []
     which = np.zeros(len(seeds), np.int64)

@@ -1,4 +1,4 @@
-"""How far a run has come."""
+"""The progress of a run."""
 
 import time
 from collections import deque
@@ -6,24 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 WINDOW_SECONDS = 30.0
-"""The trials of so many last seconds say how fast a run is."""
+"""Seconds over which the speed of a run is measured."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come, its share and everyone's.
+    """The progress of a sweep: by this run and by all runs.
 
     Args:
-        cells, cells_done: how many cells the sweep has, and how many of them need nothing more.
-        trials, done: the same of trials, whoever trained them.
-        this_run: how many this run has trained to an end.
+        cells, cells_done: how many cells the sweep has, and how many of them are complete.
+        trials, done: the same for trials, whichever run trained them.
+        this_run: how many trials this run has completed.
         solved, unsolved, diverged, failed, interrupted: how many of the sweep's trials are in each state.
-        per_second: trials per second, lately, the steps of those under way counted.
-        seconds_left: an estimate, or None as long as there is nothing to estimate from.
+        per_second: recent trials per second, including the steps of those under way.
+        seconds_left: an estimate, or None if there is no basis for one yet.
         elapsed: seconds since the run began.
-        waits_for: the runs that hold what is missing, where this one has had to wait for them for a while.
-        under_way: for each batch of trials that this run trains side by side, how many steps it has taken, how many it
-            takes at the most, and how many trials it is.
+        waits_for: the runs that hold the missing trials, if this one has been waiting for them for a while.
+        under_way: for each batch of trials that this run trains side by side, the steps taken so far, the largest
+            number of steps, and the number of trials.
     """
 
     cells: int
@@ -44,17 +44,17 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """What the trials under way have done, in trials."""
+        """The work done so far by trials under way, in trials."""
         return share(self.under_way)
 
 
 def share(under_way: Iterable[tuple[int, int, int]]) -> float:
-    """Return what trials under way have done, in trials."""
+    """Return the work done so far by trials under way, in trials."""
     return sum(trials * step / steps for step, steps, trials in under_way)
 
 
 class Meter:
-    """Measures how fast trials are trained: over the last while, or since the beginning where that is too short."""
+    """Measures how fast trials are trained: recently, or since the beginning in a short run."""
 
     def __init__(self) -> None:
         self.begun = time.monotonic()
@@ -68,7 +68,7 @@ class Meter:
         self._mark(time.monotonic())
 
     def note(self, share: float) -> None:
-        """Take down what trials under way have done, in trials."""
+        """Note the work done so far by trials under way, in trials."""
         self.share, now = share, time.monotonic()
         if now > self.marks[-1][0] + 1:
             self._mark(now)
@@ -79,7 +79,7 @@ class Meter:
             self.marks.popleft()
 
     def seconds_left(self, count: int) -> float | None:
-        """Return an estimate of the time until so many further trials have ended, or None without a rate."""
+        """Return an estimate of the time until a number of further trials have ended, or None without a rate."""
         if count == 0:
             return 0.0
         return max(0.0, count - self.share) / self.per_second if self.per_second > 0 else None

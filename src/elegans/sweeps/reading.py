@@ -1,4 +1,4 @@
-"""What is read from a store: fast, in columns, a bounded number of rows at a time."""
+"""Fast reading from a store, in columns and with a bounded number of rows at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS_AT_ONCE = 20_000
-"""Rows fetched in one go: what bounds the memory of reading a large store."""
+"""Rows fetched at a time, which bounds the memory for reading a large store."""
 NAMES_AT_ONCE = 5_000
-"""Values in one list of an SQL statement."""
+"""Maximum number of values in one list of an SQL statement."""
 
 RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine")
-"""The columns of an outcome, in the order of the table."""
+"""Columns of an outcome, in the order of the table."""
 ALWAYS = ("state", "steps", "seconds", "evaluation_seconds")
 """Those of them that every outcome has."""
 
 Settles = Callable[[str | None, str | None], bool]
-"""Whether a trial's state and probes are all that is asked for."""
+"""Whether a trial's state and probes satisfy a request."""
 
 
 def signed(seed: int) -> int:
-    """Return a seed as the signed number that stands for it in a store."""
+    """Return the signed number that represents a seed in a store."""
     return seed - 2**64 if seed >= 2**63 else seed
 
 
 def unsigned(number: int) -> int:
-    """Return the seed that a signed number of a store stands for."""
+    """Return the seed that a signed number in a store represents."""
     return number + 2**64 if number < 0 else number
 
 
@@ -57,12 +57,12 @@ def _seeds(values: Sequence[Any]) -> np.ndarray:
 
 
 def chunks(values: Sequence[Any], size: int = NAMES_AT_ONCE) -> Iterator[Sequence[Any]]:
-    """Yield a sequence in pieces that a statement's list can hold."""
+    """Yield a sequence in pieces that fit into a statement's list."""
     return (values[first : first + size] for first in range(0, len(values), size))
 
 
 def cell_numbers(connection: Connection, hashes: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of those of the cells that the store has, by hash."""
+    """Return the numbers of the cells that the store has, by hash."""
     found: dict[str, int] = {}
     for some in chunks(list(dict.fromkeys(hashes))):
         rows = connection.execute(select(CELLS.c.hash, CELLS.c.id).where(CELLS.c.hash.in_(some))).all()
@@ -72,7 +72,7 @@ def cell_numbers(connection: Connection, hashes: Iterable[str]) -> dict[str, int
 
 
 def _refuse_twice(cells: Sequence[Any]) -> None:
-    """Refuse cells of which one is there twice, as no key allows unless it is damaged."""
+    """Refuse duplicate cells, which are impossible unless a key is damaged."""
     if len({row.hash for row in cells}) < len(cells):
         raise Damage("a cell must be there once: two have the same hash")
 
@@ -81,7 +81,7 @@ _Reader = Callable[[Sequence[Any]], np.ndarray]
 
 
 def fetch(connection: Connection, statement: Select[Any], readers: Sequence[_Reader]) -> list[np.ndarray]:
-    """Return a query's columns as arrays, each made by its reader from a piece of the column at a time."""
+    """Return a query's columns as arrays, which readers make from one piece of a column at a time."""
     pieces = [[reader(()) for reader in readers], *fetch_pieces(connection, statement, readers)]
     return [np.concatenate(held) for held in zip(*pieces, strict=True)]
 
@@ -106,14 +106,14 @@ def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequen
 
 @dataclass(frozen=True)
 class _Cells:
-    """Some cells of a store, in the order of the sweep that was asked for or else of the store."""
+    """Some cells of a store, in the order of the requested sweep or else of the store."""
 
     numbers: list[int]
     columns: list[dict[str, Any]]
     by_hash: dict[str, int]
 
     def positions(self, cell: np.ndarray) -> np.ndarray:
-        """Return where among these cells each row's cell is."""
+        """Return the position of each row's cell among these cells."""
         found = Listed(np.array(self.numbers, np.int64)).positions(cell)
         if (found < 0).any():
             raise Damage(f"a trial must be of a cell that the store has: cell {cell[found < 0][0]}")
@@ -148,7 +148,7 @@ def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
 
 
 def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
-    """Return a row for each trial that has an outcome; see ``Store.table``."""
+    """Return one row per trial that has an outcome; see ``Store.table``."""
     cells = _cells(connection, sweep, where)
     cell, results = _results(connection, sweep, cells, RESULTS)
     table = cell_frame(cells.columns, cells.positions(cell))
@@ -159,7 +159,7 @@ def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
 
 
 def _reasons(connection: Connection, cells: _Cells, cell: np.ndarray, results: "pd.DataFrame") -> "pd.Series[Any]":
-    """Return why each trial failed, in one line, or a missing value."""
+    """Return in one line why each trial failed, or a missing value."""
     codes, known = Labels(DETAILS.c.error), dict[tuple[int, int], str | None]()
     failed = (results["state"] == "failed").to_numpy()
     if failed.any():
@@ -172,7 +172,7 @@ def _reasons(connection: Connection, cells: _Cells, cell: np.ndarray, results: "
 
 
 def reason(error: str | None) -> str | None:
-    """Return what a traceback ends in: the exception's type and the first line of its message."""
+    """Return the end of a traceback: the exception's type and the first line of its message."""
     lines = (error or "").splitlines()
     frames = [place for place, line in enumerate(lines) if line.startswith("  File ")]
     said = [line for line in lines[frames[-1] if frames else 0 :] if line.strip() and not line.startswith(" ")]
@@ -182,7 +182,7 @@ def reason(error: str | None) -> str | None:
 def _results(
     connection: Connection, sweep: Sweep | None, cells: _Cells, names: Sequence[str]
 ) -> tuple[np.ndarray, "pd.DataFrame"]:
-    """Return the cell's number of each trial that has an outcome, and its seed and the named columns, in order."""
+    """Return, in order, the cell number, the seed and the named columns of each trial that has an outcome."""
     import pandas as pd
 
     labels = {name: Labels(TRIALS.c[name]) for name in ("state", "engine")}
@@ -207,7 +207,7 @@ def _results(
 def _bundles(
     connection: Connection, sweep: Sweep, names: Sequence[str]
 ) -> Iterator[tuple[dict[int, Trial], np.ndarray, "pd.DataFrame"]]:
-    """Yield ``_results`` of many small cells or of one large cell at a time, with the cells' templates by number."""
+    """Yield ``_results`` for many small cells or one large cell at a time, with the cells' templates by number."""
     for bundle in np.split(np.arange(len(sweep.parts)), np.flatnonzero(np.diff(sweep.first[:-1] // ROWS_AT_ONCE)) + 1):
         some = Sweep(tuple(sweep.parts[place] for place in bundle))
         cells = _cells(connection, some, None)
@@ -230,7 +230,7 @@ def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
     import pandas as pd
 
     keys, sums = ["state", "engine"], ["trials", "seconds", "evaluation_seconds"]
-    names = (*keys, *sums[1:], "solved_at", "steps")  # the last two to see whether the states can be
+    names = (*keys, *sums[1:], "solved_at", "steps")  # the last two to check the states
     found = [
         table.assign(trials=1).groupby(keys)[sums].sum().reset_index()
         for _, _, table in _bundles(connection, sweep, names)
@@ -241,7 +241,7 @@ def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
 def _recorded(
     connection: Connection, sweep: Sweep | None, cells: _Cells, query: Select[Any], readers: Sequence[_Reader]
 ) -> list[np.ndarray]:
-    """Return cell, seed and further columns of the trials that have an outcome, in the order of the table."""
+    """Return cell, seed and further columns of trials that have an outcome, in the order of the table."""
     readers = [_cell_numbers, _seeds, *readers]
     recorded = query.where(TRIALS.c.state.is_not(None))
     fetched = [fetch(connection, part, readers) for part in _of_cells(connection, recorded, cells.numbers)]
@@ -269,7 +269,7 @@ def recorded_part(connection: Connection, sweep: Sweep) -> Sweep:
 
 
 def measures_table(connection: Connection, sweep: Sweep, kind: str) -> "pd.DataFrame":
-    """Return a row for each trial and measured step; see ``Store.measures``."""
+    """Return one row per trial and measured step; see ``Store.measures``."""
     found = list(_details(connection, sweep, DETAILS.c.measures, read_measures))
     known = dict.fromkeys(name for _, _, measures in found for name in measures)
     if known and kind not in known:
@@ -278,7 +278,7 @@ def measures_table(connection: Connection, sweep: Sweep, kind: str) -> "pd.DataF
 
 
 def curves_table(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
-    """Return a row for each trial and point of its curve; see ``Store.curves``."""
+    """Return one row per trial and point of its curve; see ``Store.curves``."""
     return _long(
         [(trial, seed, vars(curve)) for trial, seed, curve in _details(connection, sweep, DETAILS.c.curve, read_curve)],
         ["step", "loss", "error"],
@@ -291,7 +291,7 @@ _T = TypeVar("_T")
 def _details(
     connection: Connection, sweep: Sweep, column: Column[Any], read: Callable[[bytes], _T]
 ) -> Iterator[tuple[int, int, _T]]:
-    """Yield each trial's place in the table, its seed and its details, for trials that have some."""
+    """Yield the row number in the table, the seed and the details of each trial that has details."""
     same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
     query = select(TRIALS.c.cell, TRIALS.c.seed, column).join(DETAILS, same, isouter=True)
     each = stored(column).read
@@ -304,7 +304,7 @@ def _details(
 
 
 def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[str]) -> "pd.DataFrame":
-    """Return a row for each trial and step: its place in the table, its seed, and its quantities."""
+    """Return one row per trial and step: the trial's row number in the table, its seed, and its quantities."""
     import pandas as pd
 
     names = list(dict.fromkeys([*names, *(name for *_, taken in found for name in taken)]))
@@ -424,10 +424,10 @@ class Survey:
     """What a store has of a sweep.
 
     Args:
-        state: for each trial of the sweep, the place of its state in ``STATES``, or -1 where it has none.
-        settled: for each trial of the sweep, whether nothing more is asked for.
-        others: for each cell of the sweep, how many trials the store has beside the sweep's.
-        changed: how many of the sweep's outcomes are of code that was changed since.
+        state: for each trial of the sweep, the index of its state in ``STATES``, or -1 if it has none.
+        settled: for each trial of the sweep, whether nothing more is needed.
+        others: for each cell of the sweep, how many trials the store has besides the sweep's.
+        changed: how many of the sweep's outcomes were made by code that has since changed.
     """
 
     state: np.ndarray
@@ -444,7 +444,7 @@ def survey(
     changed: Mapping[str, frozenset[int]],
     retrain_changed: bool,
 ) -> Survey:
-    """Return what the store has of a sweep; outcomes of runs whose code was ``changed``, by cell, may not settle it."""
+    """Return what the store has of a sweep; ``changed`` are the runs whose code has changed, by cell."""
     known = cell_numbers(connection, (template.cell for template, _ in sweep.parts))
     places = Places(sweep, known)
     found = Survey(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
@@ -471,7 +471,7 @@ def survey(
 def _of_runs(
     connection: Connection, places: Places, known: Mapping[str, int], runs: Mapping[str, frozenset[int]]
 ) -> np.ndarray:
-    """Return the places of the trials whose outcomes are of some runs, given by cell."""
+    """Return the positions of trials whose outcomes were made by some runs, given by cell."""
     found = [np.zeros(0, np.int64)]
     for cell, some in runs.items():
         query = select(TRIALS.c.cell, TRIALS.c.seed).where(TRIALS.c.cell == known[cell], TRIALS.c.run.in_(some))
@@ -497,7 +497,7 @@ def _count(parts: np.ndarray, length: int) -> np.ndarray:
 
 
 def refuse_contradiction(row: Mapping[str, Any] | RowMapping) -> None:
-    """Refuse a row of trials that no engine can have brought about."""
+    """Refuse a row of trials that no engine can have produced."""
     never = row["solved_at"] is None
     if contradicts(row["state"], 0 if never else row["solved_at"], row["steps"], np.bool_(never)):
         raise Damage(

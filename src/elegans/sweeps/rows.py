@@ -1,4 +1,4 @@
-"""From a row of a table back to its trial, and to its network."""
+"""The trial, and the retrained network, of a table's row."""
 
 import math
 import warnings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Row = pd.Series[Any] | pd.DataFrame | Mapping[str, Any]
     """A row of a table of trials: a series, a table of one row, or a record."""
 CHECKED = ("state", "solved_at", "steps", "test_error", "train_error")
-"""What a trial that is trained again must end in."""
+"""Columns in which a retrained trial must agree with its record."""
 
 
 def retrain(
@@ -32,22 +32,22 @@ def retrain(
 ) -> Outcome:
     """Train a trial of a table, a store or a sweep again, and return its outcome with its network.
 
-    On the same machine with the same versions the network is that of the sweep bit for bit, where the engine trains one
-    network at a time: all native ones. Those that ``jax`` trained side by side agree within rounding; to keep the very
-    weights, add the probe ``ParameterTrajectory`` to the sweep.
+    On the same machine with the same versions, the network is bit for bit that of the sweep if the engine trains one
+    network at a time, as all native ones do. Networks that ``jax`` trained side by side agree within rounding; to keep
+    the exact weights, add the probe ``ParameterTrajectory`` to the sweep.
 
     Args:
         of: a row of a table, an outcome or a trial.
-        probes: measures to take along the way.
-        engine: an engine's name; by default the one that is recorded, or ``auto`` for a trial.
+        probes: measures to take during training.
+        engine: an engine's name; by default the recorded one, or ``auto`` for a trial.
         progress: whether to show the progress, as in ``train``.
 
     Raises:
-        SweepError: it is not a row with all columns of a trial; ``Store.trial(row)`` finds those that lack some.
-        EngineError: the engine cannot take the trial.
+        SweepError: it is not a row with all columns of a trial; ``Store.trial(row)`` finds the trials of other rows.
+        EngineError: the engine cannot train the trial.
 
     Warns:
-        ElegansWarning: it ended otherwise than the row or outcome says.
+        ElegansWarning: the trial ended differently from the row or outcome.
     """
     if isinstance(of, Trial):
         return train(of, probes=probes, engine=engine or "auto", progress=progress)
@@ -58,12 +58,14 @@ def retrain(
     pairs = {name: (recorded[name], getattr(outcome, name)) for name in CHECKED if name in recorded}
     changed = [f"{name} {now} instead of {then}" for name, (then, now) in pairs.items() if then != now]
     if changed:
-        warnings.warn(f"the trial ended otherwise than recorded: {', '.join(changed)}", ElegansWarning, stacklevel=3)
+        warnings.warn(
+            f"the trial ended differently from its record: {', '.join(changed)}", ElegansWarning, stacklevel=3
+        )
     return outcome
 
 
 def record(row: "Row") -> dict[str, Any]:
-    """Return a row as Python's own values by column, missing ones as None.
+    """Return a row as plain Python values by column, with None for missing ones.
 
     Raises:
         SweepError: it is not one row.
@@ -86,10 +88,10 @@ def _value(value: Any) -> Any:
 
 
 def trial_of(columns: Mapping[str, Any]) -> Trial:
-    """Return the trial whose dotted columns, with its seed, are in a record.
+    """Return the trial whose dotted columns and seed are in a record.
 
     Raises:
-        SweepError: a column is missing, or the columns do not say all of the trial.
+        SweepError: a column is missing, or the columns do not determine the trial.
     """
     try:
         trial = Trial.parse(_fields(Trial, "", columns))
@@ -100,12 +102,12 @@ def trial_of(columns: Mapping[str, Any]) -> Trial:
     for name in own.keys() | made.keys():
         if not same(made.get(name), own.get(name)):
             named = f"{name}={own.get(name)!r} would be {made.get(name)!r}; Store.trial(row) finds it in its store"
-            raise SweepError(f"a row must say all of its trial: {named}")
+            raise SweepError(f"a row must determine its trial: {named}")
     return trial
 
 
 def same(value: Any, told: Any) -> bool:
-    """Return whether a value of a trial is the one that a table has, where components are labels or records."""
+    """Return whether a trial's value equals that of a table, in which components are labels or records."""
     if isinstance(value, Component) and not isinstance(told, str):
         value = value.model_dump(mode="json")
     elif isinstance(value, Component):
@@ -117,7 +119,7 @@ def same(value: Any, told: Any) -> bool:
 
 
 def _fields(cls: type[Component], prefix: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a component as the columns of its trial have them."""
+    """Return the fields of a component from the columns of its trial."""
     found: dict[str, Any] = {}
     for name, field in cls.model_fields.items():
         path = f"{prefix}{name}"
@@ -133,7 +135,7 @@ def _fields(cls: type[Component], prefix: str, columns: Mapping[str, Any]) -> di
 
 
 def _component(family: type[Component], path: str, columns: Mapping[str, Any]) -> Any:
-    """Return a component's record from its label and its fields' columns; some labels say all by themselves."""
+    """Return a component's record from its label and its fields' columns; some labels are sufficient."""
     label = columns[path]
     if not hasattr(family, "_members"):
         return _fields(family, f"{path}.", columns)

@@ -1,4 +1,4 @@
-"""Running a sweep: only what is missing, beside others, and so that it can be cut short at any moment."""
+"""Runs sweeps: only missing trials are trained, beside other runs, and a run can be stopped at any moment."""
 
 import threading
 import time
@@ -32,25 +32,25 @@ from elegans.training.outcome import LONGEST_LINE, Outcome
 from elegans.training.states import STATES
 
 LARGEST_CLAIM = 512
-"""Trials that a run holds ahead of its workers at the most."""
+"""Maximum number of trials that a run claims ahead of its workers."""
 AHEAD_SECONDS = 1.0
-"""How much work a run claims ahead: enough to keep workers busy, little enough to leave others their share."""
+"""Seconds of work that a run claims ahead: enough to keep workers busy, but leaving other runs their share."""
 LOOK_SECONDS = 0.1
-"""How often the run checks signals, its watcher and its claims."""
+"""Seconds between checks of signals, the watcher and claims."""
 WAIT_SECONDS = 0.25
-"""How often a run that waits for another one checks what that one has done."""
+"""Seconds between checks of another run that this one waits for."""
 PATIENT_SECONDS = 5.0
-"""How long a run waits for another one before it says for which."""
+"""Seconds for which a run waits for another one before it reports so."""
 FAREWELL_SECONDS = 1.2
-"""How long an interrupted run waits for what is in flight; with what follows, it ends within two seconds."""
+"""Seconds for which an interrupted run waits for trials in flight, so that it ends within two seconds in all."""
 
 Watch = Callable[[Progress], None]
 Retrain = Literal["missing", "changed"]
-"""Which trials are trained: those that a store lacks, or also those that other code trained."""
+"""Which trials are trained: those that a store lacks, or also those trained by code that has changed."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that was stopped by Ctrl-C, SIGTERM or SIGHUP; its message says how far it came and how to go on."""
+    """A run that was stopped by Ctrl-C, SIGTERM or SIGHUP; its message states its progress and how to continue."""
 
 
 def run(  # noqa: PLR0913 (all but the first two by name)
@@ -67,32 +67,32 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     name: str | None = None,
     table: Literal["trials", "cells"] = "trials",
 ) -> pd.DataFrame:
-    """Train what a store lacks of a sweep, and return the table of all its trials.
+    """Train the trials of a sweep that a store lacks, and return the table of all its trials.
 
-    While it trains, memory hardly grows with the number of trials; the table has a row for each, half a kilobyte.
-    Where there are millions, ``table="cells"`` returns one row per cell.
+    Memory hardly grows with the number of trials during training; the table has one row of half a kilobyte per trial.
+    For millions of trials, ``table="cells"`` returns one row per cell.
 
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
-    and each of them returns once its own sweep is complete. A run that was killed is gone on with by
-    running it again. An exception inside a trial, of a probe for instance, makes that trial ``failed`` and the
-    others go on: the table's column ``error`` says why, and a warning quotes the first traceback.
+    and each of them returns once its own sweep is complete. To continue a run that was killed, run it again. If an
+    exception is raised within a trial, by a probe for instance, that trial is ``failed`` and the others continue: the
+    table's column ``error`` gives the reason, and a warning quotes the first traceback.
 
     Args:
-        sweep: what to train.
-        store: where outcomes are kept: a store, a path or a URL; by default the one that the sweep
-            names, or else memory, of which only the returned table is left.
-        workers: how many threads train; by default as many as there are cores for this process.
+        sweep: the sweep.
+        store: where outcomes are kept: a store, a path or a URL; by default the store that the sweep
+            names, or else memory, of which only the returned table remains.
+        workers: the number of training threads; by default the number of cores that this process may use.
         engine: an engine's name; ``auto`` leaves it to the sweep.
-        probes: measures to take along the way (``store.outcome(trial).measures``). A trial whose stored
+        probes: measures to take during training (``store.outcome(trial).measures``). A trial whose stored
             outcome lacks them is trained again.
         retry_failed: whether to train failed trials again.
-        retrain: ``missing`` trains what the store lacks; where the code of a class of your own has changed, a warning
-            says how many outcomes are of before. ``changed`` trains these again.
+        retrain: ``missing`` trains what the store lacks; if the code of a class of your own has changed, a warning
+            states how many outcomes are older than the change. ``changed`` trains these again.
         watch: called with the progress at most ten times a second, and at the end.
         progress: whether to show the progress on stderr, or in the notebook; by default on a terminal and in a
             notebook, unless there is ``watch``.
-        name: what the run is called in the store's status.
-        table: what is returned: a row for each of the ``trials``, or for each of the ``cells``.
+        name: the name of the run in the store's status.
+        table: what to return: one row for each of the ``trials``, or for each of the ``cells``.
 
     Returns:
         One row per trial in the sweep's order, as ``Store.table``; or one row per cell, over all trials that the store
@@ -100,11 +100,11 @@ def run(  # noqa: PLR0913 (all but the first two by name)
 
     Raises:
         StoreError: the store cannot be opened, read or written. What was committed is kept.
-        EngineError: no engine takes one of the trials; nothing has been started.
-        TrialError: a probe cannot look into one of the trials; nothing has been started.
+        EngineError: no engine can train one of the trials; nothing has been started.
+        TrialError: a probe cannot measure one of the trials; nothing has been started.
         SweepError: ``workers`` is not positive, ``retrain`` or ``table`` is unknown, or two probes are of one kind.
         RunError: every trial of the sweep failed; its note is the first traceback.
-        Interrupted: Ctrl-C, SIGTERM or SIGHUP came. What had ended is kept.
+        Interrupted: Ctrl-C, SIGTERM or SIGHUP was received. Trials that had ended are kept.
     """
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
@@ -130,14 +130,14 @@ def complete(  # noqa: PLR0913 (as run)
     watch: Watch | None = None,
     name: str | None = None,
 ) -> np.ndarray:
-    """Train what a store lacks of a sweep, as ``run`` does, and return the places of the trials that failed."""
+    """Train the trials of a sweep that a store lacks, as in ``run``, and return the positions of those that failed."""
     start = _prepared(sweep, workers, engine, probes, retrain)
     with opened(store) as kept:
         return start(kept, retry_failed=retry_failed, watch=watch, name=name)
 
 
 def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
-    """Warn of failed trials, given their places in the sweep.
+    """Warn of failed trials, given their positions in the sweep.
 
     Raises:
         RunError: all of the sweep's trials failed.
@@ -157,7 +157,7 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
 
 
 def note_fallback(sweep: Sweep, engine: str) -> None:
-    """Say once why ``auto`` leaves cells of a sweep to the general engine, if it does."""
+    """Note once why ``auto`` leaves cells of a sweep to the general engine, if it does."""
     asked = sweep.engine if engine == "auto" else engine
     slow = next(filter(None, (fallback(cell, asked) for cell in sweep.cells)), None)
     if slow:
@@ -167,7 +167,7 @@ def note_fallback(sweep: Sweep, engine: str) -> None:
 def _prepared(
     sweep: Sweep, workers: int | None, engine: str, probes: Sequence[Probe], retrain: Retrain
 ) -> Callable[..., np.ndarray]:
-    """Refuse what cannot run, before a store is made; return what trains it and returns which trials failed."""
+    """Refuse a sweep that cannot run before a store is made; return a function that trains it."""
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise SweepError(f"workers must be from 1 to {MOST_WORKERS}: workers={shown(workers)}")
     if retrain not in get_args(Retrain):
@@ -197,7 +197,7 @@ def _prepared(
 
 def _warn_of_change(sweep: Sweep, probes: Sequence[Probe], count: int) -> None:
     classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
-    before = f"{count} of {len(sweep)} trials are of before the code of {classes} was changed"
+    before = f"{count} of {len(sweep)} trials were trained before the code of {classes} changed"
     told = f'{before}: retrain="changed" trains them again'
     warnings.warn(told, ElegansWarning, stacklevel=5)
 
@@ -212,7 +212,7 @@ def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:
 
 
 class _Scheduler:
-    """Claims trials, hands them to the workers, writes their outcomes down; all in the calling thread."""
+    """Claims trials, hands them to the workers and records their outcomes, all in the calling thread."""
 
     def __init__(
         self,
@@ -236,14 +236,14 @@ class _Scheduler:
         self.next_commit, self.next_beat, self.next_look = now, now + HEARTBEAT_SECONDS, now
 
     def run_all(self) -> None:
-        """Go on until nothing is missing or a signal comes; leave the store in order in every case."""
-        threads = max(1, cores() // self.pool.workers)  # of BLAS: more than there are cores wait for each other
+        """Continue until nothing is missing or a signal is received; leave the store in order in every case."""
+        threads = max(1, cores() // self.pool.workers)  # BLAS: surplus threads would wait for each other
         try:
             with threadpool_limits(threads, user_api="blas"):
                 self._work()
                 interrupted = self.pool.stop.is_set()
                 self._end()
-        except StoreError:  # it would only raise again; what is in flight is lost, what was committed is not
+        except StoreError:  # it would only raise again; trials in flight are lost, committed ones are not
             self.pool.shutdown(FAREWELL_SECONDS)
             with suppress(StoreError):
                 self.store.release(self.run)
@@ -254,7 +254,7 @@ class _Scheduler:
         if interrupted:
             done = int(self.found.settled.sum())
             raise Interrupted(
-                f"interrupted: {done} of {len(self.sweep)} trials are done; run it again to go on from there"
+                f"interrupted: {done} of {len(self.sweep)} trials are done; run it again to continue from there"
             )
 
     def _end(self) -> None:
@@ -263,7 +263,7 @@ class _Scheduler:
             self._commit()
         finally:
             self.store.release(self.run)
-        if self.pool.stop.is_set() and not self.found.settled.all():  # others may have trained some meanwhile
+        if self.pool.stop.is_set() and not self.found.settled.all():  # others may have trained some in the meantime
             self.found = self.store.survey(self.run, self.sweep)
         self._look(at_once=True)
 
@@ -278,7 +278,7 @@ class _Scheduler:
             todo = ~self.found.settled & ~self.attempted
 
     def _train(self, todo: np.ndarray) -> bool:
-        """Train those of the trials that can be claimed; return whether there were any."""
+        """Train the trials that can be claimed, and return whether there were any."""
         any_claimed = False
         for batch in _batches(self.groups, todo, self.sweep.first, self._size):
             claimed = self._claim(batch)
@@ -299,7 +299,7 @@ class _Scheduler:
         return max(1, ahead - self.pool.batches)
 
     def _has_room(self, engine: Engine) -> bool:
-        """Return whether to claim more: the workers have, or will soon have, nothing to do."""
+        """Return whether to claim more: whether workers are, or will soon be, idle."""
         if engine.side_by_side > 1:
             return self.pool.batches < self.pool.workers
         ahead = min(LARGEST_CLAIM, int(self.meter.per_second * AHEAD_SECONDS))
@@ -322,7 +322,7 @@ class _Scheduler:
         return bool(claimed)
 
     def _turn(self) -> None:
-        """Take in what has ended, and do what is due."""
+        """Collect outcomes, and do what is due."""
         now = time.monotonic()
         due = min(self.next_commit, now + LOOK_SECONDS) if self.pending else now + LOOK_SECONDS
         self.pending += self.pool.collect(due - now)
@@ -335,7 +335,7 @@ class _Scheduler:
         self._look()
 
     def _commit(self) -> None:
-        """Write down what has ended; a tenth of the time at the most goes into it, so long trials do not wait."""
+        """Record what has ended, which takes at most a tenth of the time; outcomes of long trials do not wait."""
         if not self.pending:
             return
         begun = time.monotonic()
@@ -385,11 +385,11 @@ class _Scheduler:
 
 
 _Group = tuple[Engine, int, np.ndarray]
-"""An engine, how many trials it trains side by side, and the numbers within the sweep of the cells that may share."""
+"""An engine, how many trials it trains side by side, and the numbers of the sweep's cells that may share a batch."""
 
 
 def _groups(sweep: Sweep, engines: Sequence[Engine]) -> list[_Group]:
-    """Bring the cells together that train side by side; engines that train one at a time take any cells."""
+    """Group the cells that can train side by side; engines that train one at a time take any cells."""
     found: dict[tuple[str, str], tuple[Engine, list[int]]] = {}
     for part, (template, engine) in enumerate(zip(sweep.cells, engines, strict=True)):
         signature = engine.signature(template) if engine.side_by_side > 1 else ""
@@ -400,7 +400,7 @@ def _groups(sweep: Sweep, engines: Sequence[Engine]) -> list[_Group]:
 def _batches(
     groups: Sequence[_Group], todo: np.ndarray, first: np.ndarray, size: Callable[[Engine, int], int]
 ) -> Iterator[tuple[Engine, np.ndarray]]:
-    """Yield the places of the trials to claim next, each batch of the size that is asked for at that moment."""
+    """Yield the positions of the trials to claim next, in batches of the size requested at that moment."""
     for engine, together, parts in groups:
         left = np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])
         while len(left):

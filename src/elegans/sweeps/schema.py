@@ -8,7 +8,7 @@ from elegans.sweeps.columns import LongWhole, Number, Packed, ShortText, Stored,
 from elegans.training.states import STATES
 
 FORMAT, VERSION = "elegans-store", "3"
-"""The format's name and its version: no other version is read."""
+"""The format's name and version: no other version can be read."""
 
 LATEST = 253402300799
 """The last second of the year 9999, in seconds since 1970."""
@@ -16,7 +16,7 @@ LATEST = 253402300799
 TABLES = MetaData()
 
 META = Table("meta", TABLES, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
-"""What the database is: the format's name and version."""
+"""The format's name and version."""
 
 CELLS = Table(
     "cells",
@@ -27,7 +27,7 @@ CELLS = Table(
     Column("columns", Stored(), nullable=False),
     Column("wanted", Whole(low=0), nullable=False),
 )
-"""One row per cell: its trial without the seed, that trial's dotted columns, and how many trials were asked for."""
+"""One row per cell: its trial without the seed, that trial's dotted columns, and how many trials were requested."""
 
 TRIALS = Table(
     "trials",
@@ -49,10 +49,10 @@ TRIALS = Table(
     Column("recorded", Number(low=0, high=LATEST)),
     sqlite_with_rowid=False,
 )
-"""One row per network. Cell and seed are the trial's identity, in a few bytes, and cells lie together on disk.
+"""One row per network. Cell and seed identify the trial in a few bytes, and cells are contiguous on disk.
 
-``state`` is null until the trial has an outcome, ``run`` is who trained it, ``claim`` is who is
-training it now, and ``attempts`` counts the outcomes. Seeds of 2^63 and above are held less 2^64, since
+``state`` is null until the trial has an outcome, ``run`` is the run that trained it, ``claim`` the run that is
+training it now, and ``attempts`` counts the outcomes. Seeds of 2^63 and above are stored minus 2^64, since
 a column's integers are signed.
 """
 
@@ -66,7 +66,7 @@ DETAILS = Table(
     Column("error", Stored()),
     sqlite_with_rowid=False,
 )
-"""What few ask for and would slow the others down: packed curve, packed measures, traceback."""
+"""Large data that is rarely read: packed curve, packed measures, traceback."""
 
 RUNS = Table(
     "runs",
@@ -85,10 +85,10 @@ RUNS = Table(
     Column("trials", Whole(low=0), nullable=False),
     Column("missing", Whole(low=0), nullable=False),
 )
-"""One row per run: which process, since when, and how much it set out to do.
+"""One row per run: its process, its start, and how much it set out to do.
 
-The process is told by ``host``, ``pid``, ``process_started`` and ``boot`` (see ``liveness.Process``), which is missing
-in older stores.
+The process is identified by ``host``, ``pid``, ``process_started`` and ``boot`` (see ``liveness.Process``), which is
+missing in older stores.
 """
 
 CODES = Table(
@@ -98,16 +98,16 @@ CODES = Table(
     Column("part", ShortText(255), primary_key=True),
     Column("code", ShortText(64), nullable=False),
 )
-"""One row per run and class of a user's own: its family and kind, and the hash of its code. Older stores lack it."""
+"""One row per run and user-defined class: its family and kind, and the hash of its code. Older stores lack it."""
 
 
 def contradicts(state: Any, solved_at: Any, steps: Any, never: Any) -> Any:
-    """Return whether an outcome contradicts itself: of columns in SQL a condition, of arrays an array.
+    """Return whether an outcome contradicts itself: an SQL condition for columns, an array for arrays.
 
     Args:
         state: as in ``Outcome``.
-        solved_at: the same.
-        steps: the same.
+        solved_at: as in ``Outcome``.
+        steps: as in ``Outcome``.
         never: whether ``solved_at`` is missing.
     """
     solved, not_solved = state == "solved", (state == "unsolved") | (state == "failed") | (state == "interrupted")
@@ -117,8 +117,8 @@ def contradicts(state: Any, solved_at: Any, steps: Any, never: Any) -> Any:
 CONTRADICTION: ColumnElement[bool] = contradicts(
     TRIALS.c.state, TRIALS.c.solved_at, TRIALS.c.steps, TRIALS.c.solved_at.is_(None)
 )
-"""Which rows no engine can have brought about."""
-NO_CONTRADICTION = "a solved trial must be solved at one of its steps, and one that is not at none"
+"""Condition for rows that no engine can have produced."""
+NO_CONTRADICTION = "a solved trial must be solved at one of its steps, and an unsolved one at none"
 
 for _table in (CELLS, TRIALS, DETAILS, RUNS, CODES):
     for _column in _table.columns:

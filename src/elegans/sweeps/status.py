@@ -1,4 +1,4 @@
-"""How far the runs of a store are, as its readers see them."""
+"""The progress of a store's runs, as its readers see it."""
 
 import time
 from collections import Counter
@@ -25,14 +25,14 @@ class RunStatus:
     """One run of a store.
 
     Args:
-        number, name: its number in the store, and what it was called, if anything.
+        number, name: its number in the store, and its name, if any.
         host, pid: the machine and the process that it runs in.
-        started, finished: when it began and when it ended in good order (None: it did not), in seconds since 1970.
-        alive: whether it is still at work.
-        stopped: whether its process was stopped (Ctrl-Z): it holds its trials until it goes on or ends.
+        started, finished: when it began and when it ended normally (None: it did not), in seconds since 1970.
+        alive: whether it is still running.
+        stopped: whether its process was stopped (Ctrl-Z): it holds its trials until it continues or ends.
         cells, trials, missing: the size of its sweep, and how many of the trials the store lacked when it began.
-        states: how many trials it brought to which end (those trained again later are counted there).
-        running: how many trials it is at.
+        states: how many of its trials ended in which state (those trained again count only for the later run).
+        running: how many trials it is training.
         per_second: trials per second in the last minute.
         seconds_left: an estimate of the time until nothing is missing, or None.
     """
@@ -59,22 +59,22 @@ class RunStatus:
         ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
         rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
         if self.stopped:
-            rate = f"; it holds {self.running} trials until it goes on (kill -CONT {self.pid}) or ends"
+            rate = f"; it holds {self.running} trials until it continues (kill -CONT {self.pid}) or ends"
         called = f" {brief(self.name)}" if self.name else ""
         return f"run {self.number}{called} ({how}, begun {when}, {brief(self.host)}:{self.pid}): {ended}{rate}"
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a store is: all that any of its runs set out to do, and what has become of it.
+    """The progress of a store: all that its runs set out to do, and how much of it is done.
 
     Args:
-        cells, cells_done: how many cells there are, and how many need nothing more.
+        cells, cells_done: how many cells there are, and how many are complete.
         cells_running, cells_failed: how many have a trial that is being trained, or that failed.
         trials, states: how many trials the runs set out to train, and how many of them are in which state, ``running``
             and ``pending`` among them.
         per_second: trials per second in the last minute.
-        seconds_left: an estimate of the time left, or None where nobody is at work or nothing is known.
+        seconds_left: an estimate of the time left, or None if no run is alive or nothing is known.
         runs: every run, the first one first.
     """
 
@@ -114,7 +114,7 @@ _SETTLED = (*FINISHED, "failed")
 
 
 def status_of(store: str | Path) -> Status:
-    """Return the status of a store, given its place, without importing what trains.
+    """Return the status of a store, given its place, without importing the training code.
 
     Raises:
         StoreError: there is no such store, or it cannot be read.
@@ -162,14 +162,14 @@ def _time_left(left: int, rate: float) -> float | None:
 
 
 def _by_run(connection: Connection) -> tuple[Counter[int], dict[int, dict[str, int]], Counter[int]]:
-    """Return by run: the trials that it holds, those that it ended by state, and those of the last minute."""
+    """Return, by run, the numbers of trials that it holds, that it ended by state, and of the last minute."""
     claim, run, state = TRIALS.c.claim, TRIALS.c.run, TRIALS.c.state
     held = connection.execute(select(claim, func.count()).where(claim.is_not(None)).group_by(claim))
     since = time.time() - RECENT_SECONDS
     lately = func.count(case((TRIALS.c.recorded > since, 1)))
     ended: dict[int, dict[str, int]] = {}
     recent: Counter[int] = Counter()
-    # trials that are being trained again are told under what they are now: running
+    # trials that are being trained again are counted as running
     query = select(run, state, claim.is_(None), func.count(), lately).where(state.is_not(None))
     for number, name, free, count, late in connection.execute(query.group_by(run, state, claim.is_(None))):
         recent[number] += late
@@ -195,7 +195,7 @@ def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], rece
 
 
 def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
-    """Return which living runs hold trials, other than one of them, and how many each."""
+    """Return which living runs other than a given one hold trials, and how many each."""
     counts = (
         select(TRIALS.c.claim, func.count().label("held"))
         .where(TRIALS.c.claim.is_not(None), TRIALS.c.claim != but)
@@ -211,7 +211,7 @@ def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
 
 
 class _Cell(NamedTuple):
-    """How many trials of a cell are wanted or there, and how many are settled, failed and running."""
+    """How many trials of a cell are requested or present, and how many are settled, failed and running."""
 
     wanted: int
     settled: int = 0

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 class Store:
     """Outcomes of trials, one row per network, and the claims of the runs at work on them.
 
-    A store is shared: many processes read it while several write. An SQLite file keeps a write-ahead log,
-    so readers never wait; what is committed survives the end of the process at any moment. Every method raises a
-    StoreError where the database cannot be read or written, or where it names what the store does not have.
+    A store can be shared: many processes read it while several write. An SQLite file uses a write-ahead log,
+    so readers never wait; committed data survives if the process ends at any moment. Every method raises a
+    StoreError if the database cannot be read or written, or lacks what is asked for.
 
     Args:
         url: None for memory (gone when closed), a path, ``sqlite:///…`` or any SQLAlchemy URL.
-        create: whether a database that is not there, or is empty, becomes a store; without it nothing is
-            changed either: the store is opened for reading only.
+        create: whether a missing or empty database becomes a store; if False, the store is also opened for
+            reading only.
 
     Raises:
         StoreError: the database cannot be opened, is not a store, or is a store of another version.
@@ -52,7 +52,7 @@ class Store:
         self.engine = open_engine(url, read_only=not create)
         """The database."""
         self.place = "memory" if in_memory(self.engine.url) else str(url)
-        """What messages call the store."""
+        """The store's name in messages."""
         # one connection in memory, so one transaction at a time; writers to a file take turns in any case
         self._turn = threading.RLock()
         self._shared = in_memory(self.engine.url)
@@ -69,7 +69,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the database. A store in memory is gone."""
+        """Close the database. A store in memory is lost."""
         self.engine.dispose()
 
     @contextmanager
@@ -102,17 +102,17 @@ class Store:
         retry_failed: bool = False,
         retrain_changed: bool = False,
     ) -> tuple[Run, reading.Survey]:
-        """Enter a run of a sweep, which from now on counts as being at work; end it with ``release``.
+        """Register a run of a sweep, which counts as running from now on; end it with ``release``.
 
         Args:
-            sweep: what the run sets out to train.
-            name: what the run is called in ``status``.
+            sweep: the sweep to train.
+            name: the name of the run in ``status``.
             probes: the probes whose measures an outcome must have, or else the trial is trained again.
-            retry_failed: whether failed trials are to be trained again.
-            retrain_changed: whether trials are to be trained again whose own classes had other code then.
+            retry_failed: whether to train failed trials again.
+            retrain_changed: whether to train trials again if the code of their user-defined classes has changed.
 
         Returns:
-            The run, and what the store has of the sweep already.
+            The run, and what the store already has of the sweep.
         """
         with self._writing() as connection:
             run, found = claims.begin(connection, sweep, name, probes, retry_failed, retrain_changed)
@@ -120,30 +120,30 @@ class Store:
         return run, found
 
     def claim(self, run: Run, trials: Iterable[Trial]) -> list[Trial]:
-        """Claim trials for a run, in one transaction, and return those that it got.
+        """Claim trials for a run in one transaction, and return those that it received.
 
-        A trial is not to be had once it is settled (finished with the measures that the run asks for, or
-        failed and not to be tried again), nor while a run that is alive holds it.
+        A trial cannot be claimed once it is settled (finished with the measures that the run needs, or
+        failed and not to be retried), nor while another living run holds it.
         """
         with self._writing() as connection:
             return claims.claim(connection, run, trials)
 
     def record(self, run: Run, outcomes: Sequence[Outcome]) -> None:
-        """Write down the outcomes of trials that the run has claimed, in one transaction.
+        """Record the outcomes of trials that the run has claimed, in one transaction.
 
-        An interrupted outcome does not take the place of a finished one. Measures of other probes that the
-        store has of a trial are kept beside the new ones.
+        An interrupted outcome does not replace a finished one. Measures of other probes that the store
+        has of a trial are kept beside the new ones.
         """
         with self._writing() as connection:
             claims.record(connection, run, outcomes)
 
     def beat(self, run: Run) -> None:
-        """Write down that a run is alive; other machines believe it for a minute."""
+        """Record that a run is alive; this counts for a minute on other machines."""
         with self._writing() as connection:
             claims.beat(connection, run)
 
     def release(self, run: Run) -> None:
-        """End a run: what it still holds is free for others."""
+        """End a run, which frees the trials that it still holds."""
         liveness.ACTIVE.discard(run.token)
         with self._writing() as connection:
             claims.release(connection, run)
@@ -174,7 +174,7 @@ class Store:
         """Return the trial of a row of the store's table: ``store.trial(table.sort_values("steps").iloc[0])``.
 
         Args:
-            row: with ``seed`` and the trial's dotted columns, as many of them as tell it from the store's others.
+            row: a row with ``seed`` and enough of the trial's dotted columns to identify it in the store.
         """
         told = record(row)
         if told.get("seed") is None:
@@ -205,27 +205,27 @@ class Store:
             yield from outcomes
 
     def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
-        """Return a row for each trial that has an outcome.
+        """Return one row per trial that has an outcome.
 
         Args:
-            sweep: whose trials to show, in its order; all of the store by default, by cell and seed.
-            where: by dotted column, the value or the list of values that a cell must have there.
+            sweep: the sweep whose trials to show, in its order; by default all trials of the store, by cell and seed.
+            where: the value, or list of allowed values, that a cell must have, by dotted column.
 
         Returns:
             The trial's dotted columns (``model.width``, ``regime.size``, …), then ``seed``, ``state``,
-            ``solved_at`` (NaN where it was not solved), ``test_error``, ``train_error``, ``steps``,
-            ``seconds``, ``evaluation_seconds``, ``engine`` and ``error`` (of failed trials, the exception; its
-            traceback is in ``outcome``). Whole numbers that not all trials have, such as ``regime.size``, are
+            ``solved_at`` (NaN if it was not solved), ``test_error``, ``train_error``, ``steps``,
+            ``seconds``, ``evaluation_seconds``, ``engine`` and ``error`` (for failed trials, the exception; its
+            traceback is in ``outcome``). Whole numbers that only some trials have, such as ``regime.size``, are
             ``Int64``.
         """
         with self.connected() as connection:
             return reading.trial_table(connection, sweep, where)
 
     def by_cell(self, sweep: Sweep, names: Sequence[str] = reading.RESULTS) -> "Iterator[tuple[Trial, pd.DataFrame]]":
-        """Yield each cell of a sweep that has outcomes, with some columns of these: where there are millions of trials.
+        """Yield each cell of a sweep that has outcomes, with some of their columns; suitable for millions of trials.
 
         Args:
-            sweep: whose trials, in its order.
+            sweep: the sweep, whose order is kept.
             names: columns of an outcome, from ``state`` to ``engine`` in ``table``.
 
         Returns:
@@ -248,11 +248,11 @@ class Store:
             return reading.recorded_part(connection, sweep)
 
     def measures(self, sweep: Sweep, kind: str) -> "pd.DataFrame":
-        """Return what probes of one kind measured: one row per trial and measured step.
+        """Return the measures of one kind of probe: one row per trial and measured step.
 
         Returns:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, and one column per quantity,
-            missing where a trial lacks it. A quantity that is an array is a NumPy array in each row.
+            missing if a trial lacks it. Quantities that are arrays have a NumPy array in each row.
         """
         with self.connected() as connection:
             return reading.measures_table(connection, sweep, kind)
@@ -268,17 +268,17 @@ class Store:
             return reading.curves_table(connection, sweep)
 
     def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
-        """Return a row for each cell, summed up by the database: fast where there are a million trials.
+        """Return one row per cell, computed by the database, which is fast even for a million trials.
 
         Args:
-            sweep: whose cells to show, with all trials that the store has of them; all cells by default.
-            where: by dotted column, the value or the list of values that a cell must have there.
+            sweep: the sweep whose cells to show, with all of their trials in the store; all cells by default.
+            where: the value, or list of allowed values, that a cell must have, by dotted column.
 
         Returns:
             The cell's dotted columns, then ``trials`` (that finished), ``solved`` (at some step),
             ``unsolved``, ``diverged``, ``failed`` and ``interrupted`` (ended in that state), ``median_steps``
-            (the median of ``solved_at`` where an unsolved trial counts as infinite; NaN where that is not
-            finite) and ``seconds`` (in all).
+            (the median of ``solved_at``, unsolved trials being infinite; NaN if it is not finite) and
+            ``seconds`` (in total).
         """
         with self.connected() as connection:
             return reading.cells_table(connection, sweep, where)
@@ -291,12 +291,12 @@ class Store:
     def export(self, path: str | Path, sweep: Sweep | None = None) -> int:
         """Write the table to a ``.csv`` or ``.parquet`` file; tuples and records in it become JSON.
 
-        In a ``.csv``, a text that a spreadsheet would take for a formula (it begins with ``=``, ``+``, ``-`` or ``@``
+        In a ``.csv``, a string that a spreadsheet would take for a formula (it begins with ``=``, ``+``, ``-`` or ``@``
         and is not a number) is written with an apostrophe before it.
 
         Args:
-            path: the file; one that exists is replaced once the new one is complete.
-            sweep: whose trials to write; all of the store by default.
+            path: the file; an existing one is replaced once the new one is complete.
+            sweep: the sweep whose trials to write; all of the store by default.
 
         Returns:
             The number of rows.
@@ -321,7 +321,7 @@ def _lookup(seeds: Seeds) -> Container[int]:
 
 @contextmanager
 def opened(store: Store | str | Path | None) -> Iterator[Store]:
-    """Yield a store; one that is given by its place is closed at the end."""
+    """Yield a store; one that is given by a path or URL is closed at the end."""
     if isinstance(store, Store):
         yield store
         return
@@ -330,7 +330,7 @@ def opened(store: Store | str | Path | None) -> Iterator[Store]:
 
 
 def _says(row: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
-    """Return whether a row has nothing of a trial that a cell's columns do not."""
+    """Return whether a row has no values that differ from a cell's columns."""
     own = {
         name: value for name, value in row.items() if name.partition(".")[0] in Trial.model_fields and name != "seed"
     }

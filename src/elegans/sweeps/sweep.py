@@ -21,11 +21,11 @@ from elegans.training.trial import Trial
 
 Seeds = Sequence[int]
 NAMED = 1000
-"""Of how many cells a sweep's representation says what differs between them."""
+"""Maximum number of cells whose differences a sweep's representation lists."""
 LARGEST_SWEEP = 10**8
-"""Trials of a sweep: a run keeps a few bytes of each in memory."""
+"""Maximum number of trials in a sweep: a run keeps a few bytes of each in memory."""
 LARGEST_GRID = 10**6
-"""Cells of a grid, each of them a trial in memory."""
+"""Maximum number of cells in a grid, each a trial in memory."""
 _C = TypeVar("_C", bound=Component)
 
 
@@ -42,13 +42,13 @@ def _listed(values: Sequence[str]) -> str:
 class Sweep:
     """Many trials, lazily: one template trial per cell, and the seeds of each cell.
 
-    Iterating yields the trials cell by cell, the seeds inside. Two sweeps added are both sweeps' trials,
-    each of them once: the cells of the first, then the new cells of the second.
+    Iterating yields the trials cell by cell, and seed by seed within a cell. The sum of two sweeps has the trials of
+    both, each once: the cells of the first, then the new cells of the second.
 
     Args:
-        parts: for each cell its template, a trial with seed 0, and the cell's seeds, all distinct.
-        engine: the engine that the sweep asks for.
-        store: the store that the sweep asks for, or None.
+        parts: each cell's template, a trial with seed 0, and its distinct seeds.
+        engine: the engine that the sweep requests.
+        store: the store that the sweep requests, or None.
     """
 
     parts: tuple[tuple[Trial, Seeds], ...]
@@ -67,7 +67,7 @@ class Sweep:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Every seed that some cell has, in the order of first appearance."""
+        """The seeds of all cells, in the order of first appearance."""
         distinct = {id(seeds): seeds for _, seeds in self.parts}
         return tuple(dict.fromkeys(seed for seeds in distinct.values() for seed in seeds))
 
@@ -75,7 +75,7 @@ class Sweep:
         return int(self.first[-1])
 
     def __repr__(self) -> str:
-        """Return on one line how many trials there are, and what differs between their cells."""
+        """Return in one line how many trials there are, and what differs between their cells."""
         varied = [f"{name}: {listed}" for name, listed in self._varied().items()]
         return f"Sweep({len(self)} trials of {len(self.parts)} cells{'; ' if varied else ''}{'; '.join(varied[:8])})"
 
@@ -92,13 +92,13 @@ class Sweep:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """The number of the first trial of each cell, trials being counted from 0, and then the number of all."""
+        """The number of the first trial of each cell, counted from 0, and then the number of all trials."""
         lengths = [len(seeds) for _, seeds in self.parts]
         _check_size(sum(lengths))
         return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
     def trial(self, number: int) -> Trial:
-        """Return the trial at a place of the sweep's order, from 0 to ``len(sweep) - 1``."""
+        """Return the trial at a position in the sweep's order, from 0 to ``len(sweep) - 1``."""
         if not 0 <= number < len(self):
             raise SweepError(f"a trial's number must lie in 0..{len(self) - 1}: number={shown(number)}")
         part = int(np.searchsorted(self.first, number, side="right")) - 1
@@ -129,7 +129,7 @@ class Sweep:
             source: the file's path, or its text.
 
         Raises:
-            SweepError: there is no such file, it is no TOML, or a key is unknown (the nearest is suggested).
+            SweepError: the file does not exist or is not TOML, or a key is unknown (the nearest is suggested).
             TrialError: the trial, or a cell of the grid, breaks a rule.
         """
         text, folder = _read(source)
@@ -140,13 +140,13 @@ def grid(trial: Trial, axes: Mapping[str, Any], seeds: int | range | Iterable[in
     """Return the trials of a grid: every combination of the axes' values, with every seed.
 
     Args:
-        trial: where the grid starts from; its own seed does not count.
-        axes: by dotted path (``model.width``, ``regime``), the values to take in turn, in any form that
+        trial: the trial that the grid varies; its seed is ignored.
+        axes: the values to take in turn, by dotted path (``model.width``, ``regime``), in any form that
             the field accepts (``"sample:1000"``). The last axis varies fastest.
         seeds: how many seeds, counted from 0, or the seeds themselves.
 
     Raises:
-        SweepError: an axis is empty or no list of values, or a seed is out of range.
+        SweepError: an axis is empty or not a list of values, or a seed is out of range.
         TrialError: a path names no field (the nearest is suggested), or a combination breaks a rule.
     """
     chosen = _seeds(seeds)
@@ -170,7 +170,7 @@ def _axis(path: str, values: Any) -> list[Any]:
 
 
 def _seeds(seeds: int | Iterable[int]) -> Seeds:
-    """Return seeds as a range where they follow each other, as a tuple elsewhere."""
+    """Return consecutive seeds as a range, others as a tuple."""
     try:
         listed = range(operator.index(seeds)) if isinstance(seeds, int | np.integer) else seeds
         chosen = listed if isinstance(listed, range) else tuple(dict.fromkeys(map(operator.index, listed)))
@@ -179,7 +179,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     if not chosen:
         told = shown(seeds)
         raise SweepError(f"seeds must be at least one: seeds={told}")
-    spaced = isinstance(chosen, range)  # only its ends are checked: it may be of any length
+    spaced = isinstance(chosen, range)  # only its ends are checked, since it may have any length
     for seed in (chosen[0], chosen[-1]) if spaced else (min(chosen), max(chosen)):
         if not 0 <= seed < 2**64:
             raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={shown(seed)}")
@@ -196,7 +196,7 @@ def _check_size(trials: int) -> None:
 
 
 def _united(before: Seeds, seeds: Seeds) -> Seeds:
-    """Return the seeds of both, each once, in the order of first appearance."""
+    """Return the union of the seeds, in the order of first appearance."""
     if isinstance(before, range) and isinstance(seeds, range):
         overlap = before.step == seeds.step == 1 and before.start <= seeds.start <= before.stop
         if overlap:
@@ -211,9 +211,9 @@ def _shifted(seeds: Seeds, by: int) -> Seeds:
 
 
 def _merged(parts: Sequence[tuple[Trial, Seeds]]) -> tuple[tuple[Trial, Seeds], ...]:
-    """Bring the seeds of equal cells together, so that no trial is there twice."""
+    """Merge the seeds of equal cells, so that no trial occurs twice."""
     found: dict[str, tuple[Trial, Seeds]] = {}
-    together: dict[tuple[int, int], Seeds] = {}  # cells that had the same seeds go on sharing them
+    together: dict[tuple[int, int], Seeds] = {}  # cells with the same seeds still share them
     for template, seeds in parts:
         known, before = found.setdefault(template.cell, (template, seeds))
         if before is seeds:
@@ -226,7 +226,7 @@ def _merged(parts: Sequence[tuple[Trial, Seeds]]) -> tuple[tuple[Trial, Seeds], 
 
 
 def _replaced(component: _C, values: Mapping[str, Any]) -> _C:
-    """Replace fields at several dotted paths at once: only the whole has to obey the rules."""
+    """Replace fields at several dotted paths at once, so that only the result has to obey the rules."""
     direct: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for path, value in values.items():
@@ -281,7 +281,7 @@ def _from_record(record: dict[str, Any], folder: Path) -> Sweep:
 
 
 def _named(kind: Any) -> str:
-    return {dict: "a table", list: "a list", str: "a text"}.get(kind, "a number or a list")
+    return {dict: "a table", list: "a list", str: "a string"}.get(kind, "a number or a list")
 
 
 def _beside(store: str | None, folder: Path) -> str | None:

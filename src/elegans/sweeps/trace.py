@@ -26,40 +26,40 @@ VALUES: dict[str, tuple[int, ...]] = {
     "regime.size": (*(factor * 10**power for power in range(2, 6) for factor in (1, 2, 3, 6)), 10**6),
     "model.width": (10, 30, 100, 300, 1000),
 }
-"""The values of an axis where none are given."""
+"""Default values of an axis."""
 SIDES = {"below": BELOW, "undecided": 0, "above": ABOVE}
 
 Place = tuple[int, int]
-"""A cell: its row (the number of its y value) and its column (of its x value)."""
+"""A cell: its row (the index of its y value) and its column (the index of its x value)."""
 Answer = tuple[bool | None, int]
-"""The outcome of a trial: whether it was solved (None where it failed), and the steps that it took."""
+"""The outcome of a trial: whether it was solved (None if it failed), and the steps that it took."""
 Ask = Callable[[Mapping[Place, range]], Mapping[Place, Sequence[Answer]]]
 """Trains the given seeds of cells and returns their answers, seed by seed."""
 
 
 @dataclass(frozen=True)
 class Contour:
-    """Where the success rate passes a level, row by row, with what the statement rests on.
+    """Where the success rate passes a level, row by row, with the underlying trials.
 
     Args:
-        x, xs: the dotted path along which crossings are looked for, and its values.
+        x, xs: the dotted path along which crossings are sought, and its values.
         y, ys: the dotted path of the rows, and its values.
         level: the success rate of the contour.
-        crossings: a row for each crossing of each y value: the value of y; ``direction``, ``gained`` or ``lost`` as x
+        crossings: one row for each crossing of each y value: the value of y; ``direction``, ``gained`` or ``lost`` as x
             grows; ``low`` and ``high``, the examined values of x between which it lies unless a cell's verdict is
-            wrong (NaN where it lies before the first value, or after the last one if anywhere); ``crossing``,
-            interpolated between the cells' rates (linear in log x), NaN where an end is open.
-        cells: one row per cell examined: values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
+            wrong (NaN if it lies before the first value or after the last); ``crossing``, interpolated between the
+            cells' rates (linear in log x), NaN if an end is open.
+        cells: one row per examined cell: values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
             ``low`` to ``high``, at ``test.confidence``; ``verdict`` (``below``, ``above``, ``undecided``); ``steps``;
             and ``failed`` trials.
-        trials: one row per trial, as ``elegans.run`` returns it: also what ``elegans.plots.success_frontier`` takes.
+        trials: one row per trial, as from ``elegans.run``, which ``elegans.plots.success_frontier`` can draw.
         sweep: the same trials.
         test: the sequential test of each cell, with its exact error rates.
-        steps: the training steps of all trials that the contour rests on, those that the store had among them.
-        monotone: whether evidence was carried from larger to smaller y: where a larger one fails clearly, and has at
-            no smaller x succeeded, smaller ones are taken to fail too. False where it was not asked for, or where the
-            cells examined contradict it.
-        complete: whether the trace came to its end within the budget.
+        steps: the training steps of all trials that the contour is based on, including those that the store had.
+        monotone: whether evidence was carried from larger to smaller y: if a larger one clearly fails, and succeeds at
+            no smaller x, smaller ones are assumed to fail too. False if not requested, or if the examined cells
+            contradict it.
+        complete: whether the trace finished within the budget.
     """
 
     x: str
@@ -98,39 +98,38 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
 ) -> Contour:
     """Find where the success rate passes a level, training far fewer trials than the whole grid has.
 
-    Each cell is tested sequentially and ends as soon as its verdict is certain (see ``SequentialTest``). Along x,
-    cells are chosen so that neighbouring verdicts meet at the least expected number of steps: a cell that is not
-    solved costs all its steps, so the search leans towards solved ones. Success may be lost again at larger x: every
-    region of one verdict is probed every ``gap`` values, and further crossings are followed where they show. What
-    is lost and regained between two probes is not seen.
+    Each cell is tested sequentially until its verdict is certain (see ``SequentialTest``). Along x, cells are chosen to
+    minimise the expected number of steps until neighbouring verdicts differ: an unsolved cell costs all its steps, so
+    the search favours solved ones. Success may be lost again at larger x: every region of one verdict is probed every
+    ``gap`` values, and further crossings are followed where they appear. Success that is lost and regained between two
+    probes is not detected.
 
-    What is trained next follows from the outcomes so far alone, and the trial of a seed is the one of the full grid:
-    a trace that was cut short goes on where it was, the same trace again trains nothing, and a grid in the store is
-    used.
+    The next trials depend only on the outcomes so far, and are those of the full grid: a trace that was cut short
+    continues where it stopped, repeating it trains nothing, and outcomes of a grid in the store are used.
 
     Args:
-        trial: where the grid starts from; its own seed does not count.
-        x: the dotted path along which crossings are looked for.
+        trial: the trial that the grid varies; its seed is ignored.
+        x: the dotted path along which crossings are sought.
         y: the dotted path of the rows.
         xs: the values of x, increasing; by default, for ``regime.size``, 1, 2, 3, 6, 10, … times 100 up to 10^6.
         ys: the values of y; by default, for ``model.width``, 10, 30, 100, 300 and 1000.
-        level: the success rate that is traced, between 0 and 1.
+        level: the success rate to trace, between 0 and 1.
         confidence: 1 minus the largest probability that a cell gets either wrong verdict.
         seeds: the largest number of trials per cell, with the seeds from 0.
         gap: how many values apart two examined cells of one verdict may be.
-        monotone: whether success never decreases in y, which must then increase: saves most cells below the contour.
-            By default for ``model.width`` only. It is given up where the examined cells contradict it.
-        budget: the largest number of training steps, those of trials that the store has already among them; without
-            one the trace ends by itself. What is unknown when it is used up is NaN in the contour.
+        monotone: whether to assume that success never decreases in y, which must then increase; this saves most cells
+            below the contour. By default only for ``model.width``. Abandoned if the examined cells contradict it.
+        budget: the largest number of training steps, including those of trials already in the store; None for no
+            limit. Crossings that are still unknown when it is used up are NaN in the contour.
         store: where outcomes are kept, as in ``elegans.run``.
         workers: how many threads train, as in ``elegans.run``.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
-        watch: told of the progress, of all trials asked for so far.
+        watch: called with the progress of all trials requested so far.
         progress: whether to show it, as in ``elegans.run``.
 
     Raises:
-        SweepError: a value breaks a rule: the level, values that do not increase, a budget below that of one cell's
-            first trials. Other errors are those of ``grid`` and ``run``.
+        SweepError: the level is out of range, values do not increase, or the budget is too small for one cell's first
+            trials. Other errors are those of ``grid`` and ``run``.
     """
     across, up = _values(x, xs, "xs"), _values(y, ys, "ys")
     if monotone is None:
@@ -143,7 +142,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     _check_amounts(gap, budget, test, steps)
     cells = grid(trial, {y: up, x: across}).cells
     if len(cells) != len(up) * len(across):
-        raise SweepError(f"every value must be there once: {x}={list(across)}, {y}={list(up)}")
+        raise SweepError(f"every value must be given once: {x}={list(across)}, {y}={list(up)}")
     with opened(store) as kept, watching(progress, watch) as told:
         trainer = _Trainer(cells, len(across), workers, engine, told)
         search = FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
@@ -168,7 +167,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
 
 
 class FrontierSearch:
-    """The state of a trace: which seeds of which cells have which answers, and what follows from them.
+    """The state of a trace: the answers so far by cell and seed, and what follows from them.
 
     Args:
         rows: how many values y has.
@@ -176,7 +175,7 @@ class FrontierSearch:
         test: the sequential test of each cell.
         gap: how far apart known cells of one verdict may be.
         monotone: whether evidence below the level is carried to smaller rows.
-        steps: what a trial that is not solved takes.
+        steps: the number of steps of an unsolved trial.
         budget: the largest number of steps, or None.
     """
 
@@ -195,9 +194,9 @@ class FrontierSearch:
 
     @property
     def carries(self) -> bool:
-        """Whether evidence is carried: asked for, and contradicted by no cells that were examined.
+        """Whether evidence is carried: requested, and not contradicted by the examined cells.
 
-        It is contradicted where a row lies clearly below the level and a smaller one clearly above it, at one x.
+        It is contradicted if, at the same x, a row is clearly below the level and a smaller one clearly above it.
         """
         verdicts = {place: self.verdict(place) for place in self.trials}
         above = [place for place, side in verdicts.items() if side == ABOVE]
@@ -216,10 +215,10 @@ class FrontierSearch:
         self.complete = True
 
     def wanted(self) -> dict[Place, range]:
-        """Return the seeds to train next, by cell; none where the contour is known.
+        """Return the seeds to train next, by cell; none if the contour is known.
 
-        Rows come one after the other, the largest first where evidence is carried; all that one row needs at a time
-        is asked for together, and of a cell as many seeds as it takes at the least until its test may end.
+        Rows are taken in turn, the largest first if evidence is carried. All that one row needs at a time is requested
+        together, and for each cell the smallest number of seeds after which its test may end.
         """
         for row in range(self.rows - 1, -1, -1):
             asked = {place: self.seeds(place) for place in self.trials if place[0] == row}
@@ -235,14 +234,14 @@ class FrontierSearch:
         return {}
 
     def seeds(self, place: Place) -> range:
-        """Return the seeds that a cell's test needs next: none where it has ended."""
+        """Return the seeds that a cell's test needs next: none if it has ended."""
         answers = self.trials.get(place, [])
         used = len(answers)
         wait = self.test.wait(*self.counts(place))
         return range(used, min(used + wait, self.test.maximum))
 
     def counts(self, place: Place) -> tuple[int, int]:
-        """Return how many trials of a cell were solved, and of how many that came to an answer."""
+        """Return how many trials of a cell were solved, and how many have an answer."""
         known = [solved for solved, _ in self.trials.get(place, []) if solved is not None]
         return sum(known), len(known)
 
@@ -259,7 +258,7 @@ class FrontierSearch:
         }
 
     def known(self, row: int) -> dict[int, int]:
-        """Return the verdicts of a row by column: its own, and elsewhere those carried from larger rows."""
+        """Return the verdicts of a row by column: its own, or else those carried from larger rows."""
         found = dict.fromkeys(self.sources(row), BELOW)
         own = {column: self.verdict((row, column)) for other, column in self.trials if other == row}
         return {**found, **own}
@@ -275,22 +274,22 @@ class FrontierSearch:
         return found
 
     def doubtful(self, row: int) -> list[int]:
-        """Return the column where the smallest row looks itself, though it is known by what was carried there.
+        """Return the column where the smallest row is examined although its verdict was carried there.
 
-        It is the last such column: if success did decrease in y, this is where it would show first.
+        It is the last such column, where a decrease of success in y would show first.
         """
         last = max(self.sources(row), default=None) if row == 0 else None
         return [] if last is None or (row, last) in self.trials else [last]
 
     def rates(self, row: int) -> dict[int, float]:
-        """Return the success rates of a row by column; a carried one is the larger row's, which bounds it."""
+        """Return the success rates of a row by column; carried ones are those of the larger row, which are bounds."""
         own = {place[1]: place for place in self.trials if place[0] == row}
         counts = {column: self.counts(place) for column, place in {**self.sources(row), **own}.items()}
         return {column: solved / trials for column, (solved, trials) in counts.items() if trials}
 
 
 class _Trainer:
-    """Trains the trials that a search asks for, and tells how far they are."""
+    """Trains the trials that a search requests, and reports their progress."""
 
     def __init__(
         self, cells: Sequence[Trial], columns: int, workers: int | None, engine: str, watch: Watch | None
@@ -301,11 +300,11 @@ class _Trainer:
         self.seen: set[Place] = set()
 
     def parts(self, trained: Mapping[Place, Sequence[Any]]) -> tuple[tuple[Trial, range], ...]:
-        """Return cells with as many seeds as they have trials, as the parts of a sweep."""
+        """Return cells, with as many seeds as they have trials, as parts of a sweep."""
         return tuple((self._cell(place), range(len(trained[place]))) for place in sorted(trained))
 
     def ask(self, store: Store, asked: Mapping[Place, range]) -> dict[Place, list[Answer]]:
-        """Train seeds of cells, as far as the store lacks them."""
+        """Train the seeds of cells that the store lacks."""
         sweep = Sweep(tuple((self._cell(place), seeds) for place, seeds in asked.items()))
         ended = len(self.seen - asked.keys())
         self.seen |= asked.keys()
@@ -318,7 +317,7 @@ class _Trainer:
                 self.watch(last[0])
 
         failed = complete(sweep, store, workers=self.workers, engine=self.engine, watch=watch, name="trace")
-        if self.before is None:  # what fails later is counted in the contour's table
+        if self.before is None:  # later failures are counted in the contour's table
             report(store, sweep, failed)
         self.before = last[0]
         results = store.by_cell(sweep, ("state", "solved_at", "steps"))
@@ -337,11 +336,11 @@ class _Trainer:
 
 
 ADDED = ("cells", "cells_done", "trials", "done", "this_run", "elapsed", *FINISHED, "failed", "interrupted")
-"""What of the progress of several runs adds up."""
+"""Fields of the progress that are summed over runs."""
 
 
 def added(before: Progress | None, progress: Progress) -> Progress:
-    """Return the progress of a run together with what was done before; how much is to come is not known."""
+    """Return the progress of a run added to that before it; how much will follow is unknown."""
     earlier = {name: 0 if before is None else getattr(before, name) for name in ADDED}
     return replace(progress, seconds_left=None, **{name: getattr(progress, name) + earlier[name] for name in ADDED})
 

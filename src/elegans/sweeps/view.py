@@ -1,4 +1,4 @@
-"""How far a sweep is: a live bar on a terminal or in a notebook, a line every few seconds elsewhere."""
+"""Live views of a sweep's progress: a bar on a terminal or in a notebook, a line every few seconds elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,17 +11,17 @@ from elegans.sweeps.progress import Progress
 BAR_WIDTH = 60
 STATES = ("solved", "unsolved", "diverged", "interrupted", "failed")
 SHOWN = 4
-"""Of how many batches under way the steps are shown."""
+"""Maximum number of batches under way whose steps are shown."""
 
 
 class SweepView(LiveView):
-    """Shows how far a run is; give it to ``run`` as ``watch``.
+    """Shows the progress of a run; pass it to ``run`` as ``watch``.
 
     Args:
         console: where to write; by default the notebook, or else stderr.
 
     Attributes:
-        last: what the run said last, or None.
+        last: the last progress, or None.
     """
 
     def __init__(self, console: Any = None) -> None:
@@ -29,7 +29,7 @@ class SweepView(LiveView):
         self.last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Show the progress, unless the last one was shown a moment ago."""
+        """Show the progress if the view is due."""
         self.last = progress
         if self.is_due():
             self.show(bar(progress), line(progress))
@@ -37,7 +37,7 @@ class SweepView(LiveView):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Clear a terminal; leave the last word in a notebook."""
+        """Clear a terminal; leave the final progress in a notebook."""
         super().__exit__(kind, error, trace)
         if self.notebook and self.last is not None:
             self.show(ending(self.last), "")
@@ -47,7 +47,7 @@ class SweepView(LiveView):
 def watching(
     progress: bool | None, watch: Callable[[Progress], None] | None
 ) -> Iterator[Callable[[Progress], None] | None]:
-    """Yield what watches a run: the given watcher, a view, or both."""
+    """Yield the watcher of a run: the given one, a view, or both."""
     if not wanted(progress, watch is not None):
         yield watch
         return
@@ -62,7 +62,7 @@ def watching(
 
 
 def bar(progress: Progress) -> Any:
-    """Return a run's progress as a bar, and below it how far and how fast it is and how its trials ended."""
+    """Return a run's progress as a bar, with its counts, speed and states of trials below."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
@@ -80,7 +80,7 @@ def line(progress: Progress) -> str:
 
 
 def pace(progress: Progress) -> str:
-    """Return how far a run is and how fast, and for whom it waits."""
+    """Return a run's counts and speed, and the runs that it waits for."""
     waits = f"; waits for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     return (
@@ -90,7 +90,7 @@ def pace(progress: Progress) -> str:
 
 
 def under_way(progress: Progress) -> str:
-    """Return how many steps the trials under way have taken, where trials take longer than a second."""
+    """Return how many steps the trials under way have taken, if trials take longer than a second."""
     if not progress.under_way or progress.per_second > 1:
         return ""
     parts = [

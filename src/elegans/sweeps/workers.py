@@ -1,4 +1,4 @@
-"""The threads that train: one batch each at a time, nothing but trials in and outcomes out."""
+"""The training threads: each trains one batch at a time, with trials in and outcomes out."""
 
 import atexit
 import threading
@@ -15,32 +15,32 @@ from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
 PAUSE = 0.005
-"""Seconds in which more outcomes may come in after the first: threads that train need not give way for each of them."""
+"""Seconds to wait for more outcomes after the first, so that training threads are not held up for each of them."""
 
 _Batch = tuple[Engine, Sequence[Trial]]
 
 
 class WorkerPool:
-    """Threads that train batches of trials; engines let go of the interpreter while they work.
+    """Threads that train batches of trials; engines release the interpreter lock while they work.
 
-    A thread that is held up, in a long compilation for instance, does not hold up the run; at the end of the
-    process it is waited for, since native code does not bear to be cut off.
+    A thread that is held up, in a long compilation for instance, does not hold up the run; the process waits for it
+    at its end, since native code must not be cut off.
 
     Args:
         workers: how many threads.
         probes: the measures to take.
-        stop: once set, what is being trained ends as interrupted and nothing new is begun.
+        stop: once set, batches in training end as interrupted and no new ones are started.
 
     Raises:
-        SweepError: the system does not give so many threads.
+        SweepError: the system does not allow this many threads.
     """
 
     def __init__(self, workers: int, probes: Sequence[Probe], stop: threading.Event) -> None:
         self.workers, self.probes, self.stop = workers, probes, stop
         self.batches = 0
-        """How many batches have been handed out and have not ended."""
+        """Number of batches that have been handed out and not ended."""
         self.under_way: dict[int, tuple[int, int, int]] = {}
-        """By thread, the steps that its batch has taken, those that it takes at the most, and its trials under way."""
+        """For each thread, its batch's steps so far, the largest number of steps, and the trials under way."""
         self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
         self._done: SimpleQueue[Outcome | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
@@ -59,7 +59,7 @@ class WorkerPool:
         self._todo.put((engine, trials))
 
     def collect(self, seconds: float) -> list[Outcome]:
-        """Return the outcomes that have come in, after waiting for the first of them for so long at the most."""
+        """Return the outcomes that have arrived, after waiting at most this long for the first of them."""
         found: list[Outcome] = []
         while True:
             try:
@@ -75,7 +75,7 @@ class WorkerPool:
                     time.sleep(min(seconds, PAUSE))
 
     def shutdown(self, seconds: float) -> list[Outcome]:
-        """Stop, and return the outcomes that come in until all threads have ended, or for so long at the most."""
+        """Stop, and return the outcomes that arrive until all threads have ended or the time is up."""
         self.stop.set()
         for _ in self._threads:
             self._todo.put(None)
@@ -97,7 +97,7 @@ class WorkerPool:
             self._done.put(None)
 
     def _outcomes(self, engine: Engine, trials: Sequence[Trial]) -> Iterator[Outcome]:
-        """Train a batch; where it raises, train what is left one by one, so that only the culprit fails."""
+        """Train a batch; if it raises, train the rest one by one, so that only the culprit fails."""
         left = {(trial.cell, trial.seed): trial for trial in trials}
         steps, thread = trials[0].steps, threading.get_ident()
 

@@ -1,4 +1,4 @@
-"""How a trial is described, run and summed up."""
+"""The description, training and outcome of a trial."""
 
 from elegans import faces
 

@@ -1,4 +1,4 @@
-"""What a trial costs on this machine: short trainings measure a step, a check and a measurement."""
+"""The cost of a trial on this machine: short trainings measure a step, a check and a measurement."""
 
 import time
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ class Cost:
     """The measured costs of a trial, in seconds of one worker.
 
     Args:
-        step: of a training step.
-        check: of a check of the stopping rule, while most examples are still wrong.
-        probes: of one measurement by each probe.
+        step: the cost of a training step.
+        check: the cost of a check of the stopping rule, while most examples are still wrong.
+        probes: the cost of one measurement by each probe.
     """
 
     step: float
@@ -31,20 +31,20 @@ class Cost:
     probes: tuple[float, ...]
 
     def of(self, trial: Trial, probes: Sequence[Probe]) -> float:
-        """Return the cost of a trial that takes all its steps."""
+        """Return the cost of a trial that uses all its steps."""
         checks = trial.steps // trial.stopping.every + 1
         measured = sum(cost * (trial.steps // probe.every + 1) for cost, probe in zip(self.probes, probes, strict=True))
         return trial.steps * self.step + checks * self.check + measured
 
 
 def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: float) -> Cost:
-    """Return what steps, checks and measurements of a cell's trials cost, one worker training them.
+    """Return the costs of steps, checks and measurements of a cell's trials, for one worker.
 
     Args:
         cell: the trial.
-        seeds: its seeds; as many train side by side as the engine takes.
+        seeds: its seeds; as many train side by side as the engine allows.
         probes: its probes.
-        budget: seconds of measuring, shared by the probes.
+        budget: seconds for measuring, shared by the probes.
     """
     engine = choose(cell)
     together = [cell.with_seed(seed) for seed in seeds[: engine.together(cell)]]
@@ -66,7 +66,7 @@ def _checked(trial: Trial, every: int) -> Trial:
 
 
 def _step(trials: Sequence[Trial], engine: Engine, budget: float, probes: Sequence[Probe] = ()) -> tuple[float, float]:
-    """Return the seconds of a step and of a check, per trial; what is compiled first does not count."""
+    """Return the seconds of a step and of a check per trial, without compilation."""
     seen: list[tuple[int, float, float]] = []
 
     def watch(outcome: Any) -> None:

@@ -1,4 +1,4 @@
-"""Training one trial by itself."""
+"""Training of a single trial."""
 
 from collections.abc import Sequence
 
@@ -22,16 +22,16 @@ def train(
     """Train one trial and return its outcome, with curve, measures and final parameters.
 
     Args:
-        trial: what to train.
-        probes: measures to take along the way.
-        engine: an engine's name, or ``auto`` for the first that takes the trial.
+        trial: the trial.
+        probes: measures to take during training.
+        engine: an engine's name, or ``auto`` for the first that can train the trial.
         watch: called with the outcome so far at each check, for a live display.
-        progress: whether to show on stderr, or in the notebook, how many steps have been taken; by default on a
-            terminal and in a notebook, unless there is ``watch``.
+        progress: whether to show the steps taken so far on stderr, or in the notebook; by default on a terminal and in
+            a notebook, unless there is ``watch``.
 
     Raises:
         EngineError: no engine can take the trial.
-        TrialError: a probe cannot look into it.
+        TrialError: a probe cannot measure it.
     """
     check_probes(probes, trial)
     chosen = choose(trial, engine)

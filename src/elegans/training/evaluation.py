@@ -1,4 +1,4 @@
-"""Whether a network has solved its task: exact on the held-out examples, and no more work than that takes."""
+"""Exact checks of whether a network has solved its task, with as few evaluations as possible."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -9,23 +9,23 @@ from jaxtyping import Bool, Float, Int, UInt32
 from elegans.stopping import StoppingRule
 
 Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
-"""Returns which of the examples with the given indices each network gets wrong."""
+"""Returns which of the examples with given indices each network gets wrong."""
 
 MARGIN = 32
-"""Examples evaluated beyond the fewest that could decide it: some of the last check's mistakes are corrected by now."""
+"""Examples evaluated beyond the fewest that could decide, since some of the last check's mistakes are now corrected."""
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 
 
 class StoppingChecks:
-    """Decides, for trials side by side, whether at most the allowed number of held-out examples is wrong.
+    """Decides for trials side by side whether at most the allowed number of held-out examples are wrong.
 
-    Counting stops as soon as the answer is certain. The examples that a network got wrong at the last
-    check are evaluated first: a network far from solving the task is then decided by little more than the allowed
-    number of mistakes, and the answer is the same in any order.
+    Counting stops as soon as the answer is certain. The examples that a network got wrong at the last check are
+    evaluated first, so that a network far from solving the task needs little more than the allowed number of mistakes.
+    The answer does not depend on the order.
 
     Args:
-        trials: how many trials.
-        stopping: the rule: how many examples, and how many mistakes are allowed.
+        trials: the number of trials.
+        stopping: the rule: the number of examples, and the number of mistakes allowed.
     """
 
     def __init__(self, trials: int, stopping: StoppingRule) -> None:
@@ -40,7 +40,7 @@ class StoppingChecks:
         return np.tile(np.arange(self.examples, dtype=np.uint32), (len(self.streak), 1))
 
     def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
-        """Return, exactly, which trials have had at most the allowed number of mistakes often enough in a row."""
+        """Return exactly which trials have had at most the allowed number of mistakes in enough consecutive checks."""
         mistakes = np.zeros(len(self.order), np.int64)
         unsolved = solved = np.zeros(len(self.order), bool)
         seen, blocks, block, smallest = 0, [], self.allowed + 1 + MARGIN, SMALLEST_BLOCK
@@ -58,7 +58,7 @@ class StoppingChecks:
         return self._count_checks(~unsolved)
 
     def take(self, mistakes: int | None) -> Bool[np.ndarray, " trials"]:
-        """Return the same for a single trial from its number of mistakes, or None where that is larger than allowed."""
+        """Return the same for a single trial from its number of mistakes, or None if that is larger than allowed."""
         self.mistakes = np.array([mistakes or 0])
         self.unseen = None if mistakes is None else np.zeros((1, 0), np.uint32)
         return self._count_checks(np.array([mistakes is not None]))
@@ -69,18 +69,18 @@ class StoppingChecks:
         return decided
 
     def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
-        """Return the exact test errors, given that nothing has moved since the last decision."""
+        """Return the exact test errors, if no parameter has changed since the last decision."""
         if self.unseen is None:
             return error_rate(wrong, len(self.streak), self.examples)
         errors: Float[np.ndarray, " trials"] = (self.mistakes + _count(wrong, self.unseen)) / self.examples
         return errors
 
     def select(self, positions: list[int]) -> None:
-        """Keep some of the trials only, in the given order."""
+        """Keep only some of the trials, in the given order."""
         self.order, self.streak = self.order[positions], self.streak[positions]
 
     def _reorder(self, wrong: Bool[np.ndarray, "trials seen"]) -> None:
-        """Put the last check's mistakes first, then examples not evaluated, then those classified correctly."""
+        """Put the last check's mistakes first, then unevaluated examples, then those classified correctly."""
         seen = wrong.shape[1]
         for row, mistakes in zip(self.order, wrong, strict=True):
             head = row[:seen]
@@ -88,7 +88,7 @@ class StoppingChecks:
 
 
 def error_rate(wrong: Wrong, trials: int, examples: int) -> Float[np.ndarray, " trials"]:
-    """Return each network's share of mistakes among the first examples of a stream."""
+    """Return each network's fraction of mistakes among the first examples of a stream."""
     index = np.broadcast_to(np.arange(examples, dtype=np.uint32), (trials, examples))
     return _count(wrong, index) / examples
 

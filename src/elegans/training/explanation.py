@@ -1,4 +1,4 @@
-"""Which engine trains a trial, why, and how long that takes."""
+"""Which engine trains a trial, why, and how long it takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from elegans.training.trial import Trial
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which engine ``auto`` chooses for a trial, and what the trial costs on this machine; ``str`` of it is for people.
+    """The engine that ``auto`` chooses for a trial, and the trial's cost on this machine; ``str`` makes it readable.
 
     Args:
         engine: the engine's name.
-        refused: by name, why each engine that ``auto`` prefers does not take the trial.
+        refused: why each engine that ``auto`` prefers cannot train the trial, by name.
         steps: the largest number of steps.
-        cost: of a step and of a check, by itself and after compiling.
-        seconds: how long the trial takes if it takes all its steps.
+        cost: the cost of a step and of a check of a single trial, without compilation.
+        seconds: how long the trial takes if it uses all its steps.
     """
 
     engine: str
@@ -40,10 +40,10 @@ def explain(trial: Trial, *, budget: float = 1.0) -> Explanation:
 
     Args:
         trial: the trial.
-        budget: about how many seconds of it are trained to measure the cost of its steps.
+        budget: about how many seconds to train for measuring the cost of its steps.
 
     Raises:
-        EngineError: no engine takes it.
+        EngineError: no engine can train it.
     """
     engine = choose(trial)
     cost = cost_of(trial, [trial.seed], (), budget)

@@ -1,4 +1,4 @@
-"""The loop above every engine: stop rules, evaluation, curves and probes live here, once."""
+"""The training loop above all engines: stopping rules, evaluation, curves and probes."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ from elegans.training.trial import Trial
 from elegans.training.view import Advanced
 
 PACE = 0.2
-"""How many seconds a chunk may last: the longest wait for an interruption."""
+"""Maximum number of seconds of a chunk, which is the longest delay of an interruption."""
 FIRST_STEPS = 8
-"""How many steps the first chunk has."""
+"""Number of steps of the first chunk."""
 
 Watch = Callable[[Outcome], None]
 
@@ -39,12 +39,13 @@ def train_together(
     """Train trials that share a signature side by side, and yield each outcome when it is known.
 
     Args:
-        trials: at least one; the engine takes them all.
-        engine: what advances them.
-        probes: measures to take along the way, checked by ``check_probes``.
-        stopped: asked every fifth of a second or so; once true, what is left ends as ``interrupted``.
-        watch: called with the outcome so far at each check (curve and measures filled in).
-        advanced: called after each chunk of steps, every fifth of a second or so.
+        trials: at least one; the engine must be able to train all of them.
+        engine: the engine.
+        probes: measures to take during training, checked by ``check_probes``.
+        stopped: called about every fifth of a second; once it returns True, the remaining trials end as
+            ``interrupted``.
+        watch: called with the outcome so far at each check (with its curve and measures).
+        advanced: called after each chunk of steps, about every fifth of a second.
         keep_parameters: whether outcomes carry the final parameters.
     """
     yield from _Loop(trials, engine, probes, stopped, watch, advanced, keep_parameters).run()
@@ -54,7 +55,7 @@ def check_probes(probes: Sequence[Probe], trial: Trial) -> None:
     """Refuse probes that cannot measure a trial.
 
     Raises:
-        TrialError: with the rule and the value.
+        TrialError: states the rule and the value.
     """
     for probe in probes:
         try:
@@ -67,7 +68,7 @@ def check_probes(probes: Sequence[Probe], trial: Trial) -> None:
 
 @dataclass
 class _Running:
-    """A trial under way, with what is known of its outcome; its fields are those of ``Outcome``."""
+    """A trial under way, with its outcome so far; its fields are those of ``Outcome``."""
 
     trial: Trial
     engine: str
@@ -83,7 +84,7 @@ class _Running:
 
 
 class _Loop:
-    """The trials of one batch on their way, and the clock between them."""
+    """The trials of one batch under way, and their shared clock."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class _Loop:
         self.memories: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Iterator[Outcome]:
-        """Advance from event to event (a check, a measurement, the end) until no trial is left."""
+        """Advance from event to event (a check, a measurement, the end) until no trial remains."""
         self._measure()
         while any(self.running):
             self._advance()
@@ -130,7 +131,7 @@ class _Loop:
             self._drop_ended()
 
     def _advance(self) -> None:
-        """Advance by a chunk that leaves room for an interruption."""
+        """Advance by a chunk short enough for an interruption."""
         begun, first = time.perf_counter(), self.step
         watched = self.watch is not None
         plan = Plan(first, self.steps, self.pace, PACE, self.stopping, self.probes, self._undecided(), watched)
@@ -141,11 +142,11 @@ class _Loop:
             self.pace = min(self.pace * 2, 2**30)
         elif spent > PACE:
             self.pace = max(1, int((self.step - first) * PACE / spent))
-        if len(self.running) == 1 and self.chunk.diverged_at[0] >= 0:  # no step moves it any more
+        if len(self.running) == 1 and self.chunk.diverged_at[0] >= 0:  # further steps do not change it
             self.step = next_event(int(self.chunk.diverged_at[0]), self.steps, self.periods)
 
     def _take(self, chunk: Chunk) -> None:
-        """Record a chunk's curve and measures, and that checks on the way failed."""
+        """Record a chunk's curve and measures, and the checks that failed during it."""
         checks = 0
         for interval in chunk.intervals:
             self.step += interval.steps
@@ -182,7 +183,7 @@ class _Loop:
             yield self._end(position, "interrupted", steps=self.step)
 
     def _check(self) -> Iterator[Outcome]:
-        """Record the curve, decide who has solved the task, and end the trials that are finished."""
+        """Record the curve, decide which trials are solved, and end those that are finished."""
         self._record_curve()
         begun = time.perf_counter()
         at_end = self.step == self.steps
@@ -210,15 +211,15 @@ class _Loop:
             yield self._end(position, state, self.step, test_error=test_error, train_error=train_error)
 
     def _undecided(self) -> bool:
-        """Return whether some trial has not been solved yet: else no check matters any more."""
+        """Return whether some trial is still unsolved; otherwise checks no longer matter."""
         return any(running.solved_at is None for _, running in self._current())
 
     def _decide(self, at_end: bool) -> Bool[np.ndarray, " trials"]:
-        """Return which trials are solved now, by the engine's check or by counting."""
+        """Return which trials are now solved, by the engine's check or by counting."""
         undecided = self._undecided()
         if undecided and self.chunk.checked and self.step % self.stopping.every == 0:
             return self.held_out.take(self.chunk.mistakes)
-        if undecided or at_end:  # the final error begins with what this counts
+        if undecided or at_end:  # the final error uses these counts
             return self.held_out.decide(self._wrong_on("test"))
         return np.zeros(len(self.running), bool)
 
@@ -228,7 +229,7 @@ class _Loop:
             running.evaluation_seconds += seconds / len(current)
 
     def _final_errors(self) -> tuple[Float[np.ndarray, " trials"], list[float | None]]:
-        """Return each network's exact test error, and its error on the sample (None online)."""
+        """Return each network's exact test error, and its error on the sample (None for online trials)."""
         count = len(self.running)
         test = self.held_out.error(self._wrong_on("test"))
         sizes = [_sample_size(running.trial) if running else None for running in self.running]
@@ -261,7 +262,7 @@ class _Loop:
             running.curve.add(self.step, float(whole.loss[position]), float(whole.error[position]))
 
     def _measure(self, only: int | None = None) -> None:
-        """Take the measurements that are due of every network, or all of one that ends."""
+        """Take the measurements that are due of every network, or all measurements of one that ends."""
         due = [probe for probe in self.probes if only is not None or self.step % probe.every == 0]
         if not due:
             return
@@ -295,7 +296,7 @@ class _Loop:
         self, position: int, trial: Trial, read: Callable[[], Any], answers: dict[tuple[str, bytes], np.ndarray]
     ) -> Snapshot:
         def wrong(stream: str, index: np.ndarray) -> Bool[np.ndarray, " count"]:
-            # an engine answers for all of its networks at once, so each question is put to it once
+            # an engine answers for all of its networks at once, so each question is asked only once
             asked = stream, index.tobytes()
             if asked not in answers:
                 everyone = np.broadcast_to(index, (len(self.running), len(index)))
@@ -319,7 +320,7 @@ class _Loop:
         return lambda index: self.engine.wrong(self.state, stream, index)
 
     def _drop_ended(self) -> None:
-        """Once half of the batch has ended, go on with the other half alone."""
+        """Once half of the batch has ended, continue with only the other half."""
         left = [position for position, _ in self._current()]
         if left and 2 * len(left) <= len(self.running):
             self.state = self.engine.select(self.state, left)
@@ -329,7 +330,7 @@ class _Loop:
 
 
 def _united(intervals: Sequence[Interval]) -> Interval:
-    """Return consecutive intervals as one: the means over all of their steps."""
+    """Merge consecutive intervals, with the means over all of their steps."""
     lengths = np.array([interval.steps for interval in intervals], float)
     steps = lengths.sum()
     loss = lengths @ np.array([interval.loss for interval in intervals]) / steps
@@ -346,7 +347,7 @@ def _sample_size(trial: Trial) -> int | None:
 
 
 def _measured(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
-    """Return what a probe measures, or name the probe that returns something else than numbers by name."""
+    """Return a probe's measures; refuse, naming the probe, anything other than numbers by name."""
     found = probe.measure(snapshot)
     if not isinstance(found, Mapping):
         rule = f"the probe {probe.kind!r} must return numbers or arrays by name"

@@ -1,4 +1,4 @@
-"""Losses, averaged over the minibatch: of one output against a label in {-1, +1}, or of an output for each class."""
+"""Losses, averaged over the minibatch: of one output and a label in {-1, +1}, or of one output per class."""
 
 import math
 from abc import abstractmethod
@@ -15,7 +15,7 @@ class Loss(Component, family=True):
     """A loss of one output and one label in {-1, +1}; the margin is y f."""
 
     several_outputs: ClassVar[bool] = False
-    """Whether it is a loss of an output for each class instead."""
+    """Whether it is a loss of one output per class instead."""
 
     @abstractmethod
     def value(self, output: Any, label: Any) -> Any:
@@ -39,7 +39,7 @@ class Square(Loss):
     """scale (f - y)^2 / 2.
 
     Args:
-        scale: what the loss is multiplied by; 2 for the convention without the half.
+        scale: the factor of the loss; 2 for the convention without the half.
     """
 
     scale: Scale = 1.0
@@ -52,7 +52,7 @@ class Logistic(Loss):
     """scale log(1 + exp(-y f)), in natural units.
 
     Args:
-        scale: what the loss is multiplied by.
+        scale: the factor of the loss.
     """
 
     scale: Scale = 1.0
@@ -65,14 +65,14 @@ class Logistic(Loss):
 
 
 class Correlation(Loss):
-    """-y f: what a loss is to first order around output 0; unbounded, so for theory and for few steps."""
+    """-y f: the first-order approximation of a loss around output 0; unbounded, so for theory and few steps."""
 
     def value(self, output: Any, label: Any) -> Any:
         return -label * output
 
 
 class CrossEntropy(Loss):
-    """log sum_c exp(f_c) - f_y, in natural units, of an output for each class; +1 is class 0 and -1 class 1."""
+    """log sum_c exp(f_c) - f_y, in natural units, with one output per class; +1 is class 0 and -1 class 1."""
 
     several_outputs = True
 
@@ -84,15 +84,15 @@ class CrossEntropy(Loss):
 
 
 class Margin(Loss):
-    """(1/k) sum_{c != y} max(delta + f_c - f_y, 0), of an output for each of k classes.
+    """(1/k) sum_{c != y} max(delta + f_c - f_y, 0), with one output for each of k classes.
 
-    With ``linear`` it is what remains when every hinge is active, less a constant: (1/k) sum_c f_c - f_y. It is linear
-    in the outputs and unbounded, so for theory and for few steps.
+    With ``linear`` it is the loss for which every hinge is active, up to a constant: (1/k) sum_c f_c - f_y. It is
+    linear in the outputs and unbounded, so for theory and few steps.
 
     Source: thesis, equation 8.7, and appendix E, where delta is taken so large that every hinge is active.
 
     Args:
-        delta: by how much the right class must win, above 0, or ``linear``.
+        delta: the margin required of the right class, above 0, or ``linear``.
     """
 
     several_outputs = True
@@ -106,13 +106,13 @@ class Margin(Loss):
         return (slack * (slack > 0)).mean(axis=-1) - self.delta / output.shape[-1]
 
     def inactive(self, output: Any, label: Any) -> Any:
-        """Return how many of each example's k - 1 hinges are inactive: the loss is affine near outputs with none."""
+        """Return how many of each example's k - 1 hinges are inactive; if none is, the loss is locally affine."""
         delta = math.inf if isinstance(self.delta, str) else self.delta
         return (_gaps(output, label) >= delta).sum(axis=-1)
 
 
 def class_numbers(label: Any) -> Any:
-    """Return the numbers of the classes, int32: labels that are whole numbers already, else 0 for +1 and 1 for -1."""
+    """Return the numbers of the classes (int32): whole-number labels unchanged, else 0 for +1 and 1 for -1."""
     return label if label.dtype.kind in "iu" else (label < 0).astype("int32")
 
 

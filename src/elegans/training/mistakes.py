@@ -1,4 +1,4 @@
-"""By how much labels win, and which examples are wrong."""
+"""Margins of labels, and which examples are wrong."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from elegans.training.losses import class_numbers, right_output
 
 
 def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
-    """Return by how much each label wins: y f of one output, else f_y less the largest other output.
+    """Return the margin of each label: y f for one output, else f_y minus the largest other output.
 
     Args:
-        output: NumPy or JAX array of the labels' shape, or with an axis more for the classes.
+        output: NumPy or JAX array of the labels' shape, or with a further axis for the classes.
         label: -1 or +1 (float32), or the numbers of classes (whole numbers).
 
     Returns:
-        The labels' shape; an example is right where its margin is above 0.
+        An array of the labels' shape; an example is right if its margin is above 0.
     """
     if output.ndim == label.ndim:
         return label * output
@@ -28,7 +28,7 @@ def wrong(output: Any, label: Any) -> Any:
     """Return which examples are wrong, shape (count,): those whose margin, at the last position if any, is not above 0.
 
     Args:
-        output: as for ``margins``, the examples first.
-        label: shape (count,), or (count, positions) of sequences with a label at each position.
+        output: as for ``margins``, with examples along the first axis.
+        label: shape (count,), or (count, positions) for sequences with a label at each position.
     """
     return ~(margins(output, label).reshape(len(label), -1)[:, -1] > 0)

@@ -1,4 +1,4 @@
-"""A trained network as a function, here and in other libraries."""
+"""A trained network as a function, in NumPy and in other libraries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from elegans.errors import TrialError, shown
 from elegans.training.trial import Trial
 
 TOLERANCE = 1e-4
-"""How far outputs in another library may lie from NumPy's, relative to the largest of them."""
+"""Maximum deviation of another library's outputs from NumPy's, relative to the largest output."""
 
 
 @methods_checked(making=False)
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A trained network: call it with inputs (count, input size), and it returns its outputs.
+    """A trained network: call it with inputs of shape (count, input size) for its outputs.
 
     Args:
-        trial: what it was trained on.
+        trial: the trial that trained it.
         parameters: its parameters as NumPy arrays, in the model's own nesting.
     """
 
@@ -60,7 +60,7 @@ class TrainedNetwork:
         return np.asarray(x), np.asarray(y)
 
     def to_equinox(self) -> Any:
-        """Return the network as an ``equinox.Module`` whose leaves are JAX arrays; like here, it takes a batch."""
+        """Return the network as an ``equinox.Module`` whose leaves are JAX arrays; it takes a batch, as here."""
         import equinox
         import jax
 
@@ -74,13 +74,13 @@ class TrainedNetwork:
         return Module(jax.tree.map(jax.numpy.asarray, self.parameters), self.trial.model)
 
     def to_torch(self) -> Any:
-        """Return the network as a ``torch.nn.Module`` with parameters of the same names; like here, it takes a batch.
+        """Return the network as a ``torch.nn.Module`` with parameters of the same names; it takes a batch, as here.
 
-        The model's ``apply`` runs on tensors as it stands, so it must be written with operators and methods that NumPy
-        and torch share, as those of MLPs and products of affine forms are; on a few examples it must return the same.
+        The model's ``apply`` runs on tensors unchanged, so it must use only operators and methods that NumPy and torch
+        share, as for MLPs and products of affine forms. Its outputs are compared on a few examples.
 
         Raises:
-            TrialError: it is not, or the parameters are not nested dictionaries of arrays.
+            TrialError: it does not run on tensors or differs, or the parameters are not nested dictionaries of arrays.
             ImportError: PyTorch is not installed.
         """
         import torch
@@ -96,7 +96,7 @@ class TrainedNetwork:
             made = _filled(Module(), self.parameters)
             with torch.no_grad():
                 there, here = made(torch.from_numpy(x)).numpy(), self(x)
-        except Exception as error:  # whatever a model's own code raises where it is given tensors
+        except Exception as error:  # whatever a model's own code raises when given tensors
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise TrialError(f"a model must be written for tensors too: model={model.label()!r} ({reason})") from error
         if not np.allclose(there, here, rtol=0, atol=TOLERANCE * np.abs(here).max()):
@@ -105,7 +105,7 @@ class TrainedNetwork:
 
 
 def _filled(module: Any, part: Mapping[str, Any]) -> Any:
-    """Return a torch module with arrays as its parameters, and dictionaries of them as modules within it."""
+    """Return a torch module with arrays as its parameters and dictionaries as its submodules."""
     import torch
 
     for name, value in part.items():

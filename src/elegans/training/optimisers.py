@@ -1,4 +1,4 @@
-"""How parameters move: stochastic gradient descent, Adam, AdamW and AdaDelta."""
+"""Optimisers: stochastic gradient descent, Adam, AdamW and AdaDelta."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 Kept = Annotated[float, Field(ge=0, lt=1)]
-"""How much of a running mean is kept per step."""
+"""The fraction of a running mean that is kept per step."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class LayerRates(Component):
-    """The learning rate and weight decay of one layer or parameter, where they differ from the rest.
+    """The learning rate and weight decay of one layer or parameter, if they differ from the rest.
 
     Args:
-        learning_rate: or None for the training's own.
-        weight_decay: or None for the training's own.
+        learning_rate: at least 0, or None for the training's own.
+        weight_decay: at least 0, or None for the training's own.
     """
 
     learning_rate: Rate | None = None
@@ -39,7 +39,7 @@ class LayerRates(Component):
 
 
 class Training(Component, family=True):
-    """How a network learns: the number of steps and the stopping rule, and whatever moves its parameters.
+    """How a network learns: its number of steps, stopping rule and optimiser.
 
     Args:
         steps: the largest number of steps.
@@ -50,11 +50,11 @@ class Training(Component, family=True):
     stopping: StoppingRule = StoppingRule()
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse parts that this training does not fit."""
+        """Refuse parts that do not fit this training."""
 
 
 class Minibatches(Component):
-    """What a training has that descends the loss of one minibatch after another; inherit from it and ``Training``.
+    """The fields of a training by minibatches; inherit from this and ``Training``.
 
     Args:
         batch_size: the number of examples in a minibatch.
@@ -67,7 +67,7 @@ class Minibatches(Component):
     batches: Literal["replacement", "epochs"] = "replacement"
 
     def added(self, model: Model, parameters: Any) -> Any:
-        """Return what is added to a minibatch's loss: nothing by default."""
+        """Return the term added to a minibatch's loss: nothing by default."""
         return 0.0
 
     @abstractmethod
@@ -80,15 +80,15 @@ class Minibatches(Component):
 
 
 class Descent(Minibatches, Training):
-    """What trainings by gradients share beside ``Training`` and ``Minibatches``: learning rates and their schedule.
+    """The fields of gradient descent besides those of ``Training`` and ``Minibatches``: learning rates and schedule.
 
     Args:
         learning_rate: at least 0.
         weight_decay: at least 0.
-        schedule: what the learning rate is multiplied by at each step.
+        schedule: the factor of the learning rate at each step.
         layers: other learning rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
-        penalty: what is added to the loss for the size of the weights, or None.
-        clip: the largest norm of the gradient of all parameters together; longer ones are scaled down to it. Or None.
+        penalty: a penalty on the size of the weights, added to the loss, or None.
+        clip: the largest norm of the gradient of all parameters together, to which larger ones are scaled, or None.
     """
 
     learning_rate: Rate = 0.1
@@ -99,7 +99,7 @@ class Descent(Minibatches, Training):
     clip: Positive | None = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse what does not fit: more examples than a regime counts, a loss, a penalty, layers that do not exist."""
+        """Refuse what does not fit: too many examples, a loss, a penalty, layers that do not exist."""
         regime.check(task, self.steps, self.batch_size)
         outputs = model.outputs(task)
         if self.loss.several_outputs != (outputs > 1):
@@ -123,7 +123,7 @@ class Descent(Minibatches, Training):
         return self.schedule.factors(first, count)
 
     def clipped(self, gradients: Any) -> Any:
-        """Return gradients scaled down to the largest norm, where there is one and they are longer."""
+        """Return gradients scaled down to the largest norm, if there is one and they exceed it."""
         import jax.numpy as jnp
         import optax
 
@@ -135,7 +135,7 @@ class Descent(Minibatches, Training):
     def rates(self, parameter: str) -> tuple[Any, Any]:
         """Return the learning rate and weight decay of a parameter by its dotted name.
 
-        The parameter's own entry in ``layers`` comes before its layer's, and both before the training's.
+        The parameter's own entry in ``layers`` takes precedence over its layer's, and both over the training's.
         """
         learning_rate, weight_decay = self.learning_rate, self.weight_decay
         for name in sorted(self.layers, key=len):
@@ -154,7 +154,7 @@ class SGD(Descent):
     learning_rate x factor x gradient, as the thesis writes it (chapter 5, equation 5.1).
 
     Args:
-        decay: whether weight decay is a part of the ``gradient`` or shrinks the ``parameters`` themselves.
+        decay: whether weight decay is part of the ``gradient`` or shrinks the ``parameters`` themselves.
         learning_rate: at least 0; for the others see ``Descent``, ``Minibatches`` and ``Training``.
     """
 
@@ -177,10 +177,10 @@ class SGD(Descent):
 
 
 class Adaptive(Descent):
-    """What trainings have in common whose steps are scaled by the gradients before them.
+    """The common part of trainings whose steps are scaled by earlier gradients.
 
-    A step moves theta to theta - learning_rate x factor x (direction + weight_decay x theta): the decay stands outside
-    the running means, as in AdamW (Loshchilov and Hutter, 2019).
+    A step moves theta to theta - learning_rate x factor x (direction + weight_decay x theta): weight decay is not part
+    of the running means, as in AdamW (Loshchilov and Hutter, 2019).
     """
 
     @abstractmethod
@@ -208,16 +208,15 @@ class Adaptive(Descent):
 class Adam(Adaptive):
     """Adam: directions m / (sqrt(v) + epsilon), with running means m of the gradient and v of its square.
 
-    Both means are without the bias of their beginning at 0. Weight decay is decoupled: it stands outside both, as in
-    AdamW, and is not the L2 term in the gradient of ``torch.optim.Adam``. ``AdamW`` is the same with a weight decay of
-    0.01 by default.
+    Both means are corrected for the bias of starting at 0. Weight decay is decoupled from both, as in AdamW, and not
+    the L2 term in the gradient of ``torch.optim.Adam``. ``AdamW`` is the same with a default weight decay of 0.01.
 
     Source: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 
     Args:
-        beta1: how much of the mean is kept per step.
-        beta2: how much of the mean square is kept per step.
-        epsilon: what is added to the root.
+        beta1: the fraction of the mean that is kept per step.
+        beta2: the fraction of the mean square that is kept per step.
+        epsilon: the number added to the root.
         learning_rate: at least 0; for the others see ``Descent``.
     """
 
@@ -238,8 +237,8 @@ class AdamW(Adam, kind="adamw"):
     Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (ICLR 2019).
 
     Args:
-        weight_decay: at least 0; a step multiplies parameters by 1 - learning_rate x factor x weight_decay beside the
-            direction that ``Adam`` takes.
+        weight_decay: at least 0; besides the step of ``Adam``, parameters are multiplied by
+            1 - learning_rate x factor x weight_decay.
         learning_rate: at least 0; for the others see ``Adam`` and ``Descent``.
     """
 
@@ -247,15 +246,15 @@ class AdamW(Adam, kind="adamw"):
 
 
 class AdaDelta(Adaptive, kind="adadelta"):
-    """AdaDelta: directions sqrt(u + epsilon) / sqrt(v + epsilon) x gradient, v and u being running mean squares.
+    """AdaDelta: directions sqrt(u + epsilon) / sqrt(v + epsilon) x gradient, with running mean squares v and u.
 
-    v is that of the gradients, u that of the directions before.
+    v is that of the gradients, u that of earlier directions.
 
     Source: Zeiler, "ADADELTA: an adaptive learning rate method" (2012).
 
     Args:
-        rho: how much of the mean squares is kept per step.
-        epsilon: what is added under both roots.
+        rho: the fraction of the mean squares that is kept per step.
+        epsilon: the number added under both roots.
         learning_rate: at least 0; for the others see ``Descent``.
     """
 

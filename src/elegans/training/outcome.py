@@ -14,22 +14,22 @@ from elegans.training.trial import Trial, labels
 
 CURVE_POINTS = 128
 BESIDE_QUANTITIES = ("trial", "seed", "step")
-"""Columns of a table of measures: no quantity has such a name."""
+"""Columns of a table of measures, which quantities must not be named after."""
 LONGEST_LINE = 500
-"""Characters of a traceback's line that are shown."""
+"""Maximum number of characters shown of a traceback's line."""
 
 
 @dataclass(repr=False)
 class Curve:
     """The minibatch loss and error, averaged over the steps between one point and the next.
 
-    Held to fewer than 128 points, evenly spaced: when it is full, neighbours merge, and later points span as many steps
-    as the merged ones. Averages stay exact.
+    There are fewer than 128 evenly spaced points: when the curve is full, neighbours merge, and later points span as
+    many steps as the merged ones. Averages stay exact.
 
     Args:
-        step: how many steps had been taken at each point.
-        loss: the mean minibatch loss of the steps since the point before.
-        error: the mean share of minibatch examples that the network got wrong, before each step.
+        step: the number of steps taken at each point.
+        loss: the mean minibatch loss over the steps since the previous point.
+        error: the mean fraction of minibatch examples that the network got wrong, before each of these steps.
     """
 
     step: list[int] = field(default_factory=list)
@@ -37,9 +37,9 @@ class Curve:
     error: list[float] = field(default_factory=list)
 
     def add(self, step: int, loss: float, error: float) -> None:
-        """Add the averages of the steps since those that were added last."""
+        """Add the averages over the steps since the last ones added."""
         last, begun = (self.step[-1], self.step[-2]) if len(self.step) > 1 else (0, 0)
-        if last and last - begun < self.step[0]:  # the last point spans fewer steps than the first: it takes these too
+        if last and last - begun < self.step[0]:  # the last point spans fewer steps than the first: merge these into it
             share = (step - last) / (step - begun)
             self.step[-1] = step
             self.loss[-1] += share * (loss - self.loss[-1])
@@ -63,7 +63,7 @@ class Curve:
 
     def to_bytes(self) -> bytes:
         """Return the curve packed for a store."""
-        packer = zlib.compressobj(wbits=12, memLevel=4)  # a curve is short: most of the usual memory would be in vain
+        packer = zlib.compressobj(wbits=12, memLevel=4)  # a curve is short and needs little memory
         steps = np.asarray(self.step, "<u4").tobytes()
         return packer.compress(steps + np.asarray([self.loss, self.error], "<f4").tobytes()) + packer.flush()
 
@@ -75,7 +75,7 @@ class Curve:
 
 
 class Measures(dict[str, dict[str, Any]]):
-    """What probes measured: by kind, ``measures["weight-movement"]``, or by class, ``measures[WeightMovement]``."""
+    """Measures of probes: by kind, ``measures["weight-movement"]``, or by class, ``measures[WeightMovement]``."""
 
     def __missing__(self, probe: Any) -> dict[str, Any]:
         kind = getattr(probe, "kind", probe)
@@ -92,18 +92,18 @@ class Outcome:
         trial: the trial.
         state: ``solved``, ``unsolved``, ``diverged``, ``failed`` or ``interrupted``.
         solved_at: the first checked step at which the trial was solved, or None.
-        test_error: the exact share of held-out examples wrong at the end (labels clean), or None.
-        train_error: the exact share wrong of the sample (of its first 10^4 or so examples; labels as seen
-            in training), or None for online trials.
-        steps: how many steps were taken; for a diverged trial, the step where its outputs stopped being finite.
+        test_error: the exact fraction of held-out examples wrong at the end (with clean labels), or None.
+        train_error: the exact fraction of the sample that is wrong (of its first 10^4 or so examples, with the labels
+            used in training), or None for online trials.
+        steps: how many steps were taken; for a diverged trial, the step at which its outputs stopped being finite.
         seconds: the trial's share of the engine's time, in seconds.
-        evaluation_seconds: how much of it went into held-out evaluation.
-        engine: the engine that advanced it.
+        evaluation_seconds: the part of it spent on held-out evaluation.
+        engine: the engine that trained it.
         error: the traceback of a failed trial, or None.
-        curve: the minibatch loss and error along the way.
-        measures: by probe kind or class, the measured quantities: ``step``, and for each name one value a measurement:
-            a list, or for quantities that are arrays, read back from a store, one array with one row per measurement.
-        parameters: the final parameters as NumPy arrays, where the trial was trained in this process.
+        curve: the minibatch loss and error during training.
+        measures: the measured quantities by kind or class of probe: ``step``, and for each name one value per
+            measurement, as a list; arrays read from a store are one array with one row per measurement.
+        parameters: the final parameters as NumPy arrays, if the trial was trained in this process.
     """
 
     trial: Trial
@@ -124,7 +124,7 @@ class Outcome:
         object.__setattr__(self, "measures", Measures(self.measures))
 
     def __repr__(self) -> str:
-        """Return on a few lines how the trial ended and what there is of it; not the numbers."""
+        """Return in a few lines how the trial ended and what the outcome contains, without the numbers."""
         errors = {"test error": self.test_error, "train error": self.train_error}
         ended = self.state if self.solved_at is None else f"{self.state} at step {self.solved_at}"
         said = [
@@ -161,7 +161,7 @@ class Outcome:
 
     @property
     def solved(self) -> bool:
-        """Whether the trial was solved at some step (it may have trained on)."""
+        """Whether the trial was solved at some step (training may have continued)."""
         return self.solved_at is not None
 
     @property
@@ -169,7 +169,7 @@ class Outcome:
         """The trained network as a function, with its weights.
 
         Raises:
-            TrialError: the outcome does not hold its parameters.
+            TrialError: the outcome does not have its parameters.
         """
         if self.parameters is None:
             named = "parameters=None; el.retrain(outcome) trains it again"

@@ -1,4 +1,4 @@
-"""What is added to the loss for the size of a network's weights, neuron by neuron."""
+"""Penalties on the size of a network's weights, neuron by neuron, that are added to the loss."""
 
 from abc import abstractmethod
 from typing import Annotated, Any
@@ -13,11 +13,11 @@ Exponent = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
 class Penalty(Component, family=True):
-    """A number that grows with a network's weights; its gradient joins the loss's."""
+    """A number that grows with a network's weights; its gradient is added to that of the loss."""
 
     @abstractmethod
     def value(self, model: Model, parameters: Any) -> Any:
-        """Return the penalty of a network's parameters, a scalar, with functions that work on JAX arrays."""
+        """Return the penalty of a network's parameters, a scalar, by functions that accept JAX arrays."""
 
     def check(self, model: Model) -> None:
         """Refuse a model that this penalty is not defined for."""
@@ -26,7 +26,7 @@ class Penalty(Component, family=True):
 class NormPenalty(Penalty, kind="norm"):
     """strength ||theta||^r, where ||theta||_{a,b} = (sum over neurons of ||omega||_a^b)^(1/b).
 
-    omega holds all weights of a neuron, into it and out of it. With a = 2 and b = r = nu, the network's degree of
+    omega contains all incoming and outgoing weights of a neuron. With a = 2 and b = r = nu, the network's degree of
     homogeneity, minimisers tend to the largest normalised margin as the strength tends to 0.
 
     Source: thesis, chapter 7, definition of L_{a,b} and Theorem 7.1 (Wei et al. 2019), which holds for any r > 0.
@@ -34,7 +34,7 @@ class NormPenalty(Penalty, kind="norm"):
     Args:
         strength: lambda, at least 0.
         inner: a, the norm of one neuron's weights.
-        outer: b, by which neurons are summed up; None for the network's degree of homogeneity.
+        outer: b, the norm over neurons; None for the network's degree of homogeneity.
         exponent: r; None for the network's degree of homogeneity.
     """
 
@@ -48,7 +48,7 @@ class NormPenalty(Penalty, kind="norm"):
         super().__init__(strength=strength, **fields)  # type: ignore[call-arg]
 
     def check(self, model: Model) -> None:
-        """Refuse a model without neurons, and one whose degree is needed and is not there."""
+        """Refuse a model without neurons, and one without the degree that is needed."""
         if type(model).neurons is Model.neurons:
             raise ValueError(f"a norm penalty must have a model with neurons: model={model.kind!r}")
         if model.homogeneity is None and None in (self.outer, self.exponent):
@@ -69,7 +69,7 @@ class NormPenalty(Penalty, kind="norm"):
 
 
 def _power(sums: Any, exponent: Any) -> Any:
-    """Return powers of numbers that are at least 0; at 0 with derivative 0, which an exponent below 1 does not have."""
+    """Return powers of numbers that are at least 0; the derivative at 0 is taken as 0, even for exponents below 1."""
     arrays = sums.__array_namespace__()
     alive = sums > 0
     return arrays.where(alive, arrays.where(alive, sums, 1) ** exponent, 0)

@@ -1,4 +1,4 @@
-"""What the learning rate is multiplied by as training goes on."""
+"""Schedules of the learning rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Schedule(Component, family=True):
-    """What the learning rate is multiplied by at each step."""
+    """The factor of the learning rate at each step."""
 
     host_only = True
 
@@ -67,7 +67,7 @@ class Cosine(Schedule):
     """From 1 down to 0 along half a cosine: (1 + cos(pi t / steps)) / 2, and 0 after.
 
     Args:
-        steps: how long the descent takes.
+        steps: the number of steps from 1 to 0.
     """
 
     shorthand = "steps"

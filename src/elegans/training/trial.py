@@ -1,4 +1,4 @@
-"""The unit of everything: one task, regime, model, training and seed."""
+"""The trial: one task, regime, model, training and seed."""
 
 import hashlib
 import json
@@ -21,26 +21,26 @@ from elegans.training.optimisers import Minibatches, Training
 
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 RESAMPLED = frozenset({"init", "batches", "dropout"})
-"""The streams that a restart has of its own: of what the learner draws, not of what it is given."""
+"""The streams that a restart resamples: those of the learner's draws, not of its data."""
 RESTART_KEYS = 2**31
-"""From which number on keys are those of restarts: below, streams fold theirs by layers and steps."""
+"""The first number of restarts' keys; smaller numbers are used within streams, for layers and steps."""
 
 
 class Trial(Component):
-    """One training, wholly described: frozen, validated, written as JSON both ways.
+    """A complete description of one training: frozen, validated, and convertible to and from JSON.
 
-    Trials that differ only in their seed form a *cell*. A trial is identified by ``identity``, a hash
-    of its content; a user's own class counts by its kind and fields, not by its code, of which stores keep a hash.
+    Trials that differ only in their seed form a *cell*. A trial is identified by ``identity``, a hash of its content.
+    User-defined classes are identified by kind and fields, not by their code, of which stores keep a hash.
 
     Args:
-        task: what is learned.
+        task: the task to learn.
         regime: how examples reach the learner.
-        model: what learns.
+        model: the model that learns.
         training: loss, optimiser, batch size, steps, stopping rule; None for a learner that is not a
-            network, which has steps and a stopping rule of its own.
-        seed: from 0 to 2^64 - 1; all draws of the trial follow from it.
-        restart: how often training on the same problem was restarted before: what the task hides and all examples are
-            those of restart 0, while initial values, minibatches and dropout are resampled. Below 2^31.
+            network, which has its own steps and stopping rule.
+        seed: from 0 to 2^64 - 1; it determines all draws of the trial.
+        restart: the number of earlier restarts on the same problem: the task's hidden part and all examples are those
+            of restart 0, while initial values, minibatches and dropout are resampled. Below 2^31.
 
     Raises:
         TrialError: a field breaks a rule, or the parts do not fit each other.
@@ -55,7 +55,7 @@ class Trial(Component):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "Trial":
-        size = self.task.input_size  # of a user's own task anything at all
+        size = self.task.input_size  # a user's own task may return anything
         if not isinstance(size, Integral) or isinstance(size, bool) or not 1 <= size < LARGEST:
             rule = "input_size of a task must be a whole number of at least 1 and below 2^31"
             raise ValueError(f"{rule}: task={self.task.kind!r}, input_size={shown(size)}")
@@ -90,7 +90,7 @@ class Trial(Component):
 
     @property
     def memory(self) -> int:
-        """How many bytes its arrays take at the least: parameters and their gradients, and a minibatch."""
+        """The minimum size of its arrays in bytes: parameters, their gradients, and a minibatch."""
         examples = self.training.batch_size if isinstance(self.training, Minibatches) else 0
         return 4 * (2 * self.model.parameter_count(self.task) + examples * self.task.input_size)
 
@@ -114,7 +114,7 @@ class Trial(Component):
         return identity(self.cell, self.seed)
 
     def with_seed(self, seed: int) -> "Trial":
-        """Return the same trial with another seed, which must be valid already."""
+        """Return the same trial with another seed, which is not validated."""
         return self.model_copy(update={"seed": seed})
 
     def key(self, stream: str) -> random.Key:
@@ -158,7 +158,7 @@ def identity(cell: str, seed: int) -> str:
 
 
 def labels(trial: Trial) -> dict[str, Any]:
-    """Return the parts of a trial with their own numbers, in short."""
+    """Return short labels of a trial's parts, with their numbers."""
     found: dict[str, Any] = {}
     for name in ("task", "regime", "model", "training"):
         part = getattr(trial, name)

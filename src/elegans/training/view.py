@@ -1,4 +1,4 @@
-"""How far a single training is, by steps."""
+"""The progress of a single training, in steps."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from elegans.display import LiveView, remaining, wanted
 
 Advanced = Callable[[int, int], None]
-"""Told after each chunk of steps how many have been taken and how many trials are under way."""
+"""Called after each chunk with the number of steps taken and the number of trials under way."""
 
 
 class TrainView(LiveView):
-    """Shows how many of its steps a trial has taken, and when the last of them will be.
+    """Shows how many of its steps a trial has taken, and when it will end.
 
     Args:
-        steps: how many there are at the most.
+        steps: the largest number of steps.
     """
 
     def __init__(self, steps: int) -> None:
@@ -22,7 +22,7 @@ class TrainView(LiveView):
         self.steps, self.begun = steps, time.monotonic()
 
     def __call__(self, step: int, trials: int) -> None:
-        """Show how far the trial is, unless it was shown a moment ago."""
+        """Show the progress if the view is due."""
         if self.is_due():
             per_second = step / (time.monotonic() - self.begun)
             left = f", {remaining((self.steps - step) / per_second)} at most" if per_second else ""
@@ -32,7 +32,7 @@ class TrainView(LiveView):
 
 @contextmanager
 def following(progress: bool | None, watched: bool, steps: int) -> Iterator[Advanced | None]:
-    """Yield a view of a trial where one is wanted, or None."""
+    """Yield a view of a trial if one is wanted, or None."""
     if not wanted(progress, watched):
         yield None
         return

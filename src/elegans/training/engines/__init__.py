@@ -1,9 +1,9 @@
-"""What advances trials.
+"""The engines that train trials.
 
-``fused`` (native) takes two-layer networks and PolyNets on parities under SGD, ``pairs`` (native) two-layer networks
+``fused`` (native) trains two-layer networks and PolyNets on parities under SGD, ``pairs`` (native) two-layer networks
 without biases on modular addition and finite groups, ``attention`` (native) attention-only transformers on sequences of
 tokens, ``bits`` (native) transformers on bits that are read at a class token, ``jax`` every training by minibatches,
-``layerwise`` the algorithms that train one layer after the other, ``learner`` what is not a network.
+``layerwise`` the algorithms that train one layer after the other, ``learner`` learners that are not networks.
 """
 
 from elegans.errors import EngineError, shown, suggest
@@ -15,16 +15,16 @@ from elegans.training.trial import Trial
 
 _ONE_BY_ONE = (fused, pairs, attention, bits, layerwise, learner)
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (*(each.ENGINE for each in _ONE_BY_ONE), JaxEngine())}
-"""Every engine by name, the one that ``auto`` prefers first."""
+"""Every engine by name, in the order in which ``auto`` tries them."""
 
 __all__ = ["ENGINES", "Chunk", "Engine", "Interval", "Plan", "choose", "fallback", "refusals"]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:
-    """Return the engine of a name, or for ``auto`` the first that works here and takes the trial.
+    """Return the engine of a given name, or for ``auto`` the first that works here and can train the trial.
 
     Raises:
-        EngineError: there is no such engine, it does not work on this machine, or it cannot take the trial; or the
+        EngineError: the engine does not exist, does not work on this machine or cannot train the trial, or the
             trial's arrays exceed the memory.
     """
     if name != "auto" and name not in ENGINES:
@@ -40,7 +40,7 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
 
 
 def refusals(trial: Trial, name: str = "auto") -> dict[str, str]:
-    """Return why engines do not take a trial, by name: of all that ``auto`` asks before one does."""
+    """Return why engines cannot train a trial, by name, for those that ``auto`` tries before one can."""
     found: dict[str, str] = {}
     for engine in ENGINES.values():
         if name in ("auto", engine.name):
@@ -52,7 +52,7 @@ def refusals(trial: Trial, name: str = "auto") -> dict[str, str]:
 
 
 def fallback(trial: Trial, name: str = "auto") -> str | None:
-    """Return in one line why ``auto`` leaves a trial to the general engine, or None where it does not."""
+    """Return in one line why ``auto`` leaves a trial to the general engine, or None if it does not."""
     if name != "auto" or choose(trial).name != "jax":
         return None
     reasons = refusals(trial).values()
@@ -63,7 +63,7 @@ def fallback(trial: Trial, name: str = "auto") -> str | None:
 
 
 def _sizes(trial: Trial) -> str:
-    """Return the fields that a trial's memory follows from."""
+    """Return the fields that determine a trial's memory."""
     names = ("width", "widths", "heads", "head_size", "mlp_width", "batch_size")
     parts = {**vars(trial.model), **(vars(trial.training) if trial.training is not None else {})}
     return ", ".join(f"{name}={shown(parts[name])}" for name in names if parts.get(name) is not None)

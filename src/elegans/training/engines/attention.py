@@ -18,18 +18,18 @@ from elegans.training.trial import Trial
 LARGEST_WIDTH = 256
 LARGEST_MLP_WIDTH = 1024
 LARGEST_WEIGHTS = 2**24
-"""Heads of all layers x length^2 at most: sixteen sequences' attention is in memory."""
+"""Maximum of heads of all layers x length^2: sixteen sequences' attention is in memory."""
 
 
 ORDER = (
     "token", "position", "scale", "shift", "query", "relative", "merge",
     "hidden", "hidden_bias", "residual", "residual_bias", "weight",
 )  # fmt: skip
-"""The arrays of an embedding, layer, MLP or output as the native code has them; query stands for key and value too."""
+"""The arrays of an embedding, layer, MLP or output in native order; query stands for key and value too."""
 
 
 class _Network(DrawnNetwork):
-    """One native network and the streams of examples that it sees."""
+    """One native network and its streams of examples."""
 
     engine: ClassVar[str] = "attention"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
@@ -91,7 +91,7 @@ class _Network(DrawnNetwork):
         return np.asarray(self.native.wrong(*self.examples(stream, index)))
 
     def outputs(self, x: Float32[np.ndarray, "count places"]) -> Float32[np.ndarray, "count places symbols"]:
-        """Return the outputs on sequences up to the task's length: none depends on what follows it."""
+        """Return the outputs on sequences up to the task's length; no output depends on later tokens."""
         count, places = x.shape
         tokens = np.zeros((count, max(places, self.length)), np.int32)
         tokens[:, :places] = x

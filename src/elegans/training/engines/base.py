@@ -1,4 +1,4 @@
-"""The contract between the loop and whatever advances networks."""
+"""The interface between the training loop and the engines."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,17 +16,17 @@ from elegans.training.trial import Trial
 
 @dataclass(frozen=True)
 class Plan:
-    """What an engine is asked to do before it returns to the loop.
+    """The work of an engine until it returns to the loop.
 
     Args:
-        step: how many steps have been taken.
-        last: how many there are in all.
-        pace: how many of them are expected to take no longer than ``seconds``.
+        step: the number of steps taken so far.
+        last: the total number of steps.
+        pace: how many steps are expected to take no longer than ``seconds``.
         seconds: how long a chunk may last.
-        stopping: when checks are due and what they ask for.
+        stopping: the stopping rule, which states when checks are due.
         probes: the probes of the trials.
         undecided: whether a check may still decide something.
-        watched: whether the loop has to see every check itself.
+        watched: whether the loop has to perform every check itself.
     """
 
     step: int
@@ -40,14 +40,14 @@ class Plan:
 
     @classmethod
     def of(cls, steps: int) -> "Plan":
-        """Return the plan of exactly so many steps without checks."""
+        """Return the plan of a given number of steps without checks."""
         return cls(0, steps, steps, math.inf, StoppingRule(every=steps), watched=True)
 
     def steps(self, *, checks: bool = True, measured: Sequence[Probe] = ()) -> int:
         """Return how many steps remain until the loop has to act.
 
         Args:
-            checks: whether the loop evaluates the checks, instead of the engine.
+            checks: whether the loop, not the engine, evaluates the checks.
             measured: the probes that the engine measures itself.
         """
         periods = [probe.every for probe in self.probes if probe not in measured]
@@ -55,7 +55,7 @@ class Plan:
 
 
 def next_event(step: int, last: int, periods: Iterable[int]) -> int:
-    """Return the first step after ``step`` at which something is due, ``last`` at the latest."""
+    """Return the first step after ``step`` at which something is due, at most ``last``."""
     return min([last, *((step // every + 1) * every for every in periods)])
 
 
@@ -65,7 +65,7 @@ class Interval(NamedTuple):
     Args:
         steps: how many.
         loss: the mean minibatch loss over them, one entry per trial.
-        error: the mean share of minibatch examples that were wrong before each of them, one entry per trial.
+        error: the mean fraction of minibatch examples that were wrong before each of them, one entry per trial.
     """
 
     steps: int
@@ -78,11 +78,11 @@ class Chunk:
     """The results of some steps.
 
     Args:
-        intervals: the steps taken; where the engine evaluates checks itself, an interval ends at each of them.
+        intervals: the steps taken; if the engine evaluates checks itself, an interval ends at each of them.
         diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1; one entry per trial.
-        checked: whether the engine evaluated the checks on the way and at the end.
-        mistakes: the exact number of mistakes on the held-out examples at the check that ended the chunk because they
-            are few enough; None where every check on the way had too many.
+        checked: whether the engine evaluated the checks during the chunk and at its end.
+        mistakes: the exact number of mistakes on the held-out examples, if a check with few enough mistakes ended the
+            chunk; None if every check had too many.
         evaluation_seconds: how long the engine evaluated checks.
         measures: the measurements of each probe that the engine took itself, by kind: ``step`` and one list per name.
     """
@@ -96,30 +96,30 @@ class Chunk:
 
 
 class Engine(ABC):
-    """Advances the networks of trials that share a signature; knows nothing of stopping.
+    """Trains the networks of trials that share a signature; stopping is left to the loop.
 
-    States are the engine's own. A state may be changed in place: use only the one returned last.
+    States are private to the engine. A state may be changed in place: use only the one returned last.
     """
 
     name: str
     side_by_side: ClassVar[int]
-    """How many trials it trains at once at most."""
+    """Maximum number of trials that it trains at once."""
 
     def together(self, trial: Trial) -> int:
-        """Return how many trials of one signature train side by side at most, none slower for it."""
+        """Return how many trials of one signature can train side by side without slowing each other down."""
         return self.side_by_side
 
     @abstractmethod
     def unavailable(self) -> str | None:
-        """Return why this engine cannot work on this machine, or None where it can."""
+        """Return why this engine cannot work on this machine, or None if it can."""
 
     @abstractmethod
     def refusal(self, trial: Trial) -> str | None:
-        """Return why this engine cannot take a trial, or None where it can."""
+        """Return why this engine cannot train a trial, or None if it can."""
 
     @abstractmethod
     def signature(self, trial: Trial) -> str:
-        """Return what trials must share to train side by side."""
+        """Return a text that trials must share to train side by side."""
 
     @abstractmethod
     def init(self, trials: Sequence[Trial]) -> Any:
@@ -130,7 +130,7 @@ class Engine(ABC):
         """Return the state after some steps of every network that has not diverged, and their results.
 
         An engine takes ``min(plan.steps(), plan.pace)`` steps. One that evaluates checks or takes measurements itself
-        may pass them, for as long as a check counts more mistakes than are allowed and nobody watches.
+        may continue past them, unless a check passes or the plan is watched.
         """
 
     @abstractmethod
@@ -141,13 +141,13 @@ class Engine(ABC):
 
         Args:
             state: the state.
-            stream: ``test`` (labels clean) or ``sample`` (labels as training sees them).
-            index: which examples of each trial's stream.
+            stream: ``test`` (clean labels) or ``sample`` (labels as used in training).
+            index: indices of examples in each trial's stream.
         """
 
     @abstractmethod
     def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count ..."]:
-        """Return each network's outputs on the same inputs; of several outputs, with another axis."""
+        """Return each network's outputs on the same inputs, with a further axis for several outputs."""
 
     @abstractmethod
     def parameters(self, state: Any) -> list[Any]:
@@ -155,4 +155,4 @@ class Engine(ABC):
 
     @abstractmethod
     def select(self, state: Any, positions: Sequence[int]) -> Any:
-        """Return the state of some of the networks only, in the given order."""
+        """Return the state of only some of the networks, in the given order."""

@@ -1,4 +1,4 @@
-"""The native engine of transformers on bits: they are read at a class token alone, one network at a time."""
+"""The native engine of transformers on bits, which are read at a class token; one network at a time."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -17,12 +17,12 @@ from elegans.training.trial import Trial
 
 LARGEST_BATCH = 2**24
 LARGEST_WIDTH = 512
-"""Of tokens and of what the heads read together."""
+"""Maximum width of tokens, and of all heads together."""
 LARGEST_BITS = 2**12
 LARGEST_KEPT = 2**26
-"""Bits of a sample at most that is drawn once; larger ones are drawn again as they are used."""
+"""Maximum number of bits of a sample that is drawn once; larger samples are drawn again as needed."""
 INDEXED = 2**16
-"""How many examples of a sample are indexed at once."""
+"""Number of examples of a sample that are indexed at once."""
 ORDER = [
     ("embedding", ("token", "position", "class")),
     ("attention", ("query", "key", "value", "output", "query_bias", "key_bias", "value_bias", "output_bias")),
@@ -33,7 +33,7 @@ ORDER = [
 
 
 class _Network(DrawnNetwork):
-    """One native network and the streams of examples that it sees; a small sample is drawn once."""
+    """One native network and its streams of examples; a small sample is drawn once."""
 
     engine: ClassVar[str] = "bits"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
@@ -84,7 +84,7 @@ class _Network(DrawnNetwork):
         for layer, names in ORDER:
             for name in names:
                 if name in parameters[layer]:
-                    array = parameters[layer][name]  # of queries, keys and values, a feature's weights lie side by side
+                    array = parameters[layer][name]  # a feature's weights of queries, keys and values are contiguous
                     yield array.swapaxes(1, 2) if name in ("query", "key", "value") else array
 
     def as_read(self, x: Any, y: Any) -> tuple[Any, Any]:
@@ -109,12 +109,12 @@ class _Network(DrawnNetwork):
 
 
 def _drop(model: BooleanTransformer) -> int:
-    """Return below which half word an entry is dropped."""
+    """Return the half word below which an entry is dropped."""
     return round(float(np.float32(2**16) * np.float32(model.dropout or 0)))
 
 
 def _kept(regime: Regime, n: int) -> int | None:
-    """Return the number of examples that are drawn once and kept, or None where they are drawn as they are seen."""
+    """Return the number of examples that are drawn once and kept, or None if they are drawn as needed."""
     if isinstance(regime, Online):
         return None
     size = regime.size if isinstance(regime, Sample) else None

@@ -1,4 +1,4 @@
-"""Native networks that know nothing of tasks: a compiled program of the task's own draws their examples."""
+"""Native networks that are independent of tasks: a compiled program of the task draws their examples."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from elegans.training.optimisers import Adam
 from elegans.training.trial import Trial
 
 DRAWN = 1024
-"""How many examples are drawn at once, so that one program is compiled."""
+"""Number of examples drawn at once, so that only one program is compiled."""
 
 
 def _blocks(index: UInt32[np.ndarray, " count"]) -> Iterator[tuple[UInt32[np.ndarray, " drawn"], int]]:
@@ -29,14 +29,14 @@ def _blocks(index: UInt32[np.ndarray, " count"]) -> Iterator[tuple[UInt32[np.nda
 
 @lru_cache(maxsize=128)
 def _program(task: Task, members: bool) -> Callable[..., tuple[Any, Any]]:
-    """Compile what draws examples, or members of the population: about six times as fast as NumPy."""
+    """Compile the drawing of examples, or of members of the population: about six times as fast as NumPy."""
     if members:
         return jit(lambda hidden, high, low, index: task.member(hidden, index))
     return jit(lambda hidden, high, low, index: task.examples(hidden, random.Key(high, low), index))
 
 
 class DrawnNetwork(NativeNetwork):
-    """A native transformer: it is handed its examples, and its parameters are one row."""
+    """A native transformer, which receives its examples, and whose parameters are one row."""
 
     def __init__(self, trial: Trial, native: Callable[..., Any], **options: Any) -> None:
         training: Any = trial.training
@@ -76,15 +76,15 @@ class DrawnNetwork(NativeNetwork):
 
     @abstractmethod
     def arrange(self, parameters: Layers) -> Iterator[np.ndarray]:
-        """Yield the arrays of all parameters as the native code has them, in its order."""
+        """Yield the arrays of all parameters in the native layout and order."""
 
     @abstractmethod
     def as_read(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Return inputs and labels as the native code reads them."""
+        """Return inputs and labels in native form."""
 
     @abstractmethod
     def minibatches(self, most: int) -> tuple[Any, ...]:
-        """Return what the native code reads of at least one further step; the last array has one row per step."""
+        """Return the native inputs of at least one further step; the last array has one row per step."""
 
     def take(self, steps: int) -> tuple[float, float]:
         """Take some steps, as many at a time as there are examples for."""
@@ -98,7 +98,7 @@ class DrawnNetwork(NativeNetwork):
         return (loss / done, error / done) if done else (np.nan, np.nan)
 
     def drawn_ahead(self) -> tuple[tuple[Any, Any], int]:
-        """Return examples that contain the next step's, and where these are among them, in steps."""
+        """Return examples that contain the next step's, and the position of these among them, in steps."""
         step, size = self.native.step, self.training.batch_size
         if not self.ahead_at <= step < self.ahead_at + len(self.ahead[0]) // size:
             index = self.indices(step, max(1, DRAWN // size)).ravel()
@@ -116,12 +116,12 @@ class DrawnNetwork(NativeNetwork):
         return np.array([batch(self.task, key, np.uint32(at), size, order) for at in range(step, step + steps)])
 
     def training_examples(self, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
-        """Return the examples that training sees under these indices, as the native code reads them."""
+        """Return the training examples with these indices, in native form."""
         x, y = self._drawn("sample", index, members=isinstance(self.regime, Population | Split))
         return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index))
 
     def examples(self, stream: str, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
-        """Return the examples of a stream as the native code reads them, labels of the sample as training sees them."""
+        """Return the examples of a stream in native form; labels of the sample are those used in training."""
         x, y = self._drawn(stream, index)
         return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index) if stream == "sample" else y)
 
@@ -143,7 +143,7 @@ class DrawnNetwork(NativeNetwork):
 
 
 def _nested(flat: Shaped[np.ndarray, " size"], like: Layers) -> Layers:
-    """Return consecutive entries in the nesting and the shapes of other arrays."""
+    """Return consecutive entries with the nesting and shapes of other arrays."""
     found: Layers = {}
     used = 0
     for layer, arrays in like.items():

@@ -16,16 +16,16 @@ from elegans.training.optimisers import SGD
 from elegans.training.trial import Trial
 
 LONGEST_CHUNK = 2**14
-"""Steps of a chunk at most: the schedule's factors for all of them are in memory."""
+"""Maximum number of steps in a chunk: the schedule's factors for all of them are in memory."""
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
 
 
 class _Network(NativeNetwork):
     """One native network and the streams it is evaluated on.
 
-    Natively inputs are signs and outputs are sums. Where inputs are signs times a number, or the output is a mean, a
-    native parameter is ``unit`` times the model's, and the gradient by it the model's over ``unit``: with learning
-    rates times the square of ``unit`` it takes the same steps.
+    Native inputs are signs and native outputs are sums. If inputs are signs times a number, or the output is a mean, a
+    native parameter is ``unit`` times the model's, and its gradient is the model's divided by ``unit``: learning rates
+    multiplied by ``unit`` squared give the same steps.
     """
 
     engine: ClassVar[str] = "fused"
@@ -85,7 +85,7 @@ class _Network(NativeNetwork):
         )
 
     def advance(self, plan: Plan) -> Chunk:
-        """Advance from check to check, and past those with too many mistakes."""
+        """Advance from check to check, continuing past those with too many mistakes."""
         if plan.watched:
             return super().advance(plan)
         measured = self._measured(plan)
@@ -113,14 +113,14 @@ class _Network(NativeNetwork):
         )
 
     def _measured(self, plan: Plan) -> list[Probe]:
-        """Return the probe whose measurements the native code takes, if there is one."""
+        """Return the probe that the native code measures, if there is one."""
         if not isinstance(self.task, SparseParity):
             return []
         found: list[Probe] = [probe for probe in plan.probes if type(probe) is WeightMovement]
         return found if len(found) == 1 else []
 
     def _movement(self, first: int, every: int, found: Any) -> dict[str, list[Any]]:
-        """Return what ``WeightMovement`` would have measured."""
+        """Return the measurements of ``WeightMovement``."""
         assert isinstance(self.task, SparseParity)
         relevant, irrelevant = np.array(found.relevant), np.array(found.irrelevant)
         columns = {"movement": np.maximum(relevant, irrelevant), "relevant": relevant}
@@ -133,7 +133,7 @@ class _Network(NativeNetwork):
         return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
 
     def _rates(self, name: str, training: SGD, model: MLP | PolyNet) -> tuple[float, float]:
-        """Return the native learning rate and weight decay of a parameter; zeros where the model does not have it."""
+        """Return the native learning rate and weight decay of a parameter; zeros if the model does not have it."""
         if name not in self.names:
             return 0.0, 0.0
         learning_rate, weight_decay = training.rates(name)
@@ -167,14 +167,14 @@ def _input_unit(task: Task) -> float:
 
 
 def _labels(task: Task, key: random.Key) -> dict[str, Any]:
-    """Return of which inputs the label is the product, and the sign of that."""
+    """Return the inputs whose product is the label, and its sign."""
     if isinstance(task, XOR):
         return {"support": list(range(task.k)), "label_sign": -1}
     return {"support": [int(place) for place in task.draw(key)]}
 
 
 def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
-    """Return what the native network is to do with its sums: an activation, or the product of all of them."""
+    """Return what the native network applies to its sums: an activation, or the product of all of them."""
     if isinstance(model, PolyNet):
         return {"activation": "product"}
     activation = model.activation

@@ -20,13 +20,13 @@ from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial
 
 SUBNORMAL = 1e-20
-"""Parameters smaller than this become 0: in the subnormal range a step would be several times slower."""
+"""Parameters smaller than this become 0: steps are several times slower in the subnormal range."""
 STRIDE = 1024
-"""Steps in one call of the compiled loop at the most: one size, one compilation."""
+"""Maximum number of steps in one call of the compiled loop: a single size needs one compilation."""
 IN_CACHE = 2**18
-"""Parameters of all trials side by side on a CPU: with more, each trial takes up to 1.7 times as long."""
+"""Maximum number of parameters of trials side by side on a CPU: beyond it, trials take up to 1.7 times as long."""
 BLOCK = 512
-"""Numbers of examples are rounded up to a multiple of this, so that few sizes are compiled."""
+"""Numbers of examples are rounded up to a multiple of this, so that few sizes need compiling."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _State:
 
 
 class JaxEngine(Engine):
-    """Advances networks that train by minibatches side by side in one XLA program, on the CPU or on a CUDA device."""
+    """Trains networks by minibatches side by side in one XLA program, on the CPU or on a CUDA device."""
 
     name = "jax"
     side_by_side: ClassVar[int] = 64
@@ -67,7 +67,7 @@ class JaxEngine(Engine):
         return f"the jax engine takes no training {trial.training.kind!r}"
 
     def together(self, trial: Trial) -> int:
-        """Return how many trials' parameters stay in a CPU's cache; on other devices all that it takes."""
+        """Return how many trials' parameters fit into a CPU's cache; on other devices, the engine's maximum."""
         import jax
 
         if jax.default_backend() != "cpu":
@@ -75,7 +75,7 @@ class JaxEngine(Engine):
         return int(np.clip(IN_CACHE // max(1, trial.model.parameter_count(trial.task)), 1, self.side_by_side))
 
     def signature(self, trial: Trial) -> str:
-        """Return the trial without its seed, its restart and traced numbers."""
+        """Return the trial without its seed, restart and traced numbers."""
         return _signature(trial)
 
     def init(self, trials: Sequence[Trial]) -> Any:
@@ -148,7 +148,7 @@ class JaxEngine(Engine):
         return [eqx.combine(jax.tree.map(lambda leaf, i=i: leaf[i], host), state.static) for i in range(count)]
 
     def select(self, state: Any, positions: Sequence[int]) -> Any:
-        """Keep some of the networks: the arrays shrink, so that the others cost nothing."""
+        """Keep some of the networks; the arrays shrink, so that the others cost nothing."""
         import jax
 
         kept = np.asarray(positions)
@@ -173,7 +173,7 @@ class _Programs:
 
 
 class _Pinned:
-    """A trial and its model's static parts, riding along with the signature that they belong to."""
+    """A trial and its model's static parts, passed along with their signature."""
 
     def __init__(self, trial: Trial, static: Any) -> None:
         self.trial, self.static = trial, static
@@ -192,7 +192,7 @@ def _programs_of(state: _State) -> _Programs:
 
 @lru_cache(maxsize=128)
 def _programs(signature: str, pinned: _Pinned) -> _Programs:
-    """Compile the programs of a signature: everything that is not traced is a constant in them."""
+    """Compile the programs of a signature, in which everything that is not traced is a constant."""
     import jax
 
     network = _Network(pinned.trial, pinned.static)
@@ -206,7 +206,7 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
 
 @dataclass(frozen=True)
 class _Network:
-    """What one network of a signature does, as JAX traces it: a template, and its model's static parts."""
+    """The computations of one network of a signature, for JAX to trace: a template, and its model's static parts."""
 
     template: Trial
     static: Any
@@ -214,7 +214,7 @@ class _Network:
     def advance(
         self, parameters: Any, optimiser: Any, inputs: Any, factors: Any, first: Any, count: Any, diverged_at: Any
     ) -> Any:
-        """Take steps with a batch of networks; those that have diverged stay as they were."""
+        """Take steps with a batch of networks; diverged ones stay unchanged."""
         import jax
         import jax.numpy as jnp
 
@@ -236,7 +236,7 @@ class _Network:
         return jax.lax.fori_loop(0, count, body, (parameters, optimiser, zeros, zeros, diverged_at))
 
     def step(self, parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
-        """Take one step of one network; return what moved, the minibatch loss and error, and whether all is finite."""
+        """Take one step of one network; return the new state, minibatch loss and error, and whether all is finite."""
         import jax
 
         trial = self.template.substitute(inputs["traced"])
@@ -261,7 +261,7 @@ class _Network:
         return wrong(self._outputs(trial, parameters, x), y)
 
     def wrong_in_training(self, parameters: Any, inputs: Any, index: Any) -> Any:
-        """Return which training examples one network gets wrong, labels being as training sees them."""
+        """Return which training examples one network gets wrong, with the labels used in training."""
         trial = self.template.substitute(inputs["traced"])
         x, y = self._evaluated(trial, inputs, "sample", index)
         return wrong(self._outputs(trial, parameters, x), self._corrupt(trial, inputs, y, index))
@@ -296,7 +296,7 @@ class _Network:
 
 
 def _precisely(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function whose products of matrices accelerators would round to fewer bits by default."""
+    """Call a function without the reduced precision that accelerators use for matrix products by default."""
     import jax
 
     with jax.default_matmul_precision("float32"):
@@ -304,7 +304,7 @@ def _precisely(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _flush(parameters: Any) -> Any:
-    """Set parameters that decay has driven towards the subnormal range to 0."""
+    """Set parameters to 0 that weight decay has driven towards the subnormal range."""
     import jax
     import jax.numpy as jnp
 
@@ -312,7 +312,7 @@ def _flush(parameters: Any) -> Any:
 
 
 def _where(alive: Any, moved: Any, old: Any) -> Any:
-    """Return the moved arrays where a trial is alive and the old ones elsewhere."""
+    """Return the new arrays of trials that are alive, and the old ones of others."""
     import jax
     import jax.numpy as jnp
 
@@ -329,7 +329,7 @@ def _training(trial: Trial) -> Minibatches:
 
 def _number(trial: Trial, path: str) -> Any:
     value = trial.traced()[path]
-    with np.errstate(over="ignore"):  # of what float32 does not hold it is infinity, and the trial diverges
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity, and the trial diverges
         return np.uint32(value) if isinstance(value, int) else np.float32(value)
 
 
@@ -338,10 +338,10 @@ def _hidden(trial: Trial) -> Any:
 
 
 def _check_examples(trial: Trial) -> None:
-    """Refuse a task of a user's own whose examples are not finite numbers: compiled programs make anything of them.
+    """Refuse a user's own task whose examples are not finite numbers, on which compiled programs may return anything.
 
     Raises:
-        TrialError: with the rule and what the task returns.
+        TrialError: states the rule and what the task returns.
     """
     count, size = 4, trial.task.input_size
     rule = f"the task {trial.task.kind!r} must return inputs of shape (count, {size}) and count labels, all finite"

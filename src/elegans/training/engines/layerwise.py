@@ -1,4 +1,4 @@
-"""The engine of trainings that are theorems: one step of the hidden layer on the whole sample, then a readout."""
+"""The engine of layerwise theorems: one step of the hidden layer on the whole sample, then a readout."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, cast
@@ -15,11 +15,11 @@ from elegans.training.layerwise.readouts import ConstructedReadout, Features, Fr
 from elegans.training.trial import Trial
 
 WITHOUT_SAMPLE = 4096
-"""Examples on which loss and error along the way are measured where there is no sample."""
+"""Number of examples for measuring loss and error during training if there is no sample."""
 KEPT = 2**25
-"""Feature values kept between steps at the most (256 MiB); beyond, they are recomputed at each step."""
+"""Maximum number of feature values kept between steps (256 MiB); more are recomputed at each step."""
 HELD = 2**22
-"""Pre-activations or features held at once, about."""
+"""Approximate number of pre-activations or features in memory at once."""
 
 
 class _Network(Single):
@@ -29,7 +29,7 @@ class _Network(Single):
 
     @classmethod
     def refusal(cls, trial: Trial) -> str | None:
-        if isinstance(trial.training, Layerwise):  # which has checked everything else when the trial was made
+        if isinstance(trial.training, Layerwise):  # it checked everything else when the trial was made
             return None
         part, name = ("model", trial.model) if trial.training is None else ("training", trial.training)
         return f"the layerwise engine takes no {part} {name.kind!r}"
@@ -81,7 +81,7 @@ class _Network(Single):
         self.weight = np.concatenate([kept + moved, kept - moved]).astype(np.float32).astype(np.float64)
 
     def _gradient(self) -> Float[np.ndarray, "half columns"]:
-        """Return E[1{w . x + b > 0} x y], with one more column of the biases' own where a sample moves them."""
+        """Return E[1{w . x + b > 0} x y], with a further column for the biases if a sample moves them."""
         if self.training.gradient == "population":
             clean = self.training.population_gradient(self.initial["hidden"]["weight"][: self.half], self.support)
             return np.asarray(clean * (1 - 2 * self.task.noise))
@@ -97,12 +97,12 @@ class _Network(Single):
         return correlations(np.pad(weight, ((0, 0), (0, 1))), bias, with_constant, self.sample)
 
     def examples(self, index: UInt32[np.ndarray, " count"], stream: str = "sample") -> tuple[Any, Any]:
-        """Return examples by their indices: inputs, and labels as training sees them in the sample."""
+        """Return examples by their indices: inputs and labels, those of the sample as used in training."""
         x, y = self.task.examples(self.support, self.trial.key(stream), index)
         return x, self.task.corrupt(y, self.trial.key("noise"), index) if stream == "sample" else y
 
     def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float[np.ndarray, " count"]:
-        """Return the outputs; the halves are summed apart, so that mirrored neurons cancel exactly."""
+        """Return the outputs; the halves are summed separately, so that mirrored neurons cancel exactly."""
         found = np.full(len(x), self.constant)
         sums = []
         for part in (slice(None, self.half), slice(self.half, None)):
@@ -114,7 +114,7 @@ class _Network(Single):
         return np.asarray(found + (sums[0] + sums[1]))
 
     def answer_with(self, constant: float, output: Float[np.ndarray, " width"]) -> None:
-        """Take an output layer, rounded to the float32 numbers that the parameters are."""
+        """Set the output layer, rounded to float32."""
         self.constant = float(np.float32(constant))
         self.output = output.astype(np.float32).astype(np.float64)
 
@@ -131,7 +131,7 @@ class _Network(Single):
 
 
 class _Readout:
-    """The output layer on its way: the sample as features of the neurons that may fire."""
+    """The output layer in training, with the sample as features of the neurons that may fire."""
 
     def __init__(self, network: _Network) -> None:
         self.network, self.rule = network, network.training.readout
@@ -146,12 +146,12 @@ class _Readout:
     def _construction(self) -> ConstructedReadout | None:
         try:
             found: ConstructedReadout = self.network.training.construction(self.network.task, self.network.rule)
-        except ValueError:  # the printed list of biases has none, and the readout has been checked to need none
+        except ValueError:  # the printed list of biases has none, and the readout does not need one
             return None
         return found
 
     def step(self, number: int) -> tuple[float, float]:
-        """Take a step of the readout, counted from 1; return loss and error before it."""
+        """Take a step of the readout, counted from 1; return the loss and error before it."""
         if self.solved is not None:
             return self.solved
         loss, error, gradient = self._hinge()
@@ -174,7 +174,7 @@ class _Readout:
         return sum(losses), sum(errors), sum(gradients)
 
     def _hand_over(self) -> None:
-        """Give the network the output layer that has been found; neurons that never fire get 0."""
+        """Set the network's output layer to the one found; neurons that never fire get 0."""
         weights = np.zeros(len(self.network.bias))
         weights[self.active] = self.output[1:] / self.scale
         self.network.answer_with(self.output[0], weights)
@@ -195,7 +195,7 @@ class _Readout:
         return np.concatenate([np.ones((len(x), 1)), hidden], axis=1)
 
     def _kept(self) -> Callable[[], Iterator[Features]]:
-        """Return what yields the sample in parts: counted by patterns, kept, or recomputed, whichever fits."""
+        """Return a function that yields the sample in parts: as pattern counts, kept or recomputed, as memory allows."""
         used = np.flatnonzero((self.network.weight[self.active] != 0).any(axis=0))
         draw = self.network.examples
         if len(used) <= LARGEST_PATTERN and 2 ** (len(used) + 1) <= self.count:
@@ -215,7 +215,7 @@ class _Readout:
 
 
 class _FreshReadout:
-    """The output layer on its way by stochastic gradient descent."""
+    """The output layer in training by stochastic gradient descent."""
 
     def __init__(self, network: _Network) -> None:
         self.network, rule = network, network.training.readout
@@ -225,7 +225,7 @@ class _FreshReadout:
         self.output = np.zeros(width)
 
     def step(self, number: int) -> tuple[float, float]:
-        """Take a step of the readout, counted from 1; return loss and error of its batch before it."""
+        """Take a step of the readout, counted from 1; return the loss and error of its batch before it."""
         network = self.network
         first = (network.sample or 0) + (number - 1) * self.count
         x, y = network.examples(np.arange(first, first + self.count, dtype=np.uint32))

@@ -1,4 +1,4 @@
-"""The engine of learners that are not networks: each goes its own way, on the host."""
+"""The engine of learners that are not networks: each runs its own algorithm on the host."""
 
 from typing import Any, ClassVar, cast
 
@@ -11,7 +11,7 @@ from elegans.training.trial import Trial
 
 
 class _Pupil(Single):
-    """One learner, and the streams that it is evaluated on; a step is one of its rounds."""
+    """One learner, and the streams it is evaluated on; a step is one of its rounds."""
 
     engine: ClassVar[str] = "learner"
 

@@ -1,4 +1,4 @@
-"""The native engine of one-hot pairs: two-layer networks without biases that learn a group, one at a time."""
+"""The native engine of one-hot pairs: two-layer networks without biases on groups, one at a time."""
 
 from typing import ClassVar
 
@@ -17,10 +17,10 @@ from elegans.training.trial import Trial
 
 ACTIVATIONS: dict[type[Activation], str] = {ReLU: "relu", Power: "power"}
 LARGEST_ORDER = 2**12
-"""The largest number of elements: the table of their products is in memory."""
+"""Maximum number of elements: the table of their products is in memory."""
 LARGEST_BATCH = 2**24
 GIVEN = 2**20
-"""The largest number of pairs that are drawn ahead for steps, above one step's."""
+"""Maximum number of pairs drawn ahead of one step's."""
 
 
 class _Network(NativeNetwork):
@@ -84,7 +84,7 @@ class _Network(NativeNetwork):
         )
 
     def take(self, steps: int) -> tuple[float, float]:
-        """Take some steps, on a split as many at a time as there are pairs for."""
+        """Take some steps; on a split, as many at a time as there are pairs for."""
         if not self.parts:
             return super().take(steps)
         from elegans import _native
@@ -132,7 +132,7 @@ def _table(task: Task) -> Int32[np.ndarray, "order order"]:
 
 
 def _penalty(training: SGD, model: MLP) -> tuple[float, float, float]:
-    """Return strength, norm and exponent of the penalty; of none, the strength is 0."""
+    """Return strength, norm and exponent of the penalty; without one, the strength is 0."""
     if not isinstance(training.penalty, NormPenalty):
         return 0.0, 2.0, 2.0
     return training.penalty.strength, *training.penalty.exponents(model)

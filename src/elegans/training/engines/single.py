@@ -15,7 +15,7 @@ LOSSES: dict[type[Loss], str] = {Hinge: "hinge", Square: "square", Logistic: "lo
 
 
 class Single(ABC):
-    """One network, or one learner, in training; made of a trial, and advanced in place.
+    """One network, or one learner, in training; made from a trial, and advanced in place.
 
     Args:
         diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1.
@@ -27,23 +27,23 @@ class Single(ABC):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Return why such networks cannot be trained on this machine, or None where they can."""
+        """Return why such networks cannot be trained on this machine, or None if they can."""
         return None
 
     @classmethod
     @abstractmethod
     def refusal(cls, trial: Trial) -> str | None:
-        """Return why a trial's network is not one of these, or None where it is."""
+        """Return why a trial's network is not one of these, or None if it is."""
 
     @abstractmethod
     def __init__(self, trial: Trial) -> None: ...
 
     @abstractmethod
     def take(self, steps: int) -> tuple[float, float]:
-        """Take some steps; return the mean loss, and the mean share of examples that were wrong before each."""
+        """Take some steps; return the mean loss, and the mean fraction of examples that were wrong before each."""
 
     def advance(self, plan: Plan) -> Chunk:
-        """Advance by what is planned, in one interval."""
+        """Take the planned steps, as one interval."""
         steps = min(plan.steps(), plan.pace)
         loss, error = self.take(steps)
         return Chunk([Interval(steps, (loss,), (error,))], (self.diverged_at,))
@@ -71,15 +71,15 @@ class OneByOne(Engine):
         self.network, self.name = network, network.engine
 
     def unavailable(self) -> str | None:
-        """Return what the network's class does."""
+        """Return the answer of the network's class."""
         return self.network.unavailable()
 
     def refusal(self, trial: Trial) -> str | None:
-        """Return what the network's class does."""
+        """Return the answer of the network's class."""
         return self.network.refusal(trial)
 
     def signature(self, trial: Trial) -> str:
-        """Return the trial's identity: nothing trains beside it."""
+        """Return the trial's identity, since nothing trains beside it."""
         return trial.identity
 
     def init(self, trials: Sequence[Trial]) -> Single:
@@ -109,15 +109,15 @@ class OneByOne(Engine):
 
 
 class NativeNetwork(Single):
-    """A network that is an object of the native module, which knows its step, loss, error and divergence.
+    """A network held by an object of the native module, which provides its step, loss, error and divergence.
 
     Args:
-        native: that object.
+        native: the object.
         training: the source of the schedule's factors.
     """
 
     takes: ClassVar[dict[str, tuple[type, ...]]]
-    """For some parts of a trial, by path, the classes that are built into the native code."""
+    """The classes that are built into the native code, by the path of a trial's part."""
     native: Any
     training: Any
 
@@ -146,11 +146,11 @@ class NativeNetwork(Single):
 
     @classmethod
     def limits(cls, trial: Trial) -> str | None:
-        """Return what the native code does not take of a trial whose parts are all built in, or None."""
+        """Return what the native code does not support in a trial whose parts are all built in, or None."""
         return None
 
     def take(self, steps: int) -> tuple[float, float]:
-        """Take some steps with the interpreter released."""
+        """Take some steps with the interpreter lock released."""
         self.native.advance(self.training.factors(self.native.step, steps))
         return self.native.loss, self.native.error
 

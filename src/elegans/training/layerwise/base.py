@@ -1,4 +1,4 @@
-"""What the algorithms of layerwise theorems share: mirrored neurons, one step of the hidden weights, a readout."""
+"""The common parts of layerwise theorems' algorithms: mirrored neurons, one step of hidden weights, a readout."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ Parameters = dict[str, dict[str, np.ndarray]]
 
 
 class MirroredInit(Component):
-    """What the initialisations of Theorems 4, 5 and 5.5 share; inherit from this and then from ``Init``.
+    """The common part of the initialisations of Theorems 4, 5 and 5.5; inherit from this and then from ``Init``.
 
     The first width/2 neurons have random weights as in the theorem, a bias drawn from a short list, and output
-    weights uniform on -1 and +1. The others are their copies with the output weights negated, and the output bias is 0:
-    the network is 0 on every input, exactly where the two halves are summed apart.
+    weights uniform on -1 and +1. The others are their copies with negated output weights, and the output bias is 0:
+    the network is 0 on every input, and exactly so if the two halves are summed separately.
     """
 
     source: ClassVar[str]
-    """The theorem whose hypotheses the initialisation asks for."""
+    """The theorem whose hypotheses the initialisation requires."""
 
     @abstractmethod
     def biases(self, task: SparseParity) -> Sequence[Any]:
@@ -37,11 +37,11 @@ class MirroredInit(Component):
     def good(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
     ) -> Bool[np.ndarray, " count"]:
-        """Return which neurons are good, given their initial weights and the support that is to be found."""
+        """Return which neurons are good, given their initial weights and the support to be found."""
 
     @abstractmethod
     def require(self, task: SparseParity) -> None:
-        """Refuse an input size or a support for which the theorem says nothing."""
+        """Refuse an input size or a support that the theorem does not cover."""
 
     @abstractmethod
     def rows(self, key: random.Key, count: int, n: int) -> Float32[np.ndarray, "count n"]:
@@ -74,12 +74,12 @@ class MirroredInit(Component):
 
 @dataclass(frozen=True)
 class Step:
-    """How the hidden weights move in their one step: w' = (1 - decay) w + rate u G, entries |G| <= threshold set to 0.
+    """The one step of the hidden weights: w' = (1 - decay) w + rate u G, with entries |G| <= threshold set to 0.
 
     Args:
-        decay: the weight decay, whole: not multiplied by the rate.
+        decay: the weight decay, not multiplied by the learning rate.
         rate: the learning rate.
-        threshold: at what size an entry of the gradient is truncated, or 0.
+        threshold: the size up to which an entry of the gradient is truncated, or 0.
     """
 
     decay: float
@@ -88,11 +88,11 @@ class Step:
 
 
 class Layerwise(Component):
-    """What the trainings of Theorems 4, 5 and 5.5 share; inherit from this and then from ``Training``.
+    """The common part of the trainings of Theorems 4, 5 and 5.5; inherit from this and then from ``Training``.
 
-    Step 1 moves the hidden weights alone, by the gradient of the hinge loss on the whole sample; since the mirrored
-    network is 0, it is -u_i E[1{w_i . x + b_i > 0} x y] for neuron i. All other steps are the readout's, on the
-    output layer alone.
+    Step 1 moves only the hidden weights, by the gradient of the hinge loss on the whole sample; since the mirrored
+    network is 0, it is -u_i E[1{w_i . x + b_i > 0} x y] for neuron i. All other steps are the readout's and move only
+    the output layer.
 
     Args:
         gradient: ``sample``, or ``population`` for its exact expectation over all inputs.
@@ -100,7 +100,7 @@ class Layerwise(Component):
     """
 
     init: ClassVar[type[Any]]
-    """The initialisation that the training goes with."""
+    """The initialisation that the training requires."""
     source: ClassVar[str]
     moves_biases: ClassVar[bool] = False
     """Whether the one step moves the hidden biases too."""
@@ -119,19 +119,19 @@ class Layerwise(Component):
 
     @abstractmethod
     def first_step(self, task: SparseParity, init: Any) -> Step:
-        """Return how the hidden weights move."""
+        """Return the step of the hidden weights."""
 
     @abstractmethod
     def population_gradient(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
     ) -> Float[np.ndarray, "count n"]:
-        """Return E[1{w . x + b > 0} x_i y] of neurons by their initial weights, from the theorem's closed form."""
+        """Return E[1{w . x + b > 0} x_i y] for neurons with given initial weights, from the theorem's closed form."""
 
     @abstractmethod
     def gates(
         self, init: Any, parameters: Parameters
     ) -> tuple[Float32[np.ndarray, "half n"], Float[np.ndarray, " half"]]:
-        """Return weights and biases whose sums w . x + b have the initial neurons' signs, exactly in float32."""
+        """Return weights and biases whose sums w . x + b have exactly the initial neurons' signs in float32."""
 
     @abstractmethod
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
@@ -142,7 +142,7 @@ class Layerwise(Component):
         """
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse what lies outside the theorem's hypotheses, naming the hypothesis and the value."""
+        """Refuse anything outside the theorem's hypotheses, naming the hypothesis and the value."""
         if not isinstance(model, MLP) or type(model.init) is not self.init:
             named = f"{model.kind!r} with init={model.init.kind!r}" if isinstance(model, MLP) else repr(model.kind)
             raise ValueError(
@@ -150,7 +150,7 @@ class Layerwise(Component):
             )
         if not model.is_plain:
             raise ValueError(f"{self.kind} must train relu neurons, with both biases ({self.source}): {model!r}")
-        assert isinstance(task, SparseParity)  # the initialisation asks for it
+        assert isinstance(task, SparseParity)  # required by the initialisation
         steps = getattr(self, "steps", 2)
         if steps < 2:
             raise ValueError(f"steps must be at least 2, features and readout ({self.source}): steps={steps}")

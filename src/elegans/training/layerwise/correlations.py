@@ -1,4 +1,4 @@
-"""The correlations that a first step follows, from a sample of any size in bounded memory."""
+"""The correlations that determine the first step, from a sample of any size in bounded memory."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ BLOCK = 2**14
 NEURONS = 2**9
 """Neurons evaluated at once."""
 LARGEST_PATTERN = 16
-"""Inputs of which all patterns may be counted, in place of keeping examples."""
+"""Maximum number of inputs whose patterns are counted instead of keeping examples."""
 
 
 def blocks(
@@ -35,9 +35,9 @@ def correlations(
 
     Args:
         weight: hidden weights whose sums with signs are exact in float32: whole numbers.
-        bias: hidden biases, no whole numbers.
+        bias: hidden biases, which are not whole numbers.
         draw: returns examples.
-        count: the number m of examples, any.
+        count: the number m of examples.
     """
     total = np.zeros(weight.shape)
     for x, y in blocks(draw, count):
@@ -52,7 +52,7 @@ def correlations(
 def patterns(
     draw: Draw, count: int, used: Int64[np.ndarray, " inputs"]
 ) -> tuple[Float[np.ndarray, "patterns inputs"], Float[np.ndarray, " patterns"], Float[np.ndarray, " patterns"]]:
-    """Return the distinct (inputs on some coordinates, label) of a sample, and the share of each."""
+    """Return the distinct patterns (inputs on some coordinates, and label) of a sample, and the fraction of each."""
     places = 1 << np.arange(1, len(used) + 1)
     counts = np.zeros(2 ** (len(used) + 1), np.int64)
     for x, y in blocks(draw, count):

@@ -1,4 +1,4 @@
-"""How an output layer is found on features that no longer move."""
+"""Readouts: ways to fit an output layer to fixed features."""
 
 import math
 from abc import abstractmethod
@@ -22,8 +22,8 @@ class ConstructedReadout:
     Args:
         norm: B_k, the norm of its weights for features divided by ``scale``.
         scale: the size of the features: epsilon in Theorem 5, else 1.
-        build: returns output bias and weights of all neurons, given for the first half of them the place of the bias
-            in its list, whether the neuron is good, and its output weight's sign.
+        build: returns the output bias and weights of all neurons, given for each neuron of the first half the index of
+            its bias in the list, whether the neuron is good, and the sign of its output weight.
     """
 
     norm: float
@@ -36,12 +36,12 @@ class ConstructedReadout:
 
 @dataclass(frozen=True)
 class Features:
-    """Some distinct examples as the output layer sees them.
+    """Some distinct examples as inputs of the output layer.
 
     Args:
         values: the constant 1 and the features of neurons that may fire, shape (count, 1 + active).
         labels: the labels, shape (count,).
-        share: the share of the sample that each example stands for, shape (count,).
+        share: the fraction of the sample that each example represents, shape (count,).
     """
 
     values: Float[np.ndarray, "count features"]
@@ -58,28 +58,28 @@ class Features:
 
 
 class Readout(Component, family=True):
-    """How an output layer is found on features that no longer move."""
+    """A way to fit an output layer to fixed features."""
 
     needs_sample: ClassVar[bool] = True
     """Whether it uses examples."""
     default_steps: ClassVar[int] = 1
-    """How many steps it takes where the training does not say."""
+    """The default number of steps."""
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse a training that this readout does not go with."""
+        """Refuse a training that this readout does not fit."""
 
 
 class LastIterate(Readout):
     """Full-batch gradient descent on the hinge loss with L2, with the step sizes of last-iterate bounds.
 
-    Step t = 1, 2, … moves u to u - (gradient + decay u) / (decay t); in the form of a weight decay, 1/t, which erases
-    the initial output layer at once. Features of size epsilon (Theorem 5) are divided by it.
+    Step t = 1, 2, … moves u to u - (gradient + decay u) / (decay t), which amounts to a weight decay of 1/t: the
+    initial output layer is erased at once. Features of size epsilon (Theorem 5) are divided by it.
 
     Source: Pareto frontiers, proof of Lemma 14; the schedule after Shamir and Zhang (2013).
 
     Args:
-        epsilon: the loss aimed at, between 0 and 1/2; decay = epsilon / B_k^2.
-        decay: the coefficient of half the squared norm, in the place of epsilon's.
+        epsilon: the target loss, between 0 and 1/2; decay = epsilon / B_k^2.
+        decay: the coefficient of half the squared norm, instead of that from epsilon.
     """
 
     default_steps = 4000
@@ -87,7 +87,7 @@ class LastIterate(Readout):
     decay: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse to take the weight decay from a construction that does not exist."""
+        """Refuse to derive the weight decay from a construction that does not exist."""
         if self.decay is None:
             construction()
 
@@ -97,12 +97,13 @@ class LastIterate(Readout):
 
 
 class FreshDescent(Readout):
-    """Stochastic gradient descent on the hinge loss, from output weights of 0, on examples that no step has seen.
+    """Stochastic gradient descent on the hinge loss, from output weights of 0, with fresh examples at each step.
 
     The output bias stays 0. Source: thesis, Theorem 5.5 and Theorem B.6.
 
     Args:
-        learning_rate: or None for the theorem's, 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T steps in all.
+        learning_rate: the learning rate, or None for the theorem's 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T
+            steps in all.
         batch_size: the number of examples per step.
     """
 
@@ -112,14 +113,14 @@ class FreshDescent(Readout):
     batch_size: Annotated[int, Field(ge=1)] = 32
 
     def rate(self, n: int, k: int, width: int, steps: int) -> float:
-        """Return the learning rate, given the task, the width and the number of steps in all."""
+        """Return the learning rate, given the task, the width and the total number of steps."""
         if self.learning_rate is not None:
             return self.learning_rate
         return convex_sgd_rate(8 * k**1.5, 2 * math.sqrt(width) * n, steps - 1)
 
 
 class Solver(Component):
-    """A readout that is solved for in one step; later steps change nothing. Inherit from this and ``Readout``."""
+    """A readout computed in one step; later steps change nothing. Inherit from this and ``Readout``."""
 
     @abstractmethod
     def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
@@ -127,7 +128,7 @@ class Solver(Component):
 
 
 class Ridge(Solver, Readout):
-    """Least squares with L2 on all weights: a reference for what the features can do.
+    """Least squares with L2 on all weights, as a reference for the quality of the features.
 
     Args:
         penalty: the coefficient of the squared norm, in units of the features' mean square; above 0.
@@ -142,17 +143,17 @@ class Ridge(Solver, Readout):
             weighted = part.values * part.share[:, None]
             gram = gram + part.values.T @ weighted
             moment = moment + part.labels @ weighted
-        # features of any scale are penalised alike: each is brought to a mean square of 1 first
+        # features are scaled to a mean square of 1, so that all are penalised alike
         size = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
         scaled = gram / np.outer(size, size) + self.penalty * np.eye(len(gram))
         return np.asarray(np.linalg.solve(scaled, moment / size) / size)
 
 
 class LinearProgram(Solver, Readout):
-    """The smallest hinge loss there is, by linear programming (HiGHS): a reference for gradient descent.
+    """The minimum of the hinge loss, by linear programming (HiGHS), as a reference for gradient descent.
 
     Args:
-        examples: how many distinct examples the programme sees at the most, the first of the sample.
+        examples: the largest number of distinct examples in the linear program, the first of the sample.
     """
 
     examples: Annotated[int, Field(ge=1)] = 2000
@@ -174,7 +175,7 @@ class LinearProgram(Solver, Readout):
             method="highs",
         )
         if found.x is None:
-            raise RuntimeError(f"the linear programme of the readout has not been solved: {found.message}")
+            raise RuntimeError(f"the linear program of the readout has not been solved: {found.message}")
         return np.asarray(found.x[:features] / size)
 
     def _first(self, parts: Iterable[Features]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,11 +194,11 @@ class LinearProgram(Solver, Readout):
 
 
 class Constructed(Readout):
-    """The weights that the theorem's proof writes down: an oracle that knows the support and uses no examples.
+    """The weights constructed in the theorem's proof: an oracle that knows the support and uses no examples.
 
-    Where some bias of the list has no good neuron the output layer stays 0: the trial was unlucky and is not solved.
-    The weights are those of the population's features. A sample's gradient errs in size even where it selects the
-    right inputs, and the output with it: averaged over all good neurons in Theorem 4, not at all in Theorem 5.
+    If some bias of the list has no good neuron, the output layer stays 0 and the trial is not solved. The weights are
+    those for the population's features. A sample's gradient has errors in size even if it selects the right inputs, and
+    so has the output: they are averaged over all good neurons in Theorem 4, but not in Theorem 5.
 
     Source: Pareto frontiers, proofs of Lemma 11 (``theory.spread_readout``) and Theorem 21
     (``theory.under_sparse_subnetwork``).
@@ -206,5 +207,5 @@ class Constructed(Readout):
     needs_sample = False
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse where there is no construction."""
+        """Refuse a training without a construction."""
         construction()

@@ -1,4 +1,4 @@
-"""What the one step of Theorems 4 and 5 has made of the hidden neurons."""
+"""The effect of the one step of Theorems 4 and 5 on the hidden neurons."""
 
 from typing import Annotated
 
@@ -14,13 +14,13 @@ from elegans.training.layerwise.base import MirroredInit
 class FeatureSelection(Probe):
     """How many neurons are good, how many may fire, and where their weights lie.
 
-    A neuron is good by its initial weights: they cover the support (over-sparse), or the large ones lie within it
+    A neuron is good if its initial weights cover the support (over-sparse), or if the large ones lie within it
     (under-sparse). It may fire on some input if and only if the sum of its |weights| plus its bias is above 0.
 
     Source: Pareto frontiers, Theorems 16 and 21 (good and bad neurons).
 
     Args:
-        examples: how many held-out examples the hinge loss is estimated on.
+        examples: the number of held-out examples for estimating the hinge loss.
     """
 
     examples: Annotated[int, Field(ge=1)] = 2000
@@ -36,7 +36,7 @@ class FeatureSelection(Probe):
 
         ``good`` counts the first half of the neurons, ``active`` and ``bad_active`` count both halves; ``on_support``
         is the mean |weight| on the support of good active neurons, ``off_support`` the largest |weight| off the
-        support of any active neuron (0 where there is none). ``ranked`` is 1 where the inputs with the largest sums of
+        support of any active neuron (0 if there is none). ``ranked`` is 1 if the inputs with the largest sums of
         |weights| are the support's, else 0.
         """
         assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
