@@ -160,7 +160,7 @@ REFUSED = [
     ({"X": np.full((30, 3), np.nan)}, "X must be finite: .* has 90 values that are not"),
     ({"y": np.arange(30) % 3}, r"y must have the two classes 0 and 1: .* \[0, 1, 2\]"),
     ({"y": np.zeros(30, int)}, r"y must have the two classes 0 and 1: .* \[0\]"),
-    ({"y": np.arange(29) % 2}, "y must be a whole number a row"),
+    ({"y": np.arange(29) % 2}, "y must be a whole number per row"),
     ({"feature_names": ["a"]}, "a name for each of 3 features and 2 classes"),
     ({"class_names": ["a"]}, "a name for each of 3 features and 2 classes"),
 ]

@@ -320,7 +320,7 @@ def test_many_classes_need_no_square_matrix():
         ({"weights": [0, 0, 0]}, "weights must be one per row, finite, at least 0, and not all 0"),
         ({"weights": [1, 1]}, "weights must be one per row, finite, at least 0, and not all 0"),
         ({"rows": [[0, 3]]}, "rows must be from 0 to 2: 0 to 3"),
-        ({"rows": [[0], [1]]}, "rows must have one row of indices a member"),
+        ({"rows": [[0], [1]]}, "rows must have one row of indices per member"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(change, rule):

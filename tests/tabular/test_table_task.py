@@ -170,7 +170,7 @@ def test_trials_on_tables_are_read_back_from_a_store_in_another_process(tmp_path
 
 OTHER = el.SparseParity(n=10, k=2)
 REFUSED = [
-    (TASK, el.Sample(3201), {}, "a sample of random-tree must have from 2 rows to 3200, which leaves its validation"),
+    (TASK, el.Sample(3201), {}, "a sample of random-tree must have from 2 rows to 3200, which excludes its validation"),
     (TASK, el.Sample(1), {}, "a sample of random-tree must have from 2 rows to 3200"),
     (TASK, el.Online(), {}, "forest must have a sample: regime='online'"),
     (TASK, el.Sample(9), {"stopping": {"examples": 100}}, "stopping.examples must be the 400 held-out rows"),

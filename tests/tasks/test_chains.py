@@ -232,7 +232,7 @@ REFUSED = [
     ({"prior": "symmetric2", "k": 3}, "k of symmetric2 must be 2: k=3"),
     ({"prior": "symmetric2:0.6"}, "epsilon must be less than or equal to 0.5: epsilon='0.6'"),
     ({"prior": "dirichlet:0"}, r"alpha of a Dirichlet distribution must be positive: alpha=\(0.0,\)"),
-    ({"prior": "dirichlet:1,2,3"}, r"one number, or one a symbol: alpha=\(1.0, 2.0, 3.0\), k=2"),
+    ({"prior": "dirichlet:1,2,3"}, r"one number, or one per symbol: alpha=\(1.0, 2.0, 3.0\), k=2"),
     ({"prior": "dirichlett"}, "unknown prior 'dirichlett'; did you mean 'dirichlet'?"),
     ({"start": "first"}, "start must be one of stationary, uniform"),
 ]

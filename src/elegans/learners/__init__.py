@@ -1,4 +1,4 @@
-"""What learns without being a network, through the same loop and into the same table."""
+"""Learners that are not networks, with the same training loop and table of outcomes."""
 
 import lazy_loader
 

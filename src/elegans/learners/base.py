@@ -1,4 +1,4 @@
-"""What learns without being a network: the contract of learners that have no training."""
+"""The interface of learners that are not networks and have no training."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a learner is given: examples, and draws of its own.
+    """The input of a learner: examples, and keys for its own draws.
 
     Args:
-        task: what is learned.
+        task: the task to learn.
         regime: how examples reach the learner.
-        hidden: what the task drew for this trial; for drawing examples, not for the learner to read.
+        hidden: the task's draw for this trial; for drawing examples, not for the learner to read.
         key: returns the key of one of the trial's streams by its name.
     """
 
@@ -38,37 +38,37 @@ class Lesson:
     def examples(
         self, index: UInt32[np.ndarray, " count"]
     ) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
-        """Return training examples by their indices: inputs (count, n) and labels (count,), as training sees them."""
+        """Return training examples by their indices: inputs (count, n) and labels (count,), as used in training."""
         x, y = self.task.examples(self.hidden, self.key("sample"), index)
         return x, self.task.corrupt(y, self.key("noise"), index)
 
 
 class Course(ABC):
-    """One learner on its way: its present answers, and how well they fit the training examples."""
+    """One learner under way: its current answers, and how well they fit the training examples."""
 
     loss: float = 1.0
     """The mean loss over the rounds of the last ``advance``, before each round."""
     error: float = 1.0
-    """The mean share of training examples that were wrong, before each of those rounds."""
+    """The mean fraction of training examples that were wrong, before each of those rounds."""
 
     @abstractmethod
     def advance(self, rounds: int) -> None:
-        """Go on for so many rounds."""
+        """Continue for a number of rounds."""
 
     @property
     @abstractmethod
     def parameters(self) -> Any:
-        """What ``Model.apply`` needs to answer, as NumPy arrays."""
+        """The parameters for ``Model.apply``, as NumPy arrays."""
 
 
 class Learner(Component):
-    """What a model that is not a network has in place of a training.
+    """The part of a model that is not a network that replaces a training.
 
     Inherit from this and then from ``Model``: ``class SubsetSearch(Learner, Model)``. A trial of such a model has
     ``training=None``; its steps are sequential rounds, and success is decided as for networks.
 
     Args:
-        steps: the largest number of rounds; None for as many as there are to go.
+        steps: the largest number of rounds; None for all of them.
         stopping: when the trial counts as solved, and whether it then ends.
     """
 
@@ -77,7 +77,7 @@ class Learner(Component):
 
     @abstractmethod
     def rounds(self, task: Task) -> int:
-        """Return how many rounds there are at the most."""
+        """Return the largest number of rounds."""
 
     @abstractmethod
     def begin(self, lesson: Lesson) -> Course:

@@ -13,15 +13,15 @@ from elegans.models.base import Model
 from elegans.tasks import Regime, Sample, Task
 
 LARGEST_KERNEL = 30_000
-"""The most examples that are regressed on: their factor takes 4 bytes x count^2, 3.6 GB then."""
+"""Maximum number of examples in the regression: their factor takes 4 bytes x count^2, or 3.6 GB."""
 
 
 class KernelRidge(Learner, Model):
     """Ridge regression of the labels on all examples so far, with a kernel of two-layer ReLU networks without biases.
 
-    A round takes the next ``examples`` of them, all of the sample by default, and the regression is exact after every
-    round: its Cholesky factor grows by a block. So the examples that a kernel needs are counted as a network's are.
-    The curve's loss and error are those on each round's examples before they are regressed on, the loss (f - y)^2.
+    A round adds the next ``examples`` examples, by default the whole sample, and the regression is exact after every
+    round: its Cholesky factor grows by a block. The examples that a kernel needs are thus counted as for a network.
+    The curve's loss, (f - y)^2, and error are those on each round's examples before they are added.
 
     Its parameters are ``{"x": (count, n), "coefficients": (count,)}``; without examples every answer is 0.
 
@@ -33,9 +33,9 @@ class KernelRidge(Learner, Model):
 
     Args:
         kernel: ``ntk`` or ``relu``.
-        ridge: in units of K(x, x), the mean over the examples of the first round; above 0.
-        examples: how many examples a round takes; None for all of the sample, in one round.
-        steps: how many rounds there are; None for one.
+        ridge: the ridge in units of the mean of K(x, x) over the examples of the first round; above 0.
+        examples: the number of examples per round; None for the whole sample in one round.
+        steps: the number of rounds; None for one.
         stopping: when the trial counts as solved, and whether it then ends.
     """
 
@@ -45,7 +45,7 @@ class KernelRidge(Learner, Model):
     examples: Annotated[int, Field(ge=1, le=LARGEST_KERNEL)] | None = None
 
     def check_regime(self, task: Task, regime: Regime) -> None:
-        """Refuse rounds without a number of examples, and more examples than there are or memory has room for."""
+        """Refuse rounds without a number of examples, and more examples than there are or fit into memory."""
         size = regime.size if isinstance(regime, Sample) else LARGEST_KERNEL
         if self.examples is None and (self.rounds(task) > 1 or not isinstance(regime, Sample)):
             named = f"regime={regime.kind!r}, steps={self.steps}"
@@ -55,7 +55,7 @@ class KernelRidge(Learner, Model):
             raise ValueError(f"kernel-ridge must regress on at most {min(size, LARGEST_KERNEL)} examples: {count}")
 
     def rounds(self, task: Task) -> int:
-        """Return ``steps``, or 1 where it is not given."""
+        """Return ``steps``, or 1 if it is not given."""
         return self.steps or 1
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, np.ndarray]:
@@ -78,7 +78,7 @@ class KernelRidge(Learner, Model):
 
 
 class _Regression(Course):
-    """A regression on its way: the rows of its Cholesky factor, block by block, and what they make of the labels."""
+    """A regression under way: the rows of its Cholesky factor, block by block, and the labels solved for by them."""
 
     def __init__(self, model: KernelRidge, lesson: Lesson) -> None:
         self.model, self.lesson = model, lesson

@@ -1,4 +1,4 @@
-"""Searches over parities: the learners at the corners of the frontier of statistical queries."""
+"""Searches over parities: the learners at the corners of the statistical query frontier."""
 
 import math
 from functools import cached_property, lru_cache
@@ -14,20 +14,20 @@ from elegans.models.base import Model
 from elegans.tasks import Regime, Sample, SparseParity, Task
 
 LARGEST_SEARCH = 2**30
-"""The largest number of parities that a search can go through in a random order."""
+"""Maximum number of parities for a search in random order."""
 KEPT = 2**18
-"""Random orders of at most so many parities are drawn at once and kept."""
+"""Random orders of at most this many parities are drawn at once and kept."""
 BLOCK = 2**21
-"""Words of 64 examples held at once, about."""
+"""Approximate number of words of 64 examples in memory at once."""
 
 
 class SubsetSearch(Learner, Model):
-    """Tries parities of k inputs on the sample and keeps the one with the fewest mistakes; the first of equals.
+    """Tries parities of k inputs on the sample and keeps the one with the fewest mistakes, or the first of several.
 
-    ``SubsetSearch()`` is exhaustive search: one parity a round, C(n, k) rounds. ``parallel=r`` tries r at once, in
+    ``SubsetSearch()`` is exhaustive search: one parity per round, in C(n, k) rounds. ``parallel=r`` tries r at once, in
     ceil(C(n, k) / r) rounds. ``order="random", steps=T`` tries q = r T distinct random parities: the right one is
-    among them with probability min(1, q / C(n, k)). Where all are tried and labels are clean, the answer is right
-    with probability at least 1 - (C(n, k) - 1) 2^-m on a sample of m.
+    among them with probability min(1, q / C(n, k)). If all are tried and labels are clean, the answer is right
+    with probability at least 1 - (C(n, k) - 1) 2^-m for a sample of size m.
 
     Its parameters are ``{"support": (k,)}``; before the first round the support is empty and the answer always +1.
 
@@ -36,9 +36,9 @@ class SubsetSearch(Learner, Model):
 
     Args:
         order: ``exhaustive`` (the order of their largest coordinates) or ``random`` (drawn for each trial).
-        parallel: r, how many parities are tried in a round.
-        examples: how many examples a round's parities are tried on: the first of the sample, all of it by default;
-            online, where it must be given, fresh ones each round.
+        parallel: r, the number of parities tried per round.
+        examples: the number of examples on which a round's parities are tried: the first of the sample, by default all
+            of it; online, where it must be given, fresh ones in each round.
         steps: T, the largest number of rounds; None to try all parities.
         stopping: when the trial counts as solved, and whether it then ends.
     """
@@ -49,7 +49,7 @@ class SubsetSearch(Learner, Model):
     examples: Annotated[int, Field(ge=1, lt=2**31)] | None = None
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is not a sparse parity, or that has too many of them."""
+        """Refuse a task that is not a sparse parity, or that has too many supports."""
         if not isinstance(task, SparseParity):
             raise ValueError(f"subset-search must look for a sparse-parity: task={task.kind!r}")
         if math.comb(task.n, task.k) > LARGEST_SEARCH:
@@ -65,7 +65,7 @@ class SubsetSearch(Learner, Model):
         regime.check(task, self.rounds(task), self.examples)
 
     def rounds(self, task: Task) -> int:
-        """Return the number of rounds in which all parities are tried, or ``steps`` if that is less."""
+        """Return the number of rounds for trying all parities, or ``steps`` if that is smaller."""
         assert isinstance(task, SparseParity)
         every = -(-math.comb(task.n, task.k) // self.parallel)
         return every if self.steps is None else min(every, self.steps)
@@ -81,7 +81,7 @@ class SubsetSearch(Learner, Model):
 
 
 class _Search(Course):
-    """A search on its way: how many rounds are over, and the best parity so far."""
+    """A search under way: the number of rounds done, and the best parity so far."""
 
     def __init__(self, search: SubsetSearch, lesson: Lesson) -> None:
         assert isinstance(lesson.task, SparseParity)
@@ -129,7 +129,7 @@ class _Search(Course):
         return before
 
     def _supports(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, "count k"]:
-        """Return the supports at places of the order of search."""
+        """Return the supports at some positions in the order of the search."""
         if self.search.order == "random":
             places = self._drawn(places) if self.total > KEPT else self._whole_order[places]
         return unrank(places, self.n, self.k)
@@ -139,7 +139,7 @@ class _Search(Course):
         return self._drawn(np.arange(self.total))
 
     def _drawn(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
-        """Return where the parities at some places of the random order stand in the order of exhaustive search."""
+        """Return the positions in exhaustive order of the parities at some positions in random order."""
         zeros = np.zeros(len(places), np.uint32)
         drawn = random.permuted(self.lesson.key("init"), zeros, places.astype(np.uint32), np.uint32(self.total))
         return np.asarray(drawn).astype(np.int64)
@@ -149,9 +149,9 @@ class Sheet:
     """Examples packed for counting: bit e of a coordinate's row is 1 where example e is -1 there.
 
     Args:
-        lesson: where the examples come from.
+        lesson: the source of the examples.
         first: the index of the first one.
-        count: how many.
+        count: the number of examples.
     """
 
     def __init__(self, lesson: Lesson, first: int, count: int) -> None:
@@ -176,7 +176,7 @@ class Sheet:
 
 
 def unrank(places: Int64[np.ndarray, " count"], n: int, k: int) -> Int64[np.ndarray, "count k"]:
-    """Return the subsets of {0, …, n-1} at places of their colexicographic order, one per row.
+    """Return the subsets of {0, …, n-1} at some positions in colexicographic order, one per row.
 
     Formula: place = sum_i C(c_i, i) with c_1 < … < c_k (the combinatorial number system).
     Source: Knuth, "The Art of Computer Programming", volume 4A, section 7.2.1.3.

@@ -1,4 +1,4 @@
-"""What is seen inside a network while it learns."""
+"""Probes, which measure networks during training."""
 
 import lazy_loader
 

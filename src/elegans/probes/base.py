@@ -1,4 +1,4 @@
-"""What is seen inside a network while it learns: the contract of a probe."""
+"""The interface of probes, which measure networks during training."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -19,18 +19,18 @@ from elegans.tasks.parity import Supported
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One network at one step, as a probe sees it.
+    """One network at one step, for probes to measure.
 
     Args:
         step: how many steps have been taken.
-        task: what is learned.
-        model: what learns.
-        hidden: what the task drew for this trial (a parity's support).
+        task: the task to learn.
+        model: the model that learns.
+        hidden: the task's draw for this trial (such as a parity's support).
         sample_size: the size of the trial's sample, or None when it learns online.
         key: returns the key of one of the trial's streams by its name.
         read_parameters: returns the parameters as NumPy arrays.
-        wrong: which examples of a stream the network gets wrong: takes the stream's name and indices.
-        memory: what is kept from one measurement of a trial to the next; see ``remember``.
+        wrong: returns which examples the network gets wrong, given a stream's name and indices.
+        memory: values kept between the measurements of a trial; see ``remember``.
         regime: how examples reach the learner.
     """
 
@@ -47,7 +47,7 @@ class Snapshot:
 
     @cached_property
     def parameters(self) -> Any:
-        """The parameters now, in the model's own nesting, as NumPy arrays."""
+        """The current parameters, in the model's own nesting, as NumPy arrays."""
         return self.read_parameters()
 
     @property
@@ -56,14 +56,14 @@ class Snapshot:
         return self.remember("initial", lambda: self.model.initialise(self.key("init"), self.task))
 
     def remember(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what has a name, made once per trial: for what costs much and does not change while it learns."""
+        """Return a named value that is made once per trial, for costly values that do not change during training."""
         if name not in self.memory:
             self.memory[name] = make()
         return self.memory[name]
 
     @property
     def support(self) -> np.ndarray | None:
-        """The coordinates that the labels depend on, int64 of shape (k,), or None where the task has no such set."""
+        """The coordinates that the labels depend on, int64 of shape (k,), or None if the task has no such set."""
         return np.asarray(self.hidden) if isinstance(self.task, Supported) else None
 
     def examples(self, stream: str, count: int) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
@@ -73,17 +73,17 @@ class Snapshot:
 
 
 class Probe(Component, family=True):
-    """A measure taken while a trial learns: before the first step, every ``every`` steps, and at the end.
+    """A measure taken during training: before the first step, every ``every`` steps, and at the end.
 
     Args:
-        every: how many steps lie between two measurements.
+        every: the number of steps between two measurements.
     """
 
     every: Annotated[int, Field(ge=1, lt=2**32)] = 100
 
     @abstractmethod
     def measure(self, snapshot: Snapshot) -> Mapping[str, float | np.ndarray]:
-        """Return the named quantities of one network at one step: numbers, or arrays of a shape that stays."""
+        """Return the named quantities of one network at one step: numbers, or arrays of constant shape."""
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse a trial that this probe cannot look into."""
+        """Refuse a trial that this probe cannot measure."""

@@ -1,4 +1,4 @@
-"""Error rates while a network learns."""
+"""Error rates during training."""
 
 from typing import Annotated
 
@@ -12,10 +12,10 @@ from elegans.tasks import Task
 
 
 class TestError(Probe):
-    """The exact share of held-out examples that the network gets wrong (labels clean).
+    """The exact fraction of held-out examples that the network gets wrong (with clean labels).
 
     Args:
-        examples: how many held-out examples, the first of the trial's test stream.
+        examples: the number of held-out examples, the first of the trial's test stream.
     """
 
     __test__ = False  # for pytest: a probe, not a test case
@@ -28,17 +28,17 @@ class TestError(Probe):
 
 
 class TestLoss(Probe):
-    """The mean hinge loss on held-out examples, (1 - y f(x))_+, and the share that the network gets wrong.
+    """The mean hinge loss on held-out examples, (1 - y f(x))_+, and the fraction that the network gets wrong.
 
     Args:
-        examples: how many held-out examples, the first of the trial's test stream.
+        examples: the number of held-out examples, the first of the trial's test stream.
     """
 
     __test__ = False
     examples: Annotated[int, Field(ge=1)] = 1024
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse learners that have no outputs to take a loss of."""
+        """Refuse learners without outputs for a loss."""
         if isinstance(model, Learner):
             raise ValueError(f"test-loss needs a network: {model.kind}")
 
@@ -50,12 +50,12 @@ class TestLoss(Probe):
 
 
 class TrainError(Probe):
-    """The exact share of the sample that the network gets wrong (labels as training sees them).
+    """The exact fraction of the sample that the network gets wrong (with the labels used in training).
 
-    Online trials have no sample: there the first examples that training saw stand for it.
+    Online trials have no sample: the first examples of training are used instead.
 
     Args:
-        examples: how many examples of the sample are evaluated at the most.
+        examples: the largest number of examples of the sample to evaluate.
     """
 
     examples: Annotated[int, Field(ge=1)] = 10_000

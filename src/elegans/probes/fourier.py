@@ -14,29 +14,29 @@ from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
 
 ROUNDING = 1e-12
-"""Gaps that are 0 come out as large as this where a closed form rounds."""
+"""Gaps of 0 can be as large as this in a closed form, because of rounding."""
 
 
 class FourierGap(Probe):
-    """How far the gradients of relevant inputs stand above those of irrelevant ones, neuron by neuron.
+    """How far the gradients of relevant inputs exceed those of irrelevant ones, neuron by neuron.
 
-    With G = E[y x sigma'(w . x + b)] of a hidden neuron with the activation sigma, the relaxed gap is max |G_i| over
-    the support less max |G_i| elsewhere; the strict gap has the min over the support in place of the max. A neuron
-    with a positive strict gap could name the support by its k largest |G_i|, given enough examples. For a factor of a
-    PolyNet, what stands in the place of sigma' is the product of the other factors.
+    With G = E[y x sigma'(w . x + b)] for a hidden neuron with the activation sigma, the relaxed gap is max |G_i| over
+    the support minus max |G_i| elsewhere; the strict gap has the minimum over the support instead. A neuron with a
+    positive strict gap identifies the support by its k largest |G_i|, given enough examples. For a factor of a PolyNet,
+    sigma' is replaced by the product of the other factors.
 
-    ``estimator`` says how the means are had:
+    ``estimator`` states how the means are computed:
 
-    - ``sample``: on held-out examples, the same at every measurement. Each G_i errs by about 1/sqrt(examples) where
-      |sigma'| <= 1: 0.03 with 1024 examples. The maximum over irrelevant inputs errs upwards, so that without a gap
-      the estimate is about -2/sqrt(examples), and gaps below that cannot be told from none.
+    - ``sample``: on held-out examples, the same at every measurement. The error of each G_i is about 1/sqrt(examples)
+      if |sigma'| <= 1: 0.03 with 1024 examples. The maximum over irrelevant inputs is biased upwards, so that without a
+      gap the estimate is about -2/sqrt(examples), and smaller gaps cannot be distinguished from none.
     - ``exact``: over all inputs, by a fast Walsh-Hadamard transform, for n up to 20.
-    - ``closed form``: exactly and for any n, for sinusoids, and for powers z^d with d at most k.
+    - ``closed form``: exact for any n, for sinusoids, and for powers z^d with d at most k.
 
     Source: thesis, chapter 5, definition 5.4, and appendix B.3.1 for the relaxed gap.
 
     Args:
-        examples: how many held-out examples the estimate ``sample`` rests on.
+        examples: the number of held-out examples for the estimate ``sample``.
         estimator: ``sample``, ``exact`` or ``closed form``.
     """
 
@@ -44,7 +44,7 @@ class FourierGap(Probe):
     estimator: Literal["sample", "exact", "closed form"] = "sample"
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse trials without a support or hidden neurons, supports that are everything, and what has no estimate."""
+        """Refuse trials without a support or hidden neurons, without irrelevant inputs, or without an estimate."""
         require_hidden(self, task, model)
         if not isinstance(task, SparseParity) or not (_activation(model) or isinstance(model, PolyNet)):
             raise ValueError(f"fourier-gap needs neurons on a sparse-parity: {model.kind} on {task.kind}")
@@ -56,7 +56,7 @@ class FourierGap(Probe):
             raise ValueError(f"the estimator must be one that works here, {' or '.join(map(repr, working))}: {named}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``relaxed`` and ``strict`` (the largest over neurons) and ``positive`` (share of strict gaps > 0)."""
+        """Return ``relaxed`` and ``strict`` (the largest over neurons) and ``positive`` (fraction of gaps > 0)."""
         gradients = self.correlations(snapshot)
         relaxed = relaxed_gap(gradients, snapshot.hidden)
         strict = strict_gap(gradients, snapshot.hidden)
@@ -93,7 +93,7 @@ def _estimators(task: SparseParity, model: Model) -> list[str]:
 
 
 def _closed_form(activation: Activation) -> Any:
-    """Return an activation as theory knows it: a degree, or a frequency and a phase."""
+    """Return an activation in the form of the theory: a degree, or a frequency and a phase."""
     if isinstance(activation, Power):
         return activation.degree
     assert isinstance(activation, Sinusoid)

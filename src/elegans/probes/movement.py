@@ -1,4 +1,4 @@
-"""How far the first layer's weights have moved, and where: what grows while loss and accuracy stand still."""
+"""Movement of the first layer's weights, which can grow while loss and accuracy stay constant."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from elegans.tasks import Task
 
 
 class WeightMovement(Probe):
-    """The largest change of a first-layer weight since the start: rho = max |W_t - W_0|, everywhere and by place.
+    """The largest change of a first-layer weight since the start: rho = max |W_t - W_0|, in all and by part.
 
-    Differences are taken in float32, as the weights are held. What rho would be without anything to learn is seen in
-    the same trial with ``task.noise`` at 0.5: labels are then independent of inputs, and all else is drawn alike.
+    Differences are taken in float32, the type of the weights. As a baseline without anything to learn, use the same
+    trial with ``task.noise`` at 0.5: labels are then independent of inputs, and all other draws are the same.
 
     Source: thesis, chapter 5, section 5.3 (the measure of hidden progress).
     """
@@ -28,7 +28,7 @@ class WeightMovement(Probe):
         """Return ``movement``, and on tasks with a support its parts.
 
         These are ``relevant`` (the largest change on the support), ``irrelevant`` (the largest elsewhere) and
-        ``leader`` (1 where the first exceeds the second, else 0). Where the support is everything there is only
+        ``leader`` (1 if the first exceeds the second, else 0). If all inputs are in the support, there is only
         ``relevant``.
         """
         moved = np.abs(hidden_weight(snapshot) - hidden_weight(snapshot, snapshot.initial)).max(axis=0)
@@ -44,7 +44,7 @@ class WeightMovement(Probe):
 
 
 def hidden_weight(snapshot: Snapshot, parameters: Any = None) -> Float32[np.ndarray, "neurons n"]:
-    """Return the first layer's weights, now by default, one row per neuron; factors that share inputs make one row."""
+    """Return the first layer's weights, by default the current ones; factors on disjoint blocks form one row."""
     layer = (snapshot.parameters if parameters is None else parameters)["hidden"]
     weight: Float32[np.ndarray, "neurons n"] = np.asarray(layer["weight"]).reshape(-1, snapshot.task.input_size)
     return weight

@@ -1,4 +1,4 @@
-"""The weights of hidden neurons themselves: all of them along the way, and how those on the support compare."""
+"""Probes of weights: their trajectories, and the comparison of those on the support with others."""
 
 from typing import Annotated
 
@@ -14,23 +14,23 @@ from elegans.tasks import SparseParity, Task
 
 
 class WeightTrajectory(Probe):
-    """The first layer's weights along the way, of all neurons or of some.
+    """The first layer's weights during training, of all neurons or of some.
 
-    A store keeps them compressed, four bytes per weight and measurement at the most; a trial has one row for all of
-    its measurements.
+    A store keeps them compressed, at most four bytes per weight and measurement; a trial has one row for all of its
+    measurements.
 
     Source: thesis, chapter 5, section 5.3 (coordinates of w_t).
 
     Args:
-        neurons: which neurons, by place; all by default.
-        outgoing: whether their output weights are there too.
+        neurons: which neurons, by index; all by default.
+        outgoing: whether to include their output weights.
     """
 
     neurons: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     outgoing: bool = False
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models without hidden weights, or output weights where they are asked for, and absent neurons."""
+        """Refuse models without hidden weights, or without output weights if requested, and absent neurons."""
         require_hidden(self, task, model)
         if self.outgoing and not (isinstance(model, MLP) and model.readout):
             raise ValueError(f"outgoing weights must be those of an mlp with a second layer: {model.kind}")
@@ -41,7 +41,7 @@ class WeightTrajectory(Probe):
             raise ValueError(f"neurons must be below the width, one at least: neurons={self.neurons}, width={width}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """Return ``weight``, float32 of shape (neurons, n), and ``outgoing``, (neurons, outputs), if asked for."""
+        """Return ``weight``, float32 of shape (neurons, n), and ``outgoing``, (neurons, outputs), if requested."""
         weight = hidden_weight(snapshot)
         chosen = list(range(len(weight)) if self.neurons is None else self.neurons)
         found = {"weight": weight[chosen]}
@@ -51,9 +51,9 @@ class WeightTrajectory(Probe):
 
 
 class ParameterTrajectory(Probe):
-    """Some of the parameters along the way, whole, of any network: to inspect, or to run the model with again.
+    """Parameters of any network during training, to inspect or to run the model with.
 
-    A store keeps them compressed, four bytes per entry and measurement at the most.
+    A store keeps them compressed, at most four bytes per entry and measurement.
 
     Args:
         names: dotted names of parameters or of layers (``["pair", "layer1"]``), or None for all.
@@ -85,7 +85,7 @@ class ParameterTrajectory(Probe):
 
 
 class RelevantWeights(Probe):
-    """How large the first layer's weights are on the support and off it.
+    """The size of the first layer's weights on and off the support.
 
     Source: thesis, chapter 5, section 5.3 (relevant weights overtake irrelevant ones before the loss moves).
     """
@@ -99,10 +99,10 @@ class RelevantWeights(Probe):
             raise ValueError(f"relevant-weights must have irrelevant inputs to compare with: k={task.k}, n={task.n}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return the least, mean and largest |w| on the support over all neurons, the largest off it, and the best.
+        """Return the smallest, mean and largest |w| on the support over all neurons, the largest off it, and the best.
 
-        They are ``minimum``, ``mean``, ``maximum`` and ``irrelevant``. The ``best`` neuron, named by its place, is the
-        one with the largest ``margin``: the least |w| on the support less the largest off it.
+        They are ``minimum``, ``mean``, ``maximum`` and ``irrelevant``. The index of the ``best`` neuron is that of the
+        largest ``margin``: the smallest |w| on the support minus the largest off it.
         """
         size = np.abs(hidden_weight(snapshot))
         relevant, irrelevant = size[:, snapshot.hidden], np.delete(size, snapshot.hidden, axis=1).max(axis=1)

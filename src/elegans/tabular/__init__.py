@@ -1,4 +1,4 @@
-"""Wide, sparsely initialised networks for tables: fits of many networks side by side, and scikit-learn estimators."""
+"""Wide, sparsely initialised networks for tables: many networks fitted side by side, and scikit-learn estimators."""
 
 from elegans import faces
 

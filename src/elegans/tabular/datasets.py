@@ -1,4 +1,4 @@
-"""Tables of numbers with two classes: a benchmark's 16 tasks, files, scikit-learn's own, and drawn ones."""
+"""Tables of numbers with two classes: a benchmark's 16 tasks, files, scikit-learn's own, and random ones."""
 
 import hashlib
 import os
@@ -22,14 +22,14 @@ from elegans.files import readable
 FOLDER = "ELEGANS_TABULAR"
 """The environment variable that names the folder with ``<name>.npz`` files."""
 ARRAYS = ("X", "y", "feature_names", "class_names")
-"""The arrays that a file has."""
+"""The arrays of a file."""
 REDUCED = re.compile(r"_(\d+pct|subset)$")
-"""What a name ends in that stands for a part of a benchmark's table."""
+"""Endings of names that stand for part of a benchmark's table."""
 
 RowCount = Annotated[int, AtMost(10_000_000)]
-"""How many rows are drawn."""
+"""Number of rows of a random table."""
 FeatureCount = Annotated[int, AtMost(100_000)]
-"""How many features are drawn."""
+"""Number of features of a random table."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BenchmarkTask:
         name: its name at OpenML.
         data_id: the number of its data set at OpenML.
         rows: how many examples it has.
-        features: how many inputs: one less than the paper's count, whose column of classes is among them.
+        features: how many inputs: one less than the paper's count, which includes the column of classes.
     """
 
     number: int
@@ -74,7 +74,7 @@ BENCHMARK: tuple[BenchmarkTask, ...] = (
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: numeric features and one of two classes a row.
+    """A table: numeric features and one of two classes per row.
 
     Args:
         x: the features in their own units, shape (rows, features).
@@ -91,22 +91,22 @@ class Rows:
 
 @cache
 def benchmark_task(name: str) -> BenchmarkTask | None:
-    """Return the benchmark's task that a table is, or is a part of, by its name; None for any other table."""
+    """Return the benchmark task to which a table belongs, by its name; None for any other table."""
     bare = REDUCED.sub("", Path(name).stem if name.endswith(".npz") else name).lower()
     return next((task for task in BENCHMARK if task.name.lower() == bare), None)
 
 
 def is_reduced(name: str) -> bool:
-    """Return whether a name ends in ``_16pct`` or ``_subset``: errors on a part compare with no published ones."""
+    """Return whether a name ends in ``_16pct`` or ``_subset``: errors on parts do not compare with published ones."""
     return REDUCED.search(name.removesuffix(".npz")) is not None
 
 
 def table_names(folder: str | Path | None = None) -> list[str]:
-    """Return the tables that need no download: those of the folder where there is one, else the bundled ones.
+    """Return the tables that need no download: those of the folder if there is one, else the bundled ones.
 
     Args:
-        folder: with ``<name>.npz`` files; that of the environment variable ``ELEGANS_TABULAR`` by default. Tables of
-            the benchmark come first, in its order.
+        folder: a folder with ``<name>.npz`` files; that of the environment variable ``ELEGANS_TABULAR`` by default.
+            Tables of the benchmark come first, in its order.
     """
     place = _folder(folder)
     if place is None:
@@ -119,16 +119,16 @@ def table_names(folder: str | Path | None = None) -> list[str]:
 
 
 def load_table(name: str, folder: str | Path | None = None) -> Rows:
-    """Return a table by its name; it is kept in memory for the next time.
+    """Return a table by its name; it stays in memory.
 
     Args:
         name: one of ``BUNDLED``; the path of an ``.npz`` file; the name of a file in the folder, without its ending;
-            or one of the 16 tasks of ``BENCHMARK``, which then comes from OpenML, once, and is kept in
+            or one of the 16 tasks of ``BENCHMARK``, which is then downloaded once from OpenML and kept in
             scikit-learn's data folder.
-        folder: where ``<name>.npz`` lies; by default what the environment variable ``ELEGANS_TABULAR`` names.
+        folder: the folder of ``<name>.npz``; by default that of the environment variable ``ELEGANS_TABULAR``.
 
     Raises:
-        TrialError: there is no such table, what was fetched is not the benchmark's, a kept one has changed, or a
+        TrialError: the table does not exist, the download is not the benchmark's table, a kept table has changed, or a
             file's arrays are not a table.
     """
     if name in BUNDLED:
@@ -147,7 +147,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
 
 
 def is_at_hand(name: str) -> bool:
-    """Return whether a table can be loaded without a network."""
+    """Return whether a table can be loaded without a download."""
     return name in BUNDLED or _file(name, None) is not None or _kept(name).is_file()
 
 
@@ -190,7 +190,7 @@ def _rows(name: str, x: np.ndarray, y: np.ndarray, features: np.ndarray, classes
     if not np.isfinite(x).all():
         raise TrialError(f"X must be finite: {name} has {int((~np.isfinite(x)).sum())} values that are not")
     if y.shape != x.shape[:1] or y.dtype.kind not in "iub":
-        raise TrialError(f"y must be a whole number a row: {name} has {y.dtype} of shape {y.shape}, {len(x)} rows")
+        raise TrialError(f"y must be a whole number per row: {name} has {y.dtype} of shape {y.shape}, {len(x)} rows")
     if set(np.unique(y).tolist()) != {0, 1}:
         raise TrialError(f"y must have the two classes 0 and 1: {name} has {sorted(set(y.tolist()))[:5]}")
     if features.shape != x.shape[1:] or classes.shape != (2,):
@@ -207,7 +207,7 @@ def _kept(name: str) -> Path:
 
 
 def _openml(task: BenchmarkTask) -> Rows:
-    """Return a task of the benchmark: what was kept, if it is still what was stored, or else fetched and then kept."""
+    """Return a task of the benchmark: the kept copy, after checking it, or else a download, which is kept."""
     file, note = _kept(task.name), _kept(task.name).with_suffix(".sha256")
     if not file.is_file():
         rows = _fetched(task)
@@ -226,7 +226,7 @@ def _fetched(task: BenchmarkTask) -> Rows:
     from sklearn.datasets import fetch_openml
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # of each attempt: the last one's error says enough
+        with warnings.catch_warnings(action="ignore"):  # each attempt warns: the last one's error is enough
             found = fetch_openml(data_id=task.data_id, as_frame=True, cache=False, parser="auto")
     except OSError as error:
         raise TrialError(
@@ -256,10 +256,10 @@ def noisy_parity(
     noise: float = 0.05,
     seed: Seed = 0,
 ) -> Rows:
-    """Draw a table whose class is the parity of k thresholded features, and hardly any other fact about them.
+    """Draw a table whose class is the parity of k thresholded features.
 
-    It has the three traits that make tables hard for networks: the features are not rotations of each other, most say
-    nothing, and the class jumps as a feature passes its threshold.
+    It has the three traits that make tables hard for networks: the features have no rotational symmetry, most are
+    uninformative, and the class jumps where a feature passes its threshold.
 
     Formula: y = 1 where an odd number of the k drawn columns j have x_j > t_j, with t_j uniform on [-1/2, 1/2); flipped
         with probability ``noise``.
@@ -270,7 +270,7 @@ def noisy_parity(
         features: how many columns, all standard normal.
         k: how many of them the class depends on.
         noise: the probability of a flip.
-        seed: of everything drawn.
+        seed: the seed of all draws.
     """
     _check_drawn(rows, features, k, noise)
     place = np.arange(rows, dtype=np.uint32)
@@ -291,11 +291,11 @@ def random_tree(
     noise: float = 0.05,
     seed: Seed = 0,
 ) -> Rows:
-    """Draw a table whose class is that of a complete decision tree over k features, the two leaves of a fork differing.
+    """Draw a table whose class is that of a complete decision tree over k features, in which sibling leaves differ.
 
-    Formula: a node asks whether a uniformly drawn one of k drawn columns exceeds a standard normal threshold; of the
-        last forks, a fair coin says which side is of the second class. Flipped with probability ``noise``.
-    Source: as ``noisy_parity``, whose arguments these are; ``depth`` questions lie between the root and a leaf.
+    Formula: a node tests whether a uniformly drawn one of k drawn columns exceeds a standard normal threshold; at the
+        last forks, a fair coin decides which side is of the second class. Flipped with probability ``noise``.
+    Source: as ``noisy_parity``, whose arguments these are; there are ``depth`` tests between the root and a leaf.
     """
     _check_drawn(rows, features, k, noise)
     if not 1 <= depth <= 20:
@@ -355,7 +355,7 @@ BUNDLED: dict[str, Callable[[], Rows]] = {
     "noisy-parity": noisy_parity,
     "random-tree": random_tree,
 }
-"""Tables that are there without file and network: two of scikit-learn's, and two drawn ones with the usual numbers."""
+"""Tables that need neither a file nor a download: two of scikit-learn's, and two random ones of default size."""
 
 
 @lru_cache(maxsize=len(BUNDLED))

@@ -1,4 +1,4 @@
-"""One epoch of minibatch descent of one network, and networks shared out among threads."""
+"""One epoch of minibatch descent of one network, and the distribution of networks over threads."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,17 +19,17 @@ from elegans.machine import cores
 from elegans.tabular.settings import Settings
 
 _LARGE_PRODUCT = 2**27
-"""Operations of a matrix product from which on it takes several threads: some milliseconds of one core."""
+"""Minimum number of operations of a matrix product that uses several threads: some milliseconds of one core."""
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
 class Stop:
-    """Ends a training between two steps: when somebody sets it, or when its time is over.
+    """Ends a training between two steps: when it is set, or when its time is over.
 
     Args:
-        seconds: from now on, or None for no limit.
+        seconds: the time from now on, or None for no limit.
 
     Raises:
         ValueError: the seconds are not a number.
@@ -45,12 +45,12 @@ class Stop:
         self.flag = np.zeros(1, bool)
 
     def set(self) -> None:
-        """End the training after its present step."""
+        """End the training after the current step."""
         self.flag[0] = True
 
     @property
     def seconds(self) -> float | None:
-        """How long there still is, or None for no limit."""
+        """The remaining time, or None for no limit."""
         return None if self.until is None else self.until - time.monotonic()
 
     def __bool__(self) -> bool:
@@ -59,13 +59,13 @@ class Stop:
 
 @dataclass(frozen=True)
 class Data:
-    """What networks are trained on.
+    """The training data of networks.
 
     Args:
-        inputs: the rows, their last column ones.
-        targets: what the outputs ought to be: classes 0 and 1, one-hot classes, or real numbers.
-        weights: of the rows, of any scale, or None.
-        head: which loss compares them.
+        inputs: the rows, whose last column is 1.
+        targets: the desired outputs: classes 0 and 1, one-hot classes, or real numbers.
+        weights: weights of the rows, on any scale, or None.
+        head: the kind of loss.
     """
 
     inputs: Float[np.ndarray, "rows features1"]
@@ -88,14 +88,14 @@ class Data:
         return cls(with_ones(X, settings.dtype), targets, weights, settings.head)
 
     def shares(self, rows: Any, members: int) -> list[Int[np.ndarray, " count"]]:
-        """Return which rows each member sees."""
+        """Return the rows of each member."""
         if rows is None:
             return [np.arange(len(self.inputs))] * members
         rows = real(rows, "rows")
         if rows.dtype.kind not in "iu":
             raise ValueError(f"rows must be whole numbers: {rows.dtype}")
         if rows.ndim != 2 or len(rows) != members or rows.shape[1] == 0:
-            raise ValueError(f"rows must have one row of indices a member: shape {rows.shape}, members={members}")
+            raise ValueError(f"rows must have one row of indices per member: shape {rows.shape}, members={members}")
         if rows.min() < 0 or rows.max() >= len(self.inputs):
             raise ValueError(f"rows must be from 0 to {len(self.inputs) - 1}: {rows.min()} to {rows.max()}")
         return list(rows)
@@ -112,7 +112,7 @@ class Data:
 
 
 def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "rows features1"]:
-    """Return rows with a last column of ones, which the biases multiply."""
+    """Return rows with a last column of ones, to be multiplied by the biases."""
     X = real(X, "X")
     joined = np.ones((X.shape[0], X.shape[1] + 1), dtype)
     joined[:, :-1] = X
@@ -120,7 +120,7 @@ def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "
 
 
 def link(outputs: Float[np.ndarray, "*rows heads"], head: str) -> Float[np.ndarray, "*rows heads"]:
-    """Return what outputs stand for: probabilities of class 1, of every class, or targets."""
+    """Return the predictions of outputs: probabilities of class 1, of every class, or targets."""
     if head == "square":
         return outputs
     if head == "logistic":
@@ -153,7 +153,7 @@ def epoch(
     """Take an epoch's steps of one network in place, in C++ with SciPy's BLAS; row weights are multiplied by ``scale``.
 
     Returns:
-        The sum of the rows' losses, how many rows were taken, and the steps taken after the epoch.
+        The sum of the rows' losses, the number of rows used, and the number of steps after the epoch.
     """
     return _native.dense_epoch(
         _gemm(settings.dtype),
@@ -190,7 +190,7 @@ def _gemm(dtype: str) -> Any:
 
 
 def random_order(seed: int, epoch: int, count: int) -> Int[np.ndarray, " count"]:
-    """Return an epoch's random order of {0, …, count-1}: places sorted by 64 random bits each."""
+    """Return an epoch's random order of {0, …, count-1}: numbers sorted by 64 random bits each."""
     first, second = random.bits(random.stream(seed, "batches"), np.arange(count, dtype=np.uint32), np.uint32(epoch))
     return np.argsort(first.astype(np.uint64) << np.uint64(32) | second)
 
@@ -230,11 +230,11 @@ def real(values: Any, name: str) -> np.ndarray:
 def share_out(
     work: Callable[[Item], Found], items: Sequence[Item], operations: int, stop: Stop | None = None
 ) -> Iterator[Found]:
-    """Do some work for every item, in threads of their own where there are several, and yield the results.
+    """Do some work for every item, in separate threads if there are several, and yield the results.
 
-    One item has all of the library's threads where its largest matrix product takes that many operations that they
-    are worth waiting for: where other programs run too, a thread that waits costs more than it computes. Several items
-    have one each, since products of moderate size are then computed at once and not one after the other.
+    A single item uses all of the library's threads if its largest matrix product has enough operations to be worth
+    it: if other programs run too, waiting for a thread costs more than it computes. Several items use one thread each,
+    so that products of moderate size are computed at the same time, not one after the other.
     """
     threads = min(_threads(), len(items))
     if threads <= 1:

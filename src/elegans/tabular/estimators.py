@@ -37,10 +37,10 @@ from elegans.tabular.stopping import Best
 
 
 class _Range(Interval):  # type: ignore[misc]
-    """Numbers between two bounds, of which True and False are none."""
+    """Numbers between two bounds, excluding True and False."""
 
     def is_satisfied_by(self, value: Any) -> bool:
-        plain = value.item() if isinstance(value, np.generic) else value  # a bound may be none of its type
+        plain = value.item() if isinstance(value, np.generic) else value  # a bound may have another type
         return not isinstance(plain, bool) and bool(super().is_satisfied_by(plain))
 
 
@@ -48,16 +48,16 @@ _AT_LEAST_ONE = _Range(Integral, 1, LARGEST - 1, closed="both")
 _AT_LEAST_ZERO = _Range(Real, 0, sys.float_info.max, closed="both")
 _ABOVE_ZERO = _Range(Real, 0, sys.float_info.max, closed="right")
 _MANY_ROWS = 1000
-"""Rows from which on early stopping and float32 are automatic."""
+"""Number of rows from which early stopping and float32 are automatic."""
 _CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
 _PREPARED = ("missing", "missing_indicator", "standardise")
-"""Settings that a training which goes on cannot change: of the networks, and of the rows that they are given."""
+"""Settings that cannot change when training continues: those of the networks, and of their rows."""
 _DIVERGED = 10
-"""A training has diverged where its loss is more than this many times that of outputs that are all 0."""
+"""Training has diverged if its loss exceeds this multiple of the loss of all-zero outputs."""
 
 
 def _completed(doc: str, base: str) -> str:
-    """Return a docstring whose lists of arguments and attributes go on with those of the base class."""
+    """Return a docstring whose lists of arguments and attributes continue with those of the base class."""
     for section in ("Args", "Attributes"):
         listed = re.compile(rf"^{section}:\n((?:    .*\n?)+)", re.MULTILINE)
         own, inherited = listed.search(doc), listed.search(base)
@@ -71,10 +71,10 @@ def _completed(doc: str, base: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
-    """What the classifier and the regressor share: wide networks with a sparsely initialised first layer.
+    """The base of the classifier and the regressor: wide networks with a sparsely initialised first layer.
 
-    Each first-layer neuron begins by reading s random features, where a dense network's reads all of them: a wide
-    layer then holds neurons that happen to read the right few.
+    Each first-layer neuron starts with s random features, whereas that of a dense network starts with all of them: a
+    wide layer then has neurons that happen to have the right few.
 
     Source: Pareto frontiers, section 4 and appendix C.3, for width, depth and sparse initialisation; the defaults are
     ours.
@@ -82,42 +82,43 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
     Args:
         width: the number of neurons of each hidden layer.
         depth: the number of hidden layers.
-        hidden_layer_sizes: the sizes of the hidden layers in place of width and depth, or None.
-        init: of the first layer's weights: ``sparse:s`` for s non-zeros per neuron (one, where there is one feature),
-            ``dense``, or a component.
+        hidden_layer_sizes: the sizes of the hidden layers instead of width and depth, or None.
+        init: the initialisation of the first layer's weights: ``sparse:s`` for s non-zeros per neuron (one, if there is
+            only one feature), ``dense``, or a component.
         init_layers: which hidden layers have that initialisation, ``first`` or ``all``; the others are dense.
         optimiser: ``adamw`` or ``sgd``.
-        learning_rate: of every step.
-        weight_decay: of weights and biases: each step multiplies them by 1 - learning_rate x weight_decay.
+        learning_rate: the learning rate of every step.
+        weight_decay: the decay of weights and biases: each step multiplies them by 1 - learning_rate x weight_decay.
         epochs: passes over the rows.
         batch_size: rows per step.
         early_stopping: whether each member ends after ``n_iter_no_change`` epochs without a lower loss on validation
-            rows, and returns to its best state. They are held out, in each class the same share (of a class with a
-            single row, none), unless ``fit`` is given some. ``auto``: where it is given some, or there are at least
-            1000 rows and no fewer held out than classes.
-        validation_fraction: the share of rows held out.
+            rows, and returns to its best state. They are held out, with the same fraction of each class (none of a
+            class with a single row), unless they are given to ``fit``. ``auto``: if they are given, or there are at
+            least 1000 rows and at least as many held out as classes.
+        validation_fraction: the fraction of rows to hold out.
         n_iter_no_change: the patience of early stopping, in epochs.
-        n_members: how many networks are trained side by side, each with its own seed; they predict their average.
-        missing: ``error``, or the statistic of the training rows that takes the place of a missing value: ``mean``,
-            ``median`` or ``most_frequent``.
-        missing_indicator: whether each feature with missing values gets a column that says where they were.
-        standardise: whether features are brought to mean 0 and standard deviation 1, as of the training rows (those
-            of the first call with ``partial_fit``).
-        dtype: of all arithmetic in training, ``float32`` or ``float64``; ``auto``: ``float32`` with at least 1000 rows.
-        time_limit: seconds after which training ends within a step, or None.
-        warm_start: whether ``fit`` goes on from where the last one ended.
+        n_members: how many networks are trained side by side, each with its own seed; predictions are averaged.
+        missing: ``error``, or the statistic of the training rows that replaces a missing value: ``mean``, ``median`` or
+            ``most_frequent``.
+        missing_indicator: whether each feature with missing values gets a column that shows where they were.
+        standardise: whether to scale features to mean 0 and standard deviation 1 over the training rows (those of the
+            first call with ``partial_fit``).
+        dtype: the type of all arithmetic in training, ``float32`` or ``float64``; ``auto``: ``float32`` with at least
+            1000 rows.
+        time_limit: seconds after which training ends, within a step, or None.
+        warm_start: whether ``fit`` continues from where the last one ended.
         random_state: an integer, a ``RandomState`` or None, as everywhere in scikit-learn.
-        verbose: whether every epoch prints a line.
+        verbose: whether to print a line after every epoch.
 
     Attributes:
         networks_: the members, as ``elegans.tabular.Networks``.
-        n_iter_: epochs trained.
+        n_iter_: the number of epochs trained.
         loss_curve_: the mean loss of each epoch.
-        validation_curve_: the mean loss on validation rows after each epoch, where there are any.
-        feature_importances_: how strongly the first layer reads each feature; 0 for a constant one.
-        member_importances_: the same of each member, shape (members, features).
+        validation_curve_: the mean loss on validation rows after each epoch, if there are any.
+        feature_importances_: how strongly the first layer uses each feature; 0 for a constant one.
+        member_importances_: the same for each member, shape (members, features).
         n_features_in_: the number of features.
-        feature_names_in_: their names, where ``X`` had names.
+        feature_names_in_: their names, if ``X`` has names.
     """
 
     width: int = 300
@@ -170,7 +171,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
     }
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Continue a subclass's lists of arguments and attributes with these, so that ``help`` shows all of them."""
+        """Append these lists of arguments and attributes to those of a subclass, so that ``help`` shows all of them."""
         super().__init_subclass__(**options)
         if cls.__doc__ and SparseMLP.__doc__:  # with -OO there are no docstrings
             cls.__doc__ = _completed(inspect.cleandoc(cls.__doc__), inspect.cleandoc(SparseMLP.__doc__))
@@ -189,16 +190,15 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         """Train networks.
 
         Args:
-            X: numbers, shape (rows, features); a data frame's column names are remembered and checked, a sparse matrix
-                is made dense.
-            y: what is to be predicted, shape (rows,), or (rows, targets) for a regressor.
-            sample_weight: of the rows, or None; only their ratios count.
-            validation: ``(X, y)`` or ``(X, y, sample_weight)`` whose loss is evaluated after every epoch
-                (``validation_curve_``); then no rows are held out. A pipeline's earlier steps do not
-                see them.
+            X: numbers, shape (rows, features); a data frame's column names are remembered and checked, and a sparse
+                matrix is made dense.
+            y: the targets, shape (rows,), or (rows, targets) for a regressor.
+            sample_weight: weights of the rows, or None; only their ratios count.
+            validation: ``(X, y)`` or ``(X, y, sample_weight)``, whose loss is evaluated after every epoch
+                (``validation_curve_``); no rows are then held out. A pipeline does not apply its earlier steps to it.
 
         Returns:
-            The estimator; interrupted from the keyboard, with the networks so far.
+            The estimator; after a keyboard interrupt, with the networks so far.
         """
         stop = Stop(self.time_limit)
         fresh = not (self.warm_start and hasattr(self, "networks_"))
@@ -268,7 +268,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         self._seeds = [int(first) << 32 | int(second) for first, second in zip(high, low, strict=True)]
 
     def _begin(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
-        """Learn what replaces missing values, the scales, and draw the networks."""
+        """Learn the replacements of missing values and the scales, and draw the networks."""
         self._preparing = {name: getattr(self, name) for name in _PREPARED}
         self._imputer = None
         if self.missing != "error":
@@ -290,7 +290,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         self.validation_curve_: list[float] = []
 
     def _continue(self) -> None:
-        """Take over settings that may change between trainings; refuse a change of the others."""
+        """Adopt settings that may change between trainings; refuse changes of the others."""
         settings, before = self._settings(), self.networks_.settings
         changed = [name for name in _CONTINUED if getattr(settings, name) != getattr(before, name)]
         changed += [name for name in _PREPARED if getattr(self, name) != self._preparing[name]]
@@ -352,15 +352,15 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         print(f"[{type(self).__name__}] {line}", flush=True)  # noqa: T201  (what `verbose` means everywhere)
 
     def _outputs(self, X: Any) -> Float[np.ndarray, "members rows heads"]:
-        """Return outputs in float64: so that a row's do not depend on the rows beside it."""
+        """Return outputs in float64, so that those of a row do not depend on the other rows."""
         check_is_fitted(self)
         return self.networks_.outputs(self._prepared(self._validated(X, reset=False)), dtype="float64")
 
     def _forget(self) -> None:
-        """Be an estimator that is not fitted, as one is whose training fails."""
+        """Become unfitted, as after a failed training."""
         self.__dict__.pop("networks_", None)
 
-    # -- what the classifier and the regressor differ in
+    # -- differences between the classifier and the regressor
 
     @abstractmethod
     def _head(self) -> Any: ...
@@ -395,7 +395,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
     # -- rows
 
     def _validated(self, *data: Any, **checks: Any) -> Any:
-        """Return checked rows as a dense array, and the targets where there are any."""
+        """Return checked rows as a dense array, and the targets if there are any."""
         allowed: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
         _refuse_times(data[0], "X")
         with _in_range("X and y"):
@@ -412,7 +412,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         return (X, *rest) if rest else X
 
     def _prepared(self, X: np.ndarray) -> np.ndarray:
-        """Return rows as the networks take them: no missing value, standardised."""
+        """Return rows in the networks' form: without missing values, and standardised."""
         if self._imputer is not None:
             X = self._imputer.transform(X)
         if self._preparing["standardise"]:
@@ -434,7 +434,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         return X, self._typed(column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y)
 
     def _typed(self, y: Any) -> np.ndarray:
-        """Return targets in the type in which they are learned, or refuse them."""
+        """Return targets in the type used for training, or refuse them."""
         return np.asarray(y)
 
     def _given(self, validation: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -451,7 +451,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         return Best(self._prepared(X), self._encoded(y), weights, patience)
 
     def _hold_out(self, y: np.ndarray) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
-        """Split rows into those that are trained on and those held out, in each class the same share of both."""
+        """Split rows into training and held-out rows, with the same fraction of each class."""
         if not self._can_hold_out(y):
             raise ValueError(
                 "The validation set is too small. Increase 'validation_fraction' or the size of your dataset: "
@@ -466,26 +466,26 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         return np.setdiff1d(place.astype(np.int64), test), test
 
     def _can_hold_out(self, y: np.ndarray) -> bool:
-        """Return whether no fewer rows are held out than there are classes, and some are left."""
+        """Return whether at least as many rows are held out as there are classes, and some are left."""
         held_out = round(self.validation_fraction * len(y))
         return held_out >= max(2, len(np.unique(self._strata(y)))) and len(y) >= 3
 
     @property
     def feature_importances_(self) -> Float[np.ndarray, " features"]:
-        """How strongly the first layer reads each feature, summing to 1; 0 for a feature that is constant in training.
+        """How strongly the first layer uses each feature, summing to 1; 0 for a feature that is constant in training.
 
         The sum over first-layer neurons of |weight of the feature| x (norm of the neuron's outgoing weights), averaged
-        over members. Weights belong to features of standard deviation 1: where ``standardise`` is off each is
-        multiplied by its feature's deviation in training, so that units do not matter. A column that says where values
-        were missing counts for its feature. This tells which features the networks use,
-        not how the error would grow without them.
+        over members. Weights are those of features with standard deviation 1: without ``standardise`` each is
+        multiplied by its feature's deviation in training, so that units do not matter. A missing-value indicator counts
+        towards its feature. Importances show which features the networks use, not how the error would grow without
+        them.
         """
         strength = self._strengths()
         return np.asarray(strength.sum(axis=0) / max(strength.sum(), np.finfo(float).tiny))
 
     @property
     def member_importances_(self) -> Float[np.ndarray, "members features"]:
-        """How strongly each member's first layer reads each feature, each member's summing to 1."""
+        """How strongly each member's first layer uses each feature, summing to 1 for each member."""
         strength = self._strengths()
         return np.asarray(strength / np.maximum(strength.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
@@ -510,7 +510,7 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
     ``SparseMLP``.
 
     Args:
-        class_weight: weights by class, ``balanced`` for the total weight / (classes x the class's), or None.
+        class_weight: weights by class, ``balanced`` for the total weight / (classes x the class's weight), or None.
 
     Attributes:
         classes_: the classes, in order.
@@ -525,7 +525,7 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train for one epoch on these rows, from where the networks stand.
+        """Train the current networks for one epoch on these rows.
 
         Scales and replacements of missing values are learned in the first call, which needs all ``classes``. Calls with
         the same rows are the epochs of one ``fit``; only the ratios of weights within a call count.
@@ -539,7 +539,7 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
         return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the likeliest class of each row."""
+        """Return the most probable class of each row."""
         score = self.decision_function(X)
         return np.asarray(self.classes_[(score > 0).astype(int) if score.ndim == 1 else score.argmax(axis=1)])
 
@@ -563,7 +563,7 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _learn_targets(self, y: np.ndarray, fresh: bool, whole: bool = True) -> None:
-        """Learn the classes, or refuse others than those that are known (than just those, with a whole sample)."""
+        """Learn the classes, or refuse others than the known ones (or a whole sample without all of them)."""
         check_classification_targets(y)
         classes = np.unique(column_or_1d(y))
         if fresh and whole:
@@ -627,7 +627,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one epoch on these rows, from where the networks stand.
+        """Train the current networks for one epoch on these rows.
 
         Scales (also the target's) and replacements of missing values are learned in the first call. Calls with the same
         rows are the epochs of one ``fit``; only the ratios of weights within a call count.
@@ -635,7 +635,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
         return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> Float[np.ndarray, "rows *targets"]:
-        """Return the targets, shape (rows,) or (rows, targets) as ``fit`` had them."""
+        """Return the targets, shape (rows,) or (rows, targets) as in ``fit``."""
         values = self._outputs(X).mean(axis=0) * self._target_scale + self._target_mean
         return np.asarray(values.reshape(-1, *self._target_shape))
 
@@ -686,7 +686,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
         return np.asarray((y.reshape(len(y), -1) - self._target_mean) / self._target_scale)
 
     def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float:
-        """Return at least the loss on targets of variance 1: those of a part of the rows may all be at their mean."""
+        """Return at least the loss on targets of variance 1, since those of some rows may all equal the mean."""
         loss = np.average((self._encoded(y) ** 2).sum(axis=1), weights=weights) / 2
         return float(max(loss, self._heads() / 2))
 
@@ -696,7 +696,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
 
 @contextmanager
 def _in_range(name: str) -> Iterator[None]:
-    """Refuse numbers that are too large for any array, of which NumPy raises something else than of other values."""
+    """Refuse numbers that are too large for any array, for which NumPy raises another error than for other values."""
     try:
         yield
     except OverflowError:
@@ -704,7 +704,7 @@ def _in_range(name: str) -> Iterator[None]:
 
 
 def _refuse_times(data: Any, name: str) -> None:
-    """Refuse dates and durations, which NumPy takes for numbers of its own units (and a missing one for -2^63)."""
+    """Refuse dates and durations, which NumPy reads as numbers in units of its own (and a missing one as -2^63)."""
     several = getattr(data, "ndim", 1) == 2 and hasattr(data, "dtypes")
     found = list(data.dtypes) if several else [getattr(data, "dtype", None)]
     times = [str(dtype) for dtype in found if getattr(dtype, "kind", "") in ("m", "M")]
@@ -721,7 +721,7 @@ def _row_weights(given: Any, X: np.ndarray) -> Float[np.ndarray, " rows"]:
 
 
 def _dense(X: Any) -> np.ndarray:
-    """Return a sparse matrix as an array, or refuse one that would not fit into the memory."""
+    """Return a sparse matrix as an array, or refuse one that would not fit into memory."""
     if (needed := X.dtype.itemsize * X.shape[0] * X.shape[1]) > memory():
         raise ValueError(
             f"a sparse X is made dense, and must fit into the memory of the machine: {needed / 2**30:.3g} GiB: "
@@ -731,11 +731,11 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _mean(losses: Float[np.ndarray, " members"]) -> float:
-    """Return the mean of the members' losses that are numbers, or not a number where none is."""
+    """Return the mean of the members' losses that are numbers, or not a number if none is."""
     numbers = losses[~np.isnan(losses)]
     return float(numbers.mean()) if len(numbers) else float("nan")
 
 
 def _log_mean(logs: Float[np.ndarray, "members *rest"]) -> Float[np.ndarray, "*rest"]:
-    """Return the logarithm of the average over members of numbers that are given by theirs."""
+    """Return the logarithm of the average over members of numbers that are given as logarithms."""
     return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))

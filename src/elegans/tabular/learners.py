@@ -1,4 +1,4 @@
-"""What learns a table in a trial: networks for tables, and random forests."""
+"""Learners of tables in trials: networks for tables, and random forests."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from elegans.stopping import StoppingRule
 from elegans.tabular.table import Table
 from elegans.tasks import Regime, Sample, Task
 
-if TYPE_CHECKING:  # loaded when first used: trials of other tasks have no use for it
+if TYPE_CHECKING:  # loaded on first use: trials of other tasks do not need it
     from elegans.tabular.network import Networks
     from elegans.tabular.settings import Settings
 
@@ -22,9 +22,9 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class TableLearner(Learner, Model):
-    """A learner of a table's rows, which a sample takes from the pool without its validation part.
+    """A learner of a table's rows, from a sample of the pool without its validation part.
 
-    Its errors are exact: as many examples are evaluated as the table has held-out rows; see ``exact``.
+    Its errors are exact: all held-out rows of the table are evaluated; see ``exact``.
     """
 
     def check(self, task: Task) -> None:
@@ -33,14 +33,14 @@ class TableLearner(Learner, Model):
             raise ValueError(f"{self.kind} must learn a table: task={task.kind!r}")
 
     def check_regime(self, task: Task, regime: Regime) -> None:
-        """Refuse anything but a sample of 2 rows or more that leaves the validation part alone."""
+        """Refuse anything but a sample of at least 2 rows that excludes the validation part."""
         assert isinstance(task, Table)
         if not isinstance(regime, Sample):
             raise ValueError(f"{self.kind} must have a sample: regime={regime.kind!r}")
         if not 2 <= regime.size <= task.training_rows:
             raise ValueError(
-                f"a sample of {task.name} must have from 2 rows to {task.training_rows}, which leaves its validation "
-                f"part alone: size={regime.size}"
+                f"a sample of {task.name} must have from 2 rows to {task.training_rows}, which excludes its validation "
+                f"part: size={regime.size}"
             )
         if self.stopping.examples != task.held_out_rows:
             raise ValueError(
@@ -59,9 +59,9 @@ class TableLearner(Learner, Model):
 
 
 def exact(task: Table) -> StoppingRule:
-    """Return the rule by which all held-out rows of a table are evaluated, once, at the end.
+    """Return the rule that evaluates all held-out rows of a table once, at the end.
 
-    A table is nowhere solved; the 10% that counts as solved elsewhere is kept.
+    Tables do not count as solved or unsolved; the rule keeps the usual 10%.
     """
     return StoppingRule(examples=task.held_out_rows)
 
@@ -69,8 +69,8 @@ def exact(task: Table) -> StoppingRule:
 class TabularNetwork(TableLearner):
     """A multi-layer ReLU network fitted to a table by minibatch descent of the logistic loss; a round is an epoch.
 
-    Its parameters are ``{"layers": (…)}``, an array (fan-out, fan-in + 1) a layer whose last column are the biases. The
-    curve's loss is that of each epoch's minibatches; its error is not computed, and 1.
+    Its parameters are ``{"layers": (…)}``, one array (fan-out, fan-in + 1) per layer whose last column has the biases.
+    The curve's loss is that of each epoch's minibatches; its error is not computed, but set to 1.
 
     Source: Pareto frontiers, appendix C.3. It names neither loss nor optimiser; see ``elegans.tabular.network``.
 
@@ -79,11 +79,11 @@ class TabularNetwork(TableLearner):
         init: the initialisation of the first layer's weights; the others are dense.
         optimiser: ``sgd`` or ``adamw``.
         learning_rate: above 0.
-        weight_decay: of all weights and biases, at least 0.
-        batch_size: rows per step; an epoch's last step takes what is left.
+        weight_decay: the decay of all weights and biases, at least 0.
+        batch_size: rows per step; an epoch's last step takes the remaining rows.
         epochs: passes over the sample.
         steps: None, or fewer rounds than there are epochs.
-        stopping: when the trial counts as solved; ``exact`` makes it.
+        stopping: when the trial counts as solved, as returned by ``exact``.
     """
 
     hidden: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=16)]
@@ -96,7 +96,7 @@ class TabularNetwork(TableLearner):
 
     @property
     def settings(self) -> "Settings":
-        """The same description as fits without trials take it."""
+        """The same description in the form for fits without trials."""
         from elegans.tabular.settings import Settings
 
         names = ("hidden", "init", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
@@ -108,14 +108,14 @@ class TabularNetwork(TableLearner):
         self.init.check(self.hidden[0], task)
 
     def rounds(self, task: Task) -> int:
-        """Return the number of epochs, or ``steps`` where they are fewer."""
+        """Return the number of epochs, or ``steps`` if that is smaller."""
         return min(self.epochs, self.steps or self.epochs)
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
         return _layers(self.drawn(key, task))
 
     def drawn(self, key: random.Key, task: Task) -> "Networks":
-        """Draw the network; the two words of the key are its seed, from which the orders of its epochs follow too."""
+        """Draw the network; the two words of the key are its seed, which also determines the orders of its epochs."""
         from elegans.tabular.network import start
 
         return start(self.settings, [int(key.high) << 32 | int(key.low)], task.input_size)
@@ -137,7 +137,7 @@ class _Fit(Course):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The layers now."""
+        """The current layers."""
         return _layers(self.networks)
 
     def advance(self, rounds: int) -> None:
@@ -150,19 +150,19 @@ def _layers(networks: "Networks") -> dict[str, Any]:
 
 
 class Forest(TableLearner):
-    """scikit-learn's random forest, in one round; settings that are not here are the library's.
+    """scikit-learn's random forest, in one round; other settings are the library's defaults.
 
     Its parameters are ``{"forest": …}``, the fitted classifier or None. Its random state is the second word of the
-    trial's init key: the only draws of a trial that are not ``elegans.random``'s follow from it.
+    trial's init key, and determines the only draws of a trial that are not made by ``elegans.random``.
 
     Source: Pareto frontiers, appendix C.3, whose ``max_depth = -1`` is read as no limit.
 
     Args:
         n_estimators: how many trees.
-        max_depth: of each tree; None for no limit.
+        max_depth: the depth of each tree; None for no limit.
         max_features: how many features a split considers: a number, ``sqrt`` or None for all.
         steps: None, or 1.
-        stopping: when the trial counts as solved; ``exact`` makes it.
+        stopping: when the trial counts as solved, as returned by ``exact``.
     """
 
     shorthand = "n_estimators"

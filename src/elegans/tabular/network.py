@@ -1,8 +1,8 @@
-"""Networks for tables, several trained side by side: what they are, and how they are fitted.
+"""Networks for tables, several of which are trained side by side.
 
 Networks are arrays and training is a loop over matrix products of a BLAS library: nothing is compiled, so a new number
-of rows, members or features costs nothing. Each member has a seed of its own, from which its initial weights and the
-orders of its epochs follow (``elegans.random``): it is the same network alone or beside others.
+of rows, members or features costs nothing. Each member has its own seed, which determines its initial weights and the
+orders of its epochs (``elegans.random``): it is the same network alone or beside others.
 """
 
 import itertools
@@ -25,18 +25,18 @@ from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, re
 from elegans.tabular.settings import Settings
 
 _BLOCK = 2**22
-"""Numbers in the widest layer's array when outputs are computed."""
+"""Maximum number of values in the widest layer's array when outputs are computed."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a callback is told after every epoch.
+    """The argument of a callback after every epoch.
 
     Args:
-        number: epochs done in this training, from 1.
+        number: the number of epochs so far in this training, from 1.
         losses: each member's mean loss over the epoch's minibatches, shape (members,); not a number for a member that
             did not train.
-        networks: the networks as they are now.
+        networks: the networks in their current state.
     """
 
     number: int
@@ -84,7 +84,7 @@ class Networks:
     def outputs(
         self, X: Float[Any, "rows features"], dtype: str | None = None
     ) -> Float[np.ndarray, "members rows heads"]:
-        """Return each member's outputs on rows, log-odds, logits or targets, computed in a dtype (the settings')."""
+        """Return each member's outputs on rows: log-odds, logits or targets, computed in a dtype (the settings')."""
         X = with_ones(X, dtype or self.settings.dtype)
         result = np.empty((len(self), len(X), self.heads), X.dtype)
         block = max(1, _BLOCK // max(self.settings.hidden))
@@ -101,7 +101,7 @@ class Networks:
     def mean_loss(
         self, X: Float[Any, "rows features"], y: Any, weights: Float[Any, " rows"] | None = None
     ) -> Float[np.ndarray, " members"]:
-        """Return each member's mean loss on rows, weighted where weights are given."""
+        """Return each member's mean loss on rows, weighted if weights are given."""
         data = Data.of(X, y, self.settings, self.heads, weights)
         outputs = self.outputs(X)
         return np.array([np.average(data.losses(each, slice(None)), weights=data.weights) for each in outputs])
@@ -117,14 +117,14 @@ class Networks:
         callback: Callback | None = None,
         stop: Stop | None = None,
     ) -> Float[np.ndarray, "epochs members"]:
-        """Train on rows from where these networks stand, and return the loss of each epoch and member.
+        """Continue to train these networks on rows, and return the loss of each epoch and member.
 
         Args:
             X: finite numbers, one row per example.
             y: classes 0, 1, … (rows,), or real targets (rows,) or (rows, targets).
-            weights: of the rows, at least 0, not all 0; only their ratios count.
-            rows: which rows each member sees, or None for all of them.
-            epochs: how many; by default ``settings.epochs``.
+            weights: weights of the rows, at least 0, not all 0; only their ratios count.
+            rows: the rows of each member, or None for all of them.
+            epochs: the number of epochs; by default ``settings.epochs``.
             callback: called after every epoch.
             stop: ends the training within a step once it is set or its time is over.
         """
@@ -149,7 +149,7 @@ class Networks:
             for member, values in zip(members, found, strict=True):
                 done[: len(values), member] = values
             if stop and np.isnan(done).all():
-                break  # it ended before a step was taken: that is not an epoch
+                break  # ended before a step was taken, which does not count as an epoch
             losses.extend(done)
             left -= span
             if callback is not None:
@@ -158,7 +158,7 @@ class Networks:
         return np.array(losses).reshape(len(losses), len(self))
 
     def _train_epoch(self, member: int, data: Data, rows: Int[np.ndarray, " count"], stop: Stop) -> float:
-        """Train one member for an epoch in a new random order, and return its mean loss (of its steps until a stop)."""
+        """Train one member for an epoch in a new random order, and return its mean loss (until a stop)."""
         order = rows[random_order(self.seeds[member], int(self.epochs[member]), len(rows))]
         mean = 1.0 if data.weights is None else float(data.weights[rows].mean())
         total, taken, self.steps[member] = epoch(
@@ -175,7 +175,7 @@ class Networks:
         return total / taken if taken else float("nan")
 
     def _operations(self, rows: int) -> int:
-        """Return how many operations the largest matrix product takes on so many rows."""
+        """Return how many operations the largest matrix product takes on a number of rows."""
         return 2 * rows * max(math.prod(layer.shape[1:]) for layer in self.layers)
 
     def select(self, members: Sequence[int]) -> "Networks":
@@ -194,7 +194,7 @@ class Networks:
         )
 
     def put(self, member: int, other: "Networks", index: int = 0) -> None:
-        """Give a member the weights and the optimiser's state of a network of ``other``."""
+        """Replace a member's weights and optimiser state by those of a network of ``other``."""
         for mine, its in zip(self._arrays(), other._arrays(), strict=True):
             mine[member] = its[index]
 
@@ -264,7 +264,7 @@ def fit(
 
 
 def _draw(settings: Settings, seed: int, sizes: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Draw weights and biases of every layer with the keys that ``DeepMLP`` gives them."""
+    """Draw the weights and biases of every layer with the same keys as ``DeepMLP``."""
     key, dense = random.stream(seed, "init"), DenseInit()
     last = len(sizes) - 2
     for depth, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):

@@ -1,4 +1,4 @@
-"""Errors on the rows that models are selected by."""
+"""Errors on the rows for model selection."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from elegans.tasks import Task
 
 
 class ValidationError(Probe):
-    """The exact share of a table's validation rows that the learner gets wrong.
+    """The exact fraction of a table's validation rows that the learner gets wrong.
 
-    They are the last of the pool: no sample that a learner of tables takes reaches them, nor are they held-out rows.
+    They are the last rows of the pool: no sample of a learner of tables includes them, and they are not held-out rows.
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse a task that has no such rows."""
+        """Refuse a task without such rows."""
         if not isinstance(task, Table):
             raise ValueError(f"validation-error needs a learner of a table: task={task.kind!r}")
 

@@ -1,4 +1,4 @@
-"""What networks for tables are, and how they are trained."""
+"""Settings of networks for tables and of their training."""
 
 import operator
 import sys
@@ -20,7 +20,7 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Settings:
-    """What networks are and how they are trained.
+    """The settings of networks and of their training.
 
     Args:
         hidden: the numbers of neurons of the hidden layers, the first layer's first; see ``layers``.
@@ -29,13 +29,12 @@ class Settings:
         init: the distribution of the weights, a component or its shorthand (``sparse:2``, ``dense``). Biases and output
             weights are uniform on plus or minus 1/sqrt(fan-in).
         init_layers: which hidden layers have that initialisation, ``first`` or ``all``; the others are dense.
-        optimiser: ``sgd``, weight decay a part of the gradient, or ``adamw``, decoupled (Loshchilov and Hutter,
-            2019).
+        optimiser: ``sgd``, with weight decay in the gradient, or ``adamw``, decoupled (Loshchilov and Hutter, 2019).
         learning_rate: above 0.
-        weight_decay: of all weights and biases, at least 0.
-        batch_size: rows per step, at least 1; an epoch's last step takes what is left.
+        weight_decay: the decay of all weights and biases, at least 0.
+        batch_size: rows per step, at least 1; an epoch's last step takes the remaining rows.
         epochs: passes over the rows, at least 0.
-        dtype: of all arithmetic, ``float32`` or ``float64``.
+        dtype: the type of all arithmetic, ``float32`` or ``float64``.
     """
 
     hidden: tuple[int, ...] = (300, 300)

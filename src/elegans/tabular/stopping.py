@@ -1,4 +1,4 @@
-"""Which state of a network is best on rows that it does not train on, and when to stop waiting for a better one."""
+"""Early stopping: the best state of a network on validation rows, and when to stop waiting for a better one."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +16,10 @@ class Best:
     Args:
         X: the validation rows.
         y: their classes or targets.
-        weights: of the rows, or None.
-        patience: after how many epochs in a row without a lower loss a member stops, or None: none ever does.
-        losses: of every epoch, one per member; not a number for a member that had stopped.
-        best: the networks as each was when its loss was lowest, or None before the first epoch.
+        weights: weights of the rows, or None.
+        patience: the number of epochs in a row without a lower loss after which a member stops, or None for never.
+        losses: the losses of every epoch, one per member; not a number for a member that had stopped.
+        best: the networks, each in its state of lowest loss, or None before the first epoch.
     """
 
     X: Any
@@ -30,7 +30,7 @@ class Best:
     best: Networks | None = None
 
     def __call__(self, epoch: Epoch) -> Bool[np.ndarray, " members"]:
-        """Evaluate the networks, and return which members have waited long enough."""
+        """Evaluate the networks, and return which members should stop."""
         networks = epoch.networks
         trained = ~np.isnan(epoch.losses)
         loss = np.full(len(networks), np.nan)

@@ -14,23 +14,22 @@ Share = Annotated[float, Field(gt=0, lt=0.5)]
 
 
 class Table(Task):
-    """The rows of a table in an order that each trial draws: first those held out, then the pool for training.
+    """The rows of a table in an order drawn for each trial: first those held out, then the pool for training.
 
-    Example i of the held-out ones, or of the pool, is row i of that part, and what goes beyond begins again at its
-    first row. So ``Sample(m)`` is m rows of the pool without repetition as long as m is at most ``training_rows``; the
-    pool's last rows after those are the validation part, which no sample of that size reaches. Test errors are exact
-    where as many examples are evaluated as there are held-out rows. Labels are +1 for the second class and -1 for
-    the first.
+    Example i of the held-out rows, or of the pool, is row i of that part, starting again at its first row beyond the
+    last. ``Sample(m)`` is therefore m rows of the pool without repetition if m is at most ``training_rows``; the
+    remaining rows of the pool are the validation part, which such a sample does not include. Test errors are exact if
+    as many examples are evaluated as there are held-out rows. Labels are +1 for the second class and -1 for the first.
 
     Source: Pareto frontiers, appendix C.3 (10% held out, per trial; features of mean 0 and variance 1). The
         validation part is an addition: there, models are selected by the held-out errors that are then reported.
 
     Args:
-        name: which table, as ``elegans.tabular.load_table`` takes it. Tables that are at hand are checked at once.
-        held_out_share: which share of the rows is held out for the test, above 0 and below 1/2.
-        validation_share: which share of the rows, of the pool's, is for selection, likewise.
-        standardised_by: what the features' means and deviations are computed from: ``table``, as the paper has it,
-            which lets every learner know the held-out rows' features a little; or ``pool``, which does not.
+        name: the table, as for ``elegans.tabular.load_table``. Tables that need no download are checked at once.
+        held_out_share: the fraction of rows held out for the test, above 0 and below 1/2.
+        validation_share: the fraction of rows, taken from the pool, for model selection; above 0 and below 1/2.
+        standardised_by: what the features' means and deviations are computed from: ``table``, as in the paper, which
+            reveals a little of the held-out rows' features to every learner; or ``pool``, which does not.
     """
 
     shorthand = "name"
@@ -67,20 +66,21 @@ class Table(Task):
 
     @property
     def validation_rows(self) -> int:
-        """How many rows of the pool are for selection."""
+        """How many rows of the pool are for model selection."""
         return round(self.validation_share * len(self.data.x))
 
     @property
     def training_rows(self) -> int:
-        """The largest sample that leaves the validation part alone."""
+        """The size of the largest sample that excludes the validation part."""
         return self.pool_rows - self.validation_rows
 
     def draw(self, key: random.Key) -> dict[str, np.ndarray]:
         """Draw the order of the rows.
 
         Returns:
-            ``rows``: the pool's, shape (pool_rows,); ``others``: those held out, shape (held_out_rows,); ``mean`` and
-            ``deviation`` of each feature, shape (features,), a constant feature's deviation being 1.
+            ``rows``: those of the pool, shape (pool_rows,); ``others``: those held out, shape (held_out_rows,);
+                ``mean``
+            and ``deviation`` of each feature, shape (features,), where the deviation of a constant feature is 1.
         """
         x = self.data.x
         high, low = random.bits(key, np.arange(len(x), dtype=np.uint32), np.uint32(0))
@@ -97,13 +97,13 @@ class Table(Task):
         }
 
     def held_out(self, hidden: Any) -> Any:
-        """Return the same with the two parts changed for each other."""
+        """Return the same with the two parts swapped."""
         return {**hidden, "rows": hidden["others"], "others": hidden["rows"]}
 
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count features"], Float32[Any, " count"]]:
-        """Return standardised features (count, features) and labels (count,) of rows by their places in their part."""
+        """Return standardised features (count, features) and labels (count,) of rows by position in their part."""
         xp = index.__array_namespace__()
         row = xp.asarray(hidden["rows"])[index % np.uint32(len(hidden["rows"]))]
         x = (xp.asarray(self.data.x)[row] - hidden["mean"]) / hidden["deviation"]

@@ -1,4 +1,4 @@
-"""What is learned: tasks, and the regimes by which their examples reach the learner."""
+"""Tasks, and the regimes by which their examples reach the learner."""
 
 import lazy_loader
 

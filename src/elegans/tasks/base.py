@@ -1,6 +1,6 @@
-"""What is learned: the contract of a task.
+"""The interface of tasks.
 
-A wrong option of the command line is refused by a task's class alone, so NumPy is imported where arrays are made.
+Wrong options of the command line are refused with only a task's class, so NumPy is imported where arrays are made.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Task(Component, family=True):
     """A distribution over (x, y), with the facts known about it.
 
     A task is a function, not an array: example i is computed from (key, i). Write ``examples`` and
-    ``corrupt`` with operators and methods that NumPy and JAX arrays share, and every engine can run
-    them; a float field may hold an array element there, so do not branch on its value.
+    ``corrupt`` with operators and methods that NumPy and JAX arrays share, so that every engine can run
+    them; a float field may be an array element there, so do not branch on its value.
     """
 
     @property
@@ -32,26 +32,26 @@ class Task(Component, family=True):
         """The number of coordinates of an input."""
 
     def draw(self, key: random.Key) -> Any:
-        """Draw what a trial hides from its learner, from the trial's task stream.
+        """Draw the part of the task that is hidden from the learner, from the trial's task stream.
 
         Returns:
-            NumPy arrays in any nesting of tuples and dictionaries (a support, a prior, …); handed to
+            NumPy arrays in any nesting of tuples and dictionaries (a support, a prior, …), to be passed to
             ``examples``. None by default.
         """
         return None
 
     def held_out(self, hidden: Any) -> Any:
-        """Return what held-out examples are made with instead of ``hidden``, for tasks on data; the same by default."""
+        """Return the value that replaces ``hidden`` for held-out examples, for tasks on data; the same by default."""
         return hidden
 
     @property
     def classes(self) -> int | None:
-        """The number of classes that labels number, from 0; None (the default) where labels are -1 and +1."""
+        """The number of classes, numbered from 0; None (the default) if labels are -1 and +1."""
         return None
 
     @property
     def symbols(self) -> int | None:
-        """The number of symbols, where inputs are sequences of tokens numbered from 0; None (the default) elsewhere."""
+        """The number of symbols, if inputs are sequences of tokens numbered from 0; None (the default) otherwise."""
         return None
 
     @abstractmethod
@@ -61,21 +61,21 @@ class Task(Component, family=True):
         """Return the inputs and clean labels of the examples with the given indices.
 
         Args:
-            hidden: what ``draw`` returned.
+            hidden: the value returned by ``draw``.
             key: the key of the stream that the examples belong to.
-            index: which examples, shape (count,).
+            index: the indices of examples, shape (count,).
 
         Returns:
-            Inputs (count, input_size), float32, and labels (count,): in {-1, +1}, float32, or, of a task with
+            Inputs (count, input_size), float32, and labels (count,): in {-1, +1}, float32, or, for a task with
             ``classes``, their numbers, int32.
         """
 
     def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
-        """Return the labels that training sees in place of the clean ones; the same by default."""
+        """Return the labels used in training instead of the clean ones; the same by default."""
         return labels
 
     def target(self, hidden: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
-        """Return the clean labels of given inputs, for tasks on uniform signs; others have no such method."""
+        """Return the clean labels of given inputs, for tasks on uniform signs; not implemented for others."""
         raise NotImplementedError(f"{self.kind} has no labels of given inputs")
 
     @property
@@ -85,7 +85,7 @@ class Task(Component, family=True):
 
     @property
     def population(self) -> int | None:
-        """The number of inputs, where they are finitely many and equally likely; None elsewhere."""
+        """The number of inputs, if there are finitely many and all are equally likely; otherwise None."""
         return 2**self.input_size if self.on_cube else None
 
     def member(
@@ -94,8 +94,8 @@ class Task(Component, family=True):
         """Return the inputs of the population with the given numbers, and their clean labels.
 
         Args:
-            hidden: what ``draw`` returned.
-            index: numbers below ``population``; of signs, coordinate j is -1 where bit j of the number is set.
+            hidden: the value returned by ``draw``.
+            index: numbers below ``population``; for signs, coordinate j is -1 if bit j of the number is set.
         """
         x = corners(index, self.input_size)
         return x, self.target(hidden, x)
@@ -108,7 +108,7 @@ def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
         labels: float32 of shape (count,).
         rate: the probability, from 0 to 1, rounded to a multiple of 2^-24.
         key: the noise stream's key.
-        index: the examples' indices: the same example is always flipped or never.
+        index: the examples' indices: an example is flipped always or never.
     """
     import numpy as np
 
@@ -119,10 +119,10 @@ def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
 
 
 class NoisyLabels(Component):
-    """What a task has whose training labels, -1 and 1, are flipped at random; inherit from this before ``Task``.
+    """The part of a task whose training labels, -1 and 1, are flipped at random; inherit from this before ``Task``.
 
     Args:
-        noise: the probability that a training label is flipped, from 0 to 1. Evaluation is clean.
+        noise: the probability that a training label is flipped, from 0 to 1. Evaluation uses clean labels.
     """
 
     noise: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -133,7 +133,7 @@ class NoisyLabels(Component):
 
 
 def corners(index: UInt32[Any, " count"], n: int) -> Float32[Any, "count n"]:
-    """Return corners of {-1, +1}^n by their numbers: coordinate j is -1 where bit j of the number is set."""
+    """Return corners of {-1, +1}^n by their numbers: coordinate j is -1 if bit j of the number is set."""
     import numpy as np
 
     return 1 - 2 * ((index[:, None] >> np.arange(n, dtype=np.uint32)) & 1).astype(np.float32)

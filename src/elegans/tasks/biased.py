@@ -1,4 +1,4 @@
-"""Biased parities: a parity that its own coordinates give away half of the time."""
+"""Biased parities, whose coordinates are correlated with the label on some of the inputs."""
 
 from typing import Annotated, Any, Self
 
@@ -18,15 +18,15 @@ class BiasedParity(Supported, Task):
     all signs on A equal, to +1 or to -1 with probability 1/2 each. The label is the product of the signs on A; k is
     odd, so that on D2 it is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
 
-    Counters: example i has the signs of ``random.signs`` in its first ceil(n / 64) lanes. One lane further, bit 0 of
-    the first word is the common sign (0 for +1), and the example comes from D2 where the upper 24 bits of the second
-    word, as a uniform number, fall below ``mix``; its signs on A are then replaced by the common sign.
+    Counters: example i has the signs of ``random.signs`` in its first ceil(n / 64) lanes. In the next lane, bit 0 of
+    the first word is the common sign (0 for +1), and the example comes from D2 if the upper 24 bits of the second
+    word, as a uniform number, are below ``mix``; its signs on A are then replaced by the common sign.
 
     Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), section 2 (which prints the signs on A
     in D2 as +-1; they are +-1/sqrt(n) as all others are).
 
     Args:
-        mix: the probability of D2. The others are those of ``Supported``, k being odd.
+        mix: the probability of D2. The others are those of ``Supported``, with k odd.
     """
 
     mix: Annotated[float, Field(ge=0, le=1)] = 0.5

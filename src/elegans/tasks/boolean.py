@@ -15,23 +15,23 @@ from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.parity import Supported
 
 LARGEST_TABLE = 16
-"""The largest number of bits of which all 2^s values are written out."""
+"""Maximum number s of bits for a table of all 2^s values."""
 LARGEST_BATCH = 2**22
-"""How many bytes of packed examples a search for supports holds at once."""
+"""Maximum size in bytes of the packed examples that a search for supports holds at once."""
 
 
 class BooleanFunction(Component, family=True):
-    """A function of s bits with values 0 and 1; s is that of the support that it is put on.
+    """A function of s bits with values 0 and 1, where s is the size of the support.
 
-    What follows of it is exact: its values, how often it is 1, and how much it depends on each bit.
+    Its derived quantities are exact: its values, how often it is 1, and how much it depends on each bit.
     """
 
     @abstractmethod
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"] | None:
-        """Return the values by the number of ones, shape (s + 1,), or None where they depend on more than that."""
+        """Return the values by the number of ones, shape (s + 1,), or None if they depend on more than that."""
 
     def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
-        """Return all values, shape (2^s,): in the place p that of the bits of which the j-th is bit j of p."""
+        """Return all values, shape (2^s,): entry p is the value of the bits whose j-th is bit j of p."""
         if s > LARGEST_TABLE:
             raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
         counts = self.by_count(s)
@@ -53,7 +53,7 @@ class BooleanFunction(Component, family=True):
         return arrays.asarray(counts)[bits.astype(np.int32).sum(axis=-1)]
 
     def chance(self, s: int, p: float = 0.5) -> float:
-        """Return how likely the value 1 is where each bit is 1 with probability p."""
+        """Return the probability of the value 1 if each bit is 1 with probability p."""
         counts = self.by_count(s)
         if counts is not None:
             return float(sum(_binomial(s, ones, p) for ones in range(s + 1) if counts[ones]))
@@ -76,7 +76,7 @@ class BooleanFunction(Component, family=True):
         return float(brentq(lambda p: self.chance(s, p) - 0.5, 0.0, 1.0, xtol=1e-15))
 
     def influences(self, s: int, p: float = 0.5) -> Float64[np.ndarray, " s"]:
-        """Return how likely the value is to change when a bit is flipped, each other bit being 1 with probability p."""
+        """Return the probability that flipping a bit changes the value, if each other bit is 1 with probability p."""
         counts = self.by_count(s)
         if counts is not None:
             changing = np.flatnonzero(np.diff(counts))
@@ -85,7 +85,7 @@ class BooleanFunction(Component, family=True):
         return np.array([odds[flips[:, bit]].sum() for bit in range(s)])
 
     def sensitivity(self, s: int) -> int:
-        """Return the largest number of bits of one input each of which changes the value when it is flipped alone."""
+        """Return the largest number of bits of one input that each change the value when flipped alone."""
         counts = self.by_count(s)
         if counts is None:
             return int(_flips(self.table(s), s).sum(axis=1).max())
@@ -94,7 +94,7 @@ class BooleanFunction(Component, family=True):
         return int((fall + rise).max())
 
     def is_monotone(self, s: int) -> bool:
-        """Return whether no flip from 0 to 1 takes the value from 1 to 0."""
+        """Return whether no flip of a bit from 0 to 1 changes the value from 1 to 0."""
         counts = self.by_count(s)
         if counts is not None:
             return bool((np.diff(counts) >= 0).all())
@@ -116,7 +116,7 @@ def _flips(table: np.ndarray, s: int) -> np.ndarray:
 
 
 class And(BooleanFunction):
-    """1 where all bits are 1."""
+    """1 if all bits are 1."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
         """Return 0, …, 0, 1."""
@@ -124,7 +124,7 @@ class And(BooleanFunction):
 
 
 class Or(BooleanFunction):
-    """1 where some bit is 1."""
+    """1 if some bit is 1."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
         """Return 0, 1, …, 1."""
@@ -132,7 +132,7 @@ class Or(BooleanFunction):
 
 
 class Parity(BooleanFunction):
-    """1 where an odd number of bits are 1."""
+    """1 if an odd number of bits are 1."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
         """Return 0, 1, 0, 1, …."""
@@ -140,7 +140,7 @@ class Parity(BooleanFunction):
 
 
 class Majority(BooleanFunction):
-    """1 where more than half of the bits are 1: a tie counts as 0."""
+    """1 if more than half of the bits are 1; a tie counts as 0."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
         """Return 0 up to half of the ones and 1 beyond."""
@@ -148,17 +148,17 @@ class Majority(BooleanFunction):
 
 
 class Threshold(BooleanFunction):
-    """1 where at least so many bits are 1.
+    """1 if at least ``least`` bits are 1.
 
     Args:
-        least: how many, from 1 to the number of bits.
+        least: the threshold, from 1 to the number of bits.
     """
 
     shorthand = "least"
     least: Annotated[int, Field(ge=1)]
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return 0 below the threshold and 1 from there on."""
+        """Return 0 below the threshold and 1 from it onwards."""
         if self.least > s:
             raise TrialError(f"least of a threshold must be at most the number of bits: least={self.least}, s={s}")
         return np.asarray(np.arange(s + 1) >= self.least, np.float32)
@@ -180,7 +180,7 @@ def _numbers(values: str, size: int, s: int) -> Float32[np.ndarray, " values"]:
 
 
 class SymmetricFunction(BooleanFunction, kind="symmetric"):
-    """Any function of the number of ones: ``symmetric:0110`` is 1 where one or two of three bits are 1.
+    """Any function of the number of ones: ``symmetric:0110`` is 1 if one or two of three bits are 1.
 
     Args:
         values: s + 1 characters 0 and 1, for no ones, one, two, and so on.
@@ -190,7 +190,7 @@ class SymmetricFunction(BooleanFunction, kind="symmetric"):
     values: Written
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return the values as they are written."""
+        """Return the values as written."""
         return _numbers(self.values, s + 1, s)
 
 
@@ -198,7 +198,7 @@ class TableFunction(BooleanFunction, kind="table"):
     """Any function of a few bits: ``table:0110`` is the parity of two.
 
     Args:
-        values: 2^s characters 0 and 1; in the place p, that of the bits of which the j-th is bit j of p: for two bits
+        values: 2^s characters 0 and 1; character p is the value of the bits whose j-th is bit j of p: for two bits
             00, 10, 01, 11. The bits are those of the support in increasing order.
     """
 
@@ -206,13 +206,13 @@ class TableFunction(BooleanFunction, kind="table"):
     values: Written
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"] | None:
-        """Return the values by the number of ones where they depend on nothing else."""
+        """Return the values by the number of ones, if they depend on nothing else."""
         table = self.table(s)
         counts = table[2 ** np.arange(s + 1) - 1]
         return counts if np.array_equal(counts[np.bitwise_count(np.arange(2**s))], table) else None
 
     def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
-        """Return the values as they are written."""
+        """Return the values as written."""
         if s > LARGEST_TABLE:
             raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
         return _numbers(self.values, 2**s, s)
@@ -221,18 +221,18 @@ class TableFunction(BooleanFunction, kind="table"):
 class SparseBoolean(NoisyLabels, Supported, Task):
     """A function of k of n bits, each of which is 1 with probability p, independently of the others.
 
-    An input is x = 2 b - 1, +1 where the bit b is 1; the label is 2 f - 1, +1 where the function is 1. With p = 1/2
+    An input is x = 2 b - 1, +1 if the bit b is 1; the label is 2 f - 1, +1 if the function is 1. With p = 1/2
     inputs are uniform signs, and every tool for those applies. How bits become vectors (fixed or trained positions, a
-    bag of vectors) is the model's business, not the task's.
+    bag of vectors) is determined by the model, not by the task.
 
-    Counters: bit j of example i is 1 where the upper 24 bits of word j mod 2 of the block (i, j // 2), as a uniform
-    number, fall below p.
+    Counters: bit j of example i is 1 if the upper 24 bits of word j mod 2 of the block (i, j // 2), as a uniform
+    number, are below p.
 
     Source: thesis, section 4.6 (conjunctions of three bits, p = 2^(-1/3), for which labels are balanced; parities).
 
     Args: as ``Supported`` (n and k are the thesis' T and s) and ``NoisyLabels``, and
-        function: what the label is of the bits on the support, in increasing order: ``and``, ``or``, ``parity``,
-            ``majority``, ``threshold:2``, ``symmetric:0110``, ``table:01101001``.
+        function: the function of the bits on the support, in increasing order, that gives the label: ``and``, ``or``,
+            ``parity``, ``majority``, ``threshold:2``, ``symmetric:0110``, ``table:01101001``.
         p: the probability of a one; ``function.balancing_bias(k)`` makes both labels equally likely.
     """
 
@@ -266,18 +266,18 @@ class SparseBoolean(NoisyLabels, Supported, Task):
     def consistent(
         self, x: Float32[np.ndarray, "count n"], y: Float32[np.ndarray, " count"], most: int | None = None
     ) -> Int64[np.ndarray, "supports k"]:
-        """Return the supports with which the function has all labels of a sample, in lexicographic order.
+        """Return the supports on which the function agrees with all labels of a sample, in lexicographic order.
 
-        Supports grow coordinate by coordinate, and one is given up as soon as an example's bits fix the wrong value:
-        for conjunctions hardly any is visited, for parities all C(n, k - 1) that lack one coordinate are.
+        Supports grow coordinate by coordinate, and are abandoned as soon as an example's bits imply the wrong value:
+        for conjunctions hardly any is visited, for parities all C(n, k - 1) that lack one coordinate.
 
         Args:
             x: inputs, signs.
             y: their labels, -1 or 1.
-            most: stop when so many are found: 2 to know whether the sample identifies the support.
+            most: the number of supports after which to stop: 2 to know whether the sample identifies the support.
 
         Returns:
-            int64 of shape (supports, k), rows in increasing order; every support where there are no examples.
+            int64 of shape (supports, k), rows in increasing order; every support if there are no examples.
         """
         if x.shape != (len(y), self.n):
             raise TrialError(f"x and y must have shapes (count, {self.n}) and (count,): {x.shape} and {y.shape}")
@@ -294,10 +294,10 @@ class _Search:
         self.wrong = (np.packbits(labels), np.packbits(~labels))
         self.most = most
         self.found: list[np.ndarray] = []
-        # where a few supports are enough, they are soon found among many: small batches waste less work
+        # if a few supports are enough and there are many, they are found soon: small batches waste less work
         largest = LARGEST_BATCH if most is None else LARGEST_BATCH // 16
         self.batch = max(1, largest // (len(self.columns) * max(1, len(self.all)) * len(table)))
-        # by how many coordinates are chosen and each pattern of their bits: the value that it fixes already, or -1
+        # for each number of chosen coordinates and pattern of their bits: the value that it implies, or -1
         self.fixed = []
         for chosen in range(self.k + 1):
             rest = table.reshape(-1, 2**chosen)
@@ -305,7 +305,7 @@ class _Search:
         self.open = [self._open(table, place) for place in range(self.k)]
 
     def _open(self, table: np.ndarray, place: int) -> Int64[np.ndarray, " coordinates"]:
-        """Return the coordinates that may stand in one place of a support, whatever stands in the others."""
+        """Return the coordinates that are possible at one position of a support, whatever the others are."""
         alive = np.ones(len(self.columns), bool)
         bit = np.arange(len(table)) >> place & 1
         for own, cells in ((0, self.all & ~self.columns), (1, self.columns)):
@@ -315,7 +315,7 @@ class _Search:
         return np.flatnonzero(alive)
 
     def run(self) -> Int64[np.ndarray, "supports k"]:
-        """Return all that is found, up to ``most``."""
+        """Return the supports found, up to ``most``."""
         self._extend(np.empty((1, 0), np.int64), self.all[None, None, :])
         return np.concatenate([np.empty((0, self.k), np.int64), *self.found])[: self.most]
 

@@ -1,4 +1,4 @@
-"""In-context learning of Markov chains: every example is a sequence from a chain of its own, to be told from it alone.
+"""In-context learning of Markov chains: every example is a sequence from its own chain.
 
 Source: thesis, chapter 8; Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical induction heads:
 in-context learning Markov chains" (NeurIPS 2024).
@@ -15,26 +15,26 @@ from elegans.tasks.base import Task
 from elegans.tasks.priors import LARGEST_STATES, Dirichlet, Prior
 
 SMALLEST_LEAVING = np.float32(2.0**-60)
-"""What stands for a probability of leaving of 0, so that a state that is never left has all of the stationary mass."""
+"""A stand-in for a leaving probability of 0, so that a state that is never left has all of the stationary mass."""
 
 
 class MarkovChains(Task):
-    """Sequences of Markov chains or n-grams, each from a chain of its own: the class at a position is the next token.
+    """Sequences of Markov chains or n-grams, each from its own chain: the class at a position is the next token.
 
-    An input is a sequence of tokens; there is a label at every position. Nothing but the sequence says which chain it
-    is from, so that what can be learned is to learn in context.
+    An input is a sequence of tokens, with a label at every position. Only the sequence itself reveals its chain, so
+    that the task is to learn in context.
 
-    Counters: an example's chain, start and steps have keys of their own, folded from the stream's by 0, 1 and 2; the
-    step from position p is the uniform at (i, p), and moves to the first symbol whose cumulative probability is above
-    it. With a uniform start and a prior of exact multiples of 2^-24 all engines draw the same tokens; a stationary
-    start, or a prior that rounds, makes one example in some millions differ.
+    Counters: an example's chain, start and steps have their own keys, folded from the stream's by 0, 1 and 2; the
+    step from position p uses the uniform at (i, p), and moves to the first symbol whose cumulative probability is above
+    it. With a uniform start and a prior of exact multiples of 2^-24, all engines draw the same tokens; with a
+    stationary start, or a prior that rounds, about one example in some millions differs.
 
     Args:
         k: the number of symbols, from 2 to 128.
-        length: how many tokens an example has; one more is drawn, as the label of the last.
+        length: the number of tokens of an example; one more is drawn, as the label of the last.
         prior: the distribution of the chains, ``dirichlet:1`` by default: ``dirichlet:alpha``, ``unigram``,
             ``doubly-stochastic``, ``mixture:weight``, ``symmetric2:epsilon``, ``ngram:n``.
-        start: whether the first n - 1 tokens are from the chain's ``stationary`` distribution or ``uniform``.
+        start: whether the first n - 1 tokens are drawn from the chain's ``stationary`` distribution or ``uniform``.
     """
 
     k: Annotated[int, Field(ge=2, le=LARGEST_STATES)] = 2
@@ -72,7 +72,7 @@ class MarkovChains(Task):
     def chains(self, key: random.Key, index: UInt32[Any, " count"]) -> Float32[Any, "count contexts k"]:
         """Return the chains of examples: the next symbol's distribution after each of the k^(order - 1) contexts.
 
-        A context is numbered by its symbols as digits to base k, the oldest the highest.
+        A context's number has its symbols as digits in base k, the oldest being the highest.
         """
         return self.prior.rows(key.fold(0), index, self.k)
 
@@ -117,13 +117,13 @@ def inverse(rows: Float[Any, "*shape symbols"], uniforms: Float[Any, "*shape"]) 
 
 
 def walk(maps: Int32[Any, "count steps states"], first: Int32[Any, " count"]) -> Int32[Any, "count steps"]:
-    """Return the states of walks from a first one, that one included and the last map left out.
+    """Return the states of walks from a first state, which is included, while the last map is not applied.
 
-    Maps of pairs of steps, of fours and so on are composed; then states are found from the coarsest level to the
-    finest. The work is twice that of one step after another, in 2 log2(steps) operations on whole arrays.
+    Maps are composed over two steps, four steps and so on; then states are found from the coarsest level to the
+    finest. The work is twice that of taking one step at a time, in 2 log2(steps) operations on whole arrays.
 
     Args:
-        maps: where a step leads from every state, shape (count, steps, states).
+        maps: the next state of every state at each step, shape (count, steps, states).
         first: the states before the first step, shape (count,).
 
     Returns:
@@ -147,7 +147,7 @@ def walk(maps: Int32[Any, "count steps states"], first: Int32[Any, " count"]) ->
 
 
 def transitions(chains: Float[Any, "count contexts k"]) -> Float[Any, "count contexts contexts"]:
-    """Return the transition matrices of contexts: from one to those that drop its oldest symbol and add a new one."""
+    """Return the transition matrices of contexts, each of which drops its oldest symbol and adds a new one."""
     contexts, k = chains.shape[1:]
     context = np.arange(contexts)
     follows = context[None, :] // k == context[:, None] % (contexts // k)
@@ -158,8 +158,8 @@ def stationary_distribution(matrix: Float[Any, "count states states"]) -> Float[
     """Return the stationary distributions of Markov chains by elimination without subtractions.
 
     States are eliminated from the last to the first; every quantity is a sum of products of probabilities, so that each
-    entry is right to a few roundings, also where eigenvalues are close to 1 and -1. The diagonal is not read;
-    a state that is never left takes all.
+    entry is accurate up to a few roundings, even if eigenvalues are close to 1 and -1. The diagonal is ignored;
+    a state that is never left has all of the mass.
 
     Source: Grassmann, Taksar and Heyman, "Regenerative analysis and steady state distributions for Markov chains"
     (1985).
@@ -193,7 +193,7 @@ def true_rows(
 
 
 def context_codes(tokens: Int32[Any, "count length"], k: int, width: int) -> Int32[Any, "count places"]:
-    """Return the numbers of the contexts of some width, from the first position that has one: its last tokens' digits.
+    """Return the numbers of the contexts of a given width, from the first position that has one.
 
     Returns:
         int32 of shape (count, length - width + 1).
@@ -206,7 +206,7 @@ def context_codes(tokens: Int32[Any, "count length"], k: int, width: int) -> Int
 
 
 def _width(contexts: int, k: int) -> int:
-    """Return how many symbols a context has: the w of k^w contexts."""
+    """Return the number w of symbols in a context, given that there are k^w contexts."""
     width = 1
     while k**width < contexts:
         width += 1

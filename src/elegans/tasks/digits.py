@@ -14,17 +14,17 @@ HELD_OUT = "held out"
 
 
 class DigitParity(Task):
-    """k images of digits, each drawn uniformly with replacement; the label is +1 where their sum is even, else -1.
+    """k images of digits, each drawn uniformly with replacement; the label is +1 if their sum is even, else -1.
 
-    An input holds the k images one after the other, with pixels from 0 to 1. Held-out strips are made of images that
-    no training strip has. Example i takes, in place j, the image that the counter (i, j) draws.
+    An input is the k images one after the other, with pixels from 0 to 1. Held-out strips are made of images that
+    no training strip has. The image at position j of example i is drawn with the counter (i, j).
 
     Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), section 6 (strips of MNIST digits).
 
     Args:
-        k: how many digits a strip has, from 1 to 64.
+        k: the number of digits in a strip, from 1 to 64.
         images: ``digits`` for the 8 x 8 images that come with scikit-learn, ``mnist``, or the path of an ``.npz``
-            file; see ``elegans.tasks.images.load_images``. Files that are there are checked at once.
+            file; see ``elegans.tasks.images.load_images``. Existing files are checked at once.
     """
 
     shorthand = "k"
@@ -47,7 +47,7 @@ class DigitParity(Task):
         return self.k * int(self.data.pixels.shape[1])
 
     def held_out(self, hidden: Any) -> Any:
-        """Return what makes ``examples`` use the held-out images."""
+        """Return a value that makes ``examples`` use the held-out images."""
         return HELD_OUT
 
     def examples(
@@ -55,7 +55,7 @@ class DigitParity(Task):
     ) -> tuple[Float32[Any, "count pixels"], Float32[Any, " count"]]:
         """Return strips (count, k times the pixels of an image) and the parities of their sums (count,).
 
-        Nothing is hidden: the images are a constant of the programs that draw from them, and no trial has a copy.
+        Nothing is hidden: the images are constants of the programs that draw from them, without a copy per trial.
         """
         data = self.data
         pixels, digits = (

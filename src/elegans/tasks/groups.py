@@ -1,4 +1,4 @@
-"""Composition in finite groups: from two elements, each as a one-hot vector, tell their product.
+"""Composition in finite groups: predict the product of two elements, each given as a one-hot vector.
 
 Source: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin maximization: case
 studies in algebraic tasks" (ICLR 2024).
@@ -15,7 +15,7 @@ from elegans.groups import Group, Symmetric
 from elegans.tasks.base import Task
 
 LARGEST_MODULUS = 32767
-"""The largest p whose p^2 pairs a draw can address."""
+"""The largest p whose p^2 pairs can be drawn."""
 
 
 class ModularAddition(Task):
@@ -24,8 +24,8 @@ class ModularAddition(Task):
     Pairs are uniform; pair a p + b of the population is (a, b).
 
     Args:
-        p: the modulus, odd, from 3. With an even one the frequency p / 2 has a cosine but no sine, hence no phase to
-            choose, and the closed forms of the largest margin do not hold.
+        p: the modulus, odd, at least 3. For an even one, the frequency p / 2 has a cosine but no sine, hence no free
+            phase, and the closed forms of the largest margin do not hold.
     """
 
     shorthand = "p"

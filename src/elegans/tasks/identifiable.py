@@ -1,4 +1,4 @@
-"""Samples that leave one support alone: those that leave more are redrawn."""
+"""Samples that identify a single support: other samples are redrawn."""
 
 from functools import lru_cache
 
@@ -11,15 +11,15 @@ from elegans.tasks.boolean import SparseBoolean
 from elegans.tasks.regimes import Sample
 
 MOST_DRAWS = 10_000
-"""After how many samples in vain there is believed to be none."""
+"""Number of failed draws after which no such sample is assumed to exist."""
 
 
 class IdentifiableSample(Sample):
-    """A fixed sample with which the task's function has all labels on one support alone.
+    """A fixed sample that is consistent with the task's function on only one support.
 
-    A sample that leaves several is redrawn, all of it, until one does not: the first is the one that ``Sample`` has,
-    the r-th after it that of the sample stream's key folded by r. What is hidden stays. So a learner that fails had all
-    it needed to know, and a small sample does not excuse it.
+    A sample that is consistent with several supports is redrawn completely: the first is that of ``Sample``, the r-th
+    after it that of the sample stream's key folded by r. The hidden support stays the same. A learner that fails thus
+    had all the necessary information, however small the sample.
 
     Source: thesis, appendix A.3.1.
 
@@ -35,16 +35,16 @@ class IdentifiableSample(Sample):
             raise ValueError(f"an identifiable sample must have no noise in its labels: noise={task.noise}")
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
-        """Return the key of the first sample that is not redrawn."""
+        """Return the key of the first suitable sample."""
         rejected = self.rejected(task, seed)
         key = super().sample_key(task, seed)
         return key.fold(rejected) if rejected else key
 
     def rejected(self, task: Task, seed: int) -> int:
-        """Return how many samples a trial draws in vain.
+        """Return how many samples a trial rejects.
 
         Raises:
-            TrialError: 10,000 samples leave several supports each.
+            TrialError: each of 10,000 samples is consistent with several supports.
         """
         assert isinstance(task, SparseBoolean)
         return _rejected(task, self.size, seed)

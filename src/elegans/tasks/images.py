@@ -14,28 +14,28 @@ from elegans.errors import TrialError
 from elegans.files import readable
 
 BUNDLED, MNIST = "digits", "mnist"
-"""The names of images that are not a file's."""
+"""Names of images that are not from a file."""
 MNIST_FILE = "ELEGANS_MNIST"
 """The environment variable that names the file with MNIST; without it MNIST comes from OpenML."""
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 """The arrays that a file has."""
 HELD_OUT = 360
-"""How many of the bundled images are held out: the last fifth, mostly by other hands than the first."""
+"""Number of bundled images that are held out: the last fifth, mostly by other writers than the first."""
 MNIST_TRAINING = 60_000
 """The first images of MNIST are for training, the last 10000 for testing."""
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images of digits, one per row, and which digits they are.
+    """Images of digits, one per row, with their digits.
 
     Args:
-        pixels: what is trained on, shape (count, pixels).
-        digits: from 0 to 9, shape (count,).
-        held_out_pixels: what is tested on.
-        held_out_digits: from 0 to 9.
+        pixels: the images for training, shape (count, pixels).
+        digits: their digits, from 0 to 9, shape (count,).
+        held_out_pixels: the images for testing.
+        held_out_digits: their digits, from 0 to 9.
         shape: the height and width of each image, in pixels.
-        largest: the largest value that a pixel has.
+        largest: the largest value of a pixel.
     """
 
     pixels: UInt8[np.ndarray, "count pixels"]
@@ -47,21 +47,21 @@ class Images:
 
 
 def is_at_hand(name: str) -> bool:
-    """Return whether images can be loaded without a network: bundled ones, and files that are there."""
+    """Return whether images can be loaded without a download: bundled ones, and existing files."""
     return name == BUNDLED or (_file(name) or Path()).is_file()
 
 
 def load_images(name: str) -> Images:
-    """Return the images of a name; they are kept in memory for the next time.
+    """Return the images of a given name; they stay in memory.
 
     Args:
         name: ``digits`` for the 1797 images of 8 x 8 pixels that come with scikit-learn; ``mnist`` for the 70000 of
-            28 x 28, from the file that the environment variable ``ELEGANS_MNIST`` names or else by OpenML (55 MB, once,
-            kept in scikit-learn's data folder); anything else is the path of an ``.npz`` file with arrays ``x_train``
+            28 x 28, from the file that the environment variable ``ELEGANS_MNIST`` names or else from OpenML (55 MB,
+            once, kept in scikit-learn's data folder); otherwise the path of an ``.npz`` file with arrays ``x_train``
             (count, height, width) of uint8, ``y_train`` (count,) of digits, ``x_test`` and ``y_test``.
 
     Raises:
-        TrialError: there is no such file, it lacks an array, or its arrays are no images of digits of one shape.
+        TrialError: the file does not exist or lacks an array, or its arrays are not images of digits of one shape.
     """
     if name == BUNDLED:
         return _bundled()
@@ -89,7 +89,7 @@ def _openml() -> Images:
     from sklearn.datasets import fetch_openml
 
     try:
-        with warnings.catch_warnings(action="ignore"):  # of each attempt: the last one's error says enough
+        with warnings.catch_warnings(action="ignore"):  # each attempt warns: the last one's error is enough
             found = fetch_openml("mnist_784", version=1, as_frame=False)
     except OSError as error:
         raise TrialError(f"mnist must be in a file named by {MNIST_FILE}, or come from OpenML: {error}") from None
@@ -128,5 +128,5 @@ def _check(name: str, images: np.ndarray, digits: np.ndarray, shape: tuple[int, 
 
 
 def strip(pixels: Shaped[np.ndarray, " inputs"], shape: tuple[int, int]) -> Shaped[np.ndarray, "height width"]:
-    """Return one input of digits, whose images follow one another, as the image of a horizontal strip."""
+    """Return one input, the consecutive images of its digits, as the image of a horizontal strip."""
     return np.concatenate(list(np.reshape(pixels, (-1, *shape))), axis=1)

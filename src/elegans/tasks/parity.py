@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Supported(Component):
-    """What a task has whose labels depend on k of its n coordinates; inherit from this and then from ``Task``.
+    """The part of a task whose labels depend on k of its n coordinates; inherit from this and then from ``Task``.
 
     Args:
         n: the input size, at least 1.
@@ -72,9 +72,9 @@ class Supported(Component):
 class SparseParity(NoisyLabels, Supported, Task):
     """The (n, k)-parity: x uniform on {-1, +1}^n, y the product of x over a support of k coordinates.
 
-    The support is drawn from the trial's task stream unless it is given. Any k coordinates are equally
-    hard for a learner that treats coordinates alike, and no correlation with fewer than k of them
-    carries information: the model system of "Pareto Frontiers in Deep Feature Learning", section 2.
+    The support is drawn from the trial's task stream unless it is given. All supports are equally hard for a
+    learner that treats coordinates alike, and correlations with fewer than k coordinates carry no information:
+    the model system of "Pareto Frontiers in Deep Feature Learning", section 2.
 
     Args: as ``Supported`` and ``NoisyLabels``.
     """
@@ -97,7 +97,7 @@ class DisjointParity(SparseParity):
 
     Source: thesis, chapter 5, section 5.4 (disjoint parities).
 
-    Args: as ``SparseParity``, n being a multiple of k, and ``support`` having one coordinate per block.
+    Args: as ``SparseParity``, with n a multiple of k, and one coordinate of ``support`` per block.
     """
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""Priors over Markov chains; every example of ``MarkovChains`` has a chain of its own, drawn from one of them.
+"""Priors over Markov chains; every example of ``MarkovChains`` has its own chain, drawn from a prior.
 
-Source: thesis, chapter 8 (flat Dirichlet rows, n-grams, doubly stochastic chains and tokens that are drawn alone);
+Source: thesis, chapter 8 (flat Dirichlet rows, n-grams, doubly stochastic chains and independent tokens);
 Edelman, Edelman, Goel, Malach and Tsilivis, "The evolution of statistical induction heads: in-context learning Markov
 chains" (NeurIPS 2024).
 """
@@ -17,15 +17,15 @@ from elegans import random
 from elegans.component import Component
 
 LARGEST_STATES = 128
-"""The largest number of states of a chain, those of an n-gram being its contexts: elimination goes state by state."""
+"""Maximum number of states of a chain (contexts, for an n-gram): elimination takes them one by one."""
 REJECTION_TRIES = {2: 1, 3: 24, 4: 69}
-"""Tries by the number of symbols after which a uniform doubly stochastic matrix is missing with probability 10^-7."""
+"""Tries by number of symbols, after which no uniform doubly stochastic matrix is found with probability 10^-7."""
 SINKHORN_ROUNDS = 50
-"""How often columns and rows are scaled."""
+"""Number of times that columns and rows are scaled."""
 GAMMA_TRIES = 6
 """Tries of a gamma variable, each accepted with probability above 0.95: all fail once in 6 x 10^7."""
 LARGEST_SPACINGS = 64
-"""The largest sum of whole concentrations for which uniforms are sorted."""
+"""Maximum sum of whole concentrations for which uniforms are sorted."""
 
 
 class Prior(Component, family=True):
@@ -33,31 +33,31 @@ class Prior(Component, family=True):
 
     @property
     def order(self) -> int:
-        """How many tokens an n-gram spans, the next one among them: 2 (the default) for Markov chains."""
+        """The number of tokens of an n-gram, including the next one: 2 (the default) for Markov chains."""
         return 2
 
     def check(self, k: int) -> None:
-        """Refuse a number of symbols that this prior has no chains for; none by default."""
+        """Refuse a number of symbols for which this prior has no chains; none by default."""
 
     @abstractmethod
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
         """Return the next-symbol distributions of the chains with the given indices.
 
         Returns:
-            float32 of shape (count, k^(order - 1), k). A context is numbered by its symbols as digits to base k, the
-            oldest the highest.
+            float32 of shape (count, k^(order - 1), k). A context's number has its symbols as digits in base k, the
+            oldest being the highest.
         """
 
 
 class Dirichlet(Prior):
     """Independent Dirichlet rows: flat by default, that is, uniform on the simplex.
 
-    Whole concentrations of a sum up to 64 are spacings of sorted uniforms, exact multiples of 2^-24 that are the same
-    bit by bit in every engine; others are normalised gamma variables (Marsaglia and Tsang, "A simple method for
-    generating gamma variables", 2000), the same but for rounding.
+    Rows with whole concentrations of sum at most 64 are spacings of sorted uniforms, exact multiples of 2^-24 that are
+    bit for bit the same in every engine; others are normalised gamma variables (Marsaglia and Tsang, "A simple method
+    for generating gamma variables", 2000), which are the same up to rounding.
 
     Args:
-        alpha: the concentrations, positive: one for all symbols, or one each (``dirichlet:1,2,1``).
+        alpha: the positive concentrations: one for all symbols, or one for each (``dirichlet:1,2,1``).
     """
 
     shorthand = "alpha"
@@ -83,7 +83,7 @@ class Dirichlet(Prior):
     def check(self, k: int) -> None:
         """Refuse concentrations that are neither one for all symbols nor one for each."""
         if len(self.alpha) not in (1, k):
-            raise ValueError(f"alpha must hold one number, or one a symbol: alpha={self.alpha}, k={k}")
+            raise ValueError(f"alpha must hold one number, or one per symbol: alpha={self.alpha}, k={k}")
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
         """Return matrices of k independent rows."""
@@ -100,12 +100,12 @@ class Unigram(Prior):
 
 
 class DoublyStochastic(Prior):
-    """Doubly stochastic matrices: their stationary distribution is uniform, so that single tokens say nothing.
+    """Doubly stochastic matrices: their stationary distribution is uniform, so that single tokens are uninformative.
 
-    ``uniform`` draws k - 1 rows from the simplex and accepts if what is missing in every column is positive: with
-    probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. The tries are as many as leave 10^-7 without a
-    matrix, which then have all entries 1/k. ``sinkhorn`` scales columns and rows of a matrix of flat rows in turn, for
-    any k; its distribution is not the uniform one.
+    ``uniform`` draws k - 1 rows from the simplex and accepts if the remainder of every column is positive: with
+    probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. After all tries, a fraction of 10^-7 is left
+    without a matrix, and has all entries 1/k. ``sinkhorn`` scales columns and rows of a matrix of flat rows in turn,
+    for any k; its distribution is not uniform.
 
     Args:
         method: ``uniform`` (k up to 4) or ``sinkhorn``.
@@ -115,7 +115,7 @@ class DoublyStochastic(Prior):
     method: Literal["uniform", "sinkhorn"] = "uniform"
 
     def check(self, k: int) -> None:
-        """Refuse more than 4 symbols, unless the distribution is not the uniform one."""
+        """Refuse more than 4 symbols for the uniform distribution."""
         if self.method == "uniform" and k > max(REJECTION_TRIES):
             raise ValueError(
                 "uniform doubly stochastic chains must have k at most 4 "
@@ -128,7 +128,7 @@ class DoublyStochastic(Prior):
 
 
 class Mixture(Prior):
-    """Either of two priors: by default doubly stochastic chains with some probability, and chains of equal rows else.
+    """A mixture of two priors: by default doubly stochastic chains, and chains with equal rows.
 
     Args:
         weight: the probability of the first, from 0 to 1.
@@ -154,21 +154,22 @@ class Mixture(Prior):
         return self.first.order
 
     def check(self, k: int) -> None:
-        """Refuse what either prior refuses."""
+        """Refuse any number of symbols that either prior refuses."""
         self.first.check(k)
         self.second.check(k)
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
-        """Return chains of the first prior or the second, example by example."""
+        """Return chains from the first or the second prior, example by example."""
         is_first = random.uniform(key, index, np.uint32(0)) < np.float32(1) * self.weight
         first, second = self.first.rows(key.fold(1), index, k), self.second.rows(key.fold(2), index, k)
         return first.__array_namespace__().where(is_first[:, None, None], first, second)
 
 
 class Symmetric2(Prior):
-    """Two symbols that are kept with one probability a, uniform on the interval from 1/2 - epsilon to 1/2 + epsilon.
+    """Two symbols, each repeated with the same probability a, uniform from 1/2 - epsilon to 1/2 + epsilon.
 
-    These are all doubly stochastic chains of two symbols; with a small epsilon, those closest to coin flips.
+    With epsilon = 1/2 these are all doubly stochastic chains of two symbols; with a small epsilon, those closest to
+    coin flips.
 
     Args:
         epsilon: half the length of the interval, positive and at most 1/2, the default.
@@ -178,7 +179,7 @@ class Symmetric2(Prior):
     epsilon: Annotated[float, Field(gt=0, le=0.5)] = 0.5
 
     def check(self, k: int) -> None:
-        """Refuse other numbers of symbols than two."""
+        """Refuse any number of symbols other than two."""
         if k != 2:
             raise ValueError(f"k of symmetric2 must be 2: k={k}")
 
@@ -190,7 +191,7 @@ class Symmetric2(Prior):
 
 
 class NGram(Prior, kind="ngram"):
-    """The next symbol depends on the last n - 1: each context has a distribution of its own, uniform on the simplex.
+    """The next symbol depends on the last n - 1: each context has its own distribution, uniform on the simplex.
 
     Args:
         n: the order, at least 2: ``ngram:2`` has the distribution of ``dirichlet:1``.
@@ -205,7 +206,7 @@ class NGram(Prior, kind="ngram"):
         return self.n
 
     def check(self, k: int) -> None:
-        """Refuse more contexts than have a stationary distribution found for them."""
+        """Refuse too many contexts for computing a stationary distribution."""
         if k ** (self.n - 1) > LARGEST_STATES:
             rule = f"an n-gram must have at most {LARGEST_STATES} contexts k^(n - 1)"
             raise ValueError(f"{rule}: {k ** (self.n - 1)} for k={k}, n={self.n}")
@@ -220,8 +221,8 @@ def flat_rows(key: random.Key, index: UInt32[Any, " count"], shape: tuple[int, .
 
     Args:
         key: the key of the draws; the lanes are counted over ``shape`` and the uniforms of a point.
-        index: one each for ``shape`` many points, shape (count,).
-        shape: how many points for an index.
+        index: indices, each with points of shape ``shape``; shape (count,).
+        shape: the shape of an index's points.
         k: the number of entries of a point.
 
     Returns:
@@ -248,7 +249,7 @@ def _uniforms(key: random.Key, index: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _spacings(uniforms: Any, places: np.ndarray) -> Any:
-    """Return the distances between 0, the uniforms at some places of their order, and 1."""
+    """Return the distances between 0, some of the sorted uniforms, and 1."""
     xp = uniforms.__array_namespace__()
     cuts = xp.sort(uniforms, axis=-1)[..., places]
     ends = xp.zeros_like(cuts[..., :1])
@@ -256,7 +257,7 @@ def _spacings(uniforms: Any, places: np.ndarray) -> Any:
 
 
 def _rejected(key: random.Key, index: Any, k: int) -> Any:
-    """Return the first of some matrices, k - 1 rows uniform on the simplex, whose last row is positive."""
+    """Return the first of some matrices, with k - 1 rows uniform on the simplex, whose last row is positive."""
     rows = flat_rows(key, index, (REJECTION_TRIES[k], k - 1), k)
     xp = rows.__array_namespace__()
     tried = xp.concatenate([rows, 1 - rows.sum(axis=2, keepdims=True)], axis=2)

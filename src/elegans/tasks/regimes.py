@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 LARGEST_SAMPLE = 10**9
 """The largest sample that a counter-based index can address uniformly."""
 LARGEST_POPULATION = 2**20
-"""The largest number of inputs that are all gone through in one step."""
+"""Maximum number of inputs for taking all of them in one step."""
 
 
 class Regime(Component, family=True):
-    """How examples reach the learner, and which ones are held out."""
+    """How examples reach the learner, and which are held out."""
 
     @abstractmethod
     def batch(
@@ -34,11 +34,11 @@ class Regime(Component, family=True):
     def examples(
         self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
-        """Return the inputs and clean labels that training sees under the given indices: the task's own by default."""
+        """Return the inputs and clean labels of training examples with given indices: the task's own by default."""
         return task.examples(hidden, key, index)
 
     def sample_size(self, task: Task) -> int | None:
-        """Return how many examples training goes through again and again; None (the default) where it does not."""
+        """Return how many examples training uses repeatedly; None (the default) if it does not."""
         return None
 
     def evaluated(
@@ -49,22 +49,22 @@ class Regime(Component, family=True):
         stream: str,
         index: UInt32[Any, " count"],
     ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
-        """Return inputs and clean labels of a trial's examples by which a network is evaluated.
+        """Return the inputs and clean labels of a trial's examples for evaluating a network.
 
         Args:
-            task: what is learned.
-            hidden: what the task drew.
+            task: the task to learn.
+            hidden: the task's draw.
             key: returns the key of a stream by its name.
-            stream: ``sample`` for the examples of training, ``test`` for those held out, or another of the trial's.
-            index: which of them.
+            stream: ``sample`` for training examples, ``test`` for held-out ones, or another stream of the trial.
+            index: the indices of examples.
         """
         return task.examples(task.held_out(hidden) if stream == "test" else hidden, key(stream), index)
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
-        """Return the key that training examples are drawn by: that of the sample stream of a trial's seed by default.
+        """Return the key for drawing training examples: by default that of the sample stream of a trial's seed.
 
         Raises:
-            TrialError: the regime finds no sample that it may have.
+            TrialError: the regime finds no suitable sample.
         """
         return random.stream(seed, "sample")
 
@@ -75,21 +75,21 @@ class Regime(Component, family=True):
 
 
 class Online(Regime):
-    """Fresh examples at every step: nothing is seen twice."""
+    """Fresh examples at every step: none is used twice."""
 
     def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
-        """Return the next unseen indices: step x batch_size and on."""
+        """Return the next fresh indices, starting at step x batch_size."""
         return step * np.uint32(batch_size) + np.arange(batch_size, dtype=np.uint32)
 
 
 class Sample(Regime):
     """A fixed sample, drawn once per trial; minibatches are drawn from it.
 
-    Its examples are independent: of a task with finitely many inputs some are drawn twice and some are held-out
-    examples too, which are drawn from all inputs. ``Split`` keeps training and held-out inputs apart.
+    Its examples are independent: if a task has finitely many inputs, some are drawn twice, and some are held-out
+    examples too, since these are drawn from all inputs. ``Split`` keeps training and held-out inputs apart.
 
     Args:
-        size: the number of examples in the sample, from 1 to 10^9. No memory grows with it.
+        size: the number of examples in the sample, from 1 to 10^9. It does not affect memory.
     """
 
     shorthand = "size"
@@ -107,20 +107,20 @@ class Sample(Regime):
 
 
 class Split(Regime):
-    """A share of all inputs for training, each of them once, and the rest held out: for tasks of at most 2^20 inputs.
+    """A fraction of all inputs for training, and the rest held out, for tasks with at most 2^20 inputs.
 
-    The trial's sample key puts the inputs in a random order; the first ones are for training. Minibatches are drawn
+    The trial's sample key puts the inputs in a random order, of which the first are for training. Minibatches are drawn
     from these, with replacement or by shuffled epochs: with ``batches="epochs"`` and their number
     (``sample_size(task)``) as batch size, every step takes all of them. Held-out example i is the i-th of the others,
-    and what goes beyond begins again at the first: the test error is exact where ``stopping.examples`` is their number
+    starting again at the first beyond the last: the test error is exact if ``stopping.examples`` is their number
     (``held_out_size(task)``) or a multiple. With label noise, an input's label is flipped at all steps or at none.
 
     Args:
-        fraction: the share for training, above 0 and below 1; the number of inputs is rounded.
+        fraction: the fraction for training, above 0 and below 1; the number of inputs is rounded.
     """
 
     shorthand = "fraction"
-    host_only = True  # how many inputs there are in each part shapes the programs of engines
+    host_only = True  # the number of inputs in each part determines shapes in the engines' programs
     fraction: Annotated[float, Field(gt=0, lt=1)]
 
     def __init__(self, fraction: float) -> None:
@@ -162,14 +162,14 @@ class Split(Regime):
             task: what is learned.
             key: the trial's sample key.
             stream: ``sample`` or ``test``.
-            index: which of them; beyond the last one they begin again.
+            index: the indices of inputs, which start again beyond the last one.
         """
         size, others = self.sample_size(task), self.held_out_size(task)
         place = index % np.uint32(size) if stream == "sample" else np.uint32(size) + index % np.uint32(others)
         return random.permuted(key, np.uint32(0) * place, place, np.uint32(size + others))
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse tasks whose inputs cannot be gone through, and fractions that leave one of the two parts empty."""
+        """Refuse tasks whose inputs cannot be enumerated, and fractions that leave one of the two parts empty."""
         super().check(task, steps, batch_size)
         size = _finite_population(task, "split")
         if not 0 < self.sample_size(task) < size:
@@ -178,9 +178,9 @@ class Split(Regime):
 
 
 class Population(Regime):
-    """All inputs at every step, each once: exact population gradients, for tasks of at most 2^20 equally likely ones.
+    """All inputs at every step, each once: exact population gradients, for at most 2^20 equally likely inputs.
 
-    The batch size must be their number. With label noise, an input's label is flipped once for all or never.
+    The batch size must be their number. With label noise, an input's label is flipped at all steps or at none.
     """
 
     def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
@@ -194,7 +194,7 @@ class Population(Regime):
         return task.member(hidden, index)
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse tasks whose inputs cannot be gone through, and batches that are not the population."""
+        """Refuse tasks whose inputs cannot be enumerated, and batches that are not the population."""
         size = _finite_population(task, "population")
         if batch_size != size:
             raise ValueError(f"batch_size must be the number of inputs: batch_size={batch_size}, {size} inputs")
@@ -210,7 +210,7 @@ def _minibatch(sample_size: Any, key: random.Key, step: Any, batch_size: int, or
 
 
 def _finite_population(task: Task, regime: str) -> int:
-    """Return how many inputs a task has, or refuse it where they cannot be gone through."""
+    """Return how many inputs a task has, or refuse it if they cannot be enumerated."""
     size = task.population
     if size is None:
         raise ValueError(f"a {regime} must have a task of finitely many, equally likely inputs: {task.kind!r}")

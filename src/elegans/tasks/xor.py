@@ -12,16 +12,16 @@ from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.boolean import BooleanFunction, Parity
 
 ORTHONORMAL = 1e-5
-"""How far Q^T Q may be from the identity, entry by entry, for a basis Q that is given in single precision."""
+"""Maximum deviation of Q^T Q from the identity, entry by entry, for a basis Q given in single precision."""
 
 
 class XOR(NoisyLabels, Task, kind="xor"):
     """The XOR y = -(x . q_1)(x . q_2) on the hypercube in an orthonormal basis Q, x = Q s with s uniform signs.
 
-    A learner that is rotation invariant learns it in every basis alike. Beyond the two-phase theory, inputs may be
+    A rotation-invariant learner learns it equally well in every basis. Beyond the two-phase theory, inputs may be
     Gaussian, and the label another function of the signs of the first k directions q_1, q_2, …: the parity of more
-    (``k=3``) or any Boolean function. As in Fourier analysis, a bit is 1 where its coordinate is negative (0 counts as
-    positive); the label is 1 where the function is 1, and -1 elsewhere.
+    (``k=3``) or any Boolean function. As in Fourier analysis, a bit is 1 if its coordinate is negative (0 counts as
+    positive); the label is 1 if the function is 1, and -1 otherwise.
 
     Counters: example i is drawn as for ``SparseParity``, so that in the standard basis both have the same inputs; a
     normal coordinate j is drawn at (i, j).
@@ -34,7 +34,7 @@ class XOR(NoisyLabels, Task, kind="xor"):
         basis: ``standard``, ``random`` (uniform, drawn for each trial from its task stream), or Q itself, n rows of n.
         inputs: whether s has uniform ``signs`` or is standard ``gaussian``.
         k: how many directions the label depends on, from 1 to n.
-        function: what the label is of their k bits: ``parity``, ``majority``, ``table:01111110``.
+        function: the function of their k bits that gives the label: ``parity``, ``majority``, ``table:01111110``.
         noise: as in ``NoisyLabels``.
     """
 
@@ -79,11 +79,11 @@ class XOR(NoisyLabels, Task, kind="xor"):
 
     @property
     def on_cube(self) -> bool:
-        """Whether inputs are uniform signs as they stand, in no other basis."""
+        """Whether inputs are uniform signs in the standard basis."""
         return self.basis == "standard" and self.inputs == "signs"
 
     def draw(self, key: random.Key) -> Float32[np.ndarray, "n n"] | None:
-        """Return the basis Q, a column a direction; None for the standard one."""
+        """Return the basis Q, with one column per direction; None for the standard one."""
         if self.basis == "standard":
             return None
         if self.basis == "random":
@@ -107,7 +107,7 @@ class XOR(NoisyLabels, Task, kind="xor"):
 
 
 def uniform_basis(key: random.Key, n: int) -> np.ndarray:
-    """Return a uniform orthonormal matrix: the Q of a normal matrix's QR decomposition, R's diagonal being positive.
+    """Return a uniform orthonormal matrix: the Q of a normal matrix's QR decomposition with positive diagonal of R.
 
     Source: Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
 

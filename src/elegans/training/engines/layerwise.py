@@ -195,7 +195,7 @@ class _Readout:
         return np.concatenate([np.ones((len(x), 1)), hidden], axis=1)
 
     def _kept(self) -> Callable[[], Iterator[Features]]:
-        """Return a function that yields the sample in parts: as pattern counts, kept or recomputed, as memory allows."""
+        """Return a function that yields the sample in parts: as pattern counts, kept or recomputed as memory allows."""
         used = np.flatnonzero((self.network.weight[self.active] != 0).any(axis=0))
         draw = self.network.examples
         if len(used) <= LARGEST_PATTERN and 2 ** (len(used) + 1) <= self.count:
