@@ -111,5 +111,5 @@ def test_what_has_neither_a_closed_form_nor_a_table_is_refused():
         theory.neuron_correlations(step, np.ones((1, 21)), 0.0, (0, 1))
     with pytest.raises(el.TheoryError, match=r"degree must lie in 1..k for the closed form of z\^d: degree=3, k=2"):
         theory.neuron_correlations(3, WEIGHT, BIAS, (0, 1))
-    with pytest.raises(el.TheoryError, match="x must hold an example a label"):
+    with pytest.raises(el.TheoryError, match="x must hold one example per label"):
         theory.sample_correlations(step, WEIGHT, BIAS, np.ones((5, N)), np.ones(4))

@@ -71,7 +71,12 @@ def test_a_positive_product_changes_one_block_where_it_must(init):
     [
         (5, TASK, False, "must divide n: degree=5, n=12"),
         (3, el.DisjointParity(n=12, k=3), True, "support=None"),
-        (3, el.SparseParity(n=12, k=3, support=(0, 1, 8)), True, r"one named coordinate a block: support=\(0, 1, 8\)"),
+        (
+            3,
+            el.SparseParity(n=12, k=3, support=(0, 1, 8)),
+            True,
+            r"one named coordinate per block: support=\(0, 1, 8\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(degree, task, positive, message):

@@ -1,8 +1,8 @@
 """Fourier coefficients of majorities, halves and thresholds, exactly.
 
 The coefficient of a function f of n signs at a set A is the mean of f times the product of the signs in
-A, over all 2^n inputs. Where f depends on the sum of the signs alone, it depends on the size d of A alone.
-Everything here is a whole number or a fraction, but where pi or an array comes in.
+A, over all 2^n inputs. If f depends only on the sum of the signs, it depends only on the size d of A.
+All results are whole numbers or fractions, except those that involve pi or an array.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -21,14 +21,14 @@ import numpy as np
 from elegans.calculators.domain import Binomial, Form, Number, Side, require, require_form
 
 LARGEST_TABLE = 24
-"""The largest number of signs whose functions are tabulated: 2^24 values."""
+"""Maximum number of signs of a tabulated function: 2^24 values."""
 
 LARGEST_ROW = 2_000
-"""The largest number of signs whose sum has its values listed."""
+"""Maximum number of signs for listing the values of their sum."""
 
 
 def krawtchouk(n: Side, degree: int, minus_ones: int) -> int:
-    """Return a Krawtchouk polynomial: the sum of all degree-d monomials' values, exchanged.
+    """Return a Krawtchouk polynomial.
 
     It is the sum of chi_A(x) over all x with the given number of -1s, for any A with ``degree`` members.
 
@@ -63,7 +63,7 @@ def symmetric_coefficient(values: Sequence[Number], degree: int) -> Fraction:
     Source: O'Donnell, "Analysis of Boolean Functions" (2014), chapter 5.
 
     Args:
-        values: F(n), F(n - 2), …, F(-n): n + 1 values, the place being the number of -1s.
+        values: F(n), F(n - 2), …, F(-n): n + 1 values, indexed by the number of -1s.
         degree: the size of the set, from 0 to n.
     """
     n = len(values) - 1
@@ -74,7 +74,7 @@ def symmetric_coefficient(values: Sequence[Number], degree: int) -> Fraction:
 
 
 def half_coefficient(n: Binomial, degree: int) -> Fraction:
-    """Return a Fourier coefficient of Half: 1 where the sum of n signs is 0, else 0.
+    """Return a Fourier coefficient of Half: 1 if the sum of n signs is 0, else 0.
 
     Formula: with n = 2M and d = 2j: (-1)^j C(M, j) / C(2M, 2j) C(2M, M) / 2^(2M); 0 for odd d.
     Source: Pareto frontiers, Lemma 17; O'Donnell (2014), Theorem 5.19.
@@ -93,9 +93,9 @@ def half_coefficient(n: Binomial, degree: int) -> Fraction:
 def majority_coefficient(n: Binomial, degree: int, tie: int = 0) -> Fraction:
     """Return a Fourier coefficient of the majority of n signs.
 
-    Half of n - 1 signs is the derivative of the majority of n, which gives odd n. For even n a tie is
-    possible: with the value 0 at a tie the odd coefficients are those of n + 1 signs, and the value
-    at a tie changes the coefficients of even degree only.
+    For odd n, they follow from Half on n - 1 signs, which is the derivative of the majority of n. For even n a tie
+    is possible: with the value 0 at a tie the odd coefficients are those of n + 1 signs, and the value at a tie
+    affects only the coefficients of even degree.
 
     Formula: for odd n and odd d: Half^_{n-1}(d - 1); even n, odd d: Maj^_{n+1}(d); even d: tie x Half^_n(d).
     Source: Pareto frontiers, Lemma 17 (odd n); for even n checked against enumeration.
@@ -113,7 +113,7 @@ def majority_coefficient(n: Binomial, degree: int, tie: int = 0) -> Fraction:
 
 
 def majority_size(n: int, degree: int) -> float:
-    """Return |Maj^_n(d)| for odd n and d, by Stirling's series where exact binomials would have too many digits."""
+    """Return |Maj^_n(d)| for odd n and d, by Stirling's series if exact binomials would have too many digits."""
     if n <= 10_000:
         return abs(float(majority_coefficient(n, degree)))
     middle, j = (n - 1) // 2, (degree - 1) // 2
@@ -124,7 +124,7 @@ def majority_size(n: int, degree: int) -> float:
 def majority_ratio(n: int, degree: int) -> Fraction:
     """Return how much smaller a majority's next odd coefficient is, in absolute value.
 
-    Formula: |Maj^_n(d + 2)| / |Maj^_n(d)| = d / (n - d - 1), the signs being opposite.
+    Formula: |Maj^_n(d + 2)| / |Maj^_n(d)| = d / (n - d - 1), with opposite signs.
     Source: follows from Pareto frontiers, Lemma 17.
 
     Args:
@@ -179,8 +179,8 @@ def two_level_coefficient(
 ) -> Fraction:
     """Return a Fourier coefficient of a threshold with weights 1 on s signs and epsilon on the others.
 
-    Give fractions: a float stands for the dyadic rational that it stores, and then ties of the
-    smaller signs among themselves are still exact.
+    Pass fractions: a float is taken as the dyadic rational that it stores; ties among the smaller
+    signs are exact even then.
 
     Formula: 2^-n sum_{a, c} K_s(d1, a) K_{n-s}(d2, c) 1{(s - 2a) + epsilon (n - s - 2c) + bias > 0}.
     Source: the formula behind Pareto frontiers, Lemmas 8, 18 and 19.
@@ -188,9 +188,9 @@ def two_level_coefficient(
     Args:
         n: the number of signs.
         s: how many have weight 1, from 0 to n.
-        degrees: (d1, d2), how many members the set has among the s signs and among the others.
+        degrees: (d1, d2), the numbers of the set's members among the s signs and among the others.
         epsilon: the weight of the others, at least 0.
-        bias: what is added to the weighted sum.
+        bias: the number added to the weighted sum.
 
     Returns:
         The exact coefficient of the indicator.
@@ -221,7 +221,7 @@ def set_index(members: Iterable[int]) -> int:
 def sign_table(n: int) -> np.ndarray:
     """Return all inputs of n signs in the order of tables.
 
-    Formula: row i has x_j = -1 where bit j of i is 1, else +1.
+    Formula: row i has x_j = -1 if bit j of i is 1, else +1.
     Source: the order of the Walsh-Hadamard transform.
 
     Args:
@@ -244,7 +244,7 @@ def walsh_hadamard(values: Any) -> np.ndarray:
         values: f at all 2^n inputs in the order of ``sign_table``, shape (..., 2^n); whole numbers stay exact.
 
     Returns:
-        int64 or float64 of the same shape; the set with members j stands at the number with bits j.
+        int64 or float64 of the same shape; the entry of a set has the index whose 1 bits are its members.
     """
     table = np.asarray(values)
     sums = np.array(table, np.int64 if table.dtype.kind in "bui" else np.float64, order="C")
@@ -268,7 +268,7 @@ def fourier_coefficients(values: Any) -> np.ndarray:
         values: f at all 2^n inputs in the order of ``sign_table``, shape (..., 2^n).
 
     Returns:
-        float64 of the same shape; the coefficient of A stands at ``set_index(A)``.
+        float64 of the same shape; the coefficient of A is at index ``set_index(A)``.
     """
     sums = walsh_hadamard(values)
     return np.asarray(sums / sums.shape[-1])

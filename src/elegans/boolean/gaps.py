@@ -1,4 +1,4 @@
-"""Fourier gaps: how a neuron's population gradient at its first step tells the support from the rest.
+"""Fourier gaps: how a neuron's population gradient at the first step distinguishes the support from the rest.
 
 With the correlation loss (or the hinge at an output of 0), the gradient of a neuron is -G for the correlations
 G_i = E[y x_i h(x)] with h(x) = sigma'(w . x + b). They are Fourier coefficients of h: of degree k - 1 on the support S
@@ -39,7 +39,7 @@ def gap_correlations(coefficients: Any, support: Iterable[int]) -> np.ndarray:
 
 
 def strict_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
-    """Return the gap at a support: all of S can be read off from gradients with errors below half of it.
+    """Return the gap at a support: gradients with errors below half of it identify all of S.
 
     Formula: gamma = min_{i in S} |G_i| - max_{i not in S} |G_i|; f has a gamma-gap at S where this is at least gamma.
     Source: thesis, chapter 5, Definition 5.4.
@@ -56,7 +56,7 @@ def strict_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
 
 
 def relaxed_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
-    """Return the relaxed gap: where it is positive, at least one coordinate of S can be read off.
+    """Return the relaxed gap: if it is positive, gradients identify at least one coordinate of S.
 
     Formula: Gamma = max_{i in S} |G_i| - max_{i not in S} |G_i|.
     Source: thesis, appendix B.3.1.
@@ -81,12 +81,12 @@ def _sizes(correlations: Any, support: Iterable[int]) -> tuple[np.ndarray, np.nd
 
 
 def majority_gap(n: Binomial, k: int) -> Fraction:
-    """Return the gap of the majority of n signs at every support of k: positive exactly where n > 2k - 1.
+    """Return the gap of the majority of n signs at every support of size k: positive exactly if n > 2k - 1.
 
     A threshold neuron with weights of 1 and -1 has half of it.
 
     Formula: gamma_k = |xi_{k-1}| - |xi_{k+1}| = |xi_{k+1}| (n - 2k + 1) / (k - 1), with xi_d = Maj^_n(d).
-    Source: thesis, Lemma B.2, which asks for n >= 4k and leaves out that n is odd and k even.
+    Source: thesis, Lemma B.2, which requires n >= 4k and omits that n is odd and k even.
 
     Args:
         n: the number of signs, odd and above k.
@@ -116,8 +116,8 @@ def majority_gap_bound(n: int, k: int) -> float:
 def majority_weight_scale(degree: int, form: Form = "corrected") -> float:
     """Return how the Fourier weight of a large majority falls with the degree.
 
-    The printed power is a slip: C(n, d) Maj^_n(d)^2 d^(3/2) tends to a constant, and the weights with the printed
-    power would not even have a finite sum, where they sum to 1.
+    The printed power is a misprint: C(n, d) Maj^_n(d)^2 d^(3/2) tends to a constant, and weights with the printed
+    power would not even have a finite sum, although they sum to 1.
 
     Formula: (2 / pi)^(3/2) d^(-3/2); printed: d^(-2/3), up to constants that are not given.
     Source: O'Donnell, "Analysis of Boolean Functions" (2014), section 5.3; printed in the thesis, Lemma B.1.
@@ -151,13 +151,13 @@ def sign_threshold_coefficient(weight: Sequence[int], members: Iterable[int]) ->
 
 
 def require_majority_gap(n: int, k: int, source: str) -> None:
-    """Refuse sizes at which the majority says nothing about a support: n even, k odd, or k >= n."""
+    """Refuse sizes at which the majority carries no information about a support: n even, k odd, or k >= n."""
     require_parity(n, k, source)
     require(n % 2 == 1, f"n must be odd ({source})", n=n)
     require(k % 2 == 0, f"k must be even ({source})", k=k)
 
 
 def require_signs(name: str, values: Iterable[int]) -> None:
-    """Refuse what is not all 1 or -1."""
+    """Refuse values other than 1 and -1."""
     for value in values:
         require(value in (-1, 1), f"{name} must hold 1 and -1 only", **{name: value})

@@ -1,4 +1,4 @@
-"""Quantities of learning a parity that several works use: lucky neurons, readouts, learning rates, random search.
+"""Quantities for learning parities that several works use: lucky neurons, readouts, learning rates, random search.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
@@ -54,7 +54,7 @@ def sums_of_signs(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def neurons_for_any_good(p: Number, delta: float) -> int:
-    """Return how many neurons hold a good one with probability at least 1 - delta.
+    """Return how many neurons include a good one with probability at least 1 - delta.
 
     Formula: ceil(ln(1 / delta) / -ln(1 - p)).
     Source: independence of the neurons.
@@ -64,7 +64,7 @@ def neurons_for_any_good(p: Number, delta: float) -> int:
         delta: the probability of failure, between 0 and 1.
 
     Returns:
-        The number of independently drawn neurons: half the width where each has a mirrored copy.
+        The number of independently drawn neurons: half the width if each has a mirrored copy.
     """
     require(0 < p <= 1, "p must lie above 0 and at most at 1", p=p)
     require_probability("delta", delta, "a probability of failure")
@@ -74,8 +74,8 @@ def neurons_for_any_good(p: Number, delta: float) -> int:
 def random_search_time(n: int, k: int, copies: int = 1) -> float:
     """Return the expected number of steps until one of several independent random searches tries the right parity.
 
-    They have no memory: each tries a uniform parity at each step. This is the speed-up that width would bring if
-    training were random search.
+    They have no memory: each tries a uniform parity at each step. This would be the speed-up from width if training
+    were random search.
 
     Formula: 1 / (1 - (1 - 1 / C(n, k))^r), about C(n, k) / r.
     Source: thesis, section 5.5 (width); the mean of a geometric distribution.
@@ -101,8 +101,8 @@ def readout_decay(epsilon: float, norm: float) -> float:
     Source: Pareto frontiers, proof of Lemma 14; the schedule after Shamir and Zhang (2013).
 
     Args:
-        epsilon: the loss aimed at, between 0 and 1/2.
-        norm: B_k, as ``readout_norm`` gives it.
+        epsilon: the target loss, between 0 and 1/2.
+        norm: B_k, as returned by ``readout_norm``.
 
     Returns:
         The coefficient of half the squared norm.

@@ -1,7 +1,7 @@
 """Population gradients of single neurons, for any activation: closed forms, enumeration, and estimates.
 
-Everything is about the correlations G_i = E[y x_i sigma'(w . x + b)] of neurons with the parity y over a support S: the
-negative gradient of the correlation loss, and of the hinge loss at an output of 0. Rows are neurons.
+All functions concern the correlations G_i = E[y x_i sigma'(w . x + b)] of neurons with the parity y over a support S:
+the negative gradient of the correlation loss, and of the hinge loss at an output of 0. Rows are neurons.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -18,7 +18,7 @@ import numpy as np
 from elegans.calculators.domain import coordinates, require
 
 LARGEST_ENUMERATED = 20
-"""The largest number of inputs over which any activation's derivative is averaged: 2^20 values per neuron."""
+"""Maximum number of inputs for averaging any activation's derivative: 2^20 values per neuron."""
 
 _ENTRIES = 2**22
 
@@ -94,7 +94,7 @@ def sinusoid_correlations(
 
 
 def _products_of_others(factors: np.ndarray) -> np.ndarray:
-    """Return for each entry of the last axis the product of all others: no quotients, which zeros would spoil."""
+    """Return the product of all others for each entry of the last axis, without quotients, since entries may be 0."""
     one = np.ones_like(factors[..., :1])
     before = np.concatenate([one, factors[..., :-1]], axis=-1).cumprod(axis=-1)
     after = np.concatenate([factors[..., 1:], one], axis=-1)[..., ::-1].cumprod(axis=-1)[..., ::-1]
@@ -104,8 +104,8 @@ def _products_of_others(factors: np.ndarray) -> np.ndarray:
 def power_correlations(weight: Any, support: Iterable[int], degree: int | None = None) -> np.ndarray:
     """Return the correlations of neurons with the activation z^d, exactly and for any number of inputs and any bias.
 
-    A derivative of degree d - 1 has no coefficient of degree k + 1, and of degree k - 1 only for d = k (below the
-    degree of the parity the gradient vanishes: greedy training of such a layer has no signal).
+    A derivative of degree d - 1 has no coefficient of degree k + 1, and one of degree k - 1 only for d = k (below the
+    degree of the parity the gradient vanishes, so that greedy training of such a layer has no signal).
 
     Formula: for d = k: G_i = k! prod_{j in S - i} w_j for i in S, 0 elsewhere; for d < k: 0.
     Source: derived here, for the networks of the thesis, section 5.3.1 and appendix B.3.7.
@@ -133,7 +133,7 @@ def power_correlations(weight: Any, support: Iterable[int], degree: int | None =
 def neuron_correlations(
     activation: Derivative | SineWave | tuple[float, float] | int, weight: Any, bias: Any, support: Iterable[int]
 ) -> np.ndarray:
-    """Return the exact correlations of many neurons at once, by a closed form where there is one, else by enumeration.
+    """Return the exact correlations of many neurons at once, by a closed form if there is one, else by enumeration.
 
     Formula: G_i = E[y x_i sigma'(w . x + b)] over uniform x, y the parity of x over S.
     Source: thesis, appendix B.3.1.
@@ -187,7 +187,7 @@ def _parity(n: int, support: frozenset[int]) -> np.ndarray:
 
 
 def _first_coefficients(values: np.ndarray) -> np.ndarray:
-    """Return the coefficients of degree 1 of tables (neurons, 2^n), by halving: in 2^(n + 1) additions a table."""
+    """Return the coefficients of degree 1 of tables (neurons, 2^n), by halving, in 2^(n + 1) additions per table."""
     neurons, size = values.shape
     n = size.bit_length() - 1
     coefficients = np.empty((neurons, n))
@@ -201,7 +201,7 @@ def _first_coefficients(values: np.ndarray) -> np.ndarray:
 def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, y: Any) -> np.ndarray:
     """Return the correlations of many neurons estimated on examples, each within about 1/sqrt(m) for |sigma'| <= 1.
 
-    The batch gradient of the correlation loss is their negative; recovery uses their absolute values only.
+    They are the negative of the correlation loss's batch gradient; recovery uses only their absolute values.
 
     Formula: G_i = (1 / m) sum_a y_a x_ai sigma'(w . x_a + b).
     Source: thesis, Proposition B.7.
@@ -219,7 +219,7 @@ def sample_correlations(derivative: Derivative, weight: Any, bias: Any, x: Any, 
     rows, inputs, labels = (np.asarray(values, np.float64) for values in (weight, x, y))
     require(
         len(inputs) > 0 and inputs.shape == (len(labels), rows.shape[-1]),
-        "x must hold an example a label, of as many signs as there are weights",
+        "x must hold one example per label, with as many signs as there are weights",
         x=inputs.shape,
         y=labels.shape,
         weight=rows.shape,

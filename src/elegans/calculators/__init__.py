@@ -1,1 +1,1 @@
-"""What all calculators share: the rules that their arguments are held to, exact linear algebra, and their catalogue."""
+"""The common parts of all calculators: checks of arguments, exact linear algebra, and the catalogue."""

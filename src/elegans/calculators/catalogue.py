@@ -12,11 +12,11 @@ class Calculator(NamedTuple):
 
     Args:
         name: the function's name in ``elegans.theory``.
-        study: the study that it belongs to, or ``boolean`` where several use it.
+        study: the study that it belongs to, or ``boolean`` if several use it.
         signature: its arguments.
         summary: the first line of its docstring.
         formula: the formula, in one line.
-        source: the theorem or lemma that it comes from.
+        source: the theorem or lemma from which it comes.
     """
 
     name: str

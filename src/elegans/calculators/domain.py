@@ -1,4 +1,4 @@
-"""What a theorem asks of its arguments, and the numbers that calculators take."""
+"""Requirements of theorems on their arguments, and the types of numbers that calculators accept."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -9,23 +9,23 @@ from elegans.arguments import AtMost as AtMost, Seed as Seed
 from elegans.errors import TheoryError, shown
 
 Number = int | float | Fraction
-"""What may stand for an exact number: a float stands for the dyadic rational that it stores."""
+"""The types of an exact number: a float is taken as the dyadic rational that it stores."""
 
 
 Binomial = Annotated[int, AtMost(100_000)]
-"""A whole number that exact binomial coefficients are taken of: of so many binary digits."""
+"""A whole number for exact binomial coefficients, which have about as many binary digits."""
 Listed = Annotated[int, AtMost(1_000_000)]
-"""A whole number that many terms are listed or added of."""
+"""A whole number of terms to be listed or added."""
 Side = Annotated[int, AtMost(2_000)]
 """The side of a matrix, or of a triangle of binomial coefficients."""
 
 
 LONGEST = 10**6
-"""How many binary digits an exact number may have."""
+"""Maximum number of binary digits of an exact number."""
 
 
 class WithInfinity:
-    """In an annotation, marks numbers that may be infinite."""
+    """Marks numbers that may be infinite, in an annotation."""
 
 
 Extended = Annotated[float, WithInfinity]
@@ -33,7 +33,7 @@ Extended = Annotated[float, WithInfinity]
 
 
 Form = Literal["corrected", "printed"]
-"""Whether a formula is the one that holds, or the one that the source prints."""
+"""Whether a formula is the corrected one, or the one printed in the source."""
 
 
 def require(condition: bool, rule: str, **values: object) -> None:
@@ -41,7 +41,7 @@ def require(condition: bool, rule: str, **values: object) -> None:
 
     Args:
         condition: whether the hypothesis holds.
-        rule: the hypothesis and whose it is, as in ``k must be even (Theorem 4)``.
+        rule: the hypothesis and its source, as in ``k must be even (Theorem 4)``.
         **values: the offending values, by name.
 
     Raises:
@@ -52,12 +52,12 @@ def require(condition: bool, rule: str, **values: object) -> None:
 
 
 def require_form(form: str, allowed: Iterable[str] = ("corrected", "printed")) -> None:
-    """Refuse the name of a form that a formula does not have."""
+    """Refuse a form that a formula does not have."""
     require(form in allowed, f"form must be one of {', '.join(allowed)}", form=form)
 
 
 def require_probability(name: str, value: Number, source: str) -> None:
-    """Refuse what does not lie strictly between 0 and 1."""
+    """Refuse a value that does not lie strictly between 0 and 1."""
     require(0 < value < 1, f"{name} must lie between 0 and 1 ({source})", **{name: value})
 
 
@@ -68,13 +68,13 @@ def require_positive(source: str, **values: Number) -> None:
 
 
 def require_parity(n: int, k: int, source: str) -> None:
-    """Refuse what is no (n, k)-parity."""
+    """Refuse n and k without an (n, k)-parity."""
     require(k >= 1, f"k must be at least 1 ({source})", k=k)
     require(k <= n, f"k must be at most n ({source})", k=k, n=n)
 
 
 def require_over_sparse(k: int, s: int, source: str, n: int | None = None) -> None:
-    """Refuse what is not an over-sparse neuron: k even, s odd, k < s, and s at most n where there is an n."""
+    """Refuse sizes of neurons that are not over-sparse: k even, s odd, k < s, and s at most n if n is given."""
     require(k >= 2, f"k must be at least 2 ({source})", k=k)
     require(k % 2 == 0, f"k must be even ({source})", k=k)
     require(s % 2 == 1, f"s must be odd ({source})", s=s)
@@ -83,7 +83,7 @@ def require_over_sparse(k: int, s: int, source: str, n: int | None = None) -> No
 
 
 def require_under_sparse(n: int, k: int, s: int, source: str) -> None:
-    """Refuse what is not an under-sparse neuron: k and s even, 0 <= s < k <= n."""
+    """Refuse sizes of neurons that are not under-sparse: k and s even, 0 <= s < k <= n."""
     require_parity(n, k, source)
     require(k % 2 == 0, f"k must be even ({source})", k=k)
     require(s % 2 == 0, f"s must be even ({source})", s=s)
@@ -92,7 +92,7 @@ def require_under_sparse(n: int, k: int, s: int, source: str) -> None:
 
 
 def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
-    """Return a set of coordinates, refusing repetitions and what lies outside 0..n-1."""
+    """Return a set of coordinates, refusing repetitions and coordinates outside 0..n-1."""
     listed = list(members)
     chosen = frozenset(listed)
     require(len(chosen) == len(listed), f"{name} must hold distinct coordinates", **{name: listed})
@@ -101,14 +101,14 @@ def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
 
 
 def binomial(n: int, k: int) -> int:
-    """Return C(n, k), refusing what is too long to be computed with."""
+    """Return C(n, k), refusing numbers that are too long to compute with."""
     digits = max(0, min(k, n - k)) * int(n).bit_length()
     require(digits <= LONGEST, "C(n, k) must have at most a million binary digits", n=n, k=k)
     return math.comb(n, k)
 
 
 def power(base: int | Fraction, exponent: int) -> Fraction:
-    """Return an exact power, refusing what is too long to be computed with."""
+    """Return an exact power, refusing numbers that are too long to compute with."""
     exact = Fraction(base)
     digits = max(exact.numerator.bit_length(), exact.denominator.bit_length()) * abs(exponent)
     require(digits <= LONGEST, "a power must have at most a million binary digits", base=exact, exponent=exponent)
@@ -116,7 +116,7 @@ def power(base: int | Fraction, exponent: int) -> Fraction:
 
 
 def least_count(enough: Callable[[int], bool], low: int) -> int:
-    """Return the smallest number above ``low`` that is enough, for a condition that goes on to hold once it does."""
+    """Return the smallest number above ``low`` that is enough, for a monotone condition."""
     high = 2 * low
     while not enough(high):
         require(high < 2**1000, "the smallest number that is enough must be below 2^1000", enough_above=high)

@@ -1,7 +1,7 @@
-"""What every calculator of ``elegans.theory`` is held to: arguments of the types that it states, finite and bounded.
+"""The checks of every calculator of ``elegans.theory``: arguments have the stated types, are finite and bounded.
 
 The types are read from a function's annotations, so no calculator repeats them. ``domain.AtMost`` in an annotation
-bounds a whole number that the time or memory of a computation grows with; all others end at ``LARGEST``.
+bounds a whole number with which the time or memory of a computation grows; ``LARGEST`` bounds all others.
 """
 
 import dataclasses
@@ -21,20 +21,20 @@ from elegans.errors import TheoryError, shown
 from elegans.lengths import ENTRIES
 
 LARGEST = AtMost(2**1000)
-"""The bound of whole numbers that have none of their own: a float holds its size."""
+"""The default bound of whole numbers, whose size a float can represent."""
 FAR = 10**60
-"""Infinity is not a value where an argument is above this or below its reciprocal: it is an overflow."""
+"""If an argument is above this or below its reciprocal, an infinite result is an overflow and not a value."""
 DIGITS = 1100
-"""How many binary digits the terms of a fraction may have: the smallest float needs 1074."""
+"""Maximum number of binary digits of a fraction's terms: the smallest float needs 1074."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def guarded(function: Function) -> Function:
-    """Return a calculator that refuses what it is not defined for, before it computes anything.
+    """Return a calculator that refuses unsuitable arguments before it computes anything.
 
     Raises:
-        TheoryError: an argument is of another type, not a number, infinite or too large; or the formula has no value
+        TheoryError: an argument has the wrong type, is not a number, infinite or too large; or the formula has no value
             there, or none that this machine can compute.
     """
 
@@ -79,7 +79,7 @@ class Numbers(Types):
         return functools.partial(self._word, allowed)
 
     def record(self, name: str, value: Any) -> None:
-        """Refuse a record of fields whose arrays hold what is not a number."""
+        """Refuse a record with arrays that contain anything other than numbers."""
         if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
             for field in getattr(value, "_fields", None) or [one.name for one in dataclasses.fields(value)]:
                 inner = getattr(value, field)
@@ -87,7 +87,7 @@ class Numbers(Types):
                     self._array(True, None, f"{name}.{field}", inner)
 
     def members(self, kind: Any, value: Any) -> Iterable[Any]:
-        """Return the members of a list: all of them, which may break a bound; of a range its ends."""
+        """Return the members of a list to check: all of them, since any may break a bound, or the ends of a range."""
         return (*value[:1], *value[-1:]) if isinstance(value, range) else value
 
     def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
@@ -123,7 +123,7 @@ class Numbers(Types):
         return value
 
     def _array(self, infinite: bool, annotation: Any, name: str, value: Any) -> Any:
-        """Return what holds numbers, refusing ragged lists, objects and values that are not finite."""
+        """Return an array of numbers, refusing ragged lists, objects and values that are not finite."""
         self.whole_and_short(name, value, ENTRIES)
         try:
             entries = np.asarray(value)
@@ -143,7 +143,7 @@ _EXACT = {str(kind) for kind in (int, float, Fraction)}
 
 
 def _extreme(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a number is so large or small that a product of a few is beyond what floats hold."""
+    """Return whether a number is so large or small that a product of a few exceeds the range of floats."""
     sizes: list[Any] = [
         abs(value) for value in arguments.values() if isinstance(value, int | float | Fraction) and value
     ]
@@ -151,6 +151,6 @@ def _extreme(arguments: Mapping[str, Any]) -> bool:
 
 
 def _floats(value: Any) -> list[float]:
-    """Return a number, or those among the fields of a record."""
+    """Return a number, or the numbers among a record's fields, as floats."""
     fields = vars(value).values() if dataclasses.is_dataclass(value) else value if isinstance(value, tuple) else [value]
     return [one for one in fields if isinstance(one, float)]

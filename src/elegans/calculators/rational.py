@@ -31,7 +31,7 @@ def rank(matrix: Sequence[Sequence[Fraction]]) -> int:
 
 
 def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> Vector | None:
-    """Return the one solution of a linear system, or None where there is none or more than one.
+    """Return the unique solution of a linear system, or None if there is none or more than one.
 
     Args:
         matrix: the rows of the system's matrix, at least as many as there are unknowns.
@@ -45,7 +45,7 @@ def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> Ve
 
 
 def null_space(matrix: Sequence[Sequence[Fraction]]) -> Matrix:
-    """Return a basis of the vectors that a matrix sends to zero."""
+    """Return a basis of the null space of a matrix."""
     rows, pivots = reduced(matrix)
     columns = len(matrix[0])
     basis = []

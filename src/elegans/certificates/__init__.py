@@ -1,7 +1,7 @@
-"""What a trained two-layer network has learned, said exactly: its support, proofs of what it does, its spectrum.
+"""Exact statements about trained two-layer networks: their supports, proofs of correctness, and spectra.
 
-What a function cannot take (another model, an outcome without parameters, a task that is not a parity, an unknown
-choice) raises a CertificateError.
+Unsuitable arguments (another model, an outcome without parameters, a task that is not a parity, an unknown choice)
+raise a CertificateError.
 """
 
 from elegans import faces

@@ -8,18 +8,18 @@ from jaxtyping import Float
 from elegans.certificates.network import Network
 
 Nodes = Float[np.ndarray, "count n"]
-"""Boxes of inputs, one per row: -1 and +1 are fixed coordinates, 0 stands for both signs."""
+"""Boxes of inputs, one per row: -1 and +1 are fixed coordinates, 0 means either sign."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What relaxation says about each of some nodes.
+    """The results of relaxation for some nodes.
 
     Args:
         intervals: a lower bound of y f by interval arithmetic, shape (count,).
         affine: a lower bound of y f by affine relaxation, at least as good, shape (count,).
-        candidate: an input of each node that makes its relaxation smallest, shape (count, n).
-        blame: by how much each free coordinate widens the neurons whose sign is open, shape (count, n); 0 where fixed.
+        candidate: an input of each node that minimises its relaxation, shape (count, n).
+        blame: by how much each free coordinate widens neurons of undetermined sign, shape (count, n); 0 if fixed.
     """
 
     intervals: Float[np.ndarray, " count"]
@@ -31,12 +31,12 @@ class Bounds:
 def bounds(network: Network, nodes: Nodes, labels: Float[np.ndarray, " count"]) -> Bounds:
     """Bound y f from below over every input of each node.
 
-    With the centre a_i and radius r_i of neuron i's pre-activation, l_i = a_i - r_i and u_i = a_i + r_i are the least
-    and the largest that it attains. For any slope t_i in [0, 1], relu(z) - t_i z has its extremes over [l_i, u_i] in
+    With the centre a_i and radius r_i of neuron i's pre-activation, l_i = a_i - r_i and u_i = a_i + r_i are its
+    smallest and largest values. For any slope t_i in [0, 1], relu(z) - t_i z has its extremes over [l_i, u_i] in
     closed form, so y f is at least a function that is affine in the inputs, whose minimum is a sum of absolute
-    values. Slopes 0 are interval arithmetic. The affine bound takes the chord u / (u - l) where the neuron counts
-    against the label, and the nearer of 0 and 1 where it counts for it. Any slopes in [0, 1] are sound, so rounding
-    matters only where the bound is evaluated; ``Network.rounding`` covers that and is subtracted.
+    values. Slopes of 0 give interval arithmetic. The affine bound uses the chord u / (u - l) if the neuron counts
+    against the label, and the nearer of 0 and 1 if it counts for it. Any slopes in [0, 1] are sound, so rounding
+    matters only in evaluating the bound; ``Network.rounding`` covers that and is subtracted.
 
     Source: Zhang et al., "Efficient neural network robustness certification with general activation functions"
     (CROWN, 2018).
@@ -64,7 +64,7 @@ def bounds(network: Network, nodes: Nodes, labels: Float[np.ndarray, " count"]) 
 
 @dataclass(frozen=True, eq=False)
 class NeuronBounds:
-    """An affine bound of each neuron, from below where it counts for the label, from above where against.
+    """An affine bound of each neuron: from below if it counts for the label, from above if against it.
 
     Args:
         signed: y v, shape (..., width).

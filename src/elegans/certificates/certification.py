@@ -1,4 +1,4 @@
-"""Proofs that a trained two-layer network is right on all inputs, or has the largest margin, or what fails."""
+"""Proofs that a trained two-layer network is right on all inputs, or counterexamples."""
 
 import operator
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ Method = Literal["intervals", "affine", "quadratic", "branching", "descent"]
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What is known of a network's margin y f(x) over all x in {-1, +1}^n, y the product of x over the support.
+    """Bounds on a network's margin y f(x) over all x in {-1, +1}^n, where y is the product of x over the support.
 
     The smallest margin lies between ``margin`` and ``attained``. Both hold for the real-valued function whose
-    parameters are the network's float32 numbers, whatever was rounded on the way.
+    parameters are the network's float32 numbers, in spite of all rounding in the computation.
 
     Args:
         verdict: ``proved`` (y f > 0 everywhere), ``refuted`` (y f <= 0 somewhere) or ``undecided``.
-        support: the coordinates whose product the network is held against.
-        margin: a proved lower bound of the smallest y f; below 0, by how much the proof fails.
+        support: the coordinates whose product is the label.
+        margin: a proved lower bound of the smallest y f; if negative, the amount by which the proof fails.
         attained: y f at ``worst``, computed exactly and then rounded to the nearest float: the smallest value found.
-        worst: that input, shape (n,); at a refuted network the counterexample.
+        worst: that input, shape (n,); for a refuted network the counterexample.
         nodes: how many boxes of inputs were bounded.
-        method: what the verdict took: the weakest of ``intervals``, ``affine`` and ``quadratic`` relaxation and
-            ``branching``, or ``descent`` from the relaxation to a counterexample.
-        float32_rounding: how far the network evaluated in float32, in any order of summation, may be from f at most.
+        method: the method that the verdict needed: the simplest of ``intervals``, ``affine`` and ``quadratic``
+            relaxation and ``branching``, or ``descent`` from the relaxation to a counterexample.
+        float32_rounding: the largest deviation from f of the network evaluated in float32, in any order of summation.
     """
 
     verdict: Verdict
@@ -78,7 +78,7 @@ class Certificate:
 
     @property
     def holds_in_float32(self) -> bool:
-        """Whether float32 evaluation too is right on all inputs: the margin exceeds all that rounding can do."""
+        """Whether float32 evaluation is also right on all inputs: whether the margin exceeds its rounding error."""
         return self.margin > self.float32_rounding
 
     def __str__(self) -> str:
@@ -100,30 +100,29 @@ def certify(
 
     The 2^k patterns on the support are enumerated; within each, the other n - k coordinates are bounded: every
     pre-activation lies within sum |w_ij| (j off the support) of its centre, and the output is bounded by interval
-    arithmetic, more tightly by affine relaxation of each neuron, and where that is not enough (and n <= 256) by
-    quadratic relaxation of all of them together. Patterns that this leaves open are split at further coordinates
-    until all are proved, an input is found that is wrong, or the budget is spent. As everywhere in elegans, an output
-    of 0 is wrong.
+    arithmetic, more tightly by affine relaxation of each neuron, and if that is not enough (and n <= 256) by
+    quadratic relaxation of all of them together. Patterns that remain open are split at further coordinates until all
+    are proved, a wrong input is found, or the budget is spent. As everywhere in elegans, an output of 0 is wrong.
 
     Rounding: bounds are computed in float64, and an a-priori bound of all their rounding errors is subtracted
-    (``Network.rounding``); counterexamples are confirmed in exact integer arithmetic. So a proof and a refutation
-    both hold for the real-valued function f; ``Certificate.holds_in_float32`` extends a proof to its evaluation.
+    (``Network.rounding``); counterexamples are confirmed in exact integer arithmetic. Proofs and refutations therefore
+    hold for the real-valued function f; ``Certificate.holds_in_float32`` extends a proof to its evaluation.
 
     Args:
-        outcome: of a trial whose model is an ``MLP`` with one output, with its parameters, as ``elegans.train`` returns
-            it. A network with an output for each class is certified by ``elegans.studies.feature_margins``.
-        task: the sparse parity to hold the network against, drawn with the trial's seed; the trial's own by default.
-        support: or the coordinates themselves, in place of the task's, for example ``read_out(outcome).support``.
+        outcome: the outcome of a trial whose model is an ``MLP`` with one output, with its parameters, as returned by
+            ``elegans.train``. For networks with one output per class see ``elegans.studies.feature_margins``.
+        task: the sparse parity to verify the network against, drawn with the trial's seed; the trial's own by default.
+        support: the coordinates themselves, instead of the task's, for example ``read_out(outcome).support``.
         budget: the largest number of boxes to bound, at least 2^k.
-        tighten: whether to go on after a proof, until the smallest margin is known or the budget is spent.
+        tighten: whether to continue after a proof, until the smallest margin is known or the budget is spent.
 
     Raises:
-        CertificateError: a model that is not an ``MLP``, an outcome without parameters, a task that is not a parity, a
-            support that does not fit the input size, or more patterns than the budget.
+        CertificateError: the model is not an ``MLP``, the outcome has no parameters, the task is not a parity, the
+            support does not fit the input size, or there are more patterns than the budget.
 
     Source: affine relaxation, Zhang et al. (CROWN, 2018); quadratic relaxation, a verified dual point of the
-    semidefinite one of Raghunathan et al. (2018). That the patterns on the support are enumerated makes the proof
-    exact where irrelevant weights vanish.
+    semidefinite one of Raghunathan et al. (2018). Enumerating the patterns on the support makes the proof exact if
+    irrelevant weights vanish.
     """
     network = network_of(outcome)
     places = _places(network, hidden_support(outcome, task) if support is None else support)
@@ -140,10 +139,10 @@ def certify(
 
 
 def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...]:
-    """Return the support that a trial's task, or another one drawn with the trial's seed, hides from its learner."""
+    """Return the hidden support of a trial's task, or of another task drawn with the trial's seed."""
     task = outcome.trial.task if task is None else task
     if not isinstance(task, SparseParity):
-        raise CertificateError(f"a task must be a sparse-parity where no support is given: task={task.kind!r}")
+        raise CertificateError(f"a task must be a sparse-parity if no support is given: task={task.kind!r}")
     return tuple(int(place) for place in task.draw(outcome.trial.key("task")))
 
 
@@ -178,7 +177,7 @@ def _method(search: CertificateSearch, patterns: float) -> Method:
     split = search.nodes > 2 ** len(search.support)
     if search.refuted:
         return "branching" if split else "descent"
-    # a proof that float32 evaluation has no share in may have been enough
+    # a proof for exact evaluation only may have been enough
     needed = search.network.float32_rounding if search.margin > search.network.float32_rounding else 0.0
     bounds: list[tuple[Method, float]] = [("intervals", search.intervals), ("affine", search.affine)]
     bounds.append(("quadratic", patterns))

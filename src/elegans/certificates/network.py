@@ -1,7 +1,7 @@
 """A trained two-layer network as exact numbers: its outputs in float64 with a bound on their error, or exactly.
 
-The network is the real function f(x) = v . relu(W x + b) + c on {-1, +1}^n, with its float32 parameters taken as
-the exact (dyadic) numbers that they are. Everything said about f here holds for that function.
+The network is the real function f(x) = v . relu(W x + b) + c on {-1, +1}^n, whose float32 parameters are taken as
+exact (dyadic) numbers. All statements about f here hold for that function.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from elegans.training.outcome import Outcome
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
 """Unit roundoffs of float64 and float32."""
 SMALLEST_NORMAL = 2.0**-126
-"""What an operation may lose at most where subnormal float32 numbers count as zero, as in the fused engine."""
+"""Maximum error of an operation that treats subnormal float32 numbers as zero, as in the fused engine."""
 _SCALE = 149
 """Every finite float32 is a whole multiple of 2^-149."""
 _SHAPES = {"hidden.weight": 2, "hidden.bias": 1, "output.weight": 1, "output.bias": 0}
@@ -29,7 +29,7 @@ _SHAPES = {"hidden.weight": 2, "hidden.bias": 1, "output.weight": 1, "output.bia
 def gamma(operations: int, unit: float) -> float:
     """Return Higham's gamma, m u / (1 - m u): the relative error of a sum of m + 1 terms in any order.
 
-    Infinite where m u is not below 1. Source: Higham, "Accuracy and Stability of Numerical Algorithms"
+    Infinite if m u is not below 1. Source: Higham, "Accuracy and Stability of Numerical Algorithms"
     (2nd edition, 2002), lemma 3.1 and section 4.2.
 
     Args:
@@ -73,7 +73,7 @@ class Network:
 
     @cached_property
     def reach(self) -> Float[np.ndarray, " width"]:
-        """|b_i| + sum_j |w_ij|, the largest size of neuron i's pre-activation over all inputs (and more)."""
+        """|b_i| + sum_j |w_ij|, an upper bound on the size of neuron i's pre-activation over all inputs."""
         return np.asarray(self.size.sum(axis=1) + np.abs(self.bias))
 
     @cached_property
@@ -98,7 +98,7 @@ class Network:
         With unit u = 2^-24 and e = 2^-126 for each input or result that counts as zero because it is subnormal,
         a pre-activation errs by D_i = gamma(n+1) H_i + 4 (n+1) e, and the output by
         sum_i |v_i| D_i + gamma(width+1) (|c| + sum_i |v_i| (H_i + D_i)) + e (sum_i (H_i + D_i) + 4 (width+2)).
-        Infinite where sums of float32 numbers may overflow. Not covered: reduced-precision products (TF32, bfloat16).
+        Infinite if sums of float32 numbers may overflow. Not covered: reduced-precision products (TF32, bfloat16).
         """
         tiny, output = SMALLEST_NORMAL, np.abs(self.output)
         apart = gamma(self.n + 1, SINGLE) * self.reach + 4 * (self.n + 1) * tiny

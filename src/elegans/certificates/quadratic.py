@@ -1,4 +1,4 @@
-"""A lower bound that knows that many neurons cannot all be at their worst at one input: quadratic relaxation."""
+"""Quadratic relaxation: a lower bound that uses that neurons cannot all be at their worst for one input."""
 
 from dataclasses import dataclass
 
@@ -9,25 +9,25 @@ from elegans.certificates.bounds import relax
 from elegans.certificates.network import DOUBLE, Network, gamma
 
 LARGEST_N = 256
-"""The largest input size for which matrices (n, n) are decomposed at every node."""
+"""Maximum input size for decomposing matrices (n, n) at every node."""
 _HEADROOM = 1e-6
-"""By how much, relatively, the computed largest eigenvalue is raised before it is verified."""
+"""The relative increase of the computed largest eigenvalue before it is verified."""
 _SMALL = 2**17
-"""Multiplications in one product of matrices, about."""
+"""Approximate number of multiplications in one product of matrices."""
 _SPREAD = 2.0
-"""How many times the mean of a neuron's squared deviation from its centre its relaxation is made for."""
+"""The squared deviation from its centre for which a neuron is relaxed, in units of its mean."""
 
 
 def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> float:
     """Bound y f from below over every input of a node, whose entries are -1 and +1 or 0 for both signs; ``label`` is y.
 
-    Where a neuron counts against the label and its sign is open, relu(z) = (z + |z|) / 2 is at most
+    If a neuron counts against the label and its sign is undetermined, relu(z) = (z + |z|) / 2 is at most
     z / 2 + z^2 / (4 t) + t / 4 for any t > 0. With z = a + w . x the sum over such neurons is affine in x but for
     x' Q x, Q = sum_i |v_i| / (4 t_i) w_i w_i', and on signs x' Q x <= sum_j d_j for any diagonal D for which D - Q is
-    positive semidefinite. Neurons whose weights differ add up to a Q without a large eigenvalue, where intervals add
-    up the worst case of each. Other neurons are relaxed as in ``bounds``.
+    positive semidefinite. Neurons with different weights sum to a Q without a large eigenvalue, whereas intervals sum
+    the worst case of each. Other neurons are relaxed as in ``bounds``.
 
-    Rounding: any t > 0 is sound, so it matters only where the bound is evaluated. By the same count as in
+    Rounding: any t > 0 is sound, so it matters only in evaluating the bound. By the same count as in
     ``Network.rounding`` that costs 32 gamma(n+width+16) sum_i |v_i| (H_i^2 / t_i + t_i) more. D is verified, not
     trusted: a floating-point Cholesky factorisation of D - Q that runs to its end shows that its smallest eigenvalue is
     at least -gamma(m+1) / (1 - gamma(m+1)) times its trace, which costs less than 4 m gamma(m+2) sum_j d_j.
@@ -37,7 +37,7 @@ def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> 
     "Verification of positive definiteness" (2006), and Higham (2002), theorem 10.3, for the factorisation.
 
     Returns:
-        The bound; minus infinity where no neuron of that kind is left, or D could not be verified.
+        The bound; minus infinity if there is no neuron of that kind, or D could not be verified.
     """
     free = node == 0
     centre = network.weight @ node + network.bias
@@ -61,7 +61,7 @@ def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class _Bends:
-    """The neurons that are relaxed by a parabola, their t, and its value at the centre."""
+    """The neurons that are relaxed by a parabola, their t, and the parabola's value at the centre."""
 
     rows: np.ndarray
     peak: np.ndarray
@@ -69,7 +69,7 @@ class _Bends:
 
 
 def _bends(signed: np.ndarray, chord: np.ndarray, centre: np.ndarray, radius: np.ndarray, weight: np.ndarray) -> _Bends:
-    """Choose the parabola where it promises less than the chord: at the centre, with its squared deviation's mean."""
+    """Choose the parabola if it is expected to be below the chord: at the centre, with the mean squared deviation."""
     rows = np.flatnonzero((signed < 0) & (centre < radius) & (-centre < radius))
     spread = _SPREAD * (weight[rows] ** 2).sum(axis=1)
     centre, chord = centre[rows], chord[rows]
@@ -80,7 +80,7 @@ def _bends(signed: np.ndarray, chord: np.ndarray, centre: np.ndarray, radius: np
 
 
 def _largest_quadratic_form(weight: np.ndarray, factor: np.ndarray) -> float:
-    """Bound x' Q x over signs x, Q = sum_i factor_i w_i w_i', from above; infinite where that cannot be verified."""
+    """Bound x' Q x over signs x, Q = sum_i factor_i w_i w_i', from above; infinite if that cannot be verified."""
     form = _form(weight, factor)
     used = form.diagonal() > 0
     form = form[np.ix_(used, used)]
@@ -96,7 +96,7 @@ def _largest_quadratic_form(weight: np.ndarray, factor: np.ndarray) -> float:
 
 
 def _form(weight: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Return sum_i factor_i w_i w_i', in products too small for BLAS to start threads: on a busy machine those wait."""
+    """Return sum_i factor_i w_i w_i', in products too small for BLAS to start threads, which wait on a busy machine."""
     size = weight.shape[1]
     rows = max(8, _SMALL // size**2)
     form = np.zeros((size, size))

@@ -1,4 +1,4 @@
-"""Which inputs a trained two-layer network uses."""
+"""The inputs that a trained two-layer network uses."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,9 +16,9 @@ from elegans.tasks import SparseParity
 from elegans.training.outcome import Outcome
 
 EXAMPLES = 4096
-"""Inputs from which influences are estimated where n is above 20: a standard error of 0.8% at the most."""
+"""Number of inputs for estimating influences if n is above 20: a standard error of at most 0.8%."""
 _BLOCK = 2**22
-"""Hidden values held at once, about."""
+"""Approximate number of hidden values in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,9 @@ class ReadOut:
         support: the coordinates above the widest gap between scores, in increasing order.
         order: all coordinates by decreasing score, shape (n,).
         scores: each coordinate's score, shape (n,).
-        gap: the least score within the support over the largest outside it; infinite where nothing is outside.
-        by: what the scores are, ``weights`` or ``influence``.
-        correct: whether the support is the one that the trial's task hides, or None where it hides none.
+        gap: the smallest score within the support over the largest outside it; infinite if nothing is outside.
+        by: the kind of score, ``weights`` or ``influence``.
+        correct: whether the support is that of the trial's task, or None if the task has none.
     """
 
     support: tuple[int, ...]
@@ -48,18 +48,18 @@ class ReadOut:
 
 
 def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights") -> ReadOut:
-    """Name the coordinates that a trained two-layer network uses.
+    """Find the coordinates that a trained two-layer network uses.
 
     ``weights`` scores coordinate j by its mass, sum_i |v_i| |w_ij|: flipping x_j changes the output by at most
-    twice as much, so a coordinate of small mass is proved to matter little. ``influence`` scores it by the share of
-    inputs where flipping x_j changes the answer (the sign of f, 0 counted as -1): exact over all inputs for n <= 20,
-    estimated from 4096 inputs of the trial's probe stream beyond. The support ends at the largest ratio of one score
-    to the next. Scores are raised to a floor first, so that noise below it makes no gap: float32's unit roundoff times
-    the largest mass, or the influence of a single one of the evaluated inputs. A gap near 1 says that the network
-    prefers no coordinates, whatever is named.
+    twice as much, so a coordinate of small mass provably matters little. ``influence`` scores it by the fraction of
+    inputs for which flipping x_j changes the answer (the sign of f, with 0 counted as -1): exact over all inputs for
+    n <= 20, otherwise estimated from 4096 inputs of the trial's probe stream. The support ends at the largest ratio of
+    one score to the next. Scores are first raised to a floor, so that noise below it makes no gap: float32's unit
+    roundoff times the largest mass, or the influence of a single evaluated input. A gap near 1 means that the network
+    prefers no coordinates, whatever the support.
 
     Args:
-        outcome: of a trial whose model is ``MLP``, with its parameters, as ``elegans.train`` returns it.
+        outcome: the outcome of a trial whose model is ``MLP``, with its parameters, as returned by ``elegans.train``.
         by: ``weights`` or ``influence``.
 
     Source: influences, O'Donnell, "Analysis of Boolean Functions" (2014), definition 2.13; the mass bounds them.
@@ -81,9 +81,9 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
 
 
 def _widest_gap(ordered: np.ndarray, floor: float) -> tuple[int, float]:
-    """Return how many scores stand above the largest ratio of neighbours, and that ratio of true scores."""
+    """Return how many scores lie above the largest ratio of neighbours, and that ratio of the true scores."""
     raised = np.maximum(ordered, floor)
-    if raised[0] == raised[-1]:  # all alike, or all below the floor: nothing stands out
+    if raised[0] == raised[-1]:  # all equal, or all below the floor: no gap
         return (len(ordered), float("inf")) if ordered[0] > floor else (0, 1.0)
     with np.errstate(divide="ignore"):
         place = int((raised[:-1] / raised[1:]).argmax())
@@ -91,7 +91,7 @@ def _widest_gap(ordered: np.ndarray, floor: float) -> tuple[int, float]:
 
 
 def _influences(network: Network, outcome: Outcome) -> tuple[np.ndarray, int]:
-    """Return the share of inputs where each flip changes the answer, shape (n,), and how many were evaluated."""
+    """Return the fraction of inputs for which each flip changes the answer, shape (n,), and how many were evaluated."""
     if network.n <= LARGEST_N:
         answers = output_table(network) > 0
         pairs = [answers.reshape(-1, 2, 2**j) for j in range(network.n)]
@@ -105,7 +105,7 @@ def _influences(network: Network, outcome: Outcome) -> tuple[np.ndarray, int]:
 
 
 def _changes(network: Network, x: np.ndarray) -> np.ndarray:
-    """Return at how many of these inputs each flip changes the answer, shape (n,)."""
+    """Return for how many of these inputs each flip changes the answer, shape (n,)."""
     hidden = x @ network.weight.T + network.bias
     before = np.maximum(hidden, 0) @ network.output + network.offset > 0
     counts = np.empty(network.n)

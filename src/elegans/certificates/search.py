@@ -1,4 +1,4 @@
-"""Branch and bound over inputs: prove every one right, or find one that is wrong."""
+"""Branch and bound over inputs: prove that all are right, or find one that is wrong."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -11,9 +11,9 @@ from elegans.certificates.network import Network
 from elegans.certificates.quadratic import LARGEST_N, quadratic
 
 BATCH = 128
-"""Nodes bounded at once."""
+"""Number of nodes bounded at once."""
 _ROUNDS = 10
-"""How often an input is moved to the minimum of the network's affine form around it, at the most."""
+"""Maximum number of moves of an input to the minimum of the network's affine form around it."""
 
 
 class CertificateSearch:
@@ -23,7 +23,7 @@ class CertificateSearch:
         network: the network.
         support: the coordinates whose product is the label.
         budget: the largest number of nodes to bound.
-        tighten: whether to go on until the smallest margin is known, rather than only its sign.
+        tighten: whether to continue until the smallest margin is known, rather than only its sign.
     """
 
     def __init__(self, network: Network, support: Int[np.ndarray, " k"], budget: int, tighten: bool = False) -> None:
@@ -50,7 +50,7 @@ class CertificateSearch:
 
     @property
     def wanted(self) -> float:
-        """What a node's bound must exceed: float32 rounding, where that is possible, or else 0."""
+        """The threshold for a node's bound: float32 rounding if that is possible, or else 0."""
         if self.tighten:
             return max(self._estimate - 3 * self.network.rounding, 0.0)
         return self.network.float32_rounding if self._estimate > self.network.float32_rounding else 0.0
@@ -65,7 +65,7 @@ class CertificateSearch:
             self._drop_closed()
 
     def branch(self) -> None:
-        """Split the node with the least bound, many at a time, until all is proved, refuted or spent."""
+        """Split the nodes with the lowest bounds, many at a time, until all is proved, refuted or spent."""
         while len(self.open) and not self.refuted and self.nodes + 2 <= self.budget:
             count = min(BATCH // 2, len(self.open), (self.budget - self.nodes) // 2)
             chosen = np.argpartition(self.lower, count - 1)[:count]
@@ -80,7 +80,7 @@ class CertificateSearch:
 
     def _patterns(self) -> Iterator[Nodes]:
         places = np.arange(len(self.support))
-        # a coordinate without any weight is fixed at once: splitting there would only double the work
+        # a coordinate without any weight is fixed at once: splitting it would only double the work
         idle = np.where(np.abs(self.network.output) @ self.network.size == 0, 1.0, 0.0)
         for first in range(0, 2 ** len(places), BATCH):
             numbers = np.arange(first, min(first + BATCH, 2 ** len(places)))
@@ -89,7 +89,7 @@ class CertificateSearch:
             yield nodes
 
     def _bound(self, nodes: Nodes) -> Bounds:
-        """Bound nodes and open them, evaluate the inputs that they point to, and return the quick bounds."""
+        """Bound nodes and open them, evaluate their candidate inputs, and return the quick bounds."""
         labels = self.labels(nodes)
         found = bounds(self.network, nodes, labels)
         self.nodes += len(nodes)
@@ -106,7 +106,7 @@ class CertificateSearch:
         return found
 
     def _split(self, chosen: np.ndarray) -> Nodes:
-        """Fix, in each chosen node, the free coordinate that most widens neurons whose sign is open: both ways."""
+        """Split each chosen node at the free coordinate that most widens neurons of undetermined sign."""
         free = self.open[chosen] == 0
         place = np.where(free, self.blame[chosen] + 1e-300, 0).argmax(axis=1)
         children = np.repeat(self.open[chosen][None], 2, axis=0)
@@ -118,7 +118,7 @@ class CertificateSearch:
         return np.asarray(lower > self.wanted)
 
     def _drop_closed(self) -> None:
-        """Put away nodes that are proved, and single inputs, of which nothing more can be known."""
+        """Drop nodes that are proved, and single inputs, which cannot be bounded any better."""
         done = self._closed(self.lower) | (self.open != 0).all(axis=1)
         self.proved = min(self.proved, float(self.lower[done].min(initial=np.inf)))
         self._keep(np.flatnonzero(~done))
@@ -127,10 +127,10 @@ class CertificateSearch:
         self.open, self.lower, self.blame = self.open[rows], self.lower[rows], self.blame[rows]
 
     def _look_at(self, x: Nodes) -> None:
-        """Evaluate inputs, and keep the one with the smallest margin, exactly, where it is a smaller one."""
+        """Evaluate inputs, and keep the one with the smallest exact margin if it is a new minimum."""
         margins = self.labels(x) * self.network.outputs(x)
         least = int(margins.argmin())
-        # where rounding hides the sign, look again even at an estimate that is no smaller
+        # if rounding hides the sign, evaluate exactly even an estimate that is not smaller
         if margins[least] < self._estimate or margins[least] <= self.network.rounding:
             self._estimate = min(self._estimate, float(margins[least]))
             self._record(x[least])
@@ -143,7 +143,7 @@ class CertificateSearch:
         return exact
 
     def _descend(self, x: Nodes) -> Nodes:
-        """Move inputs to where the network's affine form around them is least, while that lowers their margins."""
+        """Move inputs to the minimum of the network's affine form around them, while that lowers their margins."""
         x, labels = x.copy(), self.labels(x)
         margins = labels * self.network.outputs(x)
         for _ in range(_ROUNDS):

@@ -14,7 +14,7 @@ from elegans.errors import CertificateError
 from elegans.training.outcome import Outcome
 
 LARGEST_N = 20
-"""The largest input size whose 2^n inputs are enumerated."""
+"""Maximum input size for enumerating all 2^n inputs."""
 _BLOCK = 2**20
 """Hidden values held at once, about."""
 
@@ -28,8 +28,8 @@ class Spectrum:
 
     Args:
         n: the input size.
-        coefficients: the coefficient of the set with members j at the place with bits j, shape (2^n,).
-        error: how far each coefficient may be from the exact one at most, through rounding.
+        coefficients: each set's coefficient, at the index whose 1 bits are its members, shape (2^n,).
+        error: the largest possible deviation of each coefficient from the exact one, due to rounding.
     """
 
     n: int
@@ -61,7 +61,7 @@ def spectrum(source: Outcome | Mapping[str, Any], *, of: Literal["outputs", "sig
 
     Outputs are computed in float64, each within ``Network.rounding`` of the exact value, and the transform adds at
     most gamma(n) times the mean absolute output: ``Spectrum.error`` is the sum. Signs are exact (an output of 0
-    counts as 0) but where rounding could change one: twice the share of such inputs is part of the error.
+    counts as 0) unless rounding could change one: twice the fraction of such inputs is part of the error.
 
     Args:
         source: an outcome with its parameters, or the parameters of an ``MLP``.
@@ -86,7 +86,7 @@ def spectrum(source: Outcome | Mapping[str, Any], *, of: Literal["outputs", "sig
 
 
 def output_table(network: Network) -> Float[np.ndarray, " inputs"]:
-    """Return f at all 2^n inputs, in float64: x_j is -1 where bit j of the place is 1.
+    """Return f at all 2^n inputs, in float64: x_j is -1 if bit j of the index is 1.
 
     Pre-activations are sums of two tables, one over the lower and one over the upper half of the coordinates.
     """

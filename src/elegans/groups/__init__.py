@@ -1,4 +1,4 @@
-"""Finite groups and their representations: what the tasks on groups are made of, and what theory reads from them."""
+"""Finite groups and their representations, for the tasks on groups and their theory."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""What a finite group is here: a multiplication table with the representations that theory reads from it.
+"""Finite groups: multiplication tables, and the representations used in theory.
 
-A group is a component, so it is written as a name (``S4``, ``S3xZ2``) or a record, and equal groups are equal records.
-What is computed from it is computed once for all groups of the same content, and only when it is asked for: the
-classes and characters of S_8 never need its table of 40320^2 products.
+A group is a component, so it can be written as a name (``S4``, ``S3xZ2``) or a record, and equal groups are equal
+records. Its properties are computed on demand, once for all groups of the same content: the classes and characters of
+S_8 never need its table of 40320^2 products.
 
 Source of the notation: thesis, chapter 7 and appendix D; Serre, "Linear Representations of Finite Groups" (1977).
 """
@@ -34,11 +34,11 @@ class Group(Component, family=True):
     """A finite group; its elements are numbered from 0, the identity.
 
     Written as a name: ``Z7`` (cyclic), ``S4`` (symmetric), ``A5`` (alternating), ``D4`` (dihedral, of order 8),
-    ``Z2^3``, products such as ``S4xZ2``, or the path of a file that holds a multiplication table.
+    ``Z2^3``, products such as ``S4xZ2``, or the path of a file with a multiplication table.
     A class of your own defines ``name``, ``order`` and ``make_table``; the other ``make_`` methods have defaults.
 
     Raises:
-        GroupError: the name is unknown, a parameter is out of range, or a table is not that of a group.
+        GroupError: the name is unknown, a parameter is out of range, or a table is not a group's.
     """
 
     host_only = True
@@ -61,11 +61,11 @@ class Group(Component, family=True):
     def from_table(cls, table: Any, names: Any = None, title: str | None = None) -> "Group":
         """Make a group from a multiplication table.
 
-        The identity may have any number; it is moved to the first place, and the others keep their order.
+        The identity may have any number; it is moved to the front, and the others keep their order.
 
         Args:
-            table: whole numbers (order, order), an array or lists: that of the product ab in row a and column b.
-            names: of the elements, in the table's order; their numbers by default.
+            table: whole numbers (order, order), as an array or lists: the number of the product ab in row a, column b.
+            names: the elements' names, in the table's order; their numbers by default.
             title: the group's name, ``group of order n`` by default.
         """
         names = None if names is None else tuple(map(str, names))
@@ -73,12 +73,12 @@ class Group(Component, family=True):
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Group":
-        """Make a group from a file that holds a multiplication table, as ``from_table`` takes it.
+        """Make a group from a file with a multiplication table in the form of ``from_table``.
 
         Args:
-            path: a ``.csv`` file of whole numbers, the names of the elements above them or not; a ``.npy`` array; or a
-                ``.json`` file: a list of lists, or a record with ``table`` and, if you like, ``names`` and ``name``.
-                A group without a name is called like its file.
+            path: a ``.csv`` file of whole numbers, with or without a line of names above them; a ``.npy`` array; or a
+                ``.json`` file: a list of lists, or a record with ``table`` and optionally ``names`` and ``name``.
+                A group without a name is named after its file.
         """
         return cls.from_table(**read(Path(path)))
 
@@ -98,7 +98,7 @@ class Group(Component, family=True):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the group is called: ``S4``, ``S4xZ2``."""
+        """The name of the group: ``S4``, ``S4xZ2``."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class Group(Component, family=True):
         return np.bincount(self.class_of)
 
     def make_class_names(self) -> tuple[str, ...]:
-        """Compute ``class_names``; by default, of each class, the shortest name, the first among equally long ones."""
+        """Compute ``class_names``; by default the shortest name in each class, the first of equally long ones."""
         return tuple(
             min((self.elements[element] for element in members), key=lambda name: (len(name), name))
             for members in self.classes
@@ -181,10 +181,10 @@ class Group(Component, family=True):
         return _once(_characters, self)
 
     def real_irreps(self) -> tuple[Irrep, ...]:
-        """Return the irreps of a group all of whose irreps can be written by real matrices.
+        """Return the irreps of a group all of whose irreps can be written with real matrices.
 
         Raises:
-            GroupError: one cannot; the message says which, and why that matters.
+            GroupError: one cannot; the message states which, and why that matters.
         """
         for irrep in self.irreps:
             if irrep.indicator != 1:
@@ -197,7 +197,7 @@ class Group(Component, family=True):
         return self.irreps
 
     def check_order(self, what: str) -> None:
-        """Refuse what takes too much memory for a group of many elements."""
+        """Refuse computations that take too much memory for a group of many elements."""
         if self.order > LARGEST_ORDER:
             raise GroupError(
                 f"the order must be at most {LARGEST_ORDER} for a {what}: order={self.order} of {self.name}; "
@@ -211,7 +211,7 @@ def _remembered(compute: Callable[[Group], Any], group: Group) -> Any:
 
 
 def _once(compute: Callable[[_Member], _Value], group: _Member) -> _Value:
-    """Return what is computed from a group, from memory where a group of the same content had it computed."""
+    """Return a computed property of a group, from memory if it is known for a group of the same content."""
     return cast(_Value, _remembered(cast(Callable[[Group], Any], compute), group))
 
 

@@ -89,7 +89,7 @@ class ElementaryAbelian(Group):
 class Dihedral(Group):
     """The dihedral group D_n of order 2n, the symmetries of a polygon: rotations r^k, then reflections r^k s.
 
-    Its irreps have their usual names among chemists: ``trivial`` and ``sign`` (A1 and A2: r is 1, s is 1 or -1), for
+    Its irreps have the names used in chemistry: ``trivial`` and ``sign`` (A1 and A2: r is 1, s is 1 or -1), for
     even n ``B1`` and ``B2`` (r is -1), and ``E1``, ``E2``, …, of dimension 2, in which r turns by 2 pi k / n.
 
     Args:

@@ -21,7 +21,7 @@ from elegans.groups.multiplication import generators
 
 _ATTEMPTS = 5
 _KEY = random.stream(0, "task")
-"""Any fixed key: irreps do not depend on the draws, only the bases in which they are written."""
+"""An arbitrary fixed key: only the bases of the irreps depend on the draws."""
 
 
 class _Part(NamedTuple):
@@ -33,7 +33,7 @@ def decompose(group: Finite) -> tuple[Irrep, ...]:
     """Return the irreps of a group: the trivial one, then by dimension, then by decreasing characters.
 
     Matrices are checked to be unitary homomorphisms to 1e-10. Values of characters within 1e-10 of whole numbers are
-    these.
+    rounded to these.
     """
     for attempt in range(_ATTEMPTS):
         parts = [part for space in _real_parts(group, attempt) for part in _split(group, space, attempt)]
@@ -83,9 +83,9 @@ def _split(group: Finite, space: _Part, attempt: int) -> list[_Part]:
 
 
 def real_form(matrices: Num[np.ndarray, "order d d"]) -> Float64[np.ndarray, "order d d"]:
-    """Return an irrep of real type, given by unitary matrices, by orthogonal ones.
+    """Convert an irrep of real type from unitary to orthogonal matrices.
 
-    Over the real numbers it has twice the dimension and is a sum of two copies of what is returned.
+    Over the real numbers it has twice the dimension and is a sum of two copies of the result.
     """
     real, imaginary = matrices.real, matrices.imag
     doubled = np.block([[real, -imaginary], [imaginary, real]])
@@ -105,7 +105,7 @@ def _normal(size: int, number: int) -> Float64[np.ndarray, "size size"]:
 
 
 def _is_complete(group: Finite, parts: list[_Part]) -> bool:
-    """Return whether parts are unitary homomorphisms, irreducible, inequivalent and all there are."""
+    """Return whether parts are unitary homomorphisms, irreducible, inequivalent and complete."""
     if len(parts) != len(group.class_sizes) or sum(part.matrices.shape[1] ** 2 for part in parts) != group.order:
         return False
     characters = np.stack([part.character for part in parts])

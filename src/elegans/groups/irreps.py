@@ -1,4 +1,4 @@
-"""Irreducible representations, and what their making needs to know of a group."""
+"""Irreducible representations, and the properties of a group needed to compute them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int32, Int64, Num
 
 TOLERANCE = 1e-10
-"""How far matrices may be from a homomorphism and from unitary, entry by entry, and characters from whole numbers."""
+"""Maximum deviation of matrices from homomorphic and unitary ones, by entry, and of characters from whole numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,12 +17,12 @@ class Irrep:
     """An irreducible representation R of a finite group, by orthogonal or unitary matrices.
 
     Args:
-        name: what it is called among the irreps of its group.
+        name: its name among the irreps of its group.
         dimension: d, the size of its matrices.
-        character: tr R on each conjugacy class, shape (classes,): float64 where it is real, complex128 otherwise.
-        indicator: Frobenius and Schur's, the mean of tr R(g^2): 1 where R can be written by real matrices, 0 where its
-            character is not real, -1 where its character is real but its matrices cannot be.
-        build: makes the matrices, when they are first asked for.
+        character: tr R on each conjugacy class, shape (classes,): float64 if it is real, complex128 otherwise.
+        indicator: Frobenius and Schur's, the mean of tr R(g^2): 1 if R can be written with real matrices, 0 if its
+            character is not real, -1 if its character is real but its matrices cannot be.
+        build: makes the matrices on first use.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Irrep:
     def matrices(self) -> Num[np.ndarray, "order d d"]:
         """R(g) for every element g, shape (order, d, d), with R(ab) = R(a) R(b).
 
-        Real orthogonal (float64) where the indicator is 1, complex unitary otherwise.
+        Real orthogonal (float64) if the indicator is 1, complex unitary otherwise.
         """
         matrices: Num[np.ndarray, "order d d"] = frozen(self.build())
         return matrices
 
 
 class Finite(Protocol):
-    """What representations are computed from: a group's table and classes; see ``Group`` for each of them."""
+    """The properties of a group from which representations are computed; see ``Group`` for each of them."""
 
     @property
     def name(self) -> str: ...
@@ -61,14 +61,14 @@ class Finite(Protocol):
 
 
 def frozen(value: Any) -> Any:
-    """Return a value whose array, if it is one, can no longer be written to: it is shared by all who ask."""
+    """Return a value and make it read-only if it is an array, since it is shared."""
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
     return value
 
 
 def whole(values: Any) -> Any:
-    """Return an array with real and imaginary parts within 1e-10 of whole numbers made these; no zero is negative."""
+    """Round real and imaginary parts within 1e-10 of whole numbers; no zero is negative."""
     if np.iscomplexobj(values):
         return whole(values.real) + 1j * whole(values.imag)
     nearest = np.rint(values)

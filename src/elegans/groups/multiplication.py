@@ -1,4 +1,4 @@
-"""Multiplication tables: read from files, and checked to be a group's."""
+"""Multiplication tables: reading them from files, and checking that they are a group's."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from elegans.errors import GroupError
 
 LARGEST_ORDER = 5040
-"""The order, 7!, up to which elements, tables and matrices are made; characters of S_n go further."""
+"""Maximum order, 7!, for elements, tables and matrices; characters of S_n are available beyond it."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     if isinstance(content, list):
         return {"table": content}
     if not isinstance(content, dict) or "table" not in content or set(content) - {"table", "names", "name"}:
-        raise ValueError("it must be a list of lists, or a record with 'table' and, if you like, 'names' and 'name'")
+        raise ValueError("it must be a list of lists, or a record with 'table' and optionally 'names' and 'name'")
     named = {"title": content["name"]} if "name" in content else {}
     return {"table": content["table"], "names": content.get("names"), **named}
 
@@ -75,7 +75,7 @@ def check_table(table: Int64[np.ndarray, "order order"], names: Any = None) -> i
 
     Args:
         table: entries from 0 to order - 1.
-        names: of the elements, by which a message calls them.
+        names: the elements' names, for messages.
     """
     if names is not None and (len(names) != len(table) or len(set(names)) != len(table)):
         raise ValueError(f"names must be as many as elements, and distinct: {len(table)} elements, names={names!r}")
@@ -119,7 +119,7 @@ def _check_inverses(table: Int64[np.ndarray, "order order"], identity: int, call
 
 
 def _check_associativity(table: Int64[np.ndarray, "order order"], identity: int, called: list[str]) -> None:
-    """Check (x g) y = x (g y) for generators g only: elements for which it holds are closed under products (Light)."""
+    """Check (x g) y = x (g y) only for generators g: elements for which it holds are closed under products (Light)."""
     for g in generators(table, identity):
         differs = table[table[:, g]] != table[:, table[g]]
         if differs.any():
@@ -132,7 +132,7 @@ def _check_associativity(table: Int64[np.ndarray, "order order"], identity: int,
 
 
 def generators(table: Any, identity: int = 0) -> list[int]:
-    """Return elements whose products, bracketed from the left, are all elements: each the first not yet reached."""
+    """Return elements whose products, bracketed from the left, give all elements: each the first not yet reached."""
     reached = np.zeros(len(table), bool)
     reached[identity] = True
     chosen: list[int] = []

@@ -22,7 +22,7 @@ class Symmetric(Group):
     cycles' lengths.
 
     Args:
-        n: the number of points, from 1 to 12; elements and matrices are made up to n = 7.
+        n: the number of points, from 1 to 12; elements and matrices are available up to n = 7.
     """
 
     n: Annotated[int, Field(ge=1, le=12)]
@@ -49,11 +49,11 @@ class Symmetric(Group):
         return np.array([young.class_size(cycles) for cycles in young.partitions(self.n)])
 
     def make_class_names(self) -> tuple[str, ...]:
-        """Write the permutation whose cycles, short ones first, take the points in turn."""
+        """Name the permutation whose cycles, short ones first, use the points in order."""
         return tuple(map(_class_name, young.partitions(self.n)))
 
     def make_irreps(self) -> tuple[Irrep, ...]:
-        """Name, characters and, later, matrices by partition."""
+        """Make names and characters, and on demand matrices, by partition."""
         cycles = list(young.partitions(self.n))
         irreps = []
         for shape in reversed(cycles):
@@ -107,7 +107,7 @@ def _even_rows(n: int) -> Int64[np.ndarray, "order n"]:
 
 
 def cycles_of(row: list[int]) -> list[list[int]]:
-    """Return the cycles of a permutation of 0, …, n - 1, each from its least point, in the order of these."""
+    """Return the cycles of a permutation of 0, …, n - 1, each from its smallest point, in the order of these."""
     seen: set[int] = set()
     found = []
     for start in range(len(row)):
@@ -122,7 +122,7 @@ def cycles_of(row: list[int]) -> list[list[int]]:
 
 
 def cycle_lengths(row: list[int]) -> Partition:
-    """Return the lengths of a permutation's cycles, long ones first."""
+    """Return the lengths of a permutation's cycles, longest first."""
     return tuple(sorted(map(len, cycles_of(row)), reverse=True))
 
 

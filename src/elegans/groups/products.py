@@ -1,4 +1,4 @@
-"""Direct products of groups: everything is a product of the factors' own."""
+"""Direct products of groups, whose properties are all products of the factors'."""
 
 from functools import partial, reduce
 from itertools import product
@@ -16,7 +16,7 @@ from elegans.groups.multiplication import LARGEST_ORDER
 
 
 class DirectProduct(Group):
-    """The direct product of two or more groups, the last factor counting fastest.
+    """The direct product of two or more groups; the last factor varies fastest.
 
     Elements, classes and irreps are named by those of the factors: ``((12), 1)``, ``(standard, sign)``. An irrep is a
     tensor product of the factors' irreps.
@@ -78,7 +78,7 @@ class DirectProduct(Group):
     def _matrices(self, parts: tuple[Irrep, ...]) -> Any:
         self.check_order("list of matrices")
         matrices = reduce(np.kron, (part.matrices for part in parts))
-        # two irreps of quaternionic type make one of real type
+        # the product of two irreps of quaternionic type is of real type
         real = np.isrealobj(matrices) or prod(part.indicator for part in parts) != 1
         return matrices if real else real_form(matrices)
 

@@ -1,4 +1,4 @@
-"""A group by its multiplication table, which is checked to be one."""
+"""Groups given by their multiplication tables, which are checked."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ class TableGroup(Group, kind="table"):
     """A group given by its multiplication table; made by ``Group.from_table`` and ``Group.from_file``.
 
     Its irreps come from a numerical decomposition of the regular representation and are named by their dimensions:
-    ``3_1`` and ``3_2``, or ``4`` where there is one.
+    ``3_1`` and ``3_2``, or ``4`` if there is only one.
 
     Args:
-        rows: the number of the product ab in row a and column b. Where the identity is not 0 it is made so: it is moved
-            to the front, and the other elements keep their order.
-        names: of the elements; their numbers by default.
+        rows: the number of the product ab in row a and column b. If the identity is not 0, it is moved to the front,
+            and the other elements keep their order.
+        names: the elements' names; their numbers by default.
         title: the group's name.
     """
 

@@ -46,7 +46,7 @@ def character(shape: Partition, cycles: Partition) -> int:
     heads = [part + len(shape) - place for place, part in enumerate(shape, start=1)]
     total = 0
     for head in heads:
-        # taking off a rim hook moves one of the first column's hook lengths down, past as many others as it has legs
+        # removing a rim hook lowers one of the first column's hook lengths, past as many others as its leg length
         if head < length or head - length in heads:
             continue
         legs = sum(head - length < other < head for other in heads)
@@ -72,7 +72,7 @@ def adjacent_transpositions(shape: Partition) -> Float64[np.ndarray, "transposit
     """Return the matrices of (1 2), (2 3), …, (n-1 n) in Young's orthogonal form: symmetric and orthogonal.
 
     On a tableau in which the content (column minus row) of k + 1 exceeds that of k by c, the transposition (k k+1) has
-    1 / c on the diagonal and sqrt(1 - 1 / c^2) towards the tableau in which k and k + 1 have changed places.
+    1 / c on the diagonal and sqrt(1 - 1 / c^2) towards the tableau in which k and k + 1 are swapped.
     """
     tableaux = standard_tableaux(shape)
     number = {tableau: place for place, tableau in enumerate(tableaux)}
@@ -95,7 +95,7 @@ def permutation_rows(n: int) -> Int64[np.ndarray, "order n"]:
 
 
 def codes(rows: Int64[np.ndarray, "*count n"]) -> Int64[np.ndarray, "*count"]:
-    """Return a number for each permutation that increases with its place in lexicographic order."""
+    """Return a number for each permutation that increases in lexicographic order."""
     n = rows.shape[-1]
     return np.asarray(rows @ (n ** np.arange(n)[::-1]))
 
@@ -103,7 +103,7 @@ def codes(rows: Int64[np.ndarray, "*count n"]) -> Int64[np.ndarray, "*count"]:
 def orthogonal_form(shape: Partition) -> Float64[np.ndarray, "order d d"]:
     """Return the matrices of all permutations of S_n, in the order of ``permutation_rows``, in Young's orthogonal form.
 
-    A permutation whose value falls at some place k is a permutation with one inversion less, times (k k+1).
+    A permutation whose value falls at position k is one with one inversion fewer, times (k k+1).
     """
     rows = permutation_rows(sum(shape))
     order, n = rows.shape

@@ -1,4 +1,4 @@
-"""What learns."""
+"""Models."""
 
 import lazy_loader
 

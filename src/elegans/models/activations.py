@@ -1,4 +1,4 @@
-"""What a hidden neuron does with its sum: the activation functions, with exact derivatives.
+"""Activation functions of hidden neurons, with exact derivatives.
 
 Four of them oscillate so that one neuron computes a parity: with weights 1 on the k coordinates of a support and 0
 elsewhere, the sum of an input is k - 2j, where j counts the -1s on the support, and the activation there is (-1)^j.
@@ -28,7 +28,7 @@ class Activation(Component, family=True):
 
     @abstractmethod
     def derivative(self, z: Any) -> Any:
-        """Return the derivative at each element, the one to the left at a kink; same shape."""
+        """Return the derivative at each element, the left one at a kink; same shape."""
 
 
 class ReLU(Activation, kind="relu"):
@@ -58,7 +58,7 @@ class Power(Activation):
     """z^degree, by repeated multiplication.
 
     Args:
-        degree: from 1 to 32.
+        degree: the exponent, from 1 to 32.
     """
 
     shorthand = "degree"
@@ -89,7 +89,7 @@ class Oscillation(Activation):
 
 
 class Zigzag(Oscillation):
-    """The k-zigzag: k straight pieces through the points, the outer two going on for ever.
+    """The k-zigzag: k straight pieces through the points, of which the outer two extend to infinity.
 
     Args:
         degree: the size k of the parity, from 1 to 32.
@@ -110,8 +110,8 @@ class Zigzag(Oscillation):
 class TriangleWave(Oscillation):
     """The infinite zigzag: a triangle wave of amplitude 1 and period 4 through the points.
 
-    The thesis' text gives the wave a period of 2, with which it fits half of the weights above; with 4 it is the
-    zigzag wherever that one oscillates.
+    The thesis' text gives the wave a period of 2, with which it fits half of the weights above; with 4 it equals the
+    zigzag wherever that oscillates.
 
     Args:
         degree: the size k of the parity, from 1 to 32.
@@ -148,8 +148,8 @@ class Sinusoid(Oscillation):
 
     Args:
         degree: the size k of the parity, from 1 to 32.
-        scale: what z is multiplied by; with 2 a neuron with weights 1/2 on the support computes the parity, which
-            is the same as larger initial weights and a larger learning rate.
+        scale: the factor of z; with 2 a neuron with weights 1/2 on the support computes the parity, which is
+            equivalent to larger initial weights and a larger learning rate.
     """
 
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
@@ -170,7 +170,7 @@ class Sinusoid(Oscillation):
 
     @property
     def frequency(self) -> Any:
-        """What z is multiplied by: scale pi / 2, in radians."""
+        """The factor of z: scale pi / 2, in radians."""
         return self.scale * (math.pi / 2)
 
     @property
@@ -193,7 +193,7 @@ def power(z: Any, degree: int) -> Any:
 
 
 def horner(z: Any, coefficients: list[float]) -> Any:
-    """Return a polynomial at z, its coefficients given from degree 0 up."""
+    """Return a polynomial at z, given its coefficients from degree 0 upwards."""
     result = 0 * z
     for coefficient in reversed(coefficients):
         result = result * z + coefficient

@@ -1,4 +1,4 @@
-"""Transformers of causal attention, by themselves or with MLPs between, on sequences of tokens.
+"""Transformers of causal attention, with or without MLPs, on sequences of tokens.
 
 Source: thesis, chapter 8 (equations 8.4 and 8.5) and appendix E.2; Edelman, Edelman, Goel, Malach and Tsilivis, "The
 evolution of statistical induction heads: in-context learning Markov chains" (NeurIPS 2024).
@@ -18,19 +18,19 @@ from elegans.models.inits import GaussianInit, Layers
 from elegans.tasks import Task
 
 NORM_EPSILON = 1e-5
-"""What a layer norm adds to the variance."""
+"""The number that a layer norm adds to the variance."""
 BLOCK = 256
-"""How many sequences go through a network at a time: the attention of each takes length^2 numbers a head."""
+"""Number of sequences evaluated at a time: the attention of each takes length^2 numbers per head."""
 KEYS_A_LAYER = 16
-"""How many keys are reserved for the arrays of a layer."""
+"""Number of keys reserved for the arrays of a layer."""
 Count = Annotated[int, Field(ge=1)]
 
 
 class Attention(NamedTuple):
-    """What every layer attends to, queries before keys.
+    """The attention of every layer, queries before keys.
 
     Args:
-        logits: A of each layer, shape (count, heads, length, length) each; -infinity above the diagonal.
+        logits: A of each layer, shape (count, heads, length, length); -infinity above the diagonal.
         weights: their softmax.
     """
 
@@ -41,17 +41,17 @@ class Attention(NamedTuple):
 class AttentionOnly(Model):
     """A transformer of causal attention layers with residual connections: logits of the next token at every position.
 
-    Activations are rows and tokens are rows of the embedding, z_i = token[x_i]. Layer l adds to them what its heads
-    attend to, side by side, softmax(A) z' value, with
+    Activations are rows, and tokens are rows of the embedding, z_i = token[x_i]. Layer l adds to them the outputs of
+    its heads, softmax(A) z' value, side by side, with
 
         A_ij = (z'_i query) . (z'_j key + relative[i - j]) / sqrt(head size) for j <= i, else -infinity
 
-    where a head reads its own columns of ``query``, ``key``, ``value`` and ``relative``. In the ``plain`` form, exactly
-    equations 8.4 and 8.5, z' = z and the logits are z output. In the ``prenorm`` form, the published code's, z' = scale
-    (z - mean) / sqrt(variance + 1e-5) + shift, layer by layer, what the heads attend to is multiplied by ``merge``, and
-    the logits are those of a normed z. Two things differ from that code: there is no dropout (it has 0.1 at embeddings,
-    attention and merged heads), and relative positions are compared with queries, as equation 8.5 has it (there,
-    with the key of the query's own token).
+    where a head uses its own columns of ``query``, ``key``, ``value`` and ``relative``. In the ``plain`` form, exactly
+    equations 8.4 and 8.5, z' = z and the logits are z output. In the ``prenorm`` form, that of the published code, z' =
+    scale (z - mean) / sqrt(variance + 1e-5) + shift in each layer, the heads' outputs are multiplied by ``merge``, and
+    the logits are those of a normalised z. There are two differences from that code: there is no dropout (it has 0.1 at
+    embeddings, attention and merged heads), and relative positions are compared with queries, as in equation 8.5 (in
+    the code, with the key of the query's own token).
 
     Its parameters, with n heads' columns side by side and t the task's length, are
 
@@ -59,14 +59,15 @@ class AttentionOnly(Model):
         width)}, "layer2": {…}, …, "output": {"weight": (width, k)}}``
 
     in the plain form with relative positions. Absolute positions are ``embedding.position`` (t, width), added to the
-    tokens, in place of ``relative``. The prenorm form adds ``scale``, ``shift`` (width,) and ``merge`` (width, width)
+    tokens, instead of ``relative``. The prenorm form adds ``scale``, ``shift`` (width,) and ``merge`` (width, width)
     to each layer, and ``scale`` and ``shift`` to the output. With MLPs, layer l is followed by ``"mlp1"``, …:
     ``{"hidden": (width, mlp_width), "hidden_bias": (mlp_width,), "residual": (mlp_width, width), "residual_bias":
     (width,)}``, with ``scale`` and ``shift`` in the prenorm form: z + gelu(z' hidden + hidden_bias) residual +
-    residual_bias, the gelu by its formula with tanh.
+    residual_bias, where gelu is the formula with tanh.
 
     Initially all entries are normal with one standard deviation, except scales (1), shifts and biases (0), and, in the
-    prenorm form, what writes into the residual stream (``merge`` and ``residual``): 1 / sqrt(2 layers) of that.
+    prenorm form, the matrices that write into the residual stream (``merge`` and ``residual``), whose standard
+    deviation is smaller by 1 / sqrt(2 layers).
 
     Args:
         layers: the number of attention layers.
@@ -101,7 +102,7 @@ class AttentionOnly(Model):
 
     @property
     def undecayed(self) -> list[str]:
-        """The layers and parameters that the published training does not decay: embeddings, positions, norms, biases.
+        """Layers and parameters without weight decay in the published training: embeddings, positions, norms, biases.
 
         For a training's ``layers``: ``{name: {"weight_decay": 0} for name in model.undecayed}``.
         """
@@ -156,7 +157,7 @@ class AttentionOnly(Model):
         return parameters
 
     def apply(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count length k"]:
-        """Return the logits of the next token at every position, from the tokens up to it.
+        """Return the logits of the next token at every position, given the tokens up to it.
 
         Returns:
             float32 of shape (count, length, k).
@@ -164,22 +165,22 @@ class AttentionOnly(Model):
         return by_blocks(lambda sequences: self._run(parameters, sequences)[0], x)
 
     def last(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count k"]:
-        """Return the logits of the next token after the last: only that one asks in the last layer."""
+        """Return the logits of the token after the last: the last layer has only one query."""
         return by_blocks(lambda sequences: self._run(parameters, sequences, last=True)[0][:, 0], x)
 
     def attention(self, parameters: Any, x: Int32[Any, "count length"]) -> Attention:
-        """Return what every head of every layer attends to, before the softmax and after."""
+        """Return the attention of every head of every layer, before and after the softmax."""
         import jax
 
         logits = tuple(self._run(parameters, x)[1])
         return Attention(logits, tuple(jax.nn.softmax(layer, axis=-1) for layer in logits))
 
     def positional_logits(self, parameters: Any) -> Float32[Any, "heads k length"]:
-        """Return what the first layer's logits owe to the distance, for each symbol of the query: from distance 0 up.
+        """Return the positional part of the first layer's logits for each symbol of the query, from distance 0 upwards.
 
-        They are (token'_s query) . relative_j / sqrt(head size), of networks with relative positions. Source: thesis,
-        section 8.3.1, the effective positional encoding; it is printed with the keys, but by equation 8.5 queries meet
-        the positions.
+        For networks with relative positions it is (token'_s query) . relative_j / sqrt(head size). Source: thesis,
+        section 8.3.1, the effective positional encoding; it is printed with keys, but in equation 8.5 queries are
+        compared with positions.
         """
         arrays, (heads, *_) = parameters["layer1"], self.layer_heads
         query = _by_head((normed(arrays, parameters["embedding"]["token"]) @ arrays["query"])[None], heads)
@@ -187,7 +188,7 @@ class AttentionOnly(Model):
         return (query @ table.swapaxes(2, 3))[0] / np.sqrt(np.float32(self.width // heads))
 
     def _run(self, parameters: Any, x: Any, *, last: bool = False) -> tuple[Any, list[Any]]:
-        """Return the network's logits, at all positions or at the last, and those of the attention of each layer."""
+        """Return the network's logits, at all positions or at the last, and each layer's attention logits."""
         import jax
 
         embedding, tokens = parameters["embedding"], x.astype(np.int32)
@@ -216,10 +217,10 @@ class AttentionOnly(Model):
 
 
 def by_blocks(function: Callable[[Any], Any], x: Int32[Any, "count length"]) -> Any:
-    """Return a function of sequences, of many of them one block after another: memory is that of a block.
+    """Return a function's values on many sequences, computed in blocks to limit memory.
 
     Args:
-        function: from JAX arrays (count, length) to an array whose first axis is the sequences', each by itself.
+        function: maps JAX arrays (count, length) to an array with one independent entry per sequence.
         x: tokens.
     """
     import jax
@@ -230,10 +231,10 @@ def by_blocks(function: Callable[[Any], Any], x: Int32[Any, "count length"]) -> 
 
 
 def relative_shift(by_distance: Float32[Any, "*batch length length"]) -> Float32[Any, "*batch length length"]:
-    """Return what is given by query and distance by query and key instead.
+    """Convert values indexed by query and distance to values indexed by query and key.
 
-    Entry (i, j) is that at distance i - j of query i, for keys j <= i; entries of later keys are other numbers, to be
-    masked. Rows are padded by one and read off at their old length: each then starts one place later than the last.
+    Entry (i, j) is that at distance i - j of query i, for keys j <= i; entries of later keys are arbitrary and must be
+    masked. Rows are padded by one and read at their old length: each then starts one position later than the last.
 
     Args:
         by_distance: JAX array whose last axis counts distances *down*, from length - 1 to 0.
@@ -266,7 +267,7 @@ def _by_head(rows: Any, heads: int) -> Any:
 
 
 def normed(arrays: Any, z: Any) -> Any:
-    """Return the activations normed row by row, where there is a norm.
+    """Return the activations normalised row by row, if there is a norm.
 
     Args:
         arrays: ``scale`` and ``shift`` (width,), or neither for no norm.

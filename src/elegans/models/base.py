@@ -1,4 +1,4 @@
-"""What learns: the contract of a model."""
+"""The interface of models."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Model(Component, family=True):
 
     @abstractmethod
     def apply(self, parameters: Any, x: Float32[Any, "count input_size"]) -> Float32[Any, " count"]:
-        """Return the network's outputs on a batch of inputs, shape (count,), or (count, outputs) of several."""
+        """Return the network's outputs on a batch of inputs, shape (count,), or (count, outputs) for several."""
 
     def last(self, parameters: Any, x: Any) -> Any:
-        """Return the outputs at the last position alone, of a model of sequences: often much cheaper than all."""
+        """Return only the outputs at the last position, for a model of sequences: often much cheaper than all."""
         return self.apply(parameters, x)[:, -1]
 
     def train(self, parameters: Any, x: Float32[Any, "count input_size"], key: random.Key) -> Float32[Any, " count"]:
-        """Return the outputs as a step of training sees them: those of ``apply`` by default.
+        """Return the outputs used in a step of training: those of ``apply`` by default.
 
         Args:
-            parameters: as ``initialise`` draws them.
+            parameters: the parameters, as drawn by ``initialise``.
             x: the minibatch.
             key: the trial's dropout stream, folded by the step.
         """
@@ -49,27 +49,27 @@ class Model(Component, family=True):
 
     @property
     def gradient_scale(self) -> float:
-        """What gradients are multiplied by before a training takes them: 1, but for networks that are means."""
+        """The factor of gradients before a training uses them: 1, except for networks that are means."""
         return 1.0
 
     def outputs(self, task: Task) -> int:
-        """Return the number of outputs on each example of a task: 1 by default, whose sign answers."""
+        """Return the number of outputs on each example of a task: 1 by default, whose sign is the answer."""
         return 1
 
     @property
     def homogeneity(self) -> int | None:
-        """The degree nu with f(c theta) = c^nu f(theta) for all c > 0, or None (the default) where there is none."""
+        """The degree nu with f(c theta) = c^nu f(theta) for all c > 0, or None (the default) if there is none."""
         return None
 
     def neurons(self, parameters: Any) -> Any:
-        """Return all weights of each neuron, into it and out of it: shape (width, weights), where there are neurons."""
+        """Return all incoming and outgoing weights of each neuron: shape (width, weights), if there are neurons."""
         raise NotImplementedError(f"{self.kind} has no neurons whose norms can be summed")
 
     def check(self, task: Task) -> None:
         """Refuse a task that this model cannot learn."""
 
     def parameter_count(self, task: Task) -> int:
-        """Return how many numbers the parameters hold, or a lower bound on it; 0 (the default) where none is known.
+        """Return how many numbers the parameters have, or a lower bound; 0 (the default) if none is known.
 
         A trial whose parameters exceed the machine's memory is refused before any are drawn.
         """

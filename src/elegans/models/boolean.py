@@ -1,4 +1,4 @@
-"""One transformer layer read at a class token: the network that learns sparse functions of bits.
+"""A one-layer transformer read at a class token, for sparse functions of bits.
 
 Source: thesis, sections 4.2 and 4.6, appendices A.2 and A.3.1.
 """
@@ -19,17 +19,17 @@ from elegans.tasks import Task
 
 Count = Annotated[int, Field(ge=1)]
 SITES = {"embedding": 0, "attention": 1, "merged": 2, "mlp": 3}
-"""Where dropout stands, and the number by which the key of its draws is folded."""
+"""The sites of dropout, with the number by which the key of each site's draws is folded."""
 HIDDEN_KEYS = 16
-"""From which number on keys are those of the MLP's layers."""
+"""The first number of the keys of the MLP's layers."""
 
 
 class ClassAttention(NamedTuple):
-    """What the class token attends to; places are the n bits and, last, the class token itself.
+    """The attention of the class token; positions are the n bits and, last, the class token itself.
 
     Args:
         scores: before the softmax, shape (count, heads, n + 1).
-        weights: after it; they add to 1 over the places.
+        weights: after the softmax; they sum to 1 over positions.
     """
 
     scores: Float32[Any, "count heads places"]
@@ -37,31 +37,30 @@ class ClassAttention(NamedTuple):
 
 
 class BooleanTransformer(Model):
-    """A transformer of one layer on bits and a class token, at which alone it is read.
+    """A one-layer transformer on bits and a class token, where its output is read.
 
     Bit b_i, the sign x_i = 2 b_i - 1, is the token X_i = position_i + token[b_i] or, in a bag of vectors, b_i
-    position_i; the class token is X_c = class, with a trained position of its own where positions are trained. Only
-    the class token asks: each head attends with weights softmax((X_c query) . (X key)) and adds what it finds of X
-    value, times ``output``.
+    position_i; the class token is X_c = class, with its own trained position if positions are trained. Only the class
+    token is a query: each head attends with weights softmax((X_c query) . (X key)) and adds its mean of X value, times
+    ``output``.
 
-    In the ``prenorm`` form, the one that is trained in the thesis, tokens are normed before they are read, scores are
-    divided by sqrt(head size), all maps but the last have biases, and MLP and heads are added to the residual
-    stream: z = X_c + heads, z' = z + MLP(normed z), and the output is the difference of two logits of a normed
-    z'; with the logistic loss that is the cross-entropy of both, and trains as it does. The MLP has gelus, by
-    their formula with erf.
+    In the ``prenorm`` form, which is trained in the thesis, tokens are normalised before attention, scores are divided
+    by sqrt(head size), all maps but the last have biases, and MLP and heads are added to the residual stream:
+    z = X_c + heads, z' = z + MLP(normalised z), and the output is the difference of two logits of a normalised z'; with
+    the logistic loss this is equivalent to the cross-entropy of both. The MLP has gelus, by their formula with erf.
 
-    The ``plain`` form is the theory's: no norms, no residual stream, scores as they are, no biases in attention, and a
-    MLP of ReLUs that reads the heads alone. Weights of ``theory.selecting_transformer`` run in it.
+    The ``plain`` form is the theory's: no norms, no residual stream, no scaling of scores, no biases in attention, and
+    an MLP of ReLUs on the heads only. It accepts weights of ``theory.selecting_transformer``.
 
     Its parameters are ``{"embedding": {"token": (2, width), "position": (n or n + 1, width), "class": (width,)},
     "attention": {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden1":
     {"weight": (hidden, width), "bias": (hidden,)}, "hidden2": …, "output": {"weight": (hidden,)}}`` in the plain form;
-    a bag has no ``token``. The prenorm form has ``query_bias``, ``key_bias``, ``value_bias`` (heads, head_size) and
-    ``output_bias`` (width,) besides, ``norm1``, ``norm2`` and ``norm3`` of ``scale`` and ``shift`` (width,),
+    a bag has no ``token``. The prenorm form also has ``query_bias``, ``key_bias``, ``value_bias`` (heads, head_size)
+    and ``output_bias`` (width,), ``norm1``, ``norm2`` and ``norm3`` of ``scale`` and ``shift`` (width,),
     ``residual`` of ``weight`` (width, hidden) and ``bias``, and ``output.weight`` is (2, width).
 
-    All weights and embeddings are normal at first, of one deviation, biases 0 and scales 1. Fixed positions and bags
-    are orthonormal and are not trained; leave them out of a decay by ``undecayed``.
+    Initially all weights and embeddings are normal with one standard deviation, biases are 0 and scales 1. Fixed
+    positions and bags are orthonormal and not trained; ``undecayed`` excludes them from weight decay.
 
     Args:
         width: the size of a token, the thesis' d.
@@ -70,8 +69,8 @@ class BooleanTransformer(Model):
         form: ``prenorm`` or ``plain``.
         encoding: ``trained`` or ``fixed`` positions, or a ``bag`` of vectors.
         mlp: the widths of its hidden layers; by default 4 width, and in the plain form 4 width and 2 width.
-        dropout: how likely an entry of tokens, of attention and of what a block adds is set to 0 in training, the
-            rest being scaled up; rounded to a multiple of 2^-16. None for no dropout; the plain form has none.
+        dropout: the probability that an entry of tokens, of attention and of a block's output is set to 0 in training,
+            while the rest are scaled up; rounded to a multiple of 2^-16. None for no dropout, as in the plain form.
         std: the standard deviation of the initial weights.
     """
 
@@ -109,7 +108,7 @@ class BooleanTransformer(Model):
 
     @property
     def undecayed(self) -> list[str]:
-        """The layers and parameters that the published training does not decay: embeddings, norms and biases.
+        """Layers and parameters without weight decay in the published training: embeddings, norms and biases.
 
         For a training's ``layers``: ``{name: {"weight_decay": 0} for name in model.undecayed}``.
         """
@@ -174,7 +173,7 @@ class BooleanTransformer(Model):
         return self._rest(parameters, self._class(parameters), found)
 
     def attention(self, parameters: Any, x: Float32[Any, "count n"]) -> ClassAttention:
-        """Return what the class token attends to in each head, of inputs of signs (count, n)."""
+        """Return the attention of the class token in each head, for inputs of signs (count, n)."""
         import jax
         import jax.numpy as jnp
 
@@ -189,8 +188,9 @@ class BooleanTransformer(Model):
     def train(self, parameters: Any, x: Float32[Any, "count n"], key: random.Key) -> Float32[Any, " count"]:
         """Return the outputs with dropout resampled: token by token, example by example.
 
-        Counters: of each site (``SITES``), entry j of example i is kept by the j mod 4-th half word of the block (i,
-        j // 4) of the key folded by the site's number.
+        Counters: at each site (``SITES``), half word j mod 4 of the block (i, j // 4), with the key folded by the
+            site's
+        number, decides whether entry j of example i is kept.
         """
         import jax
         import jax.numpy as jnp
@@ -214,7 +214,7 @@ class BooleanTransformer(Model):
         return self._rest(parameters, tokens[:, -1], found, key)
 
     def tables(self, parameters: Any) -> tuple[Any, Any, Any]:
-        """Return the tokens of zeros and of ones (n, width) and of the class (1, width) as attention reads them."""
+        """Return the tokens of zeros and of ones (n, width) and of the class (1, width), as inputs of attention."""
         tokens = (*self._tokens(parameters), self._class(parameters))
         if self.form == "plain":
             return tokens
@@ -223,7 +223,7 @@ class BooleanTransformer(Model):
 
     @property
     def score_scale(self) -> np.float32:
-        """What products of queries and keys are multiplied by."""
+        """The factor of products of queries and keys."""
         return np.float32(1 if self.form == "plain" else 1 / math.sqrt(self.head_width))
 
     def _class(self, parameters: Any) -> Any:
@@ -245,7 +245,7 @@ class BooleanTransformer(Model):
         return position + embedding["token"][0], position + embedding["token"][1]
 
     def _rest(self, parameters: Any, own: Any, found: Any, key: random.Key | None = None) -> Any:
-        """Return the outputs from the class token and from what heads have found, (count, heads, head size)."""
+        """Return the outputs, given the class token and the heads' outputs (count, heads, head size)."""
         import jax
         import jax.numpy as jnp
 

@@ -26,7 +26,7 @@ class DeepMLP(Model):
     Args:
         widths: the numbers of neurons of the hidden layers, the first layer's first; at least one of at least 1.
         activation: the function sigma of every hidden layer, by name or as a component.
-        init: the distribution of weights and biases of every layer, each by its layer's sizes.
+        init: the distribution of weights and biases of every layer, scaled by the layer's sizes.
         output_bias: whether there is a bias c.
     """
 
@@ -48,7 +48,7 @@ class DeepMLP(Model):
         return [*inner, "output.weight", *(["output.bias"] if self.output_bias else [])]
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameter arrays; those of one hidden layer and the output as an ``MLP`` has them."""
+        """Draw the parameter arrays; those of the first hidden layer and the output are drawn as in an ``MLP``."""
         sizes = [task.input_size, *self.widths]
         drawn = {
             layer: self.init.layer(key.fold(2 * depth), key.fold(2 * depth + 1), sizes[depth + 1], sizes[depth])

@@ -1,7 +1,7 @@
-"""Linear predictors on features that do not learn: what networks are compared with.
+"""Linear predictors on fixed features, as baselines for networks.
 
-Each is f(x) = <Psi(x), w>, with an embedding Psi that is drawn once and stays: no gradient reaches it. (Weight decay
-would, unless the training's ``layers`` have another for it.) Source: Daniely and Malach, "Learning Parities with Neural
+Each is f(x) = <Psi(x), w>, with an embedding Psi that is drawn once and fixed: no gradient reaches it. (Weight decay
+would, unless it is set to 0 in the training's ``layers``.) Source: Daniely and Malach, "Learning Parities with Neural
 Networks" (2020), sections 3 and 6.1.
 """
 
@@ -19,7 +19,7 @@ from elegans.models.mlp import preactivations
 from elegans.tasks import Task
 
 NEIGHBOURS = 256
-"""How many inputs the median distance is taken over."""
+"""Number of inputs for the median distance."""
 
 
 class LinearPredictor(Model, kind="linear-predictor"):
@@ -29,14 +29,14 @@ class LinearPredictor(Model, kind="linear-predictor"):
     """
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Return zeros: the loss is convex, so that nothing depends on the start."""
+        """Return zeros: the loss is convex, so that the initial values do not matter."""
         return {"output": _zeros(task.input_size)}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         return x @ parameters["output"]["weight"] + parameters["output"]["bias"]
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
-        """Return what no feature exceeds in size, for inputs whose coordinates are at most ``radius`` in size.
+        """Return bounds on the size of each feature, for inputs whose coordinates are at most ``radius`` in size.
 
         The last feature is the constant 1, whose weight is the output's bias.
         """
@@ -49,16 +49,16 @@ class LinearPredictor(Model, kind="linear-predictor"):
     def size(self, parameters: Any, radius: float) -> tuple[int, float]:
         """Return the number N of features and the norm B of their weights, once all features are scaled into [-1, 1].
 
-        These are what lower bounds on the loss of linear predictors speak of (``theory.biased_linear_bound``).
+        Lower bounds on the loss of linear predictors depend on these (``theory.biased_linear_bound``).
         """
         weights = self.readout(parameters) * self.bounds(parameters, radius)
         return len(weights), float(np.linalg.norm(weights))
 
 
 class RandomReLU(LinearPredictor, kind="random-relu"):
-    """ReLU random features: f(x) = a . relu(W x + b) + c, of which only a and c learn.
+    """ReLU random features: f(x) = a . relu(W x + b) + c, in which only a and c are trained.
 
-    Its parameters are those of an ``MLP``, drawn alike, and its function at first is that network's.
+    Its parameters are drawn like those of an ``MLP``, and its initial function is that network's.
 
     Args:
         width: the number of features, at least 1.
@@ -75,7 +75,7 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
         self.init.check(self.width, task)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameters of the network whose hidden layer stays."""
+        """Draw the parameters of the network whose hidden layer stays fixed."""
         return self.init.parameters(key, self.width, task)
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
@@ -90,16 +90,16 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
 
 
 class RandomFourier(LinearPredictor, kind="random-fourier"):
-    """Random Fourier features: f(x) = sqrt(2 / m) a . cos(W x + b) + c, of which only a and c learn.
+    """Random Fourier features: f(x) = sqrt(2 / m) a . cos(W x + b) + c, in which only a and c are trained.
 
     W is normal with deviation 1 / bandwidth and b uniform on [0, 2 pi], so that the features' inner products are about
-    exp(-||x - x'||^2 / (2 bandwidth^2)). Its parameters are those of an ``MLP``; a and c begin at 0.
+    exp(-||x - x'||^2 / (2 bandwidth^2)). Its parameters are those of an ``MLP``; a and c are initially 0.
 
     Source: Rahimi and Recht, "Random features for large-scale kernel machines" (2007).
 
     Args:
         width: the number m of features, at least 1.
-        bandwidth: above 0; or None for the median distance of two inputs, among 256 of the same task.
+        bandwidth: above 0, or None for the median distance of two inputs, among 256 of the same task.
     """
 
     width: Annotated[int, Field(ge=1)]
@@ -129,10 +129,10 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
 class GatedLinear(LinearPredictor, kind="gated-linear"):
     """A network that stays in the regime of its tangent kernel: f(x) = sum_j a_j (w_j . x + b_j) 1{gate_j is open} + c.
 
-    relu(z) = z 1{z > 0}, with weights of their own for either factor: those of the gates stay as they were drawn, and
-    the others begin equal to them, so that the function at first is that of an ``MLP`` that is drawn alike. The
-    features are the n + 1 inputs of each neuron, where its gate is open. With a rate of 0 for ``output.weight`` the
-    predictor is linear in what learns; else a and w both learn, and their products span the same predictors.
+    relu(z) = z 1{z > 0}, with separate weights for the two factors: those of the gates stay fixed, and the others are
+    initially equal to them, so that the initial function is that of an ``MLP`` drawn alike. The features are the n + 1
+    inputs of each neuron whose gate is open. With a learning rate of 0 for ``output.weight`` the predictor is linear in
+    the trained weights; otherwise a and w are both trained, and their products span the same predictors.
 
     Source: Daniely and Malach (2020), section 6.1; Fiat, Malach and Shalev-Shwartz, "Decoupling gating from linearity"
     (2019).
@@ -152,7 +152,7 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
         self.init.check(self.width, task)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameters of a network, its hidden layer twice: ``gates`` and ``hidden``."""
+        """Draw the parameters of a network, with its hidden layer twice: ``gates`` and ``hidden``."""
         drawn = self.init.parameters(key, self.width, task)
         return {"gates": drawn["hidden"], "hidden": dict(drawn["hidden"]), "output": drawn["output"]}
 
@@ -161,7 +161,7 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
         return super().apply(parameters, preactivations(parameters["hidden"], x) * is_open)
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
-        """Return the radius for every gated input and 1 for the gates themselves, a neuron's after another's."""
+        """Return the radius for every gated input and 1 for the gates themselves, neuron by neuron."""
         n = parameters["hidden"]["weight"].shape[1]
         return np.append(np.tile(np.append(np.full(n, radius), 1.0), self.width), 1.0)
 
@@ -183,7 +183,7 @@ def _frozen(layer: Any) -> Any:
 
 
 def _median_distance(key: random.Key, task: Task) -> float:
-    """Return the median distance of two inputs of a task, by a draw of the task that belongs to no trial."""
+    """Return the median distance of two inputs of a task, from a draw that belongs to no trial."""
     x, _ = task.examples(task.draw(key.fold(0)), key.fold(1), np.arange(NEIGHBOURS, dtype=np.uint32))
     x = np.asarray(x, np.float64)
     squares = (x**2).sum(axis=1)

@@ -1,4 +1,4 @@
-"""How the parameters of networks are initialised."""
+"""Initialisations of networks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Init(Component, family=True):
         }
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation has them."""
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation can."""
         raise NotImplementedError(f"{self.kind} has no distribution for several outputs")
 
     @property
@@ -49,18 +49,18 @@ class Init(Component, family=True):
         return type(self).readout is not Init.readout
 
     def check(self, width: int, task: Task) -> None:
-        """Refuse a width or a task for which there is no such initialisation."""
+        """Refuse a width or a task that this initialisation does not cover."""
 
 
 class AffineInit(Init):
-    """A distribution from which weights and biases of an affine map are drawn independently: it fits any layer."""
+    """A distribution of independent weights and biases of an affine map, which fits any layer."""
 
     @abstractmethod
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         """Draw one array of a layer.
 
         Args:
-            key: the key of this array alone.
+            key: the key of this array.
             shape: (rows, columns), (rows,) or ().
             fan_in: how many inputs the layer has.
             fan_out: how many outputs it has.
@@ -91,7 +91,7 @@ class AffineInit(Init):
 
 
 class BoundedInit(AffineInit):
-    """A distribution on [-c, c], with c by one of the two conventions called Xavier.
+    """A distribution on [-c, c], with c from one of the two conventions called Xavier.
 
     Args:
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
@@ -105,7 +105,7 @@ class BoundedInit(AffineInit):
 
 
 class DenseInit(BoundedInit, kind="dense"):
-    """Every weight and bias uniform on [-c, c]; by default c = 1/sqrt(fan-in), as ``torch.nn.Linear`` has it.
+    """Every weight and bias uniform on [-c, c]; by default c = 1/sqrt(fan-in), as in ``torch.nn.Linear``.
 
     Source: Pareto frontiers, section 4 and appendix C ("dense"); thesis, appendix B.4 ("uniform").
 
@@ -126,7 +126,7 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
     Args:
         convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
-        size: c itself in place of a convention's, or None; with 1 every entry is a sign.
+        size: c itself instead of a convention's, or None; with 1 every entry is a sign.
     """
 
     size: Size | None = None
@@ -139,13 +139,13 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
 
 class GaussianInit(AffineInit, kind="gaussian"):
-    """Every weight and bias normal, of mean 0 and a variance by one of two conventions, or a given standard deviation.
+    """Every weight and bias normal, with mean 0, and variance by one of two conventions, or a given standard deviation.
 
     Source: thesis, appendix B.4 ("Gaussian", by Kaiming's convention).
 
     Args:
         convention: ``kaiming`` for a variance of 2 / fan-in, ``glorot`` for 2 / (fan-in + fan-out).
-        std: the standard deviation of every entry in place of a convention's, or None.
+        std: the standard deviation of every entry instead of a convention's, or None.
     """
 
     convention: Literal["kaiming", "glorot"] = "kaiming"
@@ -160,7 +160,7 @@ class GaussianInit(AffineInit, kind="gaussian"):
 
 
 class ConstantInit(AffineInit, kind="constant"):
-    """Every weight and bias the same number, with no randomness: for models whose units see different inputs.
+    """Every weight and bias the same number, without randomness: for models whose units have different inputs.
 
     Args:
         value: the number.
@@ -189,7 +189,7 @@ def _draws_any_layer(member: type[Init]) -> bool:
 
 
 LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer)]
-"""A field that takes an initialisation which fits any layer, by name or as a component."""
+"""A field for an initialisation that fits any layer, by name or as a component."""
 
 
 class SparseInit(Init, kind="sparse"):
@@ -199,8 +199,8 @@ class SparseInit(Init, kind="sparse"):
     1 is what its theory uses. Biases and output weights are drawn as with ``DenseInit``.
 
     Args:
-        nonzeros: how many weights of each neuron are not zero, from 1 to n.
-        value: what they are.
+        nonzeros: the number of non-zero weights of each neuron, from 1 to n.
+        value: their value.
     """
 
     shorthand = "nonzeros"
@@ -228,15 +228,15 @@ class SparseInit(Init, kind="sparse"):
 class SphereInit(Init, kind="sphere"):
     """Hidden weights uniform on a sphere, output weights of one size with random signs, no biases.
 
-    By default that size is the radius: so |a| = ||w|| for every neuron, a balance that gradient steps disturb only to
-    second order. For a network of ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard
+    By default that size is the radius, so that |a| = ||w|| for every neuron, a balance that gradient steps disturb only
+    to second order. For a network of ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard
     scaling it is theta / sqrt(width).
 
     Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks" (2024), section 2.2; Remark 4.3 for
     output weights of size 1.
 
     Args:
-        radius: above 0.
+        radius: the radius of the sphere, above 0.
         output: the size of the output weights, above 0, or None for the radius.
     """
 

@@ -21,22 +21,22 @@ class MLP(Model):
     """A two-layer network: f(x) = v . sigma(W x + b) + c, by default with sigma = relu.
 
     Its parameters are ``{"hidden": {"weight": (width, n), "bias": (width,)}, "output": {"weight": (width,), "bias":
-    ()}}``; what a network does not have is not there. Without a second layer it is the sum of its hidden neurons,
-    and with ``width=1`` a single neuron. On a task with classes there is an output for each: then ``output.weight`` is
+    ()}}``, without those that a network lacks. Without a second layer it is the sum of its hidden neurons, and with
+    ``width=1`` a single neuron. On a task with classes there is one output per class: ``output.weight`` is then
     (outputs, width) and ``output.bias`` (outputs,).
 
     Args:
         width: the number of hidden neurons, at least 1.
         init: the distribution of the initial parameters: ``DenseInit()``, ``SparseInit(nonzeros)``, a theorem's own, …
         activation: the function sigma, by name or as a component.
-        readout: whether there are output weights and an output bias; else the weights are 1 and the bias 0.
+        readout: whether there are output weights and an output bias; otherwise the weights are 1 and the bias 0.
         hidden_bias: whether there is a bias b.
-        output_bias: whether there is a bias c (where there is a second layer).
-        scaling: ``standard``, or ``mean-field`` for the mean over neurons in place of their sum, gradients being
-            multiplied by the width. That is, step for step, the standard network whose weights and output weights are
-            1/sqrt(width) of its own (and whose hidden biases are, too). It must have a second layer and no output bias.
-        output_count: the number of outputs; None for as many as the task has classes, and one where labels are signs.
-            With 2 on a task of signs, the first answers for +1 and the second for -1.
+        output_bias: whether there is a bias c (if there is a second layer).
+        scaling: ``standard``, or ``mean-field`` for the mean over neurons instead of their sum, with gradients
+            multiplied by the width. This is, step for step, the standard network with all hidden weights and biases
+            and output weights scaled by 1/sqrt(width). It must have a second layer and no output bias.
+        output_count: the number of outputs; None for the number of the task's classes, or one if labels are signs.
+            With 2 on a task of signs, the first output stands for +1 and the second for -1.
     """
 
     width: Annotated[int, Field(ge=1)]
@@ -68,7 +68,7 @@ class MLP(Model):
 
     @property
     def homogeneity(self) -> int | None:
-        """The activation's degree, and one more for the second layer; None where there are biases."""
+        """The activation's degree, plus one for the second layer; None if there are biases."""
         degree = 1 if isinstance(self.activation, ReLU) else getattr(self.activation, "degree", None)
         biased = self.hidden_bias or (self.readout and self.output_bias)
         is_power = isinstance(self.activation, ReLU | Power)
@@ -85,7 +85,7 @@ class MLP(Model):
         return arrays.concat([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
 
     def check(self, task: Task) -> None:
-        """Refuse a width or a task that the initialisation does not cover, and several outputs that it cannot draw."""
+        """Refuse a width or a task that the initialisation does not cover, and outputs that it cannot draw."""
         self.init.check(self.width, task)
         if self.outputs(task) > 1 and not (self.readout and self.init.has_readout):
             named = f"init={self.init.kind!r}, readout={self.readout}"
@@ -104,7 +104,7 @@ class MLP(Model):
         return [name for name, is_there in there.items() if is_there]
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameter arrays; those that two networks share are drawn alike, whatever else they have."""
+        """Draw the parameter arrays; arrays that two networks have in common are drawn alike."""
         drawn = self.init.parameters(key, self.width, task)
         if (outputs := self.outputs(task)) > 1:
             drawn = {**drawn, "output": self.init.readout(key, self.width, outputs)}
@@ -128,10 +128,10 @@ class MLP(Model):
 
 
 def preactivations(layer: Any, x: Float32[Any, "count inputs"]) -> Float32[Any, "count outputs"]:
-    """Return what a layer's activations are applied to, W x + b: shape (count, outputs).
+    """Return a layer's pre-activations W x + b: shape (count, outputs).
 
     Args:
-        layer: ``weight`` (outputs, inputs) and, where there is one, ``bias`` (outputs,).
+        layer: ``weight`` (outputs, inputs) and, if there is one, ``bias`` (outputs,).
         x: inputs (count, inputs).
     """
     return x @ layer["weight"].T + layer.get("bias", 0)

@@ -45,7 +45,7 @@ class PolyNet(Model):
 
 
 class DisjointPolyNet(Model):
-    """A product of linear forms of successive blocks of inputs: f(x) = prod_i w_i . x_i, i = 1, …, degree.
+    """A product of linear forms of consecutive blocks of inputs: f(x) = prod_i w_i . x_i, i = 1, …, degree.
 
     With w_i the unit vector of the one coordinate of a disjoint parity's support in block i it is the parity itself.
     Its parameters are ``{"hidden": {"weight": (degree, n / degree)}}``; there is no bias.
@@ -55,9 +55,9 @@ class DisjointPolyNet(Model):
     Args:
         degree: the number of blocks, and of factors, at least 1; it divides the input size.
         init: the distribution of the initial weights; the layer of a block has n / degree inputs.
-        positive: whether the first block's weights change sign where the product of the weights on the task's support
-            is negative at first. For symmetric distributions this conditions on a positive product, as
-            theorems on training with the correlation loss ask for; the task must then name its support.
+        positive: whether the first block's weights change sign if the initial product of the weights on the task's
+            support is negative. For symmetric distributions this conditions on a positive product, as required by
+            theorems on training with the correlation loss; the task must then name its support.
     """
 
     shorthand = "degree"
@@ -66,7 +66,7 @@ class DisjointPolyNet(Model):
     positive: bool = False
 
     def check(self, task: Task) -> None:
-        """Refuse inputs that do not fall into blocks, and a positive product over a support that is not known."""
+        """Refuse inputs that cannot be split into blocks, and a positive product over an unknown support."""
         if task.input_size % self.degree:
             raise ValueError(
                 f"the degree of a disjoint-poly-net must divide n: degree={self.degree}, n={task.input_size}"
@@ -74,7 +74,7 @@ class DisjointPolyNet(Model):
         support = task.support if isinstance(task, SparseParity) else None
         if self.positive and (support is None or self._blocks(task, support) != list(range(self.degree))):
             raise ValueError(
-                f"a positive product must have a task with one named coordinate a block: support={support}"
+                f"a positive product must have a task with one named coordinate per block: support={support}"
             )
 
     def parameter_names(self, task: Task) -> list[str]:
@@ -83,7 +83,7 @@ class DisjointPolyNet(Model):
     def initialise(self, key: random.Key, task: Task) -> Layers:
         weight = self.init.weights(key.fold(0), self.degree, task.input_size // self.degree)
         if self.positive:
-            assert isinstance(task, SparseParity) and task.support is not None  # `check` has asked for it
+            assert isinstance(task, SparseParity) and task.support is not None  # required by `check`
             if weight.ravel()[list(task.support)].prod() < 0:
                 weight = np.concatenate([-weight[:1], weight[1:]])
         return {"hidden": {"weight": weight}}

@@ -1,4 +1,4 @@
-"""Initial values that another trial had."""
+"""The initial values of another trial."""
 
 from typing import Annotated
 
@@ -13,16 +13,17 @@ from elegans.tasks import Task
 
 
 class SeededInit(Init, kind="seeded"):
-    """The initial values that the trial with a given seed has: the same for every seed of the trial's own.
+    """The initial values of the trial with a given seed, whatever the seed of this trial.
 
-    So one initialisation meets many streams of examples, which says how much of what varies between trials is the
-    network's luck and how much the data's. Give the task a support too, or it changes with the trial's seed.
+    One initialisation can thus be trained on many streams of examples, which shows how much of the variation between
+    trials is due to the initialisation and how much to the data. Also give the task a support, or it changes with the
+    trial's seed.
 
     Source: thesis, chapter 5, figure 5.2 (centre).
 
     Args:
-        of: the distribution that the initial values are drawn from.
-        seed: the seed of the trial whose initial values they are, below 2^32.
+        of: the distribution of the initial values.
+        seed: the seed of the trial that has these initial values, below 2^32.
     """
 
     shorthand = "seed"
@@ -40,10 +41,10 @@ class SeededInit(Init, kind="seeded"):
         return self.of.parameters(random.stream(self.seed, "init"), width, task)
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Return the other trial's weights and biases of several outputs."""
+        """Return the other trial's weights and biases for several outputs."""
         return self.of.readout(random.stream(self.seed, "init"), width, outputs)
 
     @property
     def has_readout(self) -> bool:
-        """Whether the initialisation draws several outputs."""
+        """Whether the initialisation can draw several outputs."""
         return self.of.has_readout

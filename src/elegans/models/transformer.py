@@ -1,4 +1,4 @@
-"""A transformer of one block whose only query is a class token."""
+"""A one-block transformer whose only query is a class token."""
 
 from typing import Annotated, Any
 
@@ -17,10 +17,10 @@ Count = Annotated[int, Field(ge=1)]
 class ParityTransformer(Model):
     """One block of attention and an MLP, read out at a class token; no normalisation and no dropout.
 
-    Sign i of an input is embedded as X_i = E_{x_i} + P_i and the class token as X_c = E_c. It alone asks, over itself
-    and all signs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head size)) X V_h O_h, z' = z + W_2 gelu(W_1 z +
-    b_1) + b_2, f = u . z'. Rows X are sums of n + 3 embeddings in all, whatever the batch: keys and values are computed
-    once for each of those.
+    Sign i of an input is embedded as X_i = E_{x_i} + P_i and the class token as X_c = E_c. Only the class token is a
+    query, over itself and all signs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head size)) X V_h O_h, z' = z +
+    W_2 gelu(W_1 z + b_1) + b_2, f = u . z'. Rows X are sums of only n + 3 different embeddings, for any batch: keys and
+    values are computed once for each of those.
 
     Its parameters are ``{"embedding": {"sign": (2, width), "position": (n, width), "class": (width,)}, "attention":
     {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden": {"weight":
@@ -28,8 +28,8 @@ class ParityTransformer(Model):
     {"weight": (width,)}}``, the embedding of -1 before that of +1.
 
     Source: thesis, chapter 5 and appendix B.4 (setting *iii). It names neither the MLP's width nor the scale of
-    the embeddings, on which much depends: with normal ones of deviation 0.1 in place of 1, networks of width 64 take
-    about six times as long on (10, 2), and do not learn (10, 3) in 5000 steps in place of 300 (Adam, rate 0.0003).
+    the embeddings, which matters: with deviation 0.1 instead of 1, networks of width 64 take about six times as long on
+    (10, 2), and fail on (10, 3) in 5000 steps instead of 300 (Adam, learning rate 0.0003).
 
     Args:
         width: the size of an embedding.
@@ -37,7 +37,7 @@ class ParityTransformer(Model):
         head_size: the size of a head's queries, keys and values.
         mlp_width: the number of hidden neurons of the MLP, or None for ``width``.
         embedding_scale: the standard deviation of the initial embeddings, which are normal.
-        init: the distribution of the matrices' entries, each by its own sizes; biases are 0 at first.
+        init: the distribution of the matrices' entries, scaled by each matrix's sizes; biases are initially 0.
     """
 
     width: Count = 1024
@@ -104,7 +104,7 @@ class ParityTransformer(Model):
         """Return how much each head of the class token attends to each sign and, last, to the class token itself.
 
         Returns:
-            Weights of shape (count, heads, n + 1) that add to 1 over the places.
+            Weights of shape (count, heads, n + 1) that sum to 1 over positions.
         """
         import jax
         import jax.numpy as jnp
@@ -119,7 +119,7 @@ class ParityTransformer(Model):
 
 
 def _parts(parameters: Any) -> Float32[Any, "parts width"]:
-    """Return what the rows X are sums of: the embeddings of -1, of +1, of every position, of the class token."""
+    """Return the embeddings whose sums are the rows X: of -1, of +1, of every position, of the class token."""
     import jax.numpy as jnp
 
     embedding = parameters["embedding"]
