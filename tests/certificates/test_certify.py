@@ -227,7 +227,7 @@ def test_what_is_not_covered_is_refused_with_the_rule_and_the_value():
             lambda: el.certify(el.Outcome(trial, "solved")),
             "an outcome must hold its parameters: parameters=None; .*train",
         ),
-        (lambda: el.certify(other), "a task must be a sparse-parity where .*: task='blocks-for-certify'"),
+        (lambda: el.certify(other), "a task must be a sparse-parity if .*: task='blocks-for-certify'"),
         (lambda: el.certify(wide), "2\\^k must be at most the budget of nodes: k=20, 2\\^k=1048576, budget=4096"),
         (lambda: el.certify(made, support=[0, 5]), "distinct coordinates in 0..n-1, at least one: n=5, support=.0, 5."),
         (lambda: el.certify(made, support=[1, 1]), "support=.1, 1."),

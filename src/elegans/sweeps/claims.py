@@ -73,7 +73,7 @@ def begin(
     retry_failed: bool,
     retrain_changed: bool,
 ) -> tuple[Run, Survey]:
-    """Enter a run and its sweep's cells; return the run and what the store has of the sweep."""
+    """Register a run and its sweep's cells; return the run and what the store has of the sweep."""
     make_indexes(connection)
     run = Run(0, uuid.uuid4().hex, probe_texts(probes), retry_failed)
     ids = _register(connection, sweep.cells)

@@ -332,13 +332,13 @@ def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: 
 
 @dataclass(frozen=True)
 class CellSums:
-    """What the database adds up of cells: one entry per cell that has trials, in the order of their numbers.
+    """Sums over cells, computed by the database: one entry per cell that has trials, in the order of their numbers.
 
     Args:
         cell: the cells' numbers.
-        ended: by state, how many trials ended in it.
-        seconds, seconds_squared: summed over trials that have an outcome.
-        errors, error, error_squared: of finished trials with a test error, how many, their sum and that of squares.
+        ended: the number of trials that ended in each state.
+        seconds, seconds_squared: sums over trials that have an outcome.
+        errors, error, error_squared: the number of finished trials with a test error, the sum of these and of squares.
         first, times: cell ``i`` was solved at ``times[first[i]:first[i + 1]]``, in increasing order.
     """
 
@@ -397,7 +397,7 @@ def cell_columns(connection: Connection) -> tuple[np.ndarray, "pd.DataFrame"]:
 
 
 def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
-    """Return a row for each cell; see ``Store.cells_table``."""
+    """Return one row per cell; see ``Store.cells_table``."""
     cells = _cells(connection, sweep, where)
     everything = connection.scalar(select(func.count()).select_from(CELLS)) == len(cells.numbers)
     sums = cell_sums(connection, None if everything else cells.numbers)

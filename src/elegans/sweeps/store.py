@@ -154,7 +154,7 @@ class Store:
             return reading.survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
 
     def holders(self, run: Run) -> tuple[str, ...]:
-        """Return which other runs are at work on trials of this store, and on how many."""
+        """Return which other runs are training trials of this store, and how many."""
         with self.connected() as connection:
             return read_holders(connection, run.number)
 
@@ -243,7 +243,7 @@ class Store:
             return reading.totals(connection, sweep)
 
     def recorded(self, sweep: Sweep) -> Sweep:
-        """Return the part of a sweep that has outcomes now: a snapshot, while others may be writing."""
+        """Return the part of a sweep that has outcomes now: a snapshot, if others are writing."""
         with self.connected() as connection:
             return reading.recorded_part(connection, sweep)
 
@@ -284,7 +284,7 @@ class Store:
             return reading.cells_table(connection, sweep, where)
 
     def status(self) -> Status:
-        """Return how far the runs of this store are; ``str`` of it is for people."""
+        """Return the progress of this store's runs; ``str`` makes it readable."""
         with self.connected() as connection:
             return read_status(connection)
 
