@@ -1,7 +1,8 @@
 // Activations other than the ReLU: their values in the forward pass, and values and derivatives
 // together in the backward pass. Each is a type, so that loops over examples do not branch.
 //
-// A sum that is not finite gives a value that is not: divergence is found by the outputs.
+// The value of a sum that is not finite is not finite either: divergence is detected in the
+// outputs.
 #pragma once
 
 #include "types.hpp"
@@ -51,7 +52,7 @@ struct TriangleWave {
 
 struct Zigzag {
   float degree;
-  float left_slope;  // of the piece that goes on to the left
+  float left_slope;  // of the piece that extends to the left
   ELEGANS_INLINE Floats value(Floats z) const { return both(z).value; }
   ELEGANS_INLINE Both both(Floats z) const {
     const Ints above = (Ints)(z > degree);
@@ -80,8 +81,8 @@ struct Polynomial {
 };
 
 // sin(pi/2 (scale z + turns)). The argument is counted in quarter turns, so that its reduction is
-// exact however large it is; on the eighth of a turn that is left the polynomials are those of
-// Cephes (sinf, cosf), to about one unit in the last place.
+// exact for any size; the polynomials on the remaining eighth of a turn are those of
+// Cephes (sinf, cosf), accurate to about one unit in the last place.
 struct Sinusoid {
   static constexpr float quarter_turn = 1.57079632679f;  // in radians
   float scale, turns;                                    // turns is 0, 1, 2 or 3
@@ -109,7 +110,7 @@ struct Sinusoid {
   }
 };
 
-// Calls `function` with the activation of a network that has one.
+// Calls `function` with the activation of a network, if it has one.
 template <class Function>
 ELEGANS_INLINE void with_activation(const State& state, Function function) {
   const float degree = static_cast<float>(state.degree);
@@ -132,7 +133,7 @@ ELEGANS_INLINE void with_activation(const State& state, Function function) {
   }
 }
 
-// The lanes of a vector that hold neurons; the last vector may have others.
+// The lanes of a vector that are neurons; in the last vector, some may not be.
 ELEGANS_INLINE Ints real_lanes(const State& state, Size vector) {
   const Size left = state.width - vector * lanes;
   const Size real = left < lanes ? left : lanes;
@@ -143,7 +144,7 @@ ELEGANS_INLINE Floats* preactivations_of(const State& state, Size vector) {
   return reinterpret_cast<Floats*>(state.preactivations) + vector * 32 * state.mask_words;
 }
 
-// Adds what a vector of neurons makes of its preactivations to the outputs of `count` examples.
+// Adds the values of a vector of neurons to the outputs of `count` examples.
 [[maybe_unused]] static void activate(const State& state, Ints real, Floats output,
                                       const Floats* preactivations, Size count, Floats* partial) {
   if (state.activation == Activation::product) {
@@ -155,8 +156,8 @@ ELEGANS_INLINE Floats* preactivations_of(const State& state, Size vector) {
   });
 }
 
-// Replaces each sum of a product network by the product of all others: the output's derivative by
-// this one, without a division.
+// Replaces each sum of a product network by the product of all others, which is the output's
+// derivative with respect to it; without a division.
 [[maybe_unused]] static void multiply_others(const State& state) {
   Floats all[largest_product / lanes];
   for (Size q = 0; q < state.batch; q++) {
@@ -177,9 +178,9 @@ ELEGANS_INLINE Floats* preactivations_of(const State& state, Size vector) {
   }
 }
 
-// Replaces a vector's preactivations (of a product: the products of the others) by their gradients,
-// for all of the minibatch; entries up to the next multiple of four examples become zero. Returns
-// the gradient of the output weights.
+// Replaces a vector's preactivations (for a product: the products of the others) by their
+// gradients, for the whole minibatch; entries up to the next multiple of four examples become zero.
+// Returns the gradient of the output weights.
 [[maybe_unused]] static Floats differentiate(const State& state, Floats* preactivations) {
   const float* grad_output = state.grad_output;
   const Size batch = state.batch;

@@ -35,7 +35,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
     s.layers = static_cast<Size>(heads.size());
     s.mlp_width = mlp_width;
     s.rows = round_up(length, attention_rows);
-    s.stride = s.rows + attention_rows - 1;  // so many zeros end each row
+    s.stride = s.rows + attention_rows - 1;  // each row ends in this many zeros
     const Size norm = normed ? 2 * width : 0;
     const Size mlp = mlp_width ? norm + mlp_width * (2 * width + 1) + width : 0;
     const Size layer = norm + 3 * width * width + (normed ? width * width : 0) + mlp;
@@ -95,7 +95,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
  private:
   float* by_lane(Size count) { return memory_.allocate<float>(count * state_.lanes); }
 
-  // Hands out the parameters in order, and the memory in which steps are computed.
+  // Assigns the parameters in order, and the memory in which steps are computed.
   void lay_out(const std::vector<Size>& heads, bool normed, bool absolute) {
     AttentionState& s = state_;
     const Size width = s.width, activations = s.rows * width;

@@ -1,11 +1,10 @@
 // A step of a transformer of causal attention, for one instruction set: this file is compiled once
 // for each.
 //
-// Sequences are in the lanes. All that is multiplied, whatever is summed over (features, positions
-// or distances), is then one product of vectors lane by lane, done in registers for a few rows and
-// columns at a time; softmax, layer norms and loss go down the features or positions without a
-// remainder. Only what attends to something, the lower triangle, is computed. All sums are in a
-// fixed order.
+// Lanes are sequences. All products, whatever they are summed over (features, positions or
+// distances), are then products of vectors lane by lane, done in registers for a few rows and
+// columns at a time; softmax, layer norms and loss run over features or positions without a
+// remainder. Only the lower triangle of the attention is computed. All sums have a fixed order.
 #include "attention_types.hpp"
 #include "descent.hpp"
 #include "elementary.hpp"
@@ -20,7 +19,7 @@ constexpr int tile_columns =
     chunk == 16 ? 4 : 2;  // columns of a product: 16 of 32 registers, or 8 of 16
 constexpr float norm_epsilon = 1e-5f;
 
-// An array [rows][width][lanes], from one of its features on.
+// An array [rows][width][lanes], starting at one of its features.
 struct Activations {
   float* at;
   Size row;  // from one position to the next
@@ -75,7 +74,7 @@ void normalise(const AttentionState& state, const AttentionNorm& norm, const flo
   }
 }
 
-// Adds to `grad_out` the gradient that passes through the norm, from that of its outputs.
+// Adds to `grad_out` the gradient that passes back through the norm, given that of its outputs.
 void normalise_backward(const AttentionState& state, const AttentionNorm& norm, const float* normed,
                         float* grad_out) {
   const Size width = state.width;
@@ -110,9 +109,8 @@ void normalise_backward(const AttentionState& state, const AttentionNorm& norm, 
   }
 }
 
-// What one head reads and writes. Its weights lie in rows of `stride` vectors, of which a query
-// fills those up to itself and zeros follow up to the end of its block; what is beyond and before
-// stays zero.
+// The arrays of one head. Its weights are in rows of `stride` vectors: a query fills those up to
+// itself, followed by zeros up to the end of its block; what is beyond and before stays zero.
 struct Head {
   Activations query, key, value;
   float* weights;
@@ -120,7 +118,7 @@ struct Head {
   const float* distance;  // of the key at distance 0
   Size size, first;
   float scale;
-  bool relative;  // whether what stands for distances is compared with queries too
+  bool relative;  // whether queries are also compared with the vectors of distances
 };
 
 Head head_of(const AttentionState& state, const AttentionLayer& layer, Size number) {
@@ -145,7 +143,7 @@ ELEGANS_INLINE void below_diagonal(Size rows, Function function) {
   }
 }
 
-// The logits of a head's attention: queries times keys, and times what stands for their distance.
+// The logits of a head's attention: queries times keys, and times the vectors of distances.
 void compare(const AttentionState& state, const Head& head) {
   below_diagonal(state.rows, [&](Size i, Size j) {
     Floats sum[tile_rows][tile_columns] = {};
@@ -177,7 +175,7 @@ void compare(const AttentionState& state, const Head& head) {
   });
 }
 
-// The softmax over the keys of each query, those after it left out.
+// The softmax over the keys of each query, excluding later ones.
 void attend(const AttentionState& state, const Head& head) {
   for (Size i = 0; i < state.rows; i++) {
     float* weights = head.weights + i * head.stride;
@@ -207,7 +205,7 @@ ELEGANS_INLINE Floats gelu_slope(Floats x) {
   return share * (1.0f + x * (1.0f - share) * gelu_factor * (1.0f + 3 * gelu_cubic * x * x));
 }
 
-// The MLP's inputs and what it adds to them, into `output`.
+// The MLP's inputs plus its outputs, into `output`.
 void mlp_forward(const AttentionState& state, const AttentionMLP& mlp, float* output) {
   const Size width = state.width, hidden = state.mlp_width;
   normalise(state, mlp.norm, mlp.input);
@@ -239,7 +237,7 @@ void bias_backward(const AttentionState& state, const float* grad, Size width,
   }
 }
 
-// state.grad_out, the derivatives by what the MLP puts out, become those by what it takes in.
+// state.grad_out, the derivatives by the MLP's outputs, become those by its inputs.
 void mlp_backward(const AttentionState& state, const AttentionMLP& mlp) {
   const Size width = state.width, hidden = state.mlp_width;
   bias_backward(state, state.grad_out, width, mlp.residual_bias);
@@ -282,7 +280,7 @@ void layer_forward(const AttentionState& state, const AttentionLayer& layer, flo
   }
 }
 
-// The loss's derivatives by the weights, in their place, become those by the logits of attention.
+// Replaces the loss's derivatives by the weights with those by the logits of attention.
 void attend_backward(const AttentionState& state, const Head& head, Activations attended,
                      Activations grad_attended) {
   Floats mean[tile_rows];
@@ -311,7 +309,7 @@ void attend_backward(const AttentionState& state, const Head& head, Activations 
   });
 }
 
-// For each key, what its queries' weights times what these queries have come to.
+// For each key, the sum over its queries of their weights times their vectors.
 void by_key(const AttentionState& state, const Head& head, Activations queries, Activations keys) {
   for (Size j = 0; j < state.rows; j += tile_rows) {
     multiply<false>(tile_rows, head.size, state.length - j,
@@ -349,7 +347,7 @@ void head_backward(const AttentionState& state, const AttentionLayer& layer, con
   }
 }
 
-// state.grad_out, the derivatives by what the layer puts out, become those by what it takes in.
+// state.grad_out, the derivatives by the layer's outputs, become those by its inputs.
 void layer_backward(const AttentionState& state, const AttentionLayer& layer) {
   const Size width = state.width;
   float* grad_attended = state.grad_out;
@@ -366,7 +364,7 @@ void layer_backward(const AttentionState& state, const AttentionLayer& layer) {
   normalise_backward(state, layer.norm, state.grad_normed, state.grad_out);
 }
 
-// Puts sequences [count][length] into the lanes; what there is none of is 0.
+// Puts sequences [count][length] into the lanes; missing ones are 0.
 void arrange(const AttentionState& state, const std::int32_t* sequences, Size count,
              std::int32_t* lanewise) {
   for (Size i = 0; i < state.length; i++) {
@@ -489,7 +487,7 @@ void backward(const AttentionState& state) {
                  Place{state.embedding.grad, width * lanes, lanes});
 }
 
-// Copies the tables of distances to where there are zeros around them.
+// Copies the tables of distances to arrays with zeros around them.
 void place_distances(const AttentionState& state) {
   for (Size l = 0; l < state.layers; l++) {
     const AttentionLayer& layer = state.layer[l];

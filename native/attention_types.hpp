@@ -6,7 +6,7 @@
 
 namespace elegans {
 
-constexpr Size attention_rows = 4;  // positions that are summed up at once
+constexpr Size attention_rows = 4;  // positions that are summed at once
 
 // One parameter array, and the sums of its gradient over sequences in each lane: [size][lanes].
 struct AttentionWeight {
@@ -15,7 +15,7 @@ struct AttentionWeight {
 };
 
 // A layer norm of activations [rows][width][lanes]; without one (scale.value is null) `normed` is
-// what it reads.
+// its input.
 struct AttentionNorm {
   AttentionWeight scale, shift;  // [width]
   float* centred;                // [rows][width][lanes]: of mean 0 and variance 1
@@ -23,7 +23,7 @@ struct AttentionNorm {
   float* normed;                 // [rows][width][lanes]
 };
 
-// The MLP after a layer of attention; there is none where hidden.value is null.
+// The MLP after a layer of attention; there is none if hidden.value is null.
 struct AttentionMLP {
   AttentionNorm norm;
   AttentionWeight hidden, hidden_bias;      // [width][mlp_width], [mlp_width]
@@ -47,10 +47,10 @@ struct AttentionLayer {
   float* distance;  // [attention_rows - 1 + rows][width]: relative, with zeros around it
 };
 
-// Everything that a kernel needs of one network. Sequences are in the lanes, as many at a time as
-// there are; `rows` is the length, rounded up to whole attention_rows. Positions and sequences
-// beyond the real ones have no part in the loss, so that their derivatives are zero, and no real
-// position attends to them.
+// Everything that a kernel needs of one network. Lanes are sequences, as many at a time as there
+// are lanes; `rows` is the length, rounded up to a multiple of attention_rows. Positions and
+// sequences beyond the real ones do not contribute to the loss, so that their derivatives are zero,
+// and no real position attends to them.
 struct AttentionState : DescentState {
   Size symbols, width, length, layers, mlp_width;
   Size rows, stride;  // stride: from one query's weights to the next one's
@@ -74,9 +74,9 @@ struct AttentionState : DescentState {
   float* grad_active;                             // [rows][mlp_width][lanes]
 };
 
-// What one instruction set offers.
+// The functions of one instruction set.
 struct AttentionKernel {
-  // Takes a step on tokens and labels [batch][length], unless outputs are not finite.
+  // Takes a step on tokens and labels [batch][length], if all outputs are finite.
   bool (*step)(AttentionState& state, const std::int32_t* tokens, const std::int32_t* labels,
                float factor);
   // Logits of the first `count` (at most `lanes`) sequences, into state.logits.

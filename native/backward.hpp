@@ -1,8 +1,8 @@
 // The backward pass and the update of one vector of neurons.
 //
-// Of ReLUs hidden values are not kept, only which neurons fired. The output weights' gradient does
-// without them, because a ReLU neuron is homogeneous: the sum over examples of grad * relu(w x +
-// b) is w and b times the sums that are the gradients of w and b (up to the output weight). Of
+// For ReLUs, hidden values are not kept, only which neurons fired. The output weights' gradient
+// does not need them, because a ReLU neuron is homogeneous: the sum over examples of grad * relu(w
+// x + b) is w and b times the sums that are the gradients of w and b (up to the output weight). For
 // other neurons the preactivations are kept, and replaced here by the output's gradient times their
 // derivatives.
 #pragma once
@@ -15,11 +15,11 @@
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-// What a step multiplies each parameter array and its gradient with.
+// The factors of each parameter array and of its gradient in a step.
 struct Rates {
   float keep[parameter_count];
   float rate[parameter_count];
-  bool idle;  // no weight decay: without gradient nothing changes
+  bool idle;  // no weight decay: nothing changes without a gradient
 };
 
 ELEGANS_INLINE Rates rates_of(const State& state, float factor) {
@@ -97,7 +97,7 @@ ELEGANS_INLINE bool counts(const State& state) {
          (state.loss.kind == LossKind::hinge || state.loss.kind == LossKind::correlation);
 }
 
-// Once per step: the minibatch as the backward pass wants it.
+// Once per step: the minibatch in the form for the backward pass.
 static void prepare_backward(const State& state, const Examples& examples) {
   transpose_inputs(state, examples, counts(state));
   if (!counts(state)) prepare_example_tables(state);
@@ -130,9 +130,9 @@ ELEGANS_INLINE void update_rest(const Vector& v, const Rates& rates, Floats bias
               rates.rate[output_weight] * scale * (dot + bias * bias_sum);
 }
 
-// Hinge loss: all derivatives are -label/batch or zero, so a ReLU's gradient is a count of examples
-// that fired and have input * label positive, minus those that have it negative: an AND and a count
-// of bits for 32 examples at once, and exact.
+// Hinge loss: all derivatives are -label/batch or zero, so a ReLU's gradient is the number of
+// examples that fired with positive input * label, minus that with negative: an AND and a count of
+// bits for 32 examples at once, and exact.
 template <bool one_word>
 ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const Rates& rates) {
   const Size words = one_word ? 1 : state.mask_words;
@@ -149,7 +149,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   const float scale = 2.0f * state.loss.scale / static_cast<float>(state.batch);
   const Floats rate = (rates.rate[hidden_weight] * scale) * *v.output;
   const float keep = rates.keep[hidden_weight];
-  // Copies, because for all the compiler knows stores to weights could change what `v` points to.
+  // Copies, because the compiler must assume that stores to weights change what `v` points to.
   Floats* const weight = v.weight;
   const Words* const mask = v.mask;
   const std::uint32_t* const by_input = state.by_input;
@@ -167,7 +167,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
     weight[j] = keep * w - rate * sum;
     return w * sum;
   };
-  // Several sums, so that none waits for the one before.
+  // Several sums, so that none waits for the previous one.
   Floats dots[4] = {};
   Size j = 0;
   for (; j + 4 <= inputs; j += 4) {
@@ -221,7 +221,7 @@ ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Sli
   }
 }
 
-// What a group of four examples adds to the gradient of a vector's bias.
+// The contribution of a group of four examples to the gradient of a vector's bias.
 struct FiredGradients {
   const State& state;
   const Words* mask;

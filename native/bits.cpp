@@ -11,7 +11,7 @@ namespace {
 using Bits = Array<std::uint8_t, 2>;
 
 constexpr Size largest_bits = 1 << 16, largest_size = 1 << 12;
-constexpr Size block_bytes = 1 << 18;  // what a block's tokens may take: a share of the cache
+constexpr Size block_bytes = 1 << 18;  // the size of a block's tokens: a part of the cache
 
 class BitsNetwork : public RowHost<BitsState> {
  public:
@@ -140,7 +140,7 @@ class BitsNetwork : public RowHost<BitsState> {
 
   void lay_out_examples() {
     BitsState& s = state_;
-    const Size slack = 8 * s.lanes;  // half words are drawn, and read, by whole vectors
+    const Size slack = 8 * s.lanes;  // half words are drawn and read in whole vectors
     s.drawn_size = s.drop ? round_up(s.tokens * s.width + slack, 32) : 32;
     const Size numbers =
         s.tokens * (s.padded_width + 2 * s.padded_heads) + 4 * s.heads * s.padded_width;

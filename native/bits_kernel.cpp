@@ -1,12 +1,12 @@
 // A step of a transformer that is read at a class token, for one instruction set: this file is
 // compiled once for each.
 //
-// Only the class token asks, so that a head's scores are products of tokens with one vector, key^T
-// query, and what it finds is the value of one mixture of tokens. Of an example, two passes over
-// its tokens each way are all that grows with n, and they are products of matrices: lanes are
-// features, or heads. What follows attention is done for a block of examples. Scales and shifts of
-// norms are multiplied into the maps that read them; those of scores have no shift, since what all
-// places share is no matter to a softmax. All sums are in a fixed order.
+// Only the class token is a query, so that a head's scores are products of tokens with one vector,
+// key^T query, and its output is the value of one mixture of tokens. For each example, only two
+// passes over its tokens in each direction grow with n, and they are products of matrices: lanes
+// are features, or heads. Everything after attention is done for a block of examples. Scales and
+// shifts of norms are multiplied into the maps that use them; those of scores have no shift, since
+// a softmax does not change with what all positions share. All sums have a fixed order.
 #include "bits_types.hpp"
 #include "descent.hpp"
 #include "elementary.hpp"
@@ -26,7 +26,7 @@ constexpr float smallest_total = 1e-20f;  // below it, weights in tables may hav
 
 enum Site : std::uint32_t { at_embedding, at_attention, at_out_proj, at_mlp };
 
-// Rows of `size` numbers, which are columns of a product, from one row to the next `stride` apart.
+// Rows of `size` numbers, which are columns of a product, `stride` apart.
 struct Rows {
   float* at;
   Size stride, size;
@@ -41,7 +41,7 @@ ELEGANS_INLINE Rows grads_of(const BitsMatrix& matrix) {
   return {matrix.grad, matrix.stride, matrix.stride};
 }
 
-// out [count] = factors [count][terms] times in [terms], or plus what is there.
+// out [count] = factors [count][terms] times in [terms], or added to the old values.
 template <bool added>
 void combine(Size count, Size terms, Numbers factors, Rows in, Rows out) {
   multiply<added, vectors_at_once, rows_at_once>(out.size / lanes, count, terms, in.vectors(),
@@ -84,7 +84,7 @@ void clear(float* x, Size size) {
 }
 
 // out [columns][out_stride] = the transpose of in [rows][in_stride]; rows up to out_stride are
-// written, those that there are not as zeros.
+// written, missing ones as zeros.
 void transpose_matrix(const float* in, Size in_stride, Size rows, Size columns, float* out,
                       Size out_stride) {
   for (Size row = 0; row < out_stride; row += lanes) {
@@ -129,7 +129,7 @@ void draw_halves(Key key, std::uint32_t example, Size count, std::uint16_t* out)
   }
 }
 
-// What entries are multiplied by, from their half words.
+// The factors of entries, from their half words.
 ELEGANS_INLINE Floats keep(const BitsState& state, const std::uint16_t* drawn) {
   Halves halves;
   __builtin_memcpy(&halves, drawn, sizeof halves);
@@ -139,7 +139,7 @@ ELEGANS_INLINE Floats keep(const BitsState& state, const std::uint16_t* drawn) {
 
 // --- norms ---
 
-// Norms rows [count][padded_width] in place, without scale and shift; as many rows at once as there
+// Normalises rows [count][padded_width] in place, without scale and shift, as many at once as there
 // are lanes.
 void normalise(const BitsState& state, float* rows, float* inverse, Size count) {
   const Size padded_width = state.padded_width;
@@ -173,7 +173,7 @@ void normalise(const BitsState& state, float* rows, float* inverse, Size count) 
   }
 }
 
-// Derivatives by rows after their norm become those by the rows before.
+// Derivatives by normalised rows become those by the rows before the norm.
 void normalise_backward(const BitsState& state, const float* centred, const float* inverse,
                         float* grad_out, Size count) {
   const Size padded_width = state.padded_width;
@@ -203,7 +203,7 @@ void normalise_backward(const BitsState& state, const float* centred, const floa
 
 // --- parameters and their folded forms, once a step ---
 
-// What reads scale * centred + shift, and is multiplied by `factor`.
+// A map of scale * centred + shift, multiplied by `factor`.
 void fold(const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift, float factor,
           const float* bias, const BitsFolded& out) {
   const Size stride = in.stride;
@@ -242,7 +242,7 @@ void unfold(const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shi
   }
 }
 
-// Calls `function` for each map that reads something normed.
+// Calls `function` for each map with normalised inputs.
 template <class Function>
 void each_folded(const BitsState& state, Function function) {
   const BitsMatrix* array = state.array;
@@ -257,7 +257,7 @@ void each_folded(const BitsState& state, Function function) {
   one(state.difference, bits_scale3, 1.0f, &state.no_bias, state.output);
 }
 
-// The tokens of 0 and 1 at each place, and of the class.
+// The tokens of 0 and 1 at each position, and of the class.
 void place_tokens(const BitsState& state) {
   const Size padded_width = state.padded_width, n = state.n;
   const BitsMatrix *token = &state.array[bits_token], *position = &state.array[bits_position];
@@ -294,7 +294,7 @@ void place_tokens_backward(const BitsState& state) {
   }
 }
 
-// Takes the parameters apart, and makes what steps and tables read of them.
+// Splits the parameters, and computes the forms that steps and tables use.
 void place(BitsState& state) {
   const float* from = state.parameter;
   for (const BitsMatrix& matrix : state.array) {
@@ -332,7 +332,7 @@ void clear_grads(const BitsState& state) {
   clear(state.table_grad, (2 * state.n + 1) * state.padded_width);
 }
 
-// Puts the gradient together.
+// Assembles the gradient.
 void collect(BitsState& state) {
   place_tokens_backward(state);
   each_folded(state, [](const BitsMatrix& in, const BitsMatrix& scale, const BitsMatrix& shift,
@@ -356,7 +356,7 @@ void collect(BitsState& state) {
 
 // --- attention ---
 
-// The part of a block's arrays that is one example's.
+// One example's part of a block's arrays.
 struct Example {
   BitsNormed token;
   std::uint16_t* drawn;
@@ -381,7 +381,7 @@ struct Keys {
   Key site[4];
 };
 
-// The row of the table in which the token of a place stands.
+// The row of the table with the token of a position.
 ELEGANS_INLINE Size row_of(const BitsState& state, const std::uint8_t* bits, Size t) {
   return t == state.n ? 2 * t : 2 * t + bits[t];
 }
@@ -417,8 +417,8 @@ void score(const BitsState& state, const float* centred, Size count, const float
                                      Place{scores, lanes, state.padded_heads});
 }
 
-// What the weights of places first ... first + lanes - 1 are multiplied by, for the heads from
-// `head` on.
+// The factors of the weights of positions first ... first + lanes - 1, for the heads starting at
+// `head`.
 void keep_weights(const BitsState& state, Size first, Size head, Floats* factor) {
   for (Size i = 0; i < lanes; i++) {
     const std::uint16_t* drawn = state.draws + (head + i) * state.tokens + first;
@@ -462,8 +462,8 @@ void attend(const BitsState& state, const Keys& keys, std::uint32_t number,
                  rows_of(example.mixed, state.padded_width));
 }
 
-// Derivatives by the heads' mixtures become those by scores, in the place of the weights, and by
-// what was asked.
+// Derivatives by the heads' mixtures become those by scores, which replace the weights, and by the
+// vectors that scores are products with.
 void attend_backward(const BitsState& state, const Example& example) {
   const Size padded_heads = state.padded_heads, tokens = state.tokens;
   float* grad_out = state.scores;
@@ -556,7 +556,7 @@ void grads_by_head(const BitsState& state, Size count, float* features, const Bi
   }
 }
 
-// What heads find: the values of the mixtures, and their biases as often as there are weights.
+// The heads' outputs: the values of the mixtures, and their biases times the sums of weights.
 void find(const BitsState& state, Size count) {
   const Size size = state.head_size;
   for (Size e = 0; e < count; e++) {
@@ -605,7 +605,7 @@ void apply_gelu(const BitsState& state, Size count) {
   }
 }
 
-// From what was found and the class token to the outputs.
+// From the heads' outputs and the class token to the outputs.
 void answer(const BitsState& state, const Keys* keys, std::uint32_t first, Size count) {
   const Size padded_width = state.padded_width, all = count * padded_width;
   const BitsMatrix* array = state.array;
@@ -648,7 +648,7 @@ void answer(const BitsState& state, const Keys* keys, std::uint32_t first, Size 
   }
 }
 
-// From the derivatives by the outputs to those by what was found, and by the class token.
+// From the derivatives by the outputs to those by the heads' outputs and by the class token.
 void answer_backward(const BitsState& state, Size count) {
   const Size padded_width = state.padded_width, all = count * padded_width;
   const BitsMatrix* array = state.array;
@@ -754,7 +754,7 @@ void backward(const BitsState& state, const std::uint8_t* const* bits, Size coun
   }
 }
 
-// The length of the gradient is at most `clip`.
+// Scales the gradient to a norm of at most `clip`.
 void shorten(BitsState& state) {
   Floats squares{};
   each_vector(state.size, [&](Size p) {
@@ -843,8 +843,8 @@ void prepare(BitsState& state) {
   });
 }
 
-// What an example's heads find, from the tables; with a largest score of its own where its weights
-// have vanished beside those of other tokens.
+// An example's heads' outputs, from the tables; with its own largest score if its weights have
+// vanished beside those of other tokens.
 void find_in_tables(const BitsState& state, const std::uint8_t* bits, float* found) {
   const Size padded_features = state.padded_features;
   in_blocks<vectors_at_once>(padded_features / lanes, [&](auto height, Size first) {

@@ -33,15 +33,15 @@ enum BitsParameter {
   bits_parameter_count
 };
 
-// A matrix whose rows are filled up with zeros to whole vectors.
+// A matrix whose rows are padded with zeros to whole vectors.
 struct BitsMatrix {
   Size rows, columns, stride;
   float* value;  // [rows][stride]
   float* grad;   // [rows][stride]: the derivative of the loss by it
 };
 
-// A map that reads something normed: it reads what is normed to mean 0 and variance 1, since scale
-// and shift are multiplied into it.
+// A map of normalised inputs: they have mean 0 and variance 1, since scale and shift are multiplied
+// into the map.
 struct BitsFolded {
   BitsMatrix matrix;
   float* bias;        // [rows, in whole vectors]
@@ -49,17 +49,17 @@ struct BitsFolded {
   float* transposed;  // [columns][rows, in whole vectors]: the matrix transposed, or null
 };
 
-// What a norm leaves of rows [count][padded_width], and 1 / the deviation of each.
+// Normalised rows [count][padded_width], and 1 / the deviation of each.
 struct BitsNormed {
   float *centred, *inverse;
 };
 
-constexpr Size largest_bits_block = 32;  // examples computed together at most
+constexpr Size largest_bits_block = 32;  // maximum number of examples computed together
 
 enum class BitsEncoding { trained, fixed, bag };
 
-// Everything that a kernel needs of one network. Vectors lie along features, heads or hidden
-// neurons, filled up with zeros to the padded sizes. Examples are computed in blocks.
+// Everything that a kernel needs of one network. Vectors run along features, heads or hidden
+// neurons, padded with zeros. Examples are computed in blocks.
 struct BitsState : DescentState {
   Size n, width, heads, head_size, hidden;
   Size tokens;  // n + 1: the class token is the last
@@ -68,20 +68,20 @@ struct BitsState : DescentState {
   Size block;         // examples at a time
   BitsEncoding encoding;
   float score_scale;
-  std::uint32_t drop;  // an entry is dropped where a half word is below this; 0: no dropout
-  float kept;          // what entries that stay are multiplied by
+  std::uint32_t drop;  // an entry is dropped if its half word is below this; 0: no dropout
+  float kept;          // the factor of entries that stay
   Key dropout_key;
   Loss loss;
   float* gradient;  // [size]
   double clip;      // infinite: none
 
   BitsMatrix array[bits_parameter_count];
-  BitsMatrix difference;  // [1][width]: of the two logits' weights, which is all that counts
+  BitsMatrix difference;  // [1][width]: of the two logits' weights, which determines the output
   BitsMatrix no_bias;     // [1][1]: 0
   BitsFolded query, key, value, hidden_map, output;
   float* out_proj_transposed;  // [width][padded_features]
   float* residual_transposed;  // [hidden][padded_width]
-  float* real;                 // [padded_width]: 1 for a feature, 0 where rows are filled up
+  float* real;                 // [padded_width]: 1 for a feature, 0 for padding
   float* table;  // [2 n + 1][padded_width]: the tokens of 0 and 1 at each place, and of the class
   float* table_grad;  // [2 n + 1][padded_width]
 
@@ -90,7 +90,7 @@ struct BitsState : DescentState {
   std::uint16_t* drawn;  // [drawn_size]: half words of the embedding's entries
   Size drawn_size;
   float *weights, *dropped;   // [tokens][padded_heads]: after the softmax, and with dropout
-  float *asked, *grad_asked;  // [heads][padded_width]: what scores are products with
+  float *asked, *grad_asked;  // [heads][padded_width]: factors of tokens in scores
   float *mixed, *grad_mixed;  // [heads][padded_width]: the tokens mixed by the weights
   // Of one example at a time.
   std::uint16_t* draws;     // half words of the attention's entries
@@ -117,13 +117,13 @@ struct BitsState : DescentState {
   BitsNormed table_normed;     // [2 n + 1][padded_width]
 };
 
-// What one instruction set offers.
+// The functions of one instruction set.
 struct BitsKernel {
   // Takes a step on the examples index[0 ... batch - 1] of bits [...][n] and labels, unless outputs
   // are not finite.
   bool (*step)(BitsState& state, const std::uint8_t* bits, const float* labels,
                const std::uint32_t* index, float factor);
-  // Makes the tables with which `outputs` works.
+  // Makes the tables for `outputs`.
   void (*prepare)(BitsState& state);
   // Outputs without dropout on the first `count` (at most `block`) examples.
   void (*outputs)(BitsState& state, const std::uint8_t* bits, Size count, float* output);

@@ -1,6 +1,6 @@
 // A step of minibatch descent of a network for tables, for one instruction set: this file is
-// compiled once for each. Matrix products come from a BLAS library; what is here is all between
-// them, in as few passes over memory as there can be.
+// compiled once for each. Matrix products come from a BLAS library; everything between them is done
+// here, in as few passes over memory as possible.
 #include "dense_types.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
@@ -61,7 +61,7 @@ void forward(const Dense<T>& dense, const std::int64_t* index, Size count) {
     preactivations(dense, layer, count, out, stride);
     for (Size row = 0; row < count; row++) {
       T* sum = out + row * stride;
-      // A sum that is not a number stays one, and is seen in the loss.
+      // A sum that is not a number stays so, and is detected in the loss.
       for (Size i = 0; i < layer.outputs; i++) sum[i] = sum[i] <= 0 ? T(0) : sum[i];
     }
   }

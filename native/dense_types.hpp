@@ -21,7 +21,7 @@ template <class T>
 struct DenseLayer {
   int inputs, outputs;
   T *weight, *first, *second;
-  T* below;  // [batch][inputs + 1]: what the layer reads, the last column ones
+  T* below;  // [batch][inputs + 1]: the layer's inputs, the last column ones
   T* grad;   // [batch][outputs]: derivative of the loss by the layer's preactivations
 };
 
@@ -39,11 +39,11 @@ struct Dense {
   const T* inputs;          // [rows][inputs of the first layer + 1]
   const T* targets;         // [rows][outputs of the last layer]
   const T* row_weights;     // [rows], or null
-  double row_weight_scale;  // what row weights are multiplied by
+  double row_weight_scale;  // the factor of row weights
 };
 
-// What one instruction set offers: a step on the rows with these indices, and the sum of their
-// losses before it.
+// The function of one instruction set: takes a step on the rows with these indices, and returns the
+// sum of their losses before it.
 struct DenseKernel {
   double (*step_single)(Dense<float>& dense, const std::int64_t* index, Size count);
   double (*step_double)(Dense<double>& dense, const std::int64_t* index, Size count);

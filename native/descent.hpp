@@ -1,4 +1,4 @@
-// How parameters move, of networks whose every parameter has a rate and a decay of its own.
+// Updates of networks in which every parameter has its own learning rate and weight decay.
 #pragma once
 
 #include "descent_types.hpp"

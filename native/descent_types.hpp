@@ -1,5 +1,5 @@
-// The plain data of networks whose every parameter has a learning rate and a decay of its own. As
-// in types.hpp, nothing here has a function body.
+// The plain data of networks in which every parameter has its own learning rate and weight decay.
+// As in types.hpp, nothing here has a function body.
 #pragma once
 
 #include "types.hpp"

@@ -1,4 +1,4 @@
-// The kernels that were compiled in, and which of them is in use.
+// The compiled kernels, and the one in use.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace elegans {
 
-// Names of the instruction sets that are compiled in and that this machine has, best last.
+// Names of the compiled instruction sets that this machine supports, best last.
 std::vector<std::string> instruction_sets();
 
-// The one that new networks take: the best, unless the environment variable ELEGANS_INSTRUCTION_SET
-// or a call of use_instruction_set says otherwise.
+// The one that new networks use: the best, unless set by the environment variable
+// ELEGANS_INSTRUCTION_SET or a call of use_instruction_set.
 const Kernel& kernel_in_use();
 
 // Throws std::invalid_argument if the name is not one of instruction_sets().

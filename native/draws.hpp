@@ -1,5 +1,5 @@
-// The draws of a trial: which examples a minibatch holds, their inputs and their labels. Everything
-// is a function of counters, so that a sample of any size costs no memory.
+// The draws of a trial: the examples of a minibatch, their inputs and their labels. Everything is a
+// function of counters, so that a sample of any size needs no memory.
 #pragma once
 
 #include "threefry.hpp"
@@ -8,8 +8,8 @@
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-// Gives a share `mix` of the examples one common sign on all of the support: bit 0 of the first
-// word of the lane beyond their signs, where the second word as a uniform number is below mix.
+// Gives a fraction `mix` of the examples one common sign on all of the support: bit 0 of the first
+// word of the lane after their signs, if the second word as a uniform number is below mix.
 static void align(const State& state, Key key, Words index, std::uint32_t* bits, Size capacity) {
   const Pair pair =
       random_words(key, index, spread(static_cast<std::uint32_t>(state.sign_words / 2)));
@@ -23,7 +23,7 @@ static void align(const State& state, Key key, Words index, std::uint32_t* bits,
 }
 
 // Inputs and labels of the examples examples.index[0 ... count-1]. Whole vectors are drawn, so that
-// up to lanes-1 entries beyond count are defined too, for indices that nobody asked for.
+// up to lanes-1 entries beyond count are defined too, for indices that were not requested.
 static void draw_bits(const State& state, Key key, bool noisy, Examples& examples, Size count) {
   const bool flip = noisy && state.noise > 0.0f;
   for (Size q = 0; q < count; q += lanes) {
@@ -51,7 +51,7 @@ static void draw_bits(const State& state, Key key, bool noisy, Examples& example
   }
 }
 
-// The inputs as the forward pass wants them: offsets into tables, or floats for small blocks.
+// The inputs in the form for the forward pass: offsets into tables, or floats for small blocks.
 static void prepare_tables(const State& state, Examples& examples, Size count) {
   constexpr int entry = sizeof(Floats);  // a power of two
   constexpr int entry_shift = __builtin_ctz(entry);
@@ -88,10 +88,9 @@ static void draw(const State& state, Key key, bool noisy, Examples& examples, Si
   }
 }
 
-// The permutation of 0 ... m-1 under which an epoch goes through its sample: a Feistel network of
-// eight rounds on the smallest power of two (at least 4) that holds m; values that are not below m
-// are sent through again. Pending positions are kept dense, since at worst every second one
-// repeats.
+// The permutation of 0 ... m-1 that is the order of an epoch: a Feistel network of eight rounds on
+// the smallest power of two (at least 4) that is at least m, applied again to values that are not
+// below m. Pending positions are kept dense, since at worst every second one repeats.
 static void permute(State& state, Size count) {
   const std::uint32_t m = static_cast<std::uint32_t>(state.sample_size);
   const int bits = m - 1 < 4 ? 2 : 32 - __builtin_clz(m - 1);
@@ -133,7 +132,7 @@ static void permute(State& state, Size count) {
   }
 }
 
-// Makes state.epoch_index hold the positions first ... first+capacity-1 of the endless sequence of
+// Fills state.epoch_index with the positions first ... first+capacity-1 of the endless sequence of
 // epochs.
 static void fill_epochs(State& state, std::uint64_t first) {
   const std::uint64_t m = state.sample_size;

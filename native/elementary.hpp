@@ -5,8 +5,8 @@
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-// exp(x) for x <= 0, to about one unit in the last place: powers of two, and a polynomial for the
-// rest (Cephes, expf).
+// exp(x) for x <= 0, to about one unit in the last place: a power of two times a polynomial
+// (Cephes, expf).
 ELEGANS_INLINE Floats exp_negative(Floats x) {
   x = choose((Ints)(x < -87.0f), spread(-87.0f), x);
   const Ints power = __builtin_convertvector(x * 1.44269504f - 0.5f, Ints);
@@ -51,7 +51,8 @@ ELEGANS_INLINE Floats log_from_one(Floats x) {
   return power * 0.693147181f + log_one_plus(part - 1.0f);
 }
 
-// erf x, to about one unit in the last place of 1: a quotient of polynomials up to 4 (Eigen).
+// erf x, to about one unit in the last place of 1: a quotient of polynomials for |x| up to 4
+// (Eigen).
 ELEGANS_INLINE Floats error_function(Floats x) {
   const Floats z2 = x * x;
   const Floats square = choose((Ints)(z2 < 16.0f), z2, spread(16.0f));

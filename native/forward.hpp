@@ -1,11 +1,11 @@
 // The forward pass of one vector of neurons over a block of examples.
 //
 // Inputs are signs, so this is the method of four Russians: for each group of four inputs all 16
-// signed sums of their weights go into a table, and an example then costs one load and one addition
+// signed sums of their weights are tabulated, and an example then costs one load and one addition
 // per group instead of four multiply-adds. Real inputs and very small blocks take a direct path.
 //
-// A ReLU is applied where the sums still stand in registers. Other activations are applied to a
-// block of examples whose sums have been stored: that keeps one copy of these loops for all.
+// A ReLU is applied while the sums are still in registers. Other activations are applied to a block
+// of examples whose sums have been stored, so that all share one copy of these loops.
 #pragma once
 
 #include "activations.hpp"
@@ -17,7 +17,7 @@ namespace elegans::ELEGANS_INSTRUCTION_SET {
 constexpr Size table_entry_bytes = sizeof(Floats);
 constexpr Size table_groups = table_bytes / (16 * table_entry_bytes);  // groups whose tables fit
 
-// Entry p of the table is the sum of the four vectors, vector i negated where bit i of p is set.
+// Entry p of the table is the sum of the four vectors, with vector i negated if bit i of p is set.
 ELEGANS_INLINE void signed_sums(Floats a0, Floats a1, Floats a2, Floats a3, Floats* table) {
   const Floats s = a0 + a1;
   const Floats d = a0 - a1;
@@ -54,7 +54,7 @@ ELEGANS_INLINE void add_entries(const Floats* table, const std::uint16_t* offset
   }
 }
 
-// One neuron vector's weights and what becomes of its hidden values.
+// One neuron vector's weights, and the destination of its hidden values.
 struct Neurons {
   const Floats* weight;  // [rows]
   Floats bias;
@@ -67,14 +67,14 @@ ELEGANS_INLINE void start(const Neurons& neurons, const Floats* hidden, bool fir
   for (int i = 0; i < count; i++) sum[i] = first ? neurons.bias : hidden[i];
 }
 
-// Where the preactivations of one vector of neurons go.
+// The destination of the preactivations of one vector of neurons.
 struct Sink {
   Floats* partial;         // [examples]: ReLUs add to the outputs here
-  Words* mask;             // [examples / 32]: and leave here who fired, unless null
-  Floats* preactivations;  // [examples]: of others these themselves are kept
+  Words* mask;             // [examples / 32]: which ReLUs fired, unless null
+  Floats* preactivations;  // [examples]: kept for other activations
 };
 
-// `count` examples from q on have their hidden values in `sum`.
+// `sum` has the hidden values of `count` examples starting at q.
 template <bool relu, int count>
 ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, const Sink& sink, Size q) {
   if constexpr (relu) {
@@ -91,8 +91,8 @@ ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, const Sink
   }
 }
 
-// `count` examples from q on through the tables of the groups first ... last-1, which are built on
-// the way if `build`.
+// Sends `count` examples starting at q through the tables of the groups first ... last-1, which are
+// built on the way if `build`.
 template <int count, bool build>
 ELEGANS_INLINE void look_up(const Neurons& neurons, const Examples& examples, Size first, Size last,
                             Size q, Floats* table, Floats* sum) {
@@ -128,8 +128,8 @@ ELEGANS_INLINE void forward_chunk(const Neurons& neurons, const Examples& exampl
   }
 }
 
-// Examples from ... to-1 (a multiple of four of them) through one block of inputs; with the first
-// chunk the tables are built, unless they still stand from the block of examples before.
+// Sends examples from ... to-1 (a multiple of four) through one block of inputs; the first chunk
+// builds the tables, unless they are still there from the previous block of examples.
 template <bool relu>
 static void forward_block(const Neurons& neurons, const Examples& examples, Span span, Size from,
                           Size to, bool build, Floats* table, Floats* hidden, const Sink& sink) {
@@ -169,8 +169,8 @@ static void forward_tables(const State& state, const Neurons& neurons, const Exa
   }
 }
 
-// `count` examples from q on whose inputs are floats, input[i * stride + j]. Fewer than eight
-// examples keep several sums each, so that eight multiply-adds are always under way.
+// `count` examples starting at q whose inputs are floats, input[i * stride + j]. Fewer than eight
+// examples have several sums each, so that eight multiply-adds are always under way.
 template <bool relu, int count>
 ELEGANS_INLINE void direct_chunk(const State& state, const Neurons& neurons, const float* input,
                                  Size stride, const Sink& sink, Size q) {
@@ -229,8 +229,8 @@ ELEGANS_INLINE void send(const State& state, const Neurons& neurons, const Examp
 }
 
 // Adds one vector of neurons to the outputs of the first `count` examples (or multiplies them by
-// its sums). `kept` says that the backward pass will want to know more than the outputs. Not
-// inlined: whether a step is the last of a call must not change how its sums are compiled.
+// its sums). `kept`: the backward pass will need more than the outputs. Not inlined: whether a step
+// is the last of a call must not change how its sums are compiled.
 [[gnu::noinline]] static void forward(const State& state, Size vector, Examples& examples,
                                       const float* input, Size stride, Size count, bool kept) {
   const Neurons neurons = neurons_of(state, vector);
@@ -247,7 +247,7 @@ ELEGANS_INLINE void send(const State& state, const Neurons& neurons, const Examp
   }
 }
 
-// The first `count` outputs before anything has been added to them, or multiplied with them.
+// Initialises the first `count` outputs, for sums or products.
 static void clear_partial(const State& state, Examples& examples, Size count) {
   Floats* partial = reinterpret_cast<Floats*>(examples.partial);
   const Floats start = spread(state.activation == Activation::product ? 1.0f : 0.0f);
@@ -255,7 +255,7 @@ static void clear_partial(const State& state, Examples& examples, Size count) {
   for (Size q = 0; q < end; q++) partial[q] = start;
 }
 
-// All vectors of neurons are in: turns their sums or products into the first `count` outputs.
+// Turns the sums or products over all vectors of neurons into the first `count` outputs.
 template <bool product>
 ELEGANS_INLINE void reduce(const State& state, Examples& examples, Size count) {
   const Floats* partial = reinterpret_cast<const Floats*>(examples.partial);

@@ -1,5 +1,5 @@
-// What every network of the module is built on: memory, checks of arguments, long work beside the
-// interpreter, the loop over steps, and the binding of what all networks have.
+// The common parts of the module's networks: memory, checks of arguments, long work outside the
+// interpreter lock, the loop over steps, and the bindings that all networks share.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -44,7 +44,7 @@ using Vector = Array<float, 1>;
 using Matrix = Array<float, 2>;
 using Indices = Array<std::uint32_t, 1>;
 using KeyPair = std::pair<std::uint32_t, std::uint32_t>;
-using NamedLoss = std::pair<std::string, double>;  // and what it is multiplied by
+using NamedLoss = std::pair<std::string, double>;  // and its factor
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
@@ -105,7 +105,7 @@ inline Loss loss_of(const NamedLoss& loss) {
           static_cast<float>(loss.second)};
 }
 
-// Arrays that live as long as their owner: zero, and aligned for the widest vectors.
+// Arrays that live as long as their owner: initially zero, and aligned for the widest vectors.
 class Memory {
  public:
   template <class T>
@@ -143,8 +143,8 @@ struct Result {
   std::unique_ptr<T[]> data;
 };
 
-// While it lives, subnormal numbers count as zero: decaying weights end there, and arithmetic on
-// them is a hundred times slower than on others.
+// While it lives, subnormal numbers count as zero: decaying weights reach that range, and
+// arithmetic on them is a hundred times slower than on others.
 class FlushSubnormals {
  public:
 #if defined(__x86_64__)
@@ -165,10 +165,10 @@ class FlushSubnormals {
 #endif
 };
 
-// Surrounds long work: the interpreter is released, and subnormal numbers count as zero.
+// Surrounds long work: the interpreter lock is released, and subnormal numbers count as zero.
 class Work {
  public:
-  // To be called often: a Ctrl-C in the main thread ends the work within a twentieth of a second.
+  // Called often, so that Ctrl-C in the main thread ends the work within a twentieth of a second.
   void beat() {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < std::chrono::milliseconds(50)) return;
@@ -183,7 +183,7 @@ class Work {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Two threads in one network would spoil it silently.
+// Two threads in one network would corrupt it silently.
 class Busy {
  public:
   explicit Busy(std::atomic<bool>& busy) : busy_(busy) {
@@ -216,7 +216,7 @@ class Host {
     state_.diverged_at = -1;
   }
 
-  // Takes steps in slices of at most so many, until all are taken or the network diverges:
+  // Takes steps in slices of limited size, until all are taken or the network diverges:
   // `advance` takes `count` steps after the first `done` ones, and returns how many it took.
   template <class Advance>
   Size take(Size steps, Size slice, Advance advance) {
@@ -239,7 +239,7 @@ class Host {
     return done;
   }
 
-  // Calls `evaluate` for blocks of examples: with the first of each, and how many there are.
+  // Calls `evaluate` for blocks of examples, with the first example and the size of each block.
   template <class Evaluate>
   void each_block(Size count, Size block, Evaluate evaluate) {
     const Busy busy(busy_);
@@ -257,8 +257,8 @@ class Host {
   std::atomic<bool> busy_ = false;
 };
 
-// A network that is given its examples, and whose parameters are one row, each with a learning rate
-// and a decay of its own.
+// A network that is given its examples, and whose parameters are one row, each with its own
+// learning rate and weight decay.
 template <class State>
 class RowHost : public Host<State> {
  public:
@@ -290,7 +290,7 @@ class RowHost : public Host<State> {
     return this->memory_.template allocate<float>(round_up(count, this->state_.lanes));
   }
 
-  // To be called once the size is known.
+  // Call this once the size is known.
   void take_row(const Vector& parameters, const Vector& learning_rates, const Vector& decays) {
     State& s = this->state_;
     const auto copy = [&](const char* name, const Vector& given) {
@@ -308,7 +308,7 @@ class RowHost : public Host<State> {
   }
 };
 
-// The class of a network, with what all networks have.
+// The class of a network, with the members that all networks have.
 template <class Network>
 nb::class_<Network> bind_network(nb::module_& m, const char* name, const char* text) {
   return nb::class_<Network>(m, name, text)

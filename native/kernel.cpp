@@ -33,15 +33,15 @@ void draw_minibatch(State& state, Examples& examples, std::uint64_t step) {
   draw(state, state.sample_key, true, examples, state.batch);
 }
 
-// Sends the first `count` examples through one vector of neurons, as tables or, where there are so
-// few, as floats.
+// Sends the first `count` examples through one vector of neurons, by tables or, if there are few,
+// as floats.
 void forward_drawn(const State& state, Size vector, Examples& examples, Size count, bool kept) {
   forward(state, vector, examples, examples.sign, state.sign_words * 32, count, kept);
 }
 
-// Each turn of the loop ends one step and begins the next: while a vector of neurons is in the
-// first-level cache it is updated by the backward pass of this step and at once sent through the
-// forward pass of the next, so that weights come from memory once a step.
+// Each iteration ends one step and begins the next: while a vector of neurons is in the first-level
+// cache it is updated by the backward pass of this step and immediately used in the forward pass of
+// the next, so that weights are read from memory once per step.
 Size advance(State& state, const float* factors, Size steps) {
   draw_minibatch(state, state.current, state.step);
   clear_partial(state, state.current, state.batch);
@@ -95,7 +95,7 @@ void predict(State& state, const float* inputs, Size count) {
 }
 
 double multiply_add(Size repeats, float* sink) {
-  // Enough chains to hide the latency of two multiply-adds a cycle, few enough for 16 registers.
+  // Enough chains to hide the latency of two multiply-adds per cycle, few enough for 16 registers.
   constexpr int chains = 12;
   Floats x[chains];
   for (int i = 0; i < chains; i++) x[i] = spread(static_cast<float>(i));

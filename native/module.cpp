@@ -35,7 +35,7 @@ double fma_peak(double seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   double best = 0;
   float sink = 0;
-  // The best of many short runs: what the core does when nobody disturbs it.
+  // The best of many short runs: the speed of an undisturbed core.
   do {
     const auto start = Clock::now();
     const double operations = kernel_in_use().multiply_add(200000, &sink);

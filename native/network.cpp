@@ -1,9 +1,9 @@
 // One two-layer network on sign inputs in training.
 //
-// From check to check it goes on by itself as long as every check is a failure. A check is exact
-// and no more work than it takes to be certain: it begins with the examples that were wrong at the
-// last one, goes on with those that were not evaluated for longest, and ends with the first mistake
-// too many.
+// It continues from check to check by itself as long as every check fails. A check is exact, with
+// no more work than needed to be certain: it begins with the examples that were wrong at the last
+// check, continues with those not evaluated for longest, and ends with the first mistake beyond the
+// allowed number.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Examples of a check beyond the fewest that could settle it: a few of last time's mistakes are
-// mistakes no more.
+// Examples of a check beyond the fewest that could settle it, since a few of the last check's
+// mistakes are now corrected.
 constexpr Size margin = 32;
 constexpr std::int64_t largest_sample = std::int64_t{1} << 30;
 constexpr std::int64_t largest_drawn = std::int64_t{1} << 30;
@@ -47,7 +47,7 @@ void require_probability(const char* name, double value) {
   require(value >= 0 && value <= 1, name, " must be in 0 ... 1: ", name, "=", value);
 }
 
-// Numbers that are not negative are in the order of their bits; what is not a number comes last.
+// Non-negative numbers are ordered like their bits; NaN comes last.
 std::int32_t bits_of(float x) { return std::bit_cast<std::int32_t>(x); }
 
 void reserve_epochs(State& s, Memory& memory, Size capacity) {
@@ -74,15 +74,14 @@ void check_draws(const State& state, std::int64_t last_step) {
 
 // The steps of an advance from check to check.
 struct Chunk {
-  // One entry per interval. An interval ends at a check, or where the chunk does; means over its
-  // steps.
+  // One entry per interval, which ends at a check or at the end of the chunk; means over its steps.
   std::vector<std::int64_t> ends;
   std::vector<double> loss, error;
   // The exact number at the last check, if it is allowed; -1 if no check had so few.
   Size mistakes = -1;
   double checking_seconds = 0;
-  // The largest change of a hidden weight since recording began, one entry per record: of the
-  // inputs in the support, and of the others (0 if there are none).
+  // The largest change of a hidden weight since recording began, one entry per record: for inputs
+  // in the support, and for the others (0 if there are none).
   std::vector<float> relevant, irrelevant;
 };
 
@@ -336,7 +335,7 @@ class Network : public Host<State> {
     return examples;
   }
 
-  // Calls `function` with each hidden weight, and its place in [width][inputs].
+  // Calls `function` with each hidden weight, and its index in [width][inputs].
   template <class Function>
   void each_weight(Function function) {
     const State& s = state_;
@@ -391,8 +390,8 @@ class Network : public Host<State> {
     return line_[static_cast<std::size_t>(place < size ? place : place - size)];
   }
 
-  // Of the examples that were evaluated, mistakes go to the front of the line and the others to its
-  // end, which in a ring is just before the front.
+  // Among the evaluated examples, mistakes go to the front of the queue and the others to its end,
+  // which in a ring is just before the front.
   void put_mistakes_first(Size seen) {
     std::vector<std::uint32_t> mistakes;
     Size right = 0;
@@ -428,7 +427,7 @@ class Network : public Host<State> {
     found.relevant.push_back(std::bit_cast<float>(*std::max_element(half, moved.end())));
   }
 
-  // The examples of the checks, in a ring: those to be evaluated first stand at `front_`.
+  // The examples of the checks, in a ring: the first to be evaluated is at `front_`.
   std::vector<std::uint32_t> line_;
   std::vector<char> wrong_;
   Size front_ = 0;

@@ -1,10 +1,10 @@
 // Networks on pairs: one step is three products of matrices, done tile by tile of pairs.
 //
-// A tile's outputs are W times the neurons' values, with pairs in the lanes; there softmax and loss
-// go down the classes without a remainder. Backwards neurons are in the lanes: the derivatives by
-// the values are G' W and those by W are V' G. Values are computed twice, once for each direction,
-// which costs less than keeping them. All sums are in a fixed order. This file is compiled once for
-// each instruction set.
+// A tile's outputs are W times the neurons' values, with pairs in the lanes, so that softmax and
+// loss run over the classes without a remainder. In the backward pass neurons are in the lanes: the
+// derivatives by the values are G' W and those by W are V' G. Values are computed twice, once for
+// each direction, which costs less than keeping them. All sums have a fixed order. This file is
+// compiled once for each instruction set.
 #include "activations.hpp"
 #include "elementary.hpp"
 #include "pair_types.hpp"
@@ -16,8 +16,7 @@
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 namespace {
 
-// Rows of a product that are summed up at once, each in two vectors: 24 of 32 registers, or 12
-// of 16.
+// Rows of a product that are summed at once, each in two vectors: 24 of 32 registers, or 12 of 16.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int most_rows = 12;
 #else
@@ -65,7 +64,7 @@ struct Patch {
   }
 };
 
-// Calls `function` for all rows in parts of about the same size, none above most_rows.
+// Calls `function` for all rows in parts of about equal size, none above most_rows.
 template <class Function>
 ELEGANS_INLINE void in_rows(Size count, Function function) {
   const Size parts = (count + most_rows - 1) / most_rows;
@@ -105,7 +104,7 @@ ELEGANS_INLINE Size real_neurons(const PairState& state, Size block) {
   return left < pair_block ? left : pair_block;
 }
 
-// The values of the neurons of one block on a tile, with pairs in the lanes.
+// The values of one block's neurons on a tile, with pairs in the lanes.
 void values_by_pair(const PairState& state, Size block, const Pairs& pairs, Size count,
                     float* value_by_pair) {
   const float* rows = block_of(state.parameter, state, block);
@@ -163,7 +162,7 @@ struct PairTotals {
 
 // Replaces the outputs on a tile by the derivatives of the mean cross-entropy by them, zero beyond
 // `count`, and returns the sums of its terms. The right class's derivative is minus the sum of the
-// others', so that small probabilities of a mistake are not lost beside 1.
+// others', so that small error probabilities are not lost beside 1.
 PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size count) {
   const float share = 1.0f / static_cast<float>(state.batch);
   const float infinity = __builtin_inff();
@@ -239,7 +238,7 @@ void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Si
   }
 }
 
-// Adds to the gradient of w what a block's values on a tile have to do with the loss.
+// Adds the contribution of a block's values on a tile to the gradient of w.
 void output_gradients(const PairState& state, Size block, Size count) {
   float* gradient = block_of(state.gradient, state, block) + 2 * state.order * pair_block;
   for (Size i = 0; i < real_neurons(state, block); i += column) {
@@ -272,15 +271,15 @@ void backward(const PairState& state, const Pairs& pairs, Size count) {
   }
 }
 
-// x^exponent for x >= 0; 0 where x is 0, also where the exponent is negative: no penalty moves what
-// is not there.
+// x^exponent for x >= 0; 0 if x is 0, even for a negative exponent: no penalty moves an absent
+// neuron.
 ELEGANS_INLINE float power_of(float x, float exponent) {
   if (exponent == 0.0f) return 1.0f;
   if (exponent == 1.0f) return x;
   return x > 0.0f ? __builtin_powf(x, exponent) : 0.0f;
 }
 
-// Makes state.strength what the penalty's gradient multiplies each neuron with: penalty * r *
+// Sets state.strength to the factors of neurons in the penalty's gradient: penalty * r *
 // |all|^(r - b) * |neuron|^(b - 2), with |all| the b-norm of the neurons' norms.
 void penalise(const PairState& state) {
   const bool plain = state.penalty_exponent == state.penalty_norm;  // |all| is to the power of 0
@@ -307,7 +306,7 @@ void penalise(const PairState& state) {
   for (Size i = 0; i < state.blocks * pair_block; i++) state.strength[i] *= factor;
 }
 
-// Moves the parameters, and clears the gradient.
+// Updates the parameters, and clears the gradient.
 void update(const PairState& state, float factor) {
   if (state.penalty > 0.0f) penalise(state);
   for (Size block = 0; block < state.blocks; block++) {
@@ -329,7 +328,7 @@ void update(const PairState& state, float factor) {
   }
 }
 
-// Where the rows of the first `count` pairs begin, and their labels, by their numbers.
+// The beginnings of the rows of the first `count` pairs, and their labels, by their numbers.
 void find_rows(const PairState& state, const Pairs& pairs, Size count) {
   const auto order = static_cast<std::uint32_t>(state.order);
   for (Size p = 0; p < count; p++) {

@@ -107,7 +107,7 @@ class PairNetwork : public Host<PairState> {
       for (Size p = 0; p < size; p++) {
         const Size label = state_.test.label[p];
         const float own = state_.output[label * pair_tile + p];
-        bool above = true;  // all others; written so that what is not a number is wrong
+        bool above = true;  // all others; written so that NaN is wrong
         for (Size c = 0; c < state_.order; c++) {
           above = above && (c == label || own > state_.output[c * pair_tile + p]);
         }
@@ -142,7 +142,8 @@ class PairNetwork : public Host<PairState> {
     s.output = memory_.allocate<float>(s.order * pair_tile);
   }
 
-  // Pairs beyond `count`, up to the end of the last vector, are the first: they must be somewhere.
+  // Pairs beyond `count`, up to the end of the last vector, are set to the first: they must be
+  // valid.
   Pairs make_pairs(Size count) {
     const Size capacity = round_up(count, pair_tile);
     return {memory_.allocate<std::uint32_t>(capacity), memory_.allocate<std::int32_t>(capacity),
@@ -172,7 +173,7 @@ class PairNetwork : public Host<PairState> {
     require(examples <= limit, "online training has 2^32 examples: steps*batch_size=", examples);
   }
 
-  // Calls `function` with each parameter, its layer, and its place in [width][2 * order] or
+  // Calls `function` with each parameter, its layer, and its index in [width][2 * order] or
   // [order][width].
   template <class Function>
   void each_parameter(Function function) const {
@@ -190,7 +191,7 @@ class PairNetwork : public Host<PairState> {
     }
   }
 
-  // Calls `function` with the place and the size of each tile, once its outputs are known.
+  // Calls `function` with the position and the size of each tile, once its outputs are known.
   template <class Function>
   void each_tile(const Indices& number, Function function) {
     check_numbers(number.data(), rows_of(number));

@@ -1,17 +1,17 @@
 // The plain data of a network on pairs: f(a, b)[c] = sum over neurons of act(u(a) + v(b)) w(c),
-// where a, b and c are elements of a finite set and the right c stands in a table. As in types.hpp,
-// nothing here has a function body.
+// where a, b and c are elements of a finite set and the right c is given by a table. As in
+// types.hpp, nothing here has a function body.
 #pragma once
 
 #include "types.hpp"
 
 namespace elegans {
 
-constexpr Size pair_block = 32;  // neurons that stand side by side: whole vectors of every set
-constexpr Size pair_tile = 96;   // pairs that are sent through at once
+constexpr Size pair_block = 32;  // adjacent neurons: whole vectors of every instruction set
+constexpr Size pair_tile = 96;   // pairs that are processed at once
 constexpr Size pair_group = 4;   // blocks of neurons whose values on a tile fill the cache
 
-// Pairs in the form in which the kernel wants them; entries up to a multiple of a vector are there.
+// Pairs in the kernel's form; there are entries up to a multiple of a vector.
 struct Pairs {
   std::uint32_t* number;  // [capacity]: a * order + b
   std::int32_t* left;     // [capacity]: where the row u(a) begins in a block
@@ -25,11 +25,11 @@ struct PairState : NetworkState {
   Size order, width;
   Size blocks;
   Size rows;        // 3 * order
-  bool population;  // every pair once a step, in order; else fresh pairs
+  bool population;  // every pair once per step, in order; else fresh pairs
 
-  float* parameter;  // [blocks][rows][pair_block]: in each block the rows of u, then v, then w
-  float* gradient;   // the same; zero between steps
-  float* strength;   // [blocks][pair_block]: what the penalty's gradient multiplies a neuron with
+  float* parameter;     // [blocks][rows][pair_block]: in each block the rows of u, then v, then w
+  float* gradient;      // the same; zero between steps
+  float* strength;      // [blocks][pair_block]: the factor of a neuron in the penalty's gradient
   std::int32_t* table;  // [order][order]
 
   Activation activation;  // a ReLU or a power
@@ -41,7 +41,7 @@ struct PairState : NetworkState {
   float penalty_norm, penalty_exponent;
   Key sample_key;
 
-  bool fresh;                  // the pairs of `current` have not been found yet
+  bool fresh;                  // the pairs of `current` have not been looked up yet
   const std::uint32_t* given;  // [steps][batch]: the pairs of the next steps, or null: drawn
   Pairs current;               // [batch]
   Pairs test;                  // [pair_tile]
@@ -51,7 +51,7 @@ struct PairState : NetworkState {
   float* output;         // [order][pair_tile]: the outputs, then the loss's derivatives by them
 };
 
-// What one instruction set offers.
+// The functions of one instruction set.
 struct PairKernel {
   // Takes up to `steps` steps, fewer if the network diverges; adds to loss_sum and error_sum.
   Size (*advance)(PairState& state, const float* factors, Size steps);

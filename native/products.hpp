@@ -1,12 +1,12 @@
-// Products of matrices that have lanes on one side, for one instruction set: done in registers for
-// a few rows and columns at a time, every sum in the order of its terms.
+// Products of matrices with lanes on one side, for one instruction set: done in registers for a few
+// rows and columns at a time, with every sum in the order of its terms.
 #pragma once
 
 #include "vectors.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-// Rows or columns of a product: `step` from one to the next, `next` from term to term of a sum.
+// Rows or columns of a product: `step` from one to the next, `next` between the terms of a sum.
 struct Vectors {
   const float* at;
   Size step, next;
@@ -22,7 +22,7 @@ ELEGANS_INLINE Operand from(Operand operand, Size first) {
   return {operand.at + first * operand.step, operand.step, operand.next};
 }
 
-// Where a product goes: `row` from one row to the next, `column` from one column to the next.
+// The destination of a product: `row` from one row to the next, `column` between columns.
 struct Place {
   float* at;
   Size row, column;
@@ -58,7 +58,7 @@ ELEGANS_INLINE void with_count(Size wanted, Function& function, Size first) {
   }
 }
 
-// Calls `function` for 0 ... count - 1 in blocks of `most`, and of what remains.
+// Calls `function` for 0 ... count - 1 in blocks of `most`, and for the remainder.
 template <int most, class Function>
 ELEGANS_INLINE void in_blocks(Size count, Function function) {
   Size first = 0;
@@ -66,8 +66,8 @@ ELEGANS_INLINE void in_blocks(Size count, Function function) {
   if (first < count) with_count<most - 1>(count - first, function, first);
 }
 
-// Puts the products of rows a and columns b in their place, or adds them to what is there;
-// tile_rows rows and tile_columns columns at a time.
+// Stores the products of rows a and columns b, or adds them to the old values; tile_rows rows and
+// tile_columns columns at a time.
 template <bool added, int tile_rows = 4, int tile_columns = chunk == 16 ? 4 : 2, class Columns>
 [[gnu::noinline]] void multiply(Size rows, Size columns, Size count, Vectors a, Columns b,
                                 Place place) {

@@ -1,8 +1,8 @@
 // The plain data that every part of the engine shares.
 //
 // Nothing here has a function body: the kernels are compiled once per instruction set, and an
-// inline function compiled with wide instructions could be the copy that the linker keeps for
-// everyone.
+// inline function compiled with wide instructions could be the copy that the linker keeps for all
+// files.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ struct Loss {
   float scale;
 };
 
-// What neurons do with their preactivations w x + b. A product network has no neurons of its own:
-// its output is the product of these.
+// What neurons apply to their preactivations w x + b. A product network has no neurons: its output
+// is the product of these.
 enum class Activation { relu, relu6, power, zigzag, triangle_wave, polynomial, sinusoid, product };
-// By the kinds that the classes of the Python package have.
+// By the kinds of the classes of the Python package.
 constexpr std::pair<const char*, Activation> activation_kinds[] = {
     {"relu", Activation::relu},
     {"relu6", Activation::relu6},
@@ -44,7 +44,7 @@ constexpr Size largest_product = 64;
 // The parameter arrays, in the order in which learning rates and decays are given.
 enum Parameter { hidden_weight, hidden_bias, output_weight, output_bias, parameter_count };
 
-// What the states of all networks in training have.
+// The common part of the states of all networks in training.
 struct NetworkState {
   Size lanes, batch;
   std::uint64_t step;
@@ -52,15 +52,15 @@ struct NetworkState {
   double loss_sum, error_sum;
 };
 
-// A block of examples, and its inputs in the form in which the forward pass wants them.
+// A block of examples, with its inputs in the form for the forward pass.
 struct Examples {
   Size capacity;          // a multiple of 32; every row below has this length
   std::uint32_t* index;   // [capacity]
-  std::uint32_t* bits;    // [sign_words][capacity]: bit j%32 of row j/32 is set where input j is -1
+  std::uint32_t* bits;    // [sign_words][capacity]: bit j%32 of row j/32 is set if input j is -1
   float* label;           // [capacity]: -1 or +1
   std::uint16_t* offset;  // [groups][capacity]: bytes into the table of a group of four inputs
   float* sign;            // [capacity][sign_words*32]: the inputs as floats, for small blocks only
-  float* output;          // [capacity]: what the network says
+  float* output;          // [capacity]: the network's outputs
   float* partial;         // [capacity][lanes]: the same, summed over the vectors of neurons only
 };
 
@@ -89,7 +89,7 @@ struct State : NetworkState {
   Order order;
   float learning_rate[parameter_count];
   float decay[parameter_count];
-  bool decay_in_gradient;  // else decays shrink parameters whatever the rate
+  bool decay_in_gradient;  // else decays shrink parameters regardless of the rate
   Key sample_key, batches_key, noise_key;
   std::uint64_t sample_size;
   float noise;
@@ -98,11 +98,11 @@ struct State : NetworkState {
   float mix;                 // the probability that all inputs of the support are equal
 
   Examples current,
-      next;       // two minibatches: the next one's forward pass rides on this one's backward
+      next;       // two minibatches: the next one's forward pass runs with this one's backward
   Examples test;  // the block in which the network is evaluated
   std::uint32_t*
       mask;  // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
-  float* preactivations;      // [vectors][32*mask_words][lanes]: what ReLUs do without
+  float* preactivations;      // [vectors][32*mask_words][lanes]: not needed by ReLUs
   std::uint32_t* active;      // [mask_words]: examples whose loss gradient is not zero
   std::uint32_t* label_bits;  // [mask_words]: examples whose label is -1
   std::uint32_t* by_input;    // [mask_words][sign_words*32]: the inputs, examples in the bits
@@ -119,7 +119,7 @@ struct State : NetworkState {
   std::uint32_t *epoch_index, *epoch_k0, *epoch_k1, *epoch_value, *epoch_slot;
 };
 
-// Sizes that memory and kernels must agree on.
+// Sizes on which memory and kernels must agree.
 constexpr Size table_bytes = 16384;  // half of the smallest first-level cache in use
 constexpr Size example_block = 384;
 constexpr Size epoch_block = 256;
@@ -130,7 +130,7 @@ struct AttentionKernel;
 struct BitsKernel;
 struct DenseKernel;
 
-// What one instruction set offers.
+// The functions of one instruction set.
 struct Kernel {
   const char* name;
   Size lanes;
@@ -140,7 +140,7 @@ struct Kernel {
   void (*minibatch)(State& state, std::uint64_t step, std::uint32_t* index);
   // Takes up to `steps` steps, fewer if the network diverges; adds to loss_sum and error_sum.
   Size (*advance)(State& state, const float* factors, Size steps);
-  // Outputs on the first `count` (at most example_block) examples whose indices stand in
+  // Outputs on the first `count` (at most example_block) examples, whose indices are in
   // state.test.
   void (*evaluate)(State& state, Key key, bool noisy, Size count);
   // Outputs on real inputs [count][inputs], count at most example_block, into state.test.output.
