@@ -1,4 +1,4 @@
-# Everything runs in .venv, which `make venv` makes; see README.md and docs/ for what there is to run.
+# Everything runs in .venv, which `make venv` creates; see README.md and docs/ for usage.
 .DEFAULT_GOAL := help
 
 # Tests start a hundred Pythons: each would compile all of the package again.
@@ -43,7 +43,7 @@ demo: venv ## the success frontier at laptop scale: figure, table and record und
 # file share what they compile and train; a process that runs out takes over tests that another has not reached yet.
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
-test: venv ## the checks and, beside them, the fast tests
+test: venv ## the checks and, in parallel, the fast tests
 	@$(MAKE) --no-print-directory --jobs=2 check test-fast
 
 # A fast test compiles programs that run for an instant: XLA's optimisations take longer than they save.
@@ -54,8 +54,8 @@ test-slow: venv ## the slow tests: phenomena that need long trainings
 	@$(BIN)/python -m pip install --quiet --group native
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m slow
 
-# Leaks are not looked for: Python itself does not give everything back. The sanitizer's library has to
-# come first in the process, and libstdc++ with it, so that it sees exceptions.
+# Leaks are not checked: Python itself does not free everything. The sanitizer's library has to be loaded
+# first, and libstdc++ with it, so that it sees exceptions.
 SANITIZED := build/sanitized
 test-native: venv ## the native tests under the address and undefined-behaviour sanitizers
 	@$(BIN)/python -m pip install --quiet --group native
@@ -67,14 +67,14 @@ test-native: venv ## the native tests under the address and undefined-behaviour 
 	LD_PRELOAD="$$(ldd "$$file" | awk '/lib(asan|stdc)/ { print $$3 }' | tr '\n' ' ')" \
 	  ELEGANS_NATIVE_CALLS=100000 $(BIN)/python -m pytest tests/native
 
-check: venv ## formatting, lint, types, the floors of the house
+check: venv ## formatting, lint, types, the layers of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 
-format: venv ## put the sources in form
+format: venv ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)

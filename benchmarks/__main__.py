@@ -33,7 +33,7 @@ CORES = 2
 
 
 def main() -> int:
-    """Run the named benchmarks (all by default), each in a process of its own; return 1 where one fails."""
+    """Run the named benchmarks (all by default), each in its own process; return 1 if one fails."""
     arguments = _arguments()
     out = arguments.out or (COARSE if arguments.quick else RESULTS)
     failed = []
@@ -53,9 +53,11 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast elegans is, beside its peers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure the speed of elegans and its peers."
+    )
     parser.add_argument("names", nargs="*", help=f"which benchmarks: {', '.join(NAMES)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions; the page is left alone")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions; the page is not changed")
     parser.add_argument(
         "--out",
         type=Path,

@@ -1,8 +1,8 @@
-"""One step of an attention-only transformer on Markov chains: the attention engine beside the jax engine and PyTorch.
+"""One step of an attention-only transformer on Markov chains: the attention engine, the jax engine and PyTorch.
 
 Two layers of one head, width 16, on 64 sequences of 100 tokens of two symbols: the published setting. The engines draw
-their examples; PyTorch finds them in memory. Whole runs of one seed and of ten are timed in fresh processes, from their
-start to their end. For the frame, see ``beside``.
+their examples; PyTorch has them in memory. Whole runs of one seed and of ten are timed in fresh processes, from start
+to end. For the method, see ``beside``.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ from benchmarks.record import Result, Target, at_most
 
 STEPS, SEEDS = 2000, 10
 BATCHES = 20
-"""How many minibatches lie ready for PyTorch."""
+"""Number of minibatches prepared for PyTorch."""
 WHOLE = """
 import sys
 import elegans as el
@@ -34,7 +34,7 @@ class PlainLoop(AdamLoop):
     """Batched products of matrices and a softmax."""
 
     def __init__(self, trial: el.Trial) -> None:
-        """Put the network and some minibatches on hand."""
+        """Prepare the network and some minibatches."""
         super().__init__(trial)
         training, task, model = trial.training, trial.task, trial.model
         assert isinstance(training, el.Adam) and isinstance(model, el.AttentionOnly)
@@ -71,7 +71,7 @@ def _by_head(rows: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def _shifted(by_distance: torch.Tensor) -> torch.Tensor:
-    """Return what is given by query and distance, from the largest to 0, by query and key."""
+    """Convert values by query and distance, from the largest to 0, to values by query and key."""
     *batch, length, _ = by_distance.shape
     return functional.pad(by_distance, (1, 0)).reshape(*batch, length + 1, length)[..., 1:, :]
 
@@ -98,7 +98,7 @@ def run(*, quick: bool) -> Result:
 
 
 def whole_run(form: str, seeds: int) -> float:
-    """Return the seconds that a fresh process takes to train so many seeds with all cores."""
+    """Return the seconds that a fresh process takes to train a number of seeds with all cores."""
     command = [sys.executable, "-c", WHOLE, trial_of(form).model_dump_json(), str(seeds)]
     return seconds(lambda: subprocess.run(command, check=True))
 

@@ -1,4 +1,4 @@
-"""The frame of pairs, attention and bits: a native engine's step beside the jax engine's and a plain PyTorch loop's.
+"""The method of pairs, attention and bits: a step of a native engine, of the jax engine and of a plain PyTorch loop.
 
 The native engine is measured on one core, the jax engine on all, PyTorch with one thread and with all. Networks that
 differ in their seed are trained in turn on one core and side by side on all of them. Figures are milliseconds per step
@@ -25,10 +25,10 @@ Figures = Mapping[str, Sequence[float]]
 
 
 class AdamLoop(Loop):
-    """What a PyTorch user would write for a transformer: AdamW."""
+    """The loop that a PyTorch user would write for a transformer, with AdamW."""
 
     def __init__(self, trial: el.Trial) -> None:
-        """Put the network on hand."""
+        """Prepare the network."""
         training: Any = trial.training
         initial = trial.model.initialise(trial.key("init"), trial.task)
         self.parameters = {
@@ -43,7 +43,7 @@ class AdamLoop(Loop):
 
 
 def normed(arrays: Mapping[str, torch.Tensor], z: torch.Tensor) -> torch.Tensor:
-    """Return what a layer norm makes of activations; they themselves where a layer has none."""
+    """Return normalised activations, or unchanged ones if a layer has no norm."""
     if "scale" not in arrays:
         return z
     return torch.nn.functional.layer_norm(z, z.shape[-1:], arrays["scale"], arrays["shift"])
@@ -51,15 +51,15 @@ def normed(arrays: Mapping[str, torch.Tensor], z: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Contest:
-    """One native engine beside the others, on some cases.
+    """A comparison of one native engine with the others, on some cases.
 
     Args:
         engine: its name.
-        loop: makes PyTorch's loop of a trial.
+        loop: makes PyTorch's loop from a trial.
         trial: makes the trial of a case and a seed.
-        cases: by name, what a trial is made of.
-        column: what the cases are, as the first column of the table.
-        seeds: how many networks are trained in turn and side by side.
+        cases: the arguments of a trial, by name of the case.
+        column: the heading of the table's first column, which names the cases.
+        seeds: the number of networks trained in turn and side by side.
         budget: seconds of one measurement.
     """
 
@@ -89,8 +89,8 @@ class Contest:
 
         Args:
             quick: whether a coarse run is enough.
-            row: returns what is special in a case's row of the table, of its name, figures and further figures.
-            targets: returns a case's targets, of the same.
+            row: returns the row of a case in the table, given its name, figures and further figures.
+            targets: returns a case's targets, given the same.
             others: returns further contenders of a case.
             more: returns further figures of a case.
         """
@@ -119,7 +119,7 @@ class Contest:
         )
 
     def contenders(self, case: str) -> dict[str, Work]:
-        """Return by name what takes so many steps; those of several networks take them with each."""
+        """Return functions that take a number of steps, by name; those of several networks take them with each."""
         trials = [self.trial(*self.cases[case], seed=seed) for seed in range(self.seeds)]
         engine, general = ENGINES[self.engine], ENGINES["jax"]
         states = [engine.init([trial]) for trial in trials]
@@ -154,7 +154,7 @@ class Contest:
         }
 
     def faster(self, case: str, figures: Figures, limit: float) -> Target:
-        """Return the target of a step on one core beside PyTorch's."""
+        """Return the target of a step on one core, compared with PyTorch's."""
         measured = median(ratios(figures[torch_names()[0]], figures[self.names[0]]))
         return at_least(f"PyTorch's plain loop / a step, one core, {case}", measured, limit, "x")
 
@@ -170,7 +170,7 @@ def fastest(figures: Figures) -> str:
 
 
 def in_torch(loop: Loop, threads: int, steps: int) -> None:
-    """Take steps of a loop on so many threads."""
+    """Take steps of a loop on a number of threads."""
     with torch_threads(threads):
         loop.advance(steps)
 
@@ -188,11 +188,11 @@ def side_by_side(engine: Engine, states: Sequence[Any], steps: int) -> None:
 
 
 def steps_in(work: Work, budget: float) -> int:
-    """Return how many steps fill some seconds, after a warm-up."""
+    """Return how many steps take a given time, after a warm-up."""
     work(2)
     return max(5, round(budget / (seconds(partial(work, 5)) / 5)))
 
 
 def milliseconds(work: Work, steps: int) -> float:
-    """Return the milliseconds that a number of steps takes, for each of them."""
+    """Return the milliseconds per step, over a number of steps."""
     return 1e3 * seconds(partial(work, steps)) / steps

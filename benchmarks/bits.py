@@ -1,7 +1,7 @@
-"""One step of a transformer that is read at a class token: the bits engine beside the jax engine and PyTorch.
+"""One step of a transformer that is read at a class token: the bits engine, the jax engine and PyTorch.
 
 The published sizes (width 64, 16 heads, dropout 0.1), full-batch Adam on small samples and minibatches of fresh
-examples. All contenders draw their dropout; PyTorch's loop finds its examples in memory. For the frame, see ``beside``.
+examples. All contenders draw their dropout; PyTorch's loop has its examples in memory. For the method, see ``beside``.
 """
 
 from functools import partial
@@ -22,14 +22,14 @@ SIZES = {
     "n=15, fresh 2048": (15, 2048, "online"),
 }
 BATCHES = 4
-"""How many minibatches of fresh examples lie ready for PyTorch."""
+"""Number of minibatches of fresh examples prepared for PyTorch."""
 
 
 class PlainLoop(AdamLoop):
     """Keys and values of all tokens, and one query."""
 
     def __init__(self, trial: el.Trial) -> None:
-        """Put the network and its examples on hand."""
+        """Prepare the network and its examples."""
         super().__init__(trial)
         training, task, model = trial.training, trial.task, trial.model
         assert isinstance(training, el.Adam) and isinstance(model, el.BooleanTransformer)
@@ -46,7 +46,7 @@ class PlainLoop(AdamLoop):
         return functional.softplus(-self.labels[place] * self.outputs(self.bits[place])).mean()
 
     def outputs(self, bits: torch.Tensor) -> torch.Tensor:
-        """Return the outputs as a step of training sees them."""
+        """Return the outputs used in a step of training."""
         layers, count = self.parameters, len(bits)
         embedding, attention = layers["embedding"], layers["attention"]
         own = embedding["class"].expand(count, 1, -1)

@@ -1,7 +1,7 @@
-"""What a run survives: processes killed, stopped and signalled at random moments, full disks, read-only places, clocks.
+"""Fault tests of runs: processes killed, stopped and signalled at random, full disks, read-only places, wrong clocks.
 
-``make faults`` prints one line per fault; it ends with exit code 1 where a row was lost, doubled or changed. Each
-trial's outcome follows from its seed, so that every table can be compared with that of a run that nothing disturbed.
+``make faults`` prints one line per fault; its exit code is 1 if a row was lost, duplicated or changed. Each trial's
+outcome is determined by its seed, so that every table can be compared with that of an undisturbed run.
 """
 
 import argparse
@@ -43,7 +43,7 @@ PROCESSES.set_forkserver_preload(["elegans.sweeps.runner", "elegans.models.mlp",
 
 
 def sweep() -> el.Sweep:
-    """Return the trials that every fault disturbs."""
+    """Return the trials of every fault."""
     return el.grid(TRIAL, {"model.width": [10, 20]}, seeds=SEEDS)
 
 
@@ -74,17 +74,17 @@ class Runner:
             os.kill(self.process.pid or 0, number)
 
     def end(self) -> int | None:
-        """Wait until it has ended, and return its exit code."""
+        """Wait for it to end, and return its exit code."""
         self.process.join(120)
         return self.process.exitcode
 
 
 class Faults:
-    """Runs the faults one after the other, and counts what they did to the rows.
+    """Runs the faults one after the other, and counts their effects on the rows.
 
     Args:
-        kills: how many processes are killed at random moments.
-        seed: where the moments come from.
+        kills: the number of processes to kill at random moments.
+        seed: the seed of these moments.
     """
 
     def __init__(self, kills: int, seed: int) -> None:
@@ -114,7 +114,7 @@ class Faults:
         yield "a read-only place", self._read_only
 
     def _killed(self) -> str:
-        """Kill runners at random moments, every third time with a second one at work; then compare."""
+        """Kill runners at random moments, every third time with a second one running; then compare."""
         killed = stores = 0
         while killed < self.kills:
             stores += 1
@@ -136,7 +136,7 @@ class Faults:
         return f"{killed} killed on {stores} stores"
 
     def _let(self, store: Path, runner: Runner, at_work: bool) -> None:
-        """Let a runner go on for a random while: after the first outcome that it adds, or after its start."""
+        """Let a runner continue for a random time: after the first outcome that it adds, or after its start."""
         before = _recorded(store)
         while at_work and runner.process.is_alive() and _recorded(store) <= before:
             time.sleep(0.002)
@@ -157,7 +157,7 @@ class Faults:
         return f"{kept} kept, run released"
 
     def _stopped(self) -> str:
-        """Stop one runner: another one trains the rest, and waits for what the first one holds."""
+        """Stop one runner: another one trains the rest, and waits for the trials that the first one holds."""
         store = self._store()
         one = Runner(store)
         self._wait(store, 20)
@@ -179,7 +179,7 @@ class Faults:
         return f"exit codes {ended}"
 
     def _full(self) -> str:
-        """Run on a disk of a few hundred KiB, then bring the store to a larger one."""
+        """Run on a disk of a few hundred KiB, then move the store to a larger one."""
         with _mounted("size=400k") as place:
             if place is None:
                 return "not tried: this user cannot mount"
@@ -213,7 +213,7 @@ class Faults:
         return self.folder / f"{time.monotonic_ns()}.db"
 
     def _rows(self, store: Path) -> set[tuple[int, int]]:
-        """Return the trials that a store has the outcomes of."""
+        """Return the trials whose outcomes a store has."""
         if not store.exists():
             return set()
         try:
@@ -248,7 +248,7 @@ class Faults:
 
 
 def _recorded(store: Path) -> int:
-    """Return how many outcomes a store has, 0 where it is not there yet."""
+    """Return how many outcomes a store has, or 0 if it does not exist yet."""
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
         return int(connection.execute("SELECT count(*) FROM trials WHERE state IS NOT NULL").fetchone()[0])
     return 0
@@ -256,7 +256,7 @@ def _recorded(store: Path) -> int:
 
 @contextmanager
 def _mounted(options: str) -> Iterator[Path | None]:
-    """Provide a small disk in memory, None where this user cannot mount one."""
+    """Provide a small disk in memory, or None if this user cannot mount one."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True)
         if done.returncode:
@@ -269,7 +269,7 @@ def _mounted(options: str) -> Iterator[Path | None]:
 
 
 def main() -> int:
-    """Run the faults that the command line asks for."""
+    """Run the faults requested on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,7 +1,7 @@
-"""How long the theory of all built-in groups up to order 120 takes: tables, irreps, games and optima, from nothing.
+"""The time for the theory of all built-in groups up to order 120: tables, irreps, games and optima, from scratch.
 
-Each repetition is a fresh process on one core, so that nothing is remembered; the interpreter's start and the imports
-are not counted.
+Each repetition is a fresh process on one core, so that nothing is cached; the interpreter's start and the imports are
+not counted.
 """
 
 import json
@@ -65,7 +65,7 @@ def all_families() -> dict[str, float]:
 
 
 def everything(name: str) -> None:
-    """Compute what theory knows of a group: its largest margin, and the exact optimum under a penalty."""
+    """Compute the theory of a group: its largest margin, and the exact optimum under a penalty."""
     import elegans as el
 
     group, theory = el.Group.parse(name), el.theory

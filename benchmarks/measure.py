@@ -1,4 +1,4 @@
-"""Clocks, turns and spreads: how every benchmark measures."""
+"""The measurements of all benchmarks: clocks, alternating contenders and spreads."""
 
 import statistics
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 PAUSE = 0.02
-"""Seconds between two contenders, in which the threads of the first go to sleep."""
+"""Seconds between two contenders, for the threads of the first to go to sleep."""
 
 Work = Callable[[], object]
 
@@ -19,14 +19,14 @@ def seconds(work: Work) -> float:
 
 
 def in_turns(contenders: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
-    """Measure contenders in turns, so that whatever else happens on the machine happens to all of them.
+    """Measure contenders alternately, so that other load on the machine affects all of them.
 
     Args:
-        contenders: by name, what measures one and returns its figure.
-        repetitions: how many rounds; each begins with another contender.
+        contenders: functions that measure one contender and return its figure, by name.
+        repetitions: the number of rounds, each of which begins with another contender.
 
     Returns:
-        By name, one figure a round.
+        One figure per round, by name.
     """
     figures: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -39,14 +39,14 @@ def in_turns(contenders: Mapping[str, Callable[[], float]], repetitions: int) ->
 
 
 def seconds_side_by_side(works: Sequence[Work]) -> float:
-    """Return the wall time of works that run at once, each in a thread of its own."""
+    """Return the wall time of functions that run at once, each in its own thread."""
     with ThreadPoolExecutor(len(works)) as pool:
         list(pool.map(time.sleep, [0.001] * len(works)))
         return seconds(lambda: list(pool.map(lambda work: work(), works)))
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
-    """Return the ratio of each pair of figures that were taken in the same round."""
+    """Return the ratio of each pair of figures from the same round."""
     return [a / b for a, b in zip(above, below, strict=True)]
 
 
@@ -62,6 +62,6 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Return a number in so many digits, never as a power of ten."""
+    """Return a number with a given number of digits, never as a power of ten."""
     text = f"{float(f'{value:.{digits}g}'):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

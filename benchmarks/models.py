@@ -1,4 +1,4 @@
-"""How long a model that is checked every 10 steps takes from its draw to its outcome, beside a plain PyTorch loop."""
+"""The time of a model that is checked every 10 steps, from its draw to its outcome, and that of a PyTorch loop."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +21,9 @@ TRIALS = {
     "(xv): PolyNet, n 20, k 3": configuration("xv", 20, 3),
 }
 LIMIT = 2.0
-"""Milliseconds a solved model."""
+"""Milliseconds per solved model."""
 IN_A_ROW = {"elegans": 20, "PyTorch plain": 1}
-"""Models that a contender trains in a turn: one of ours alone would pay for what the peer left of the caches."""
+"""Models that a contender trains per turn: a single one of ours would pay for the caches that the peer filled."""
 
 Figures = dict[str, list[float]]
 
@@ -42,7 +42,7 @@ class Product(torch.nn.Module):
 
 
 def run(*, quick: bool) -> Result:
-    """Train models in turns, one at a time on one core."""
+    """Train models of both contenders alternately, one at a time on one core."""
     torch.set_num_threads(1)
     repetitions = 10 if quick else 50
     found = {name: _measured(trial, repetitions) for name, trial in TRIALS.items()}
@@ -65,7 +65,7 @@ def run(*, quick: bool) -> Result:
 
 
 def _measured(trial: el.Trial, repetitions: int) -> tuple[Figures, Figures]:
-    """Return by contender the milliseconds of each model, and the steps after which it was solved."""
+    """Return the milliseconds of each model and the steps after which it was solved, by contender."""
     steps: Figures = {"elegans": [], "PyTorch plain": []}
     seeds = count()
 
@@ -86,14 +86,14 @@ def _measured(trial: el.Trial, repetitions: int) -> tuple[Figures, Figures]:
 
 
 def fused(trial: el.Trial, seeds: Iterator[int]) -> int:
-    """Train one model as a run does, and return its steps."""
+    """Train one model as in a run, and return its steps."""
     outcome = next(iter(train_together([trial.with_seed(next(seeds))], choose(trial, "fused"))))
     assert outcome.state == "solved", outcome.state
     return outcome.steps
 
 
 def plain(trial: el.Trial, seeds: Iterator[int]) -> int:
-    """Train one model in the loop of a tutorial, by the same rules, and return its steps."""
+    """Train one model in a tutorial's loop, by the same rules, and return its steps."""
     task, training = trial.task, trial.training
     assert isinstance(task, el.SparseParity) and isinstance(training, el.SGD)
     random = torch.Generator().manual_seed(next(seeds))

@@ -1,4 +1,4 @@
-"""What store and runner cost: time per trial, memory of a large sweep, reading a large store."""
+"""The cost of store and runner: time per trial, memory of a large sweep, reading a large store."""
 
 import subprocess
 import sys
@@ -30,16 +30,16 @@ from elegans.training.loop import train_together
 
 MILLISECONDS, MEGABYTES, READING_SECONDS = 1.0, 300.0, 3.0
 SAMPLING = 0.1
-"""Seconds between two looks at a process's memory."""
+"""Seconds between two measurements of a process's memory."""
 
 
 @dataclass
 class Memory:
-    """The largest memory of a process and its children, as it was seen from outside.
+    """The largest memory of a process and its children, measured from outside.
 
     Args:
-        together: their largest sum of resident sets, in MB; what children share with it counts again.
-        processes: how many there were at the most.
+        together: the largest sum of their resident sets, in MB; shared memory is counted repeatedly.
+        processes: the largest number of them.
     """
 
     together: float = 0.0
@@ -124,7 +124,7 @@ def _stored(trials: int, folder: Path, numbers: Iterator[int], workers: int) -> 
 
 
 def _sweep_process(trials: int, store: Path, workers: int) -> tuple[float, float, Memory]:
-    """Run a sweep in a fresh process: its seconds, its own peak memory in MB, and that of its whole tree."""
+    """Run a sweep in a fresh process; return its seconds, its own peak memory in MB, and that of its whole tree."""
     command = [sys.executable, "-m", "benchmarks.tiny", str(trials), str(store), str(workers)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with _watched(process.pid) as memory:
@@ -137,7 +137,7 @@ def _sweep_process(trials: int, store: Path, workers: int) -> tuple[float, float
 
 @contextmanager
 def _watched(pid: int) -> Iterator[Memory]:
-    """Look at a process tree's memory again and again until the block ends."""
+    """Measure a process tree's memory repeatedly until the block ends."""
     memory, root = Memory(), psutil.Process(pid)
 
     def watch() -> None:
@@ -190,7 +190,7 @@ def _opened(path: Path, rows: int, way: Callable[[el.Store], pd.DataFrame]) -> f
 
 
 def _fill(engine: Engine, templates: tuple[el.Trial, ...], rows: int) -> None:
-    """Write made-up outcomes straight into a store's tables: so many rows, spread over the cells."""
+    """Write artificial outcomes directly into a store's tables, spread over the cells."""
     generator = np.random.default_rng(0)
     per_cell = np.diff(np.linspace(0, rows, len(templates) + 1).astype(int)).tolist()
     with engine.connect().execution_options(writing=True) as connection, connection.begin():

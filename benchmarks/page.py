@@ -1,4 +1,4 @@
-"""docs/performance.md: the tables that are rendered between its markers."""
+"""Renders the tables of docs/performance.md between its markers."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from benchmarks.measure import short
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 PROBES = PAGE.parent / "reference" / "probes.md"
 COSTS = ("probe", "cost, % of 100 steps", "us a measurement")
-"""What the page on probes has of their costs, at width 100."""
+"""Columns of the costs at width 100 in the page on probes."""
 
 
 def render(folder: Path, page: Path = PAGE) -> None:
     """Write the tables of all results in a folder between the page's markers.
 
-    A table stands between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
-    ``targets`` for every promise beside what was measured. The page on probes has their costs.
+    A table is between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
+    ``targets`` for all targets with their measured values. The costs of probes are in the page on probes.
     """
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     text = _fill(page.read_text(), "targets", _targets(records))

@@ -1,8 +1,8 @@
-"""One step on all pairs of a group: the pairs engine beside the three products of matrices that it consists of.
+"""One step on all pairs of a group: the pairs engine, and the three matrix products of which a step consists.
 
-The products are NumPy's, of arrays that lie ready: outputs from the neurons' values, and from derivatives by the
-outputs those by the values and by the output weights. All else of a step (activations, softmax, penalty, update) they
-leave out, which the engine and PyTorch's loop do. For the frame, see ``beside``.
+The products are NumPy's, of prepared arrays: outputs from the neurons' values, and from derivatives by the outputs
+those by the values and by the output weights. They omit the rest of a step (activations, softmax, penalty, update),
+which the engine and PyTorch's loop include. For the method, see ``beside``.
 """
 
 from functools import partial
@@ -32,7 +32,7 @@ class PlainLoop(Loop):
     """One network on all pairs, their rows looked up; plain descent."""
 
     def __init__(self, trial: el.Trial) -> None:
-        """Put the network and the pairs on hand."""
+        """Prepare the network and the pairs."""
         training, order = trial.training, trial.task.classes
         assert isinstance(training, el.SGD) and order is not None
         initial = trial.model.initialise(trial.key("init"), trial.task)
@@ -69,7 +69,7 @@ def run(*, quick: bool) -> Result:
 
 
 def _products(case: str) -> dict[str, Work]:
-    """Return by name what takes the three products of a step so many times."""
+    """Return functions that compute the three products of a step repeatedly, by name."""
     task, width = SIZES[case]
     trial, random = trial_of(task, width), np.random.default_rng(0)
     pairs, classes = trial.task.population, trial.task.classes

@@ -1,7 +1,7 @@
-"""How much of a core's measured multiply-add peak the fused engine's steps come to, both cores busy.
+"""The fraction of a core's measured multiply-add peak that the fused engine reaches, with both cores busy.
 
-A step is counted as 4 x batch x n x width operations: what matrix products would take forward and
-backward. The engine itself needs fewer, so its figure may lie above 100%.
+A step is counted as 4 x batch x n x width operations: those of matrix products forward and backward. The
+engine itself needs fewer, so its figure may exceed 100%.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ LIMIT = 75.0
 
 
 def run(*, quick: bool) -> Result:
-    """Measure the engine and the peak in turns."""
+    """Measure the engine and the peak alternately."""
     repetitions, budget = (3, 0.2) if quick else (15, 1.0)
     contenders = {f"fused, n {n}": partial(gigaflops, n, steps_in(n, budget)) for n in INPUTS}
     contenders["peak, one core busy"] = partial(_native.fma_peak, budget / 4)
@@ -58,7 +58,7 @@ def _trial(n: int, seed: int) -> el.Trial:
 
 
 def steps_in(n: int, budget: float) -> int:
-    """Return how many steps of one network fill some seconds."""
+    """Return how many steps of one network take a given time."""
     engine = ENGINES["fused"]
     state: Any = engine.init([_trial(n, 0)])
     few = Plan.of(200)
@@ -67,7 +67,7 @@ def steps_in(n: int, budget: float) -> int:
 
 
 def gigaflops(n: int, steps: int) -> float:
-    """Return a core's GFLOP/s while every core trains a network of its own."""
+    """Return a core's GFLOP/s while every core trains its own network."""
     engine = ENGINES["fused"]
     states = [engine.init([_trial(n, seed)]) for seed in range(cores())]
     spent = seconds_side_by_side([partial(engine.advance, state, Plan.of(steps)) for state in states])

@@ -52,7 +52,7 @@ def hinge(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let PyTorch compute on so many threads."""
+    """Make PyTorch compute on a number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -62,7 +62,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 class Loop(ABC):
-    """What a PyTorch user would write: autograd and an optimiser."""
+    """The loop that a PyTorch user would write: autograd and an optimiser."""
 
     optimiser: torch.optim.Optimizer
 
@@ -79,10 +79,10 @@ class Loop(ABC):
 
 
 class PlainLoop(Loop):
-    """What a PyTorch tutorial teaches: nn.Module, torch.optim.SGD, one network."""
+    """The loop of a PyTorch tutorial: nn.Module, torch.optim.SGD, one network."""
 
     def __init__(self, trial: el.Trial) -> None:
-        """Put the network and its data on hand."""
+        """Prepare the network and its data."""
         training = trial.training
         assert isinstance(training, el.SGD)
         _, self.x, self.y = material(trial)
@@ -131,7 +131,7 @@ class VmappedLoop:
 
 
 def plain_seconds(trial: el.Trial, steps: int) -> float:
-    """Return the wall time of a plain loop with one thread; for a process of its own."""
+    """Return the wall time of a plain loop with one thread; to be run in its own process."""
     from benchmarks.measure import seconds
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What probes cost: the time of training with one of them every 100 steps over that without."""
+"""The cost of probes: the time of training with one of them every 100 steps, relative to that without."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,7 +28,7 @@ from elegans.training.loop import train_together
 
 EVERY, LIMIT = 100, 1.1
 STEPS = {10: 100_000, 100: 30_000, 1000: 6_000}
-"""By width, the steps with a probe that costs little; the others get fewer."""
+"""The steps with a cheap probe, by width; the others get fewer."""
 PARITY, XOR, BIASED = "", "XOR: ", "biased parity: "
 TASKS: dict[str, el.Task] = {
     PARITY: el.SparseParity(n=50, k=3),
@@ -42,7 +42,7 @@ PROBES: dict[str, tuple[Probe, int]] = {
     "FourierGap, 1000 examples": (FourierGap(every=EVERY, examples=1000), 20),
     "FourierGap, 10000 examples": (FourierGap(every=EVERY, examples=10_000), 20),
 }
-"""By name, a probe, and by how much its trainings are shorter: at every width."""
+"""A probe, and the factor by which its trainings are shorter, by name; measured at every width."""
 OTHERS: dict[tuple[str, str], tuple[Probe, int]] = {
     (PARITY, "TestLoss, 1024 examples"): (TestLoss(every=EVERY), 5),
     (PARITY, "TrainError, 10000 examples"): (TrainError(every=EVERY), 5),
@@ -56,7 +56,7 @@ OTHERS: dict[tuple[str, str], tuple[Probe, int]] = {
     (XOR, "SubspaceShare"): (SubspaceShare(every=EVERY), 5),
     (BIASED, "ComponentLosses, 10000 examples"): (ComponentLosses(every=EVERY), 20),
 }
-"""By task and name: at width 100 alone."""
+"""The same by task and name; measured only at width 100."""
 Case = tuple[int, str, str]
 """Width, task and probe."""
 CASES: dict[Case, tuple[Probe, int]] = {
@@ -66,7 +66,7 @@ CASES: dict[Case, tuple[Probe, int]] = {
 
 
 def run(*, quick: bool) -> Result:
-    """Train without and with each probe, in turns."""
+    """Train without and with each probe alternately."""
     repetitions = 2 if quick else 7
     found = {
         (width, task, name): in_turns(
@@ -99,7 +99,7 @@ def run(*, quick: bool) -> Result:
 
 
 def _train(width: int, task: str, steps: int, probes: Sequence[Probe]) -> float:
-    """Return the microseconds a step of a training that nothing ends early, and that stays at chance."""
+    """Return the microseconds per step of a training that does not end early and stays at chance."""
     trial = el.Trial(
         task=TASKS[task],
         regime=el.Online(),

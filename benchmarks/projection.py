@@ -1,8 +1,7 @@
-"""How long the paper's two panels for n=50, k=3 take up to width 3000 at paper scale, on two cores.
+"""The projected time of the paper's two panels for n=50, k=3 up to width 3000 at paper scale, on two cores.
 
-A few seeds of every cell are trained just as the whole would be (same steps, same checks, same runner), and
-the wall time that they took is multiplied up: nothing is modelled. A coarse run takes one seed and every
-third sample size.
+A few seeds of every cell are trained exactly as in the whole run (same steps, same checks, same runner), and
+their wall time is scaled up: nothing is modelled. A coarse run uses one seed and every third sample size.
 """
 
 import math
@@ -20,7 +19,7 @@ HOURS, EVALUATION_PERCENT = 3.0, 10.0
 
 
 def run(*, quick: bool) -> Result:
-    """Train the sample and multiply up."""
+    """Train the sample and scale up."""
     seeds, sizes = (1, pareto.SIZES[::3]) if quick else (4, pareto.SIZES)
     widths = [width for width in pareto.WIDTHS if width <= WIDEST]
     sweep = pareto.panels(pareto.trial(n=50, k=3, steps=STEPS, every=250), sizes, widths, seeds)
@@ -54,7 +53,7 @@ def run(*, quick: bool) -> Result:
 
 
 def _standard_error(table: pd.DataFrame) -> float:
-    """Return the standard error of the sample's seconds that comes from training few seeds a cell."""
+    """Return the standard error of the sample's seconds due to training few seeds per cell."""
     taken = table.groupby(["model.width", "model.init", "regime", "regime.size"], dropna=False)["seconds"]
     return math.sqrt((taken.var().fillna(0) * taken.count()).sum())
 

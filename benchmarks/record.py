@@ -1,4 +1,4 @@
-"""What a benchmark found, and where, when and with what: one JSON file a benchmark."""
+"""The results and circumstances of benchmarks: one JSON file each."""
 
 import datetime
 import json
@@ -15,13 +15,13 @@ from elegans.machine import cores as cores, machine, versions
 
 @dataclass(frozen=True)
 class Target:
-    """A number that was promised, and what was measured.
+    """A target and its measured value.
 
     Args:
         what: what is measured, in words.
-        measured: the figure (a median where there are repetitions).
-        limit: the number promised.
-        unit: of both, as it is printed after them.
+        measured: the figure (a median if there are repetitions).
+        limit: the target.
+        unit: the unit of both, as printed after them.
         at_least: whether more is better.
     """
 
@@ -33,29 +33,29 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Whether the promise is kept."""
+        """Whether the target is met."""
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
 def at_least(what: str, measured: float, limit: float, unit: str) -> Target:
-    """Return a target of which more is better."""
+    """Return a target for which more is better."""
     return Target(what, measured, limit, unit, at_least=True)
 
 
 def at_most(what: str, measured: float, limit: float, unit: str) -> Target:
-    """Return a target of which less is better."""
+    """Return a target for which less is better."""
     return Target(what, measured, limit, unit, at_least=False)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a benchmark found.
+    """The result of a benchmark.
 
     Args:
         settings: what was measured: sizes, steps, repetitions.
         repetitions: every figure of every repetition, by contender.
         summary: the rows of the table on the page: medians, ratios, and the smallest and largest.
-        targets: the promises that this benchmark is about.
+        targets: the targets of this benchmark.
     """
 
     settings: Mapping[str, Any]
@@ -68,12 +68,12 @@ def write(result: Result, folder: Path, name: str, *, quick: bool, seconds: floa
     """Write a result with its circumstances as ``<folder>/<name>.json`` and return the path.
 
     Args:
-        result: what the benchmark found.
-        folder: made if it is missing.
+        result: the result.
+        folder: the folder, created if missing.
         name: the benchmark's name.
         quick: whether the run was a coarse one.
         seconds: how long it took.
-        load: the machine's load average before it began: what else was running.
+        load: the machine's load average before it began, due to other programs.
     """
     record = {
         "benchmark": name,
@@ -96,7 +96,7 @@ def write(result: Result, folder: Path, name: str, *, quick: bool, seconds: floa
 
 
 def rounded(value: Any) -> Any:
-    """Return a nested record in plain values, its numbers cut to six digits: more than a clock can tell."""
+    """Return a nested record in plain values, with numbers rounded to six digits, more than a clock can resolve."""
     if isinstance(value, np.generic):
         return rounded(value.item())
     if isinstance(value, Mapping):
@@ -107,6 +107,6 @@ def rounded(value: Any) -> Any:
 
 
 def restrict(count: int) -> None:
-    """Keep this process and its children on so many cores, where the system can do that."""
+    """Restrict this process and its children to a number of cores, if the system supports it."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])

@@ -1,4 +1,4 @@
-"""How long a fresh process takes to import elegans, and how much processor time the quick commands take."""
+"""The time to import elegans in a fresh process, and the processor time of quick commands."""
 
 import resource
 import subprocess
@@ -31,7 +31,7 @@ QUICK = (
 
 
 def run(*, quick: bool) -> Result:
-    """Start processes in turns."""
+    """Start processes alternately."""
     repetitions = 3 if quick else 15
     with tempfile.TemporaryDirectory() as folder:
         _prepare(Path(folder))

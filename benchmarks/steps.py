@@ -1,10 +1,10 @@
-"""One training step: the fused and the JAX engine beside plain and vmapped PyTorch.
+"""One training step: the fused and the JAX engine, plain and vmapped PyTorch.
 
-The figure of every contender is the wall time divided by (steps x networks) while it has both cores to
-itself and uses them as it likes. Plain PyTorch trains one network in one process, with its default threads
-or with one thread (whichever is faster); as its user's next resort it is also measured as two processes of
-one thread. The fused engine trains one network a core. All train the same trials from the start: the same
-initial weights, the same samples; minibatches are drawn step by step by each one's own generator.
+The figure of every contender is the wall time divided by (steps x networks), with both cores at its
+disposal. Plain PyTorch trains one network in one process, with its default threads or with one thread
+(whichever is faster), and also as two processes of one thread each. The fused engine trains one network per
+core. All train the same trials from the start, with the same initial weights and samples; each draws its
+minibatches step by step with its own generator.
 """
 
 import multiprocessing
@@ -27,24 +27,24 @@ from elegans.training.engines import ENGINES, Plan
 
 WIDTHS = (10, 100, 1000, 10000)
 LIMITS = {10: 150.0, 100: 80.0, 1000: 20.0, 10000: 7.0}
-"""The promised speed of the fused engine, in multiples of the plain loop's."""
+"""The target speed of the fused engine, in multiples of the plain loop's."""
 VMAPPED_LIMIT = 5.0
 BATCHED = (10, 32)
 LONGEST = {10: 500, 100: 200, 1000: 50, 10000: 20}
-"""The most steps from the start, by width: few, so that most examples still have a hinge gradient."""
+"""Maximum number of steps from the start, by width: few, so that most examples still have a hinge gradient."""
 MOST_ROUNDS = 20
-"""How often fresh networks are trained within one repetition at the most."""
+"""Maximum number of times that fresh networks are trained within one repetition."""
 PROCESSES = "PyTorch plain, 2 processes"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """What trains networks.
+    """A contender that trains networks.
 
     Args:
         networks: how many it trains at once.
-        prepare: makes the networks as they are before their first step.
-        advance: takes steps, and returns how many seconds that took.
+        prepare: makes the networks before their first step.
+        advance: takes steps, and returns their seconds.
     """
 
     networks: int
@@ -96,7 +96,7 @@ def run(*, quick: bool) -> Result:
 
 
 def contenders_of(width: int, pool: ProcessPoolExecutor, budget: float) -> dict[str, Contender]:
-    """Return what is compared at a width."""
+    """Return the contenders at a width."""
     trial = trial_of(width)
     found = {}
     for threads in {1, cores()}:
@@ -138,7 +138,7 @@ def _jax(width: int, count: int) -> Contender:
 
 
 def _fused(width: int, budget: float) -> Contender:
-    """Enough networks a core that a repetition lasts: they are fresh, and their steps few."""
+    """Return the fused engine with enough networks per core for a repetition, since fresh ones take few steps."""
     engine = ENGINES["fused"]
     state = engine.init([trial_of(width)])
     whole = Plan.of(LONGEST[width])
@@ -159,7 +159,7 @@ def _fused(width: int, budget: float) -> Contender:
 
 
 def plan(contender: Contender, longest: int, budget: float) -> tuple[int, int]:
-    """Return how many rounds of how many steps fill the time of a repetition, after a warm-up."""
+    """Return the numbers of rounds and of steps per round for the time of a repetition, after a warm-up."""
     contender.advance(contender.prepare(), 5)
     one = contender.advance(contender.prepare(), 10) / 10
     steps = max(10, min(longest, round(budget / one)))
@@ -167,13 +167,13 @@ def plan(contender: Contender, longest: int, budget: float) -> tuple[int, int]:
 
 
 def milliseconds(contender: Contender, rounds: int, steps: int) -> float:
-    """Return the milliseconds for 1000 steps of one network; every round begins with fresh ones."""
+    """Return the milliseconds for 1000 steps of one network; every round begins with fresh networks."""
     spent = sum(contender.advance(contender.prepare(), steps) for _ in range(rounds))
     return spent / (rounds * steps * contender.networks) * 1e6
 
 
 def active(width: int, steps: int) -> dict[str, float]:
-    """Return the share of a network's sample that has a hinge gradient, at the start and after some steps."""
+    """Return the fraction of a network's sample with a hinge gradient, at the start and after some steps."""
     trial, engine = trial_of(width), ENGINES["fused"]
     _, x, y = peers.material(trial)
     fresh = engine.init([trial])

@@ -1,8 +1,8 @@
-"""Whether a network that weight decay has been at for long steps as fast as a fresh one.
+"""Whether a network after long weight decay steps as fast as a fresh one.
 
-Decay multiplies what a gradient does not renew by 0.999 a step: after 10^5 steps it would be subnormal,
-and arithmetic on subnormal numbers is many times slower. Both engines flush. A network is trained to the
-end of that range and beyond; along the way its speed is measured in turns with a fresh network's.
+Weight decay multiplies weights without a gradient by 0.999 per step: after 10^5 steps they would be
+subnormal, and arithmetic on subnormal numbers is many times slower. Both engines set them to zero. A network
+is trained to the end of that range and beyond, and its speed is compared with a fresh network's on the way.
 """
 
 import time
@@ -61,7 +61,7 @@ def _trial(scale: int) -> el.Trial:
 
 
 def _aged(engine: Engine, scale: int) -> list[dict[str, Any]]:
-    """Train on from age to age, and measure at each."""
+    """Train from age to age, and measure at each."""
     trial, taken, found = _trial(scale), 0, []
     span = SPAN // scale
     state = engine.init([trial])

@@ -22,7 +22,7 @@ from elegans.tabular.datasets import is_at_hand, load_table
 
 TABLES = ("california", "pol", "eye_movements", "heloc")
 OFFLINE = ("noisy-parity", "random-tree", "breast-cancer")
-"""Where none of the others is at hand."""
+"""The tables to use if no others are available."""
 TRAINING, TEST = 3000, 5000
 ABSENT = {"pytabkit": "RealMLP, TabM", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
@@ -31,10 +31,10 @@ Fit = Callable[[np.ndarray, np.ndarray, int], Fitted]
 
 
 def run(*, quick: bool) -> Result:
-    """Fit every contender on the same rows of every table, and count mistakes on the same others."""
+    """Fit every contender on the same rows of every table, and count mistakes on the same test rows."""
     names = [name for name in TABLES if is_at_hand(name)] or list(OFFLINE)
     names = names[:1] if quick else names
-    warnings.simplefilter("ignore", ConvergenceWarning)  # of scikit-learn's networks, which are to take all epochs
+    warnings.simplefilter("ignore", ConvergenceWarning)  # scikit-learn's networks take all epochs
     figures = {name: _split(name, 0) for name in names}
     summary = [_row(name, figures) for name in CONTENDERS]
     missing = [peer for package, peer in ABSENT.items() if importlib.util.find_spec(package) is None]
@@ -109,4 +109,4 @@ CONTENDERS: dict[str, Fit] = {
     "RandomForestClassifier, 300 trees": _scikit(lambda seed: RandomForestClassifier(300, n_jobs=2, random_state=seed)),
     "HistGradientBoostingClassifier": _scikit(lambda seed: HistGradientBoostingClassifier(random_state=seed)),
 }
-"""Networks have width 300, depth 2, at most 100 epochs, batch size 256 and rate 0.001, but where it says so."""
+"""Networks have width 300, depth 2, at most 100 epochs, batch size 256, learning rate 0.001, unless stated."""

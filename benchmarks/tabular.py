@@ -1,4 +1,4 @@
-"""Epochs of networks for tables beside a plain PyTorch loop, and what more members cost."""
+"""Epochs of networks for tables compared with a plain PyTorch loop, and the cost of further members."""
 
 import time
 from collections.abc import Callable
@@ -17,14 +17,14 @@ EPOCHS = 100
 WIDE = (1000, 1000)
 MEMBERS, WIDTH = 20, 300
 LIMIT = 5.0
-"""Times the cost of one member that twenty were to take at most."""
+"""The target cost of twenty members, in multiples of one member's."""
 
 X = np.random.default_rng(0).normal(size=(ROWS, FEATURES)).astype(np.float32)
 Y = X[:, 0] * X[:, 1] > 0
 
 
 def run(*, quick: bool) -> Result:
-    """Train in turns, an epoch a turn; a fit of 100 epochs is 100 of them."""
+    """Train alternately, one epoch per turn; a fit of 100 epochs is 100 of them."""
     repetitions = 3 if quick else 7
     summary, targets, figures = [], [], {}
     for optimiser in ("sgd", "adamw"):
@@ -66,7 +66,7 @@ def run(*, quick: bool) -> Result:
 
 
 def plain_epoch(settings: Settings) -> Callable[[], float]:
-    """Return what trains a fresh network of PyTorch's for an epoch, as a tutorial does, and returns the seconds."""
+    """Return a function that trains a fresh PyTorch network for an epoch, as in a tutorial, and returns the seconds."""
     torch.manual_seed(0)
     train = plain_training(torch.from_numpy(X), torch.from_numpy(Y.astype(np.float32)), settings)[1]
 
@@ -82,7 +82,7 @@ def plain_epoch(settings: Settings) -> Callable[[], float]:
 def plain_training(
     x: torch.Tensor, y: torch.Tensor, settings: Settings
 ) -> tuple[torch.nn.Module, Callable[[int], None]]:
-    """Return a network of PyTorch's for rows of two classes, and the loop that trains it for some epochs."""
+    """Return a PyTorch network for rows of two classes, and the loop that trains it for some epochs."""
     sizes = [x.shape[1], *settings.hidden]
     layers: list[torch.nn.Module] = []
     for fan_in, fan_out in pairwise(sizes):
@@ -105,7 +105,7 @@ def plain_training(
 
 
 def _epochs(networks: Networks, count: int) -> Callable[[], float]:
-    """Return what trains networks for some epochs and returns the seconds of one."""
+    """Return a function that trains networks for some epochs and returns the seconds of one."""
 
     def epochs() -> float:
         begun = time.perf_counter()

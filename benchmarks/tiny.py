@@ -13,7 +13,7 @@ RATES = (0.01, 0.02, 0.05, 0.1, 0.2)
 
 
 def sweep_of(trials: int) -> el.Sweep:
-    """Return a sweep of so many trials (a multiple of 100) of one step, in 100 cells."""
+    """Return a sweep of one-step trials (a multiple of 100) in 100 cells."""
     training = el.SGD(steps=1, batch_size=8, stopping=StoppingRule(examples=16, every=1))
     base = el.Trial(
         task=el.SparseParity(n=10, k=2), regime=el.Sample(10), model=el.MLP(width=10), training=training, seed=0

@@ -1,9 +1,9 @@
-"""How many training steps a traced frontier takes beside the full grid, and how far the two contours lie apart.
+"""The training steps of a traced frontier compared with the full grid, and the distance between the two contours.
 
 (50, 3), both initialisations: the full grid has 20 trials in each cell of 5 widths by 17 sample sizes; its contour is
-where the line through its rates crosses one half. The trace looks at the same trials. The grid is kept in
-``build/benchmarks/trace.db``, so it is trained once. A coarse run has two widths, 8 trials a cell and fewer sizes:
-too few for the trace to save much, so only the distance of the contours counts there.
+where the line through its rates crosses one half. The trace uses the same trials. The grid is kept in
+``build/benchmarks/trace.db``, so it is trained once. A coarse run has two widths, 8 trials per cell and fewer sizes:
+too few for the trace to save much, so only the distance of the contours counts.
 """
 
 from pathlib import Path
@@ -53,7 +53,7 @@ def run(*, quick: bool) -> Result:
 
 
 def _totals(init: str, grid: pd.DataFrame, contour: el.Contour) -> dict[str, Any]:
-    """Return what the grid took and what the trace."""
+    """Return the steps of the grid and of the trace."""
     return {
         "initialisation": init,
         "grid_trials": len(grid),
@@ -89,7 +89,7 @@ def _listed(found: Any) -> str:
 
 
 def _apart(exact: list[float], found: list[float], sizes: tuple[int, ...]) -> float:
-    """Return how far crossings lie apart, in steps of the grid; infinity where there is not the same number of them."""
+    """Return the distance of crossings in steps of the grid, or infinity if their numbers differ."""
     if len(exact) != len(found):
         return float("inf")
     places = [np.interp(np.log(each), np.log(sizes), np.arange(len(sizes))) for each in (exact, found)]

@@ -1,7 +1,7 @@
 """Draw the site's figures again from the committed evidence: ``python docs/make/figures.py [EXPERIMENT…]``.
 
 Each is drawn from the evidence of the scale nearest to the published one. An experiment whose figure needs more rows
-than the evidence keeps stands in ``THINNED``: its figure comes from the run itself, from ``results/<name>/figure.png``.
+than the evidence keeps is listed in ``THINNED``: its figure comes from the run itself, ``results/<name>/figure.png``.
 """
 
 import json
@@ -16,13 +16,13 @@ from elegans.experiments.registry import find
 
 IMAGES = Path(__file__).parents[1] / "images"
 THINNED: frozenset[str] = frozenset({"xor-phases", "xor-variants"})
-"""Experiments whose figures are not drawn from their evidence, which keeps too few rows or has a part of the cells."""
+"""Experiments whose figures are not drawn from their evidence, which has too few rows or only part of the cells."""
 LARGEST = 300_000
-"""Bytes above which a vector drawing is left for a PNG."""
+"""Size in bytes above which a PNG replaces a vector drawing."""
 
 
 def nearest() -> dict[str, Evidence]:
-    """Return for each experiment the evidence, without options, of the scale nearest to the published one."""
+    """Return each experiment's evidence without options, at the scale nearest to the published one."""
     found: dict[str, Evidence] = {}
     for one in sorted(collected(), key=lambda one: one.rank):
         if not one.content["options"]:
@@ -31,7 +31,7 @@ def nearest() -> dict[str, Evidence]:
 
 
 def table(path: Path) -> pd.DataFrame:
-    """Read a table of evidence, with lists where there are some."""
+    """Read a table of evidence, including lists."""
     found = pd.read_csv(path)
     for name in found.select_dtypes(["object", "str"]):
         if found[name].astype(str).str.startswith("[").all():
@@ -40,7 +40,7 @@ def table(path: Path) -> pd.DataFrame:
 
 
 def draw(evidence: Evidence, folder: Path = IMAGES) -> Path:
-    """Draw the figure of a piece of evidence, and what else the experiment draws; return the figure's file."""
+    """Draw the figure of a piece of evidence and the experiment's other drawings; return the figure's file."""
     kept = evidence.content["tables"]
     tables = {name: table(evidence.path.with_name(one["file"])) for name, one in kept.items()}
     experiment = find(evidence.experiment)

@@ -1,4 +1,4 @@
-"""Pages of experiments: their form is checked, and badges, verdicts and provenance are added from the evidence."""
+"""Checks the form of experiments' pages, and adds badges, verdicts and provenance from the evidence."""
 
 import re
 import sys
@@ -16,21 +16,21 @@ from elegans.experiments.evidence import collected
 from elegans.experiments.registry import Entry, entries
 
 PARTS = ("**Claim.**", "**Answer.**", "](../images/", "\n## Findings\n", "\n## Differences from the source\n")
-"""What the page of an experiment has, in this order."""
+"""The parts of an experiment's page, in this order."""
 TYPED = re.compile(r"\d[\d.,]*\s?%|\d\.\d|\b\d[\d,]* of \d|\(\d[^()]* to \d[^()]*\)|\b\d+ times\b|\bfactor of \d")
 """Numbers that look like results."""
 QUOTED = re.compile(r"\{\{.*?\}\}|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|https?://\S+", re.DOTALL)
-"""What may hold numbers: macros, formulas, code and links."""
+"""Parts that may contain numbers: macros, formulas, code and links."""
 
 
 def complaints(name: str, text: str) -> list[str]:
-    """Return what the page of an experiment lacks, and the results in it that were typed by hand."""
+    """Return the missing parts of an experiment's page, and the results in it that were typed by hand."""
     found = []
     last = 0
     for part in PARTS:
         place = text.find(part)
         if place < last:
-            found.append(f"{part.strip()!r} is missing, or stands too early")
+            found.append(f"{part.strip()!r} is missing, or comes too early")
         last = max(last, place)
     title = text.partition("\n")[0].removeprefix("# ").strip()
     if title == name:
@@ -58,7 +58,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def with_evidence(entry: Entry, markdown: str) -> str:
-    """Return a page with its badges below the title, and verdicts and provenance at its end."""
+    """Return a page with badges below its title, and verdicts and provenance at its end."""
     title, _, body = markdown.partition("\n")
     runs = [one for one in collected() if one.experiment == entry.name]
     parts = [title, listing.badges(entry), body.strip(), "## Verdicts", listing.table(entry.claims)]

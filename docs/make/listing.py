@@ -1,4 +1,4 @@
-"""Lists of what the package holds, made from the evidence and from the pages: badges, results, counts, gallery."""
+"""Lists made from the evidence and the pages: badges, results, counts, gallery."""
 
 import ast
 import csv
@@ -20,14 +20,14 @@ from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
 
 DOCS = Path(__file__).parents[1]
 WORDS = ("holds", "holds in part", "fails", "undecided", "not run")
-"""Verdicts, and what stands where there is none."""
+"""Verdicts, and the word for a missing one."""
 SHORT = 160
-"""Characters of a reason above which the rest is folded."""
+"""Number of characters of a reason above which the rest is folded."""
 
 
 @cache
 def works() -> dict[str, str]:
-    """Return for each study the address of its work."""
+    """Return the address of each study's work."""
     found = {}
     for name, study in studies().items():
         text = ast.get_docstring(ast.parse((study.folder / "__init__.py").read_text())) or ""
@@ -48,7 +48,7 @@ def study_title(name: str) -> str:
 
 
 def word(claim: ClaimEntry) -> str:
-    """Return a claim's verdict in a word or three."""
+    """Return a claim's verdict in words."""
     kept = verdict_of(claim.id)
     return "not run" if kept is None else str(kept[1]["verdict"])
 
@@ -73,13 +73,13 @@ def anchor(claim: str) -> str:
 
 
 def source_of(claim: ClaimEntry) -> str:
-    """Return where a claim stands, linked to the work."""
+    """Return the source of a claim, linked to the work."""
     address = works()[claim.study]
     return f"[{claim.source}]({address})" if address else claim.source
 
 
 def key_number(verdict: Mapping[str, Any]) -> str:
-    """Return the deciding number of a verdict with its interval, or nothing where there are several."""
+    """Return the deciding number of a verdict with its interval, or nothing if there are several."""
     numbers = verdict["numbers"]
     if isinstance(numbers.get("estimate"), int | float):
         return quoted.text_of(numbers)
@@ -91,7 +91,7 @@ def key_number(verdict: Mapping[str, Any]) -> str:
 
 
 def reason(text: str) -> str:
-    """Return a verdict's reason for a cell of a table, folded where it is long."""
+    """Return a verdict's reason for a cell of a table, folded if it is long."""
     text = escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
     if len(text) <= SHORT:
         return text
@@ -121,7 +121,7 @@ def _cell(text: str) -> str:
 
 
 def counts() -> str:
-    """Return a table of how many claims of each study have which verdict."""
+    """Return a table of the numbers of verdicts by study."""
     rows = ["| study | " + " | ".join(map(badge, WORDS)) + " |", "| --- |" + " ---: |" * len(WORDS)]
     total: Counter[str] = Counter()
     for study, found in groupby(claims().values(), key=lambda claim: claim.study):
@@ -174,8 +174,8 @@ def gallery(study: str | None = None, names: Iterable[str] = (), up: str = "") -
     """Return thumbnails of experiments, each a link to its page: of some, of a study, or of all by study.
 
     Args:
-        study: which study's.
-        names: which experiments.
+        study: the study, if only its experiments are shown.
+        names: the experiments, if only some are shown.
         up: the path from the page to the root of the documentation, such as ``../``.
     """
     chosen = [entries()[name] for name in names] or [one for one in entries().values() if study in (None, one.study)]
@@ -207,13 +207,13 @@ def experiments(study: str) -> str:
 
 @cache
 def misprints() -> tuple[dict[str, str], ...]:
-    """Return the statements that do not hold as printed, each with what holds, the functions and the test."""
+    """Return the statements that do not hold as printed, each with its correction, the functions and the test."""
     with (DOCS / "make" / "errata.csv").open(newline="") as lines:
         return tuple(csv.DictReader(lines))
 
 
 def errata() -> str:
-    """Return for each study a table of misprints, and one of its claims that fail."""
+    """Return tables of misprints and of failing claims for each study."""
     parts = []
     for name in studies():
         own = [one for one in misprints() if one["study"] == name]
@@ -262,7 +262,7 @@ FACES = {
 
 
 def public_names() -> dict[str, dict[str, Any]]:
-    """Return what users type, by package: ``el.Trial``, ``el.plots.success_frontier``, and the object."""
+    """Return the names that users type (``el.Trial``, ``el.plots.success_frontier``) and their objects, by package."""
     import elegans
 
     top = set(dir(elegans))

@@ -1,4 +1,4 @@
-"""What pages call between double braces: numbers and tables of the evidence, and lists of what the package holds."""
+"""Macros of pages, called between double braces: numbers and tables of the evidence, and lists."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ import quoted
 
 
 def define_env(env: Any) -> None:
-    """Give the pages their macros; those of one experiment take it from the page's name where none is named."""
+    """Define the pages' macros; those on one experiment take it from the page's name by default."""
 
     def own(experiment: str | None, scale: str | None, options: str | None) -> quoted.Evidence:
         name = experiment or Path(env.page.file.src_uri).stem
@@ -21,12 +21,12 @@ def define_env(env: Any) -> None:
     def found(
         *path: str | int, of: str | None = None, scale: str | None = None, options: str | None = None, **style: Any
     ) -> str:
-        """Return a number of the findings of the page's experiment, or of another."""
+        """Return a number from the findings of the page's experiment, or of another."""
         return quoted.found(own(of, scale, options), path, **style)
 
     @env.macro
     def judged(claim: str, *path: str | int, **style: Any) -> str:
-        """Return a number of a claim's verdict."""
+        """Return a number from a claim's verdict."""
         return quoted.judged(claim, path, **style)
 
     @env.macro

@@ -1,7 +1,7 @@
 """Numbers and tables that pages quote from the committed evidence, as text.
 
-A page holds no measured number: it names where the evidence has it, and a name that the evidence does not have stops
-the build. A *path* leads through the record's findings, or through the numbers of a claim's verdict, key by key.
+Pages contain no measured numbers: they refer to the evidence, and a reference without a number stops the build. A
+*path* leads through the record's findings, or through the numbers of a claim's verdict, key by key.
 """
 
 import math
@@ -14,14 +14,14 @@ import pandas as pd
 from elegans.experiments.evidence import Evidence, collected, verdict_of
 
 MAIN = ("estimate", "exponent", "median", "median_steps", "correlation")
-"""Keys whose number has its interval beside it, under ``interval`` or ``limits``."""
+"""Keys of numbers whose interval is beside them, under ``interval`` or ``limits``."""
 
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class NotInEvidence(LookupError):
-    """A page quotes what the evidence does not have."""
+    """A page quotes something that the evidence does not have."""
 
 
 class Absent(NotInEvidence):
@@ -29,12 +29,12 @@ class Absent(NotInEvidence):
 
 
 def evidence_of(experiment: str, scale: str | None = None, options: str | None = None) -> Evidence:
-    """Return an experiment's evidence: of a scale, or else of the one nearest to the published.
+    """Return an experiment's evidence at a scale, by default the one nearest to the published one.
 
     Args:
         experiment: its name.
         scale: the scale's name.
-        options: its options as the file's name has them: ``kappas=0.1``.
+        options: its options as in the file's name: ``kappas=0.1``.
 
     Raises:
         NotInEvidence: there is none.
@@ -96,14 +96,14 @@ def _interval(beside: Any, key: str | int) -> Any:
 def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: Any) -> str:
     """Return a value of the evidence as text.
 
-    A number comes with its interval, ``1.23 (1.20 to 1.26)``; a mapping that has a ``median`` or an ``estimate`` as
-    that number; a list of an estimate and two limits likewise; and a pair of whole numbers as ``57 of 60``.
+    A number is written with its interval, ``1.23 (1.20 to 1.26)``, and so are a mapping with a ``median`` or an
+    ``estimate`` and a list of an estimate and two limits; a pair of whole numbers is written as ``57 of 60``.
 
     Args:
-        value: a number, a text, a list or a mapping.
+        value: a number, a string, a list or a mapping.
         interval: the two limits of the number.
-        bare: whether the interval is left out.
-        **style: of numbers: ``digits`` (significant, 3), ``percent`` (fractions as percentages), ``signed``.
+        bare: whether to omit the interval.
+        **style: the style of numbers: ``digits`` (significant, 3), ``percent`` (fractions as percentages), ``signed``.
     """
     if isinstance(value, Mapping):
         key = next((name for name in MAIN if name in value), None)
@@ -153,14 +153,14 @@ def findings_table(
 ) -> str:
     """Return a Markdown table of findings: one row per key of the mapping at a path, one column per key of its members.
 
-    A member that has none of the columns is left out.
+    Members without any of the columns are omitted.
 
     Args:
-        evidence: whose findings.
-        path: to a mapping of mappings, or a list of them.
+        evidence: the evidence.
+        path: the path to a mapping of mappings, or a list of them.
         columns: headings by key; a key with slashes is a path.
         first: the heading of the column of row names.
-        **style: as ``text_of`` takes it, for all numbers.
+        **style: the style of all numbers, as in ``text_of``.
     """
     rows: Any = evidence.content["record"]["findings"]
     for key in path:
@@ -175,7 +175,7 @@ def findings_table(
 
 
 def _optional(row: Mapping[str, Any], path: Sequence[str], style: Mapping[str, Any]) -> str:
-    """Return a cell of a table, empty where the row lacks it."""
+    """Return a cell of a table, empty if the row lacks it."""
     try:
         return _at(row, path, "the row", style)
     except Absent:
@@ -188,15 +188,15 @@ def csv_table(
     """Return a Markdown table of the rows of an evidence's CSV that have the given values.
 
     Args:
-        evidence: which.
-        name: the table's name, None where there is only one.
+        evidence: the evidence.
+        name: the table's name, or None if there is only one.
         columns: headings by column.
-        where: values by column that the rows have.
+        where: values that the rows must have, by column.
         limit: the largest number of rows.
-        **style: as ``text_of`` takes it, for all numbers.
+        **style: the style of all numbers, as in ``text_of``.
 
     Raises:
-        NotInEvidence: no row has these values, more rows than the limit do, or the table was thinned.
+        NotInEvidence: no row, or too many, have these values, or the table was thinned.
     """
     tables = evidence.content["tables"]
     kept = tables[name or next(iter(tables))]
@@ -218,14 +218,14 @@ def _cell(value: Any, style: Mapping[str, Any]) -> str:
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as a Markdown table; the first row is the heading, columns after the first stand right."""
+    """Return rows of cells as a Markdown table; the first row is the heading, later columns are right-aligned."""
     head, *rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
     rule = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
 
 
 def made(evidence: Evidence) -> str:
-    """Return what made a figure: command, trials and date, for its caption."""
+    """Return how a figure was made, for its caption: command, trials and date."""
     record = evidence.content["record"]
     trials = f"{record['trials']:,} trials; " if record["trials"] else ""
     command = re.sub(r" --(evidence|workers \d+)", "", record["command"])
