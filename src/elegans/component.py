@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from elegans import discovery
-from elegans.errors import TrialError, shown, suggest
+from elegans.errors import TrialError, UnknownKind, shown, suggest
 from elegans.lengths import ENTRIES, too_long
 
 LARGEST = 2**31
@@ -89,7 +89,7 @@ class Component(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise TrialError(explain(error, type(self))) from None
+            raise _refusal(error, type(self)) from None
 
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
@@ -108,7 +108,7 @@ class Component(BaseModel):
         """Return the class of a kind, importing the file that defines it.
 
         Raises:
-            ValueError: the kind is unknown; the nearest is suggested.
+            UnknownKind: there is no such class; the nearest is suggested.
         """
         if not isinstance(kind, str):
             raise ValueError(f"the kind of a {family_name(cls)} must be a string: kind={shown(kind)}")
@@ -118,7 +118,7 @@ class Component(BaseModel):
                     import_module(one.module)
         if kind in cls._members:
             return cls._members[kind]
-        raise ValueError(f"unknown {family_name(cls)} {shown(kind)}{suggest(kind, cls.kinds())}")
+        raise UnknownKind(f"unknown {family_name(cls)} {shown(kind)}{suggest(kind, cls.kinds())}")
 
     @classmethod
     def parse(cls, value: Any) -> Self:
@@ -130,7 +130,7 @@ class Component(BaseModel):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            raise TrialError(explain(error, cls)) from None
+            raise _refusal(error, cls) from None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -325,10 +325,19 @@ def family_name(cls: type[Component]) -> str:
     return cls.__name__.lower()
 
 
+def _refusal(error: ValidationError, cls: type[BaseModel]) -> TrialError:
+    unknown = isinstance(_first(error).get("ctx", {}).get("error"), UnknownKind)
+    return (UnknownKind if unknown else TrialError)(explain(error, cls))
+
+
+def _first(error: ValidationError) -> Any:
+    found = error.errors(include_url=False)
+    return next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+
+
 def explain(error: ValidationError, cls: type[BaseModel]) -> str:
     """Return a validation error as one line that states the rule and the value."""
-    found = error.errors(include_url=False)
-    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+    first = _first(error)
     path = ".".join(str(part) for part in first["loc"]) or cls.__name__.lower()
     if first["type"] == "value_error":
         return str(first["ctx"]["error"])

@@ -24,6 +24,10 @@ class TrialError(ElegansError, ValueError):
     """A task, regime, model, training or trial that breaks a rule."""
 
 
+class UnknownKind(TrialError):
+    """A kind of component that names no class: there is none, or its file was not imported."""
+
+
 class GroupError(ElegansError, ValueError):
     """A group that does not exist, a table that is not a group's, or irreps that the theory does not cover."""
 

@@ -9,7 +9,9 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
+import elegans as el
 from elegans import groups, theory
+from elegans.tasks import Task
 
 HUGE = (2**63, 10**30, -(10**30), 10**4299, Fraction(1, 10**400), Fraction(10**400))
 STRANGE = (None, True, "x", "", b"x", {}, {"a": 1}, object(), math.nan, math.inf, -math.inf, 1j, [], [[]], {1}, ...)
@@ -42,6 +44,7 @@ REAL = st.one_of(st.sampled_from([0.01, 0.1, 0.5, 0.9, 1.0, 2.0, 10.0]), st.floa
 EXACT = st.one_of(st.fractions(0, 1, max_denominator=50), REAL, WHOLE)
 OBJECTS = {
     groups.Group: [groups.Cyclic(n=3), groups.Symmetric(n=3)],
+    Task: [el.SparseParity(n=10, k=2), el.SparseParity(n=65536, k=32768)],
 }
 
 

@@ -9,9 +9,13 @@ import pytest
 from calculator_arguments import arguments
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
-from elegans import theory
+import elegans as el
+from elegans import groups, theory
 from elegans.errors import ElegansError, TheoryError
+from elegans.studies.induction_heads.theory.construction import AttentionLayer, AttentionNetwork
 
+LAYER = AttentionLayer(np.eye(3), np.eye(3), np.eye(3), np.ones((4, 3)))
+NETWORK = AttentionNetwork(np.ones((2, 3)), (LAYER,), np.ones((3, 2)))
 NAMES = sorted(entry.name for entry in theory.catalogue())
 
 
@@ -62,6 +66,26 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
             {"norm": 1e308, "gradient": 1e308, "steps": 1},
             "convex_sgd_excess has no value here: norm=1e+308",
         ),
+        (
+            "biased_sizes",
+            {"k": 10**9, "epsilon": 0.1, "delta": 0.1},
+            "biased_sizes has no value here: k=1000000000, epsilon=0.1, delta=0.1",
+        ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(layers=(LAYER._replace(query=np.full((3, 3), np.nan)),))},
+            "network.layers.query must be finite: network.layers.query=nan",
+        ),
+        (
+            "selecting_transformer_for",
+            {"task": el.SparseParity(n=65536, k=2), "support": [0, 1]},
+            "n must be at most 2000: n=65536",
+        ),
+        (
+            "group_neurons",
+            {"group": groups.Symmetric(n=5), "irrep": 2, **dict.fromkeys("xyz", np.ones((10**6, 4)))},
+            "neurons times |G| times d must be at most 300000000: neurons=1000000, order=120, d=4",
+        ),
         ("p_good_under", {"n": 10**9, "k": 10**8, "s": 10**8}, "C(n, k) must have at most a million binary digits"),
         (
             "p_good_over_bounds",
@@ -78,6 +102,11 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
 def test_what_a_calculator_is_not_defined_for_is_refused_with_rule_and_value(name, given, message):
     with pytest.raises(TheoryError, match=re.escape(message)):
         getattr(theory, name)(**given)
+
+
+def test_a_value_is_infinite_where_its_annotation_says_so():
+    assert theory.flow_time((0.5, 2.0)) == math.inf
+    assert theory.theorem55_parameters(31, 4, 0.1).batch == math.inf
 
 
 def test_numbers_of_numpy_and_integral_floats_are_whole_numbers():

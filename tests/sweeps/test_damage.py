@@ -1,5 +1,6 @@
 """Stores that are damaged or that someone else has made: each read gives what was recorded, or a StoreError."""
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -165,6 +166,7 @@ DAMAGE = {
             ("probes", "'{'"),
             ("probes", "'[1]'"),
             ("probes", "'{}'"),
+            ("probes", "''"),
             ("probes", "x'5b5d'"),
             ("recorded", "'soon'"),
             ("claim", "'me'"),
@@ -219,6 +221,8 @@ DAMAGE = {
     "an empty curve": [details("curve", b"")],
     "a curve of no points": [details("curve", Curve().to_bytes())],
     "a curve of 128 points": [details("curve", Curve([*range(128)], [1.0] * 128, [1.0] * 128).to_bytes())],
+    "a curve that goes back": [details("curve", Curve([4, 2], [1.0] * 2, [1.0] * 2).to_bytes())],
+    "a curve of an error of 7": [details("curve", Curve([2], [1.0], [7.0]).to_bytes())],
     "empty measures": [details("measures", b"")],
     "a curve of half points": [details("curve", zlib.compress(b"12345"))],
     "a curve that is too long": [details("curve", zlib.compress(bytes(10**7)))],
@@ -229,7 +233,7 @@ DAMAGE = {
     "measures of a name that acts on a terminal": [details("measures", packed('{"\\u001b[2J": {"step": [0]}}'))],
     **{
         f"measures at step {step[:9]}": [details("measures", packed(f'{{"test-error": {{"step": [{step}]}}}}'))]
-        for step in ('"a"', "NaN", "-1", "0.5", "9" * 4000, "[0]")
+        for step in ('"a"', "NaN", "true", "7, 0", "-1", "0.5", "9" * 4000, "[0]")
     },
     "measures of the trial": [details("measures", packed('{"test-error": {"step": [0], "trial": [1]}}'))],
     "measures that are no text": [details("measures", packed(b"\xff\xff"))],
@@ -473,6 +477,81 @@ def test_names_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):
     with Store(path) as store:
         assert all(line.isprintable() for line in str(store.status()).splitlines())
         assert r"run 1 a\x1b[2J\nb (finished" in str(store.status())
+
+
+def forged(path, tmp_path, change):
+    """Return a copy of a store whose first cell is of another trial, with a hash that fits it."""
+    copy = damaged(path, tmp_path)
+    connection = sqlite3.connect(copy)
+    ((trial, columns),) = connection.execute("SELECT trial, columns FROM cells WHERE id = 1").fetchall()
+    record, columns = json.loads(trial), json.loads(columns)
+    change(record, columns)
+    key = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    values = (key, json.dumps(record), json.dumps(columns))
+    connection.execute("UPDATE cells SET hash = ?, trial = ?, columns = ? WHERE id = 1", values)
+    connection.commit()
+    connection.close()
+    return copy
+
+
+def with_field(name, value):
+    def change(record, columns):
+        record["model"][name] = columns[f"model.{name}"] = value
+
+    return change
+
+
+def nested(levels, empty, one):
+    value = empty
+    for _ in range(levels):
+        value = one(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_field("width", -5),
+        with_field("width", "ten"),
+        with_field("width", None),
+        with_field("depth", 3),
+        with_field("\x1b[2J", 3),
+        with_field("deep", nested(400, 1, lambda inner: [inner])),
+        with_field("deep", nested(400, 1, lambda inner: {"a": inner})),
+        lambda record, columns: (record.clear(), columns.clear()),
+    ],
+    ids=range(8),
+)
+def test_trials_that_elegans_does_not_take_are_refused_although_their_hash_fits(sound, tmp_path, change):
+    path = forged(sound, tmp_path, change)
+    with Store(path, create=False) as store:
+        for read in (store.table, store.cells_table, store.outcomes):
+            with pytest.raises(StoreError, match="the (trial|columns) of a cell must be") as raised:
+                list(read())
+            assert str(raised.value).isprintable()
+    assert not check(path).sound
+    check(path, repair=True)
+    assert check(path).sound
+
+
+def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sound, tmp_path):
+    def change(record, columns):
+        record["model"] = {"kind": "mine", "width": 10**30, **{f"x{number}": 1 for number in range(3000)}}
+        for name in [name for name in columns if name.startswith("model.")]:
+            del columns[name]
+        columns.update({"model": "mine"} | {f"model.{name}": value for name, value in record["model"].items()})
+        del columns["model.kind"]
+
+    path = forged(sound, tmp_path, change)
+    with Store(path, create=False) as store:
+        assert store.table()["model.width"].tolist() == [10**30] * 4 + [20] * 4
+        store.export(tmp_path / "table.parquet")
+        for read in (store.outcomes, lambda: store.trial({"model": "mine", "seed": 0})):
+            with pytest.raises(
+                StoreError, match="the classes of a store's trials must be imported: unknown model 'mine'"
+            ):
+                list(read())
+    assert check(path).sound
 
 
 REPAIRABLE = DAMAGE | ABSENT

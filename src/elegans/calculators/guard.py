@@ -35,7 +35,7 @@ def guarded(function: Function) -> Function:
 
     Raises:
         TheoryError: an argument has the wrong type, is not a number, infinite or too large; or the formula has no value
-            there, or none that this machine can compute.
+            there, or none that this machine can compute. A value is infinite only where its annotation says so.
     """
 
     @functools.wraps(function)
@@ -44,7 +44,8 @@ def guarded(function: Function) -> Function:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             value = answer(function, bound, TheoryError)
         undefined = isinstance(value, float) and math.isnan(value)
-        if undefined or (not all(map(math.isfinite, _floats(value))) and _extreme(bound.arguments)):
+        unbounded = not all(map(math.isfinite, _floats(value))) and _extreme(bound.arguments)
+        if undefined or unbounded or _overflowed(function, value):
             quoted = ", ".join(f"{name}={shown(value)}" for name, value in bound.arguments.items())
             raise TheoryError(f"{function.__name__} has no value here: {quoted}")
         return value
@@ -80,11 +81,17 @@ class Numbers(Types):
 
     def record(self, name: str, value: Any) -> None:
         """Refuse a record with arrays that contain anything other than numbers."""
-        if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
-            for field in getattr(value, "_fields", None) or [one.name for one in dataclasses.fields(value)]:
-                inner = getattr(value, field)
-                if isinstance(inner, np.ndarray | float):
-                    self._array(True, None, f"{name}.{field}", inner)
+        for field in _field_names(value):
+            self._inner(f"{name}.{field}", getattr(value, field))
+
+    def _inner(self, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray | float):
+            self._array(True, None, name, value)
+        elif type(value) is tuple:
+            for one in value:
+                self._inner(name, one)
+        else:
+            self.record(name, value)
 
     def members(self, kind: Any, value: Any) -> Iterable[Any]:
         """Return the members of a list to check: all of them, since any may break a bound, or the ends of a range."""
@@ -148,6 +155,29 @@ def _extreme(arguments: Mapping[str, Any]) -> bool:
         abs(value) for value in arguments.values() if isinstance(value, int | float | Fraction) and value
     ]
     return any(math.isfinite(size) and not 1 / FAR < size < FAR for size in sizes)
+
+
+def _overflowed(function: Callable[..., Any], value: Any) -> bool:
+    """Return whether a number is infinite that is not marked so: Python's floats overflow without a word."""
+    if isinstance(value, float):
+        return math.isinf(value) and not _marked(function.__annotations__.get("return"))
+    if type(value) is tuple:
+        return any(math.isinf(one) for one in value if isinstance(one, float))
+    infinite = [
+        name for name in _field_names(value) if isinstance(one := getattr(value, name), float) and math.isinf(one)
+    ]
+    return any(not _marked(type(value).__annotations__.get(name)) for name in infinite)
+
+
+def _field_names(value: Any) -> Sequence[str]:
+    """Return the names of the fields of a record, none of anything else."""
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
+
+
+def _marked(annotation: Any) -> bool:
+    return WithInfinity in getattr(annotation, "__metadata__", ())
 
 
 def _floats(value: Any) -> list[float]:

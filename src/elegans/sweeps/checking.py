@@ -10,15 +10,14 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from elegans.errors import StoreError, TrialError, brief, printable
+from elegans.errors import StoreError, UnknownKind, brief, printable
 from elegans.sweeps import liveness
 from elegans.sweeps.columns import Damage, read_probes, read_template, stored
 from elegans.sweeps.database import Malformed, located, open_engine, translated
-from elegans.sweeps.frames import OWN_COLUMNS, columns_of, read_columns
+from elegans.sweeps.frames import OWN_COLUMNS, columns_of, parsed, read_columns
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.reading import ALWAYS, refuse_contradiction, unsigned
 from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
-from elegans.training.trial import Trial
 
 SHOWN = 20
 """Maximum number of damaged rows that a report lists."""
@@ -199,9 +198,9 @@ class _Examination:
 
     def _content(self, table: Table, row: dict[str, Any]) -> _Damaged | None:
         if table is CELLS:
-            record = read_template(row["trial"], row["hash"])
-            self.cells.add(row["id"])
-            return self._derived(row, record)
+            mended = self._derived(row, read_template(row["trial"], row["hash"]))
+            self.cells.add(row["id"])  # not before: the trials of a cell that is moved aside go with it
+            return mended
         if table in (TRIALS, DETAILS) and row["cell"] not in self.cells:
             raise Damage(f"a trial must be of a cell that the store has: cell {row['cell']}")
         if table is TRIALS:
@@ -232,8 +231,8 @@ class _Examination:
             counted = "SELECT count(*) FROM trials WHERE cell = ?"
             mended["wanted"] = self.raw.execute(counted, (row["id"],)).fetchone()[0]
         try:
-            columns: str | None = columns_of(Trial.parse(record))
-        except TrialError:  # a class that is not imported: only the presence of columns can be checked
+            columns: str | None = columns_of(parsed(record))
+        except UnknownKind:  # a class that is not imported: only the presence of columns can be checked
             columns = None
         try:
             stored(CELLS.c.columns).read(row["columns"])

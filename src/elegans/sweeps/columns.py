@@ -16,6 +16,9 @@ from elegans.errors import StoreError
 LARGEST_DETAILS = 2**28
 """Maximum size in bytes of one trial's measures before compression."""
 
+DEEPEST = 50
+"""Levels of a record."""
+
 
 class Damage(StoreError):
     """A value that elegans did not write; ``database.translated`` adds the name of the store."""
@@ -179,9 +182,22 @@ def read_json(text: str, what: str, kind: type | tuple[type, ...] = dict) -> Any
     return found
 
 
+def read_record(text: str, what: str) -> dict[str, Any]:
+    """Return the record that a text holds as JSON, which is not nested so deeply that Python cannot go through it."""
+    found: dict[str, Any] = read_json(text, what)
+    if _deeper(found, DEEPEST):
+        raise Damage(f"{what} must be nested at most {DEEPEST} times: {_shortened(text)}")
+    return found
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (levels == 0 or any(_deeper(one, levels - 1) for one in inner))
+
+
 def read_template(text: str, key: str) -> dict[str, Any]:
     """Return the record of a cell's trial without its seed, which must match the cell's hash."""
-    found: dict[str, Any] = read_json(text, "the trial of a cell")
+    found = read_record(text, "the trial of a cell")
     if hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest() != key:
         raise Damage(f"the trial of a cell must have the cell's hash: {_shortened(key[:12])} has {_shortened(text)}")
     return found
@@ -189,7 +205,7 @@ def read_template(text: str, key: str) -> dict[str, Any]:
 
 def read_probes(text: str | None) -> list[dict[str, Any]]:
     """Return the probes named in a row."""
-    found: list[dict[str, Any]] = read_json(text, "probes of a trial", list) if text else []
+    found: list[dict[str, Any]] = [] if text is None else read_json(text, "probes of a trial", list)
     if not all(isinstance(probe, dict) and isinstance(probe.get("kind"), str) for probe in found):
         raise Damage(f"probes of a trial must be a list of probes: {_shortened(text)}")
     return found

@@ -10,8 +10,8 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 from sqlalchemy import Column
 
-from elegans.errors import TrialError
-from elegans.sweeps.columns import Damage, read_json, stored
+from elegans.errors import TrialError, UnknownKind
+from elegans.sweeps.columns import Damage, read_record, stored
 from elegans.training.trial import Trial
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def read_columns(text: str, record: Mapping[str, Any] | None = None) -> dict[str
         text: the columns.
         record: the cell's trial, whose fields they must match.
     """
-    found: dict[str, Any] = read_json(text, "the columns of a cell")
+    found = read_record(text, "the columns of a cell")
     if record is not None:
         _refuse_others(found, record)
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
@@ -54,12 +54,37 @@ def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> Non
     }
     if labels <= _compared:
         return
-    with suppress(TrialError):  # a class that is not imported, which alone knows its labels
-        if json.loads(columns_of(Trial.parse(record))) != columns:
+    with suppress(UnknownKind):  # a class that is not imported, which alone knows its labels
+        if json.loads(columns_of(parsed(record))) != columns:
             raise Damage(f"{OWN_COLUMNS}: their labels differ")
         _compared.update(labels)
 
 
+def parsed(record: Mapping[str, Any]) -> Trial:
+    """Return the trial of a cell from its record.
+
+    Raises:
+        UnknownKind: a class of it is not imported.
+        Damage: no trial is like that.
+    """
+    try:
+        return Trial.parse(record)
+    except UnknownKind:
+        raise
+    except TrialError as error:
+        raise Damage(f"the trial of a cell must be one that elegans takes: {error}") from None
+
+
+def refuse_untaken(key: str, record: Mapping[str, Any]) -> None:
+    """Refuse the record of a cell's trial that no trial is like, whatever its hash is."""
+    if key not in _taken:
+        with suppress(UnknownKind):
+            parsed(record)
+            _taken.add(key)
+
+
+_taken: set[str] = set()
+"""Hashes of records that are those of trials."""
 _compared: set[tuple[Any, str]] = set()
 """Labels that only their classes know, with their fields: a store has few of them, in many cells."""
 
@@ -128,12 +153,16 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
 
 def _united(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     names: list[str] = []
+    known: set[str] = set()
     for cell in dict.fromkeys(tuple(cell) for cell in cells):
         place = 0
         for name in cell:
-            if name not in names:
+            if name not in known:
+                known.add(name)
                 names.insert(place, name)
-            place = names.index(name) + 1
+            elif names[place : place + 1] != [name]:
+                place = names.index(name)
+            place += 1
     return names
 
 
@@ -157,7 +186,7 @@ def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     table = table.copy(deep=False)
     for name in (name for name in table.columns if table[name].dtype.kind == "O"):
         values = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
-        if suffix == ".parquet" and values.map(type).nunique() > 1:
+        if suffix == ".parquet" and (values.map(type).nunique() > 1 or values.map(_too_large).any()):
             values = values.map(lambda value: value if value is None or isinstance(value, str) else json.dumps(value))
         table[name] = values
     if suffix == ".parquet":
@@ -172,6 +201,10 @@ def write_csv(table: "pd.DataFrame", file: Path | TextIO) -> None:
     for name in (name for name in table.columns if table[name].dtype.kind not in "biufc"):
         table[name] = table[name].map(_harmless)
     table.rename(columns=_harmless).to_csv(file, index=False)
+
+
+def _too_large(value: Any) -> bool:
+    return isinstance(value, int) and value.bit_length() > 63
 
 
 def _harmless(value: Any) -> Any:

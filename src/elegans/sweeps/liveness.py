@@ -13,6 +13,8 @@ HEARTBEAT_SECONDS = 10.0
 """Seconds between two records that a run is alive."""
 SILENCE_SECONDS = 60.0
 """Seconds after which the claims of a silent run on another machine are free."""
+LARGEST_LEAD_SECONDS = 86400.0
+"""Seconds by which another machine's clock may be ahead: a later heartbeat is damage."""
 
 ACTIVE: set[str] = set()
 """The tokens of this process's runs."""
@@ -82,17 +84,21 @@ def _state(run: Any) -> str | None:
     """Return the kernel's name for the state of a run's process, empty if unknown, None if it has ended."""
     here = this_process()
     if run.host != here.host or (run.boot is not None and run.boot != here.boot):
-        return "" if time.time() - run.heartbeat < SILENCE_SECONDS else None
+        return "" if _heard_of(run) else None
     if run.boot is None:  # the system does not provide it, or an earlier version did not record it
         return _state_by_clock(run)
     if (run.pid, run.process_started) == (here.pid, here.started):
         return "" if run.token in ACTIVE else None
     found = _in_proc(run.pid)
     if found is None:  # it has ended, or it is another user's and hidden
-        hidden = psutil.pid_exists(run.pid) and time.time() - run.heartbeat < SILENCE_SECONDS
-        return "" if hidden else None
+        return "" if psutil.pid_exists(run.pid) and _heard_of(run) else None
     state, started = found
     return state if started == run.process_started and state not in ("Z", "X") else None
+
+
+def _heard_of(run: Any) -> bool:
+    """Return whether a run has reported lately; another machine's clock may be ahead, but not by a day."""
+    return bool(-LARGEST_LEAD_SECONDS < time.time() - run.heartbeat < SILENCE_SECONDS)
 
 
 def _state_by_clock(run: Any) -> str | None:

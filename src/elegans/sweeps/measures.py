@@ -5,6 +5,7 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from elegans.training.outcome import BESIDE_QUANTITIES, CURVE_POINTS, Curve
 
 LARGEST_STEP = 2**53
 """The last step of a measurement."""
+ROUNDING = 1e-5
+"""How far beyond 0 or 1 a mean error may be in single precision."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -72,8 +75,11 @@ def _check_names(kind: str, taken: Mapping[str, Any]) -> None:
         if not name.isprintable() or name in BESIDE_QUANTITIES[:2]:
             raise Damage(f"measures must have names of their own: {name[:40]!r}")
     steps = taken.get("step", ())
-    if not all(isinstance(step, int | np.integer) and 0 <= step <= LARGEST_STEP for step in steps):
+    whole = all(isinstance(step, int | np.integer) and not isinstance(step, bool) for step in steps)
+    if not whole or not all(0 <= step <= LARGEST_STEP for step in steps):
         raise Damage(f"measures must be of steps: those of {kind!r} are not all whole numbers of 0 to 2^53")
+    if any(after < step for step, after in pairwise(steps)):
+        raise Damage(f"measures must be of steps in their order: those of {kind!r} go back")
 
 
 def _array(content: bytes, place: int, facts: dict[str, Any]) -> np.ndarray:
@@ -97,7 +103,12 @@ def read_curve(packed: bytes) -> Curve:
     content = inflate(packed, point * (CURVE_POINTS - 1), "a curve")
     if not content or len(content) % point:
         raise Damage(f"a curve must be whole points, one at least: {len(content)} bytes")
-    return Curve.from_bytes(packed)
+    curve = Curve.from_bytes(packed)
+    if any(after < step for step, after in pairwise(curve.step)):
+        raise Damage("a curve must go on from step to step: it goes back")
+    if not all(-ROUNDING <= error <= 1 + ROUNDING for error in curve.error if not math.isnan(error)):
+        raise Damage("the errors of a curve must be from 0 to 1")
+    return curve
 
 
 def _stacked(values: Any) -> np.ndarray | None:

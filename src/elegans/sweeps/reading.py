@@ -13,7 +13,7 @@ from elegans.analysis.intervals import medians
 from elegans.errors import StoreError, printable, suggest
 from elegans.sweeps.columns import Damage, read_template, stored
 from elegans.sweeps.database import refuse_strange, strange
-from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, quantity, read_columns
+from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, quantity, read_columns, refuse_untaken
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.places import Listed, Places
 from elegans.sweeps.schema import CELLS, CONTRADICTION, DETAILS, NO_CONTRADICTION, TRIALS, contradicts
@@ -131,7 +131,11 @@ def _cells(connection: Connection, sweep: Sweep | None, where: Filter | None) ->
         _refuse_twice(known)
         found = {row.hash: row for row in known}
         rows = [found[each] for each in hashes if each in found]
-    columns = [read_columns(row.columns, read_template(row.trial, row.hash)) for row in rows]
+    records = [read_template(row.trial, row.hash) for row in rows]
+    if sweep is None:  # the hashes of a sweep's own cells are of trials
+        for row, record in zip(rows, records, strict=True):
+            refuse_untaken(row.hash, record)
+    columns = [read_columns(row.columns, record) for row, record in zip(rows, records, strict=True)]
     if where:
         _check_filter(where, columns)
         kept = [matches(each, where) for each in columns]

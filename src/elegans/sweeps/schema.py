@@ -45,7 +45,7 @@ TRIALS = Table(
     Column("probes", Stored()),
     Column("run", Whole()),
     Column("claim", Whole()),
-    Column("attempts", Whole(low=0), nullable=False),
+    Column("attempts", Whole(low=0, high=2**31 - 1), nullable=False),
     Column("recorded", Number(low=0, high=LATEST)),
     sqlite_with_rowid=False,
 )

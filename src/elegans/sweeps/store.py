@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Connection, select
 
 from elegans.arguments import methods_checked
-from elegans.errors import StoreError, printable
+from elegans.errors import StoreError, UnknownKind, printable
 from elegans.files import readable, replaced
 from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading
 from elegans.sweeps.claims import Run
 from elegans.sweeps.columns import read_template
 from elegans.sweeps.database import in_memory, open_engine, translated
-from elegans.sweeps.frames import Filter, read_columns, write_table
+from elegans.sweeps.frames import Filter, parsed, read_columns, write_table
 from elegans.sweeps.rows import record, same
 from elegans.sweeps.schema import CELLS, TRIALS
 from elegans.sweeps.status import Status, read_holders, read_status
@@ -186,7 +186,7 @@ class Store:
             found = [record for record, own in zip(records, columns, strict=True) if _says(told, own)]
             if len(found) != 1:
                 raise StoreError(f"a row must be that of one cell of the store: it is of {len(found)} of {len(cells)}")
-            return Trial.parse({**found[0], "seed": told["seed"]})
+            return _trial(found[0]).replace("seed", told["seed"])
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
         """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
@@ -197,7 +197,7 @@ class Store:
             if wanted is not None and key not in wanted:
                 continue
             with self.connected() as connection:
-                template = Trial.parse(read_template(text, key))
+                template = _trial(read_template(text, key))
                 rows = connection.execute(reading.outcome_rows(number)).mappings().all()
                 found = {reading.unsigned(row["seed"]): row for row in rows}
                 chosen = sorted(seed for seed in found if wanted is None or seed in wanted[key])
@@ -313,6 +313,13 @@ class Store:
                 f"an export must go to a file that can be written: {printable(str(path))} ({error.strerror or error})"
             ) from None
         return len(table)
+
+
+def _trial(record: Mapping[str, Any]) -> Trial:
+    try:
+        return parsed(record)
+    except UnknownKind as error:
+        raise StoreError(f"the classes of a store's trials must be imported: {error}") from None
 
 
 def _lookup(seeds: Seeds) -> Container[int]:

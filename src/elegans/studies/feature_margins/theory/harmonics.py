@@ -27,6 +27,9 @@ from elegans.studies.feature_margins.theory.game import margin_game
 from elegans.studies.feature_margins.theory.groups import class_weights
 from elegans.studies.feature_margins.theory.weights import PairWeights
 
+LARGEST_PRODUCTS = 3 * 10**8
+"""Entries of the products of neurons' vectors with an irrep's matrices."""
+
 
 def group_coefficients(group: Group, u: Float[Any, "neurons order"]) -> list[Float[np.ndarray, "neurons d d"]]:
     """Return the coefficients of vectors over a group in the entries of its irreps.
@@ -132,6 +135,9 @@ def group_neurons(group: Group, irrep: int, x: Any, y: Any, z: Any) -> PairWeigh
     size = irrep_neuron_scale(group, irrep)
     matrices = group.irreps[irrep].matrices
     first, second, third = (_units(part, matrices) for part in (x, y, z))
+    count, (order, d, _) = max(map(len, (first, second, third))), matrices.shape
+    rule = f"neurons times |G| times d must be at most {LARGEST_PRODUCTS}"
+    require(count * order * d <= LARGEST_PRODUCTS, rule, neurons=count, order=order, d=d)
     u, v, w = (
         size * np.einsum("ni,gij,nj->ng", left.conj(), matrices, right, optimize=True).real
         for left, right in ((first, second), (second, third), (first, third))

@@ -61,7 +61,7 @@ def flow_growth_bounds(start: Sequence[float], time: Any) -> tuple[np.ndarray, n
     return _square(geometric, k, time) - geometric, _square(arithmetic, k, time) - arithmetic
 
 
-def flow_time(start: Sequence[float], growth: Extended = math.inf) -> float:
+def flow_time(start: Sequence[float], growth: Extended = math.inf) -> Extended:
     """Return the time at which the squares of the relevant weights have grown by a given amount.
 
     Formula: t(c) = integral over 0..c of (1/2) prod_i (q + v_i(0)^2)^(-1/2) dq; c infinite is the explosion.

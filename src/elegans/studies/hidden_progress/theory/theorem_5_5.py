@@ -13,7 +13,7 @@ from typing import NamedTuple
 from elegans.boolean.fourier import majority_size
 from elegans.boolean.gaps import require_majority_gap
 from elegans.boolean.learning import convex_sgd_rate
-from elegans.calculators.domain import Form, Listed, binomial, require, require_form, require_positive
+from elegans.calculators.domain import Extended, Form, Listed, binomial, require, require_form, require_positive
 from elegans.studies.hidden_progress.theory.sign_network import (
     feature_batch,
     feature_loss,
@@ -57,7 +57,7 @@ class Theorem55:
     """
 
     width: int
-    batch: float
+    batch: Extended
     steps: int
     smallest_n: int
     satisfied: bool

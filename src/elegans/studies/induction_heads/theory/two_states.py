@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from elegans.calculators.domain import AtMost, Binomial, Form, Listed, Side, require, require_form
+from elegans.calculators.domain import AtMost, Binomial, Extended, Form, Listed, Side, require, require_form
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 
@@ -296,7 +296,7 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[
     return np.where(j == 1, (1 - LN2) / 3, flat_average(changing, nodes) + constant)
 
 
-def overtaking_rate(tensor: Any) -> float:
+def overtaking_rate(tensor: Any) -> Extended:
     """Return the learning rate above which v_2 exceeds v_1 after two steps from W = c 1 1^T, v = c 1, whatever c.
 
     Lemma 8.4 states this for long sequences. On flat rows no learning rate achieves it with up to 8 tokens; at 100 it

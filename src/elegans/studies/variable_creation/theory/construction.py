@@ -25,6 +25,9 @@ from elegans.studies.variable_creation.theory.selection import (
 from elegans.tasks import SparseBoolean, SparseParity, Task
 from elegans.tasks.boolean import BooleanFunction
 
+LARGEST_TASK = 2_000
+"""The largest number of bits of a task whose transformer is written out."""
+
 LARGEST_TABLE = 8
 """The largest support for which any function is written into an MLP: its second layer has 8 s 4^s weights."""
 
@@ -175,6 +178,7 @@ def selecting_transformer_for(
     known = isinstance(task, SparseBoolean | SparseParity)
     require(known, "the task must be a boolean function or a parity of signs", task=task.label())
     assert isinstance(task, SparseBoolean | SparseParity)
+    require(task.n <= LARGEST_TASK, f"n must be at most {LARGEST_TASK}", n=task.n)
     signs = [float((-1) ** (task.k - ones)) for ones in range(task.k + 1)]
     function = task.function if isinstance(task, SparseBoolean) else signs
     return selecting_transformer(function, task.n, support, encoding=encoding, target=target)

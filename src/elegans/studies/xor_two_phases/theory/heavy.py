@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elegans.calculators.domain import Form, require, require_form, require_positive
+from elegans.calculators.domain import Extended, Form, require, require_form, require_positive
 from elegans.studies.xor_two_phases.theory.network import ROOT2, network, plane, rotated, xor_points, xor_sizes
 
 _ROUNDING = 1e-6
@@ -103,7 +103,7 @@ def xor_signal_heavy(
 
 def xor_smallest_zeta(
     weight: Any, output: Any, *, scale: float | None = None, kappa: float | None = None, basis: Any = None
-) -> float:
+) -> Extended:
     """Return the smallest zeta for which conditions (i) to (iv) of a signal-heavy network hold, by bisection.
 
     The definition also requires it to be at most exp(-10 H).
@@ -177,7 +177,7 @@ class XorMarks(NamedTuple):
     share: np.ndarray
     margins: np.ndarray
     noise: float
-    dominance: float
+    dominance: Extended
     fit: float
 
 
