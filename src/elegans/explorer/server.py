@@ -362,6 +362,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen()  # who opens the address before the server is up waits for it
     except OSError as error:
         listener.close()
         raise ExperimentError(
