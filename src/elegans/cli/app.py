@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import click
 
-from elegans.cli.commands import claims, experiments, explore, machine, sweeps, theory, training
+from elegans.cli.commands import claims, experiments, explore, machine, report, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
 
@@ -29,6 +29,7 @@ COMMANDS = {
     "sweep": sweeps.sweep,
     "status": sweeps.status,
     "explore": explore.explore,
+    "report": report.report,
     "export": sweeps.export,
     "check": sweeps.check,
     "doctor": machine.doctor,

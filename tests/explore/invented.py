@@ -1,0 +1,84 @@
+"""Stores with made-up outcomes, so that it is known what the explorer must show, and a server of them to look at."""
+
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+
+import elegans as el
+from elegans.sweeps import Store
+from elegans.training.outcome import Curve
+
+TRIAL = el.Trial(
+    task=el.SparseParity(n=20, k=2),
+    regime=el.Sample(100),
+    model=el.MLP(width=10),
+    training=el.SGD(steps=2000, stopping=el.StoppingRule(examples=1000, every=100)),
+)
+AXES = {
+    "model.width": [10, 30, 100, 300],
+    "regime.size": [100, 300, 1000, 3000, 10_000],
+    "model.init": ["dense", "sparse:2"],
+    "training.learning_rate": [0.05, 0.1],
+}
+
+
+def sweep(axes=AXES, seeds=8, trial=TRIAL):
+    return el.grid(trial, axes, seeds=seeds)
+
+
+def outcome(trial, error=None):
+    """Return how a trial might end: wide networks, large samples and sparse initialisations solve it more often."""
+    if error is not None:
+        return el.Outcome(trial, "failed", error=error, steps=100, seconds=0.01, engine="fused")
+    chance = np.random.default_rng([trial.seed, trial.model.width, trial.regime.size])
+    ease = np.log10(trial.model.width * trial.regime.size) - 4.2 + 0.8 * (trial.model.init.kind == "sparse")
+    steps = np.arange(100, 2100, 100)
+    middle = 900 * np.exp(-0.4 * ease) + chance.normal(0, 80)
+    solved = bool(ease + chance.normal(0, 0.5) > 0)
+    error = 0.5 / (1 + np.exp((steps - middle) / 90)) if solved else np.full(len(steps), 0.5)
+    error = np.clip(error + chance.normal(0, 0.01, len(steps)), 0, 1)
+    at = int(steps[np.argmax(error < 0.1)]) if solved else None
+    grid = np.exp(-((np.arange(12) - 3) ** 2) / 8) * steps[:, None] / 2000
+    return el.Outcome(
+        trial,
+        "solved" if solved else "unsolved",
+        solved_at=at,
+        test_error=float(error[-1]),
+        train_error=0.0,
+        steps=2000 if at is None else at,
+        seconds=float(0.01 + 0.0001 * trial.model.width),
+        engine="fused",
+        curve=Curve(steps.tolist(), (2 * error).tolist(), error.tolist()),
+        measures={
+            "fourier-gap": {"step": steps.tolist(), "gap": (1 - 2 * error).tolist()},
+            "weights": {"step": steps.tolist()[::5], "map": [np.outer(row, row) for row in grid[::5]]},
+        },
+    )
+
+
+def fill(place, trials, errors=(), name="invented"):
+    """Record outcomes of a sweep's trials; of the seeds of ``errors`` failures with these tracebacks."""
+    with Store(place) as store:
+        run, _ = store.begin(trials, name=name)
+        store.record(run, [outcome(one, dict(errors).get(one.seed)) for one in store.claim(run, trials)])
+        store.release(run)
+    return place
+
+
+@contextmanager
+def serving(*stores, port=0):
+    """Yield the address of `elegans explore` over some stores, in a process of its own."""
+    command = [sys.executable, "-m", "elegans", "explore", *map(str, stores), "--no-open", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            line = server.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, f"no address: {line!r}"
+            yield found[0]
+        finally:
+            server.terminate()
+            server.wait(20)
+            server.stdout.close()
