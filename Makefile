@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-native check format faults bench docs figures notebooks clean
+.PHONY: help venv demo test test-fast test-slow test-browser test-native check format faults bench docs figures notebooks clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ test-fast: venv ## all tests but the slow ones
 test-slow: venv ## the slow tests: phenomena that need long trainings
 	@$(BIN)/python -m pip install --quiet --group native
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m slow
+
+test-browser: venv ## the explorer's page in a headless Chromium, which must be installed
+	$(BIN)/pytest -m browser tests/explore
 
 # Leaks are not checked: Python itself does not free everything. The sanitizer's library has to be loaded
 # first, and libstdc++ with it, so that it sees exceptions.

@@ -1,0 +1,286 @@
+"""The explorer's page and the report's in a real browser: a headless Chromium, driven by Playwright."""
+
+import re
+import shutil
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from invented import AXES, TRIAL, fill, outcome, serving, sweep
+
+import elegans as el
+from elegans.explorer.report import write_report
+from elegans.sweeps import Store
+
+driver = pytest.importorskip("playwright.sync_api", reason="needs Playwright for Python")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, as in `apt-get install chromium`"),
+    pytest.mark.timeout(600),
+]
+QUIET = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+PATIENCE = 60_000
+"""Milliseconds that a page may take to show something: the machine may be busy."""
+TRACEBACK = 'Traceback (most recent call last):\n  File "own.py", line 3, in draw\nValueError: no such <b>table</b>\n'
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium):
+    """Open an address in a new window; errors of its scripts fail the test, a server that has ended does not."""
+    contexts, wrong = [], []
+
+    def opens(address, **options):
+        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 800}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "console",
+            lambda told: wrong.append(told.text) if told.type == "error" and "ERR_" not in told.text else None,
+        )
+        page.goto(address)
+        return page
+
+    yield opens
+    for context in contexts:
+        context.close()
+    assert not [one for one in wrong if "ERR_" not in one]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return fill(tmp_path_factory.mktemp("explored") / "runs.db", sweep(), {5: TRACEBACK})
+
+
+@pytest.fixture(scope="module")
+def address(store):
+    with serving(store) as address:
+        yield address
+
+
+def state(page):
+    """Return the view that the address of a page describes."""
+    parts = urlsplit(page.url)
+    return {name: value[0] for name, value in parse_qs(parts.query or parts.fragment, keep_blank_values=True).items()}
+
+
+def squares(page):
+    """Return how many squares of the map have a colour, once it is drawn."""
+    page.wait_for_selector("main[data-view=map] .js-plotly-plot .main-svg")
+    return page.evaluate(
+        "document.querySelector('.js-plotly-plot')._fullData.filter(one => one.type === 'heatmap')"
+        ".flatMap(one => [...one.z].flatMap(row => [...row])).filter(z => Number.isFinite(z)).length"
+    )
+
+
+def click_square(page, row, column):
+    """Click a square of the first panel."""
+    where = page.evaluate(
+        """([row, column]) => {
+            const plot = document.querySelector(".js-plotly-plot"), { xaxis, yaxis } = plot._fullLayout;
+            const box = plot.getBoundingClientRect();
+            return [box.left + xaxis._offset + xaxis.d2p(column), box.top + yaxis._offset + yaxis.d2p(row)];
+        }""",
+        [row, column],
+    )
+    page.mouse.move(*where)
+    page.mouse.click(*where)
+
+
+def test_a_click_on_a_square_opens_its_curves(opened, address):
+    page = opened(address)
+    assert squares(page) > 0
+    click_square(page, 1, 2)
+    page.wait_for_selector("h1:has-text('Cell')")
+    page.wait_for_selector("section.figure .js-plotly-plot .trace.scatter")
+    assert {"learning curves", "times to solve"} <= {
+        one.lower() for one in page.locator("section.figure h2").all_inner_texts()
+    }
+    assert page.locator("tbody tr").count() == 8
+    assert "el.Trial" in page.locator("pre", has_text="import elegans").first.inner_text()
+    page.go_back()
+    assert squares(page) > 0 and state(page)["view"] == "map"
+
+
+def test_a_failed_trials_traceback_is_shown_as_text(opened, address):
+    page = opened(f"{address}?view=overview")
+    page.locator("td a").first.click()
+    shown = page.locator("details", has_text="seed 5").locator("pre").inner_text()
+    assert shown.strip() == TRACEBACK.strip()
+
+
+def test_axes_change_by_keyboard_and_arrow_keys_walk_the_map(opened, address):
+    page = opened(address)
+    squares(page)
+    before = state(page)
+    page.locator("#choose-x").focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("before => !location.search.includes(`x=${before}`)", arg=before["x"])
+    page.wait_for_function(
+        "name => document.querySelector('.js-plotly-plot').layout.xaxis.title.text === name", arg=state(page)["x"]
+    )
+    assert page.evaluate("document.activeElement.id") == "choose-x"
+    page.locator(".chart").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    reading = page.locator(".reading").inner_text()
+    place = page.evaluate("document.querySelector('.js-plotly-plot')._fullData[0].customdata[1][1]")
+    assert re.search(r"trials", reading)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"h1:has-text('Cell {place}')")
+
+
+def test_a_link_reopens_the_same_view_and_back_returns(opened, address):
+    page = opened(address)
+    squares(page)
+    first = state(page)
+    page.select_option("#choose-stat", "seconds")
+    page.wait_for_function("() => location.search.includes('stat=seconds')")
+    slider = page.locator("input[type=range]").first
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => location.search.includes('learning_rate=0.1')")
+    link = page.url
+    again = opened(link)
+    squares(again)
+    assert state(again) == state(page) and state(again)["stat"] == "seconds"
+    assert again.locator("#choose-stat").input_value() == "seconds"
+    page.go_back()
+    page.wait_for_function("() => location.search.includes('stat=success')")
+    assert state(page) == first
+
+
+def test_squares_fill_in_while_a_sweep_runs(opened, tmp_path):
+    place, trials = tmp_path / "runs.db", sweep({"model.width": [10, 30], "regime.size": [100, 300]}, seeds=4)
+    with Store(place) as store:
+        run, _ = store.begin(trials, name="in progress")
+        claimed = store.claim(run, trials)
+        store.record(run, [outcome(claimed[0])])
+        with serving(place) as address:
+            page = opened(address)
+            assert squares(page) == 1
+            page.wait_for_selector("text=1 of 16 trials")
+            hatched = "document.querySelector('.js-plotly-plot')._fullData.filter(one => one.name === 'running')"
+            assert page.evaluate(f"{hatched}.reduce((sum, one) => sum + one.x.length, 0)") == 4
+            store.record(run, [outcome(one) for one in claimed[1:]])
+            rows = "[...document.querySelector('.js-plotly-plot')._fullData[0].z]"
+            page.wait_for_function(f"() => {rows}.every(row => row.every(Number.isFinite))")
+            store.release(run)
+            page.wait_for_function(f"() => {hatched}.length === 0")
+
+
+def test_a_sweep_beside_the_page_is_seen_to_its_end(opened, tmp_path):
+    trial = TRIAL.model_copy(update={"training": el.SGD(steps=20)})
+    grid = el.grid(trial, {"model.width": [4, 8]}, seeds=2)
+    el.run(grid, tmp_path / "runs.db", workers=1, progress=False)
+    with serving(tmp_path / "runs.db") as address:
+        page = opened(f"{address}?view=overview")
+        page.wait_for_selector("text=4 trials in 2 cells")
+        el.run(el.grid(trial, {"model.width": [4, 8, 16]}, seeds=3), tmp_path / "runs.db", workers=1, progress=False)
+        page.wait_for_selector("text=9 trials in 3 cells")
+
+
+def test_a_server_that_is_gone_is_said_and_waited_for(opened, store):
+    with serving(store) as address:
+        page = opened(address)
+        assert squares(page) > 0
+        port = urlsplit(address).port
+    page.wait_for_selector("#lost:has-text('The server has gone')")
+    assert squares(page) > 0
+    with serving(store, port=port):
+        page.wait_for_selector("#lost", state="hidden")
+        page.select_option("#choose-stat", "seconds")
+        page.wait_for_function("() => document.querySelector('h2').textContent.includes('seconds')")
+
+
+def test_two_values_of_an_axis_are_compared_with_intervals(opened, address):
+    page = opened(f"{address}?view=compare")
+    page.wait_for_selector("section.figure .js-plotly-plot")
+    page.select_option("#choose-by", "model.init")
+    page.wait_for_function("() => location.search.includes('by=model.init')")
+    page.wait_for_selector("th:has-text('95% interval')")
+    assert page.locator("tbody tr").count() > 1
+
+
+def test_charts_are_saved_as_svg_png_and_csv(opened, address, tmp_path):
+    page = opened(address, accept_downloads=True)
+    squares(page)
+    for name, begin in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"")):
+        with page.expect_download() as download:
+            page.locator(".tools button", has_text=name).first.click()
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+        assert file.suffix == f".{name.lower()}" and file.read_bytes().startswith(begin)
+    rows = file.read_text().splitlines()
+    assert "model.width" in rows[0] and len(rows) > len(AXES["model.width"]) * len(AXES["regime.size"])
+
+
+@pytest.mark.parametrize("view", ["overview", "map", "cell&cell=3", "compare"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_is_wider_than_a_phone(opened, address, view, scheme):
+    page = opened(f"{address}?view={view}", viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    page.wait_for_selector("main > *")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+HOSTILE = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
+
+
+class Hostile(el.SparseParity):
+    """A parity with a name from someone else."""
+
+    origin: str = HOSTILE
+
+
+def test_names_and_tracebacks_of_a_hostile_store_do_nothing(opened, tmp_path):
+    tasks = [Hostile(n=20, k=2, origin=f"{place} {HOSTILE}") for place in range(2)]
+    trials = el.grid(TRIAL, {"task": tasks, "model.width": [10, 30]}, seeds=3)
+    place = fill(tmp_path / "runs.db", trials, {1: f"ValueError: {HOSTILE}\n"}, name=HOSTILE)
+    write_report(place, tmp_path / "report.html")
+    with serving(place) as address:
+        for page in (opened(address), opened((tmp_path / "report.html").as_uri())):
+            for view in ("Overview", "Map"):
+                page.locator("nav a", has_text=view).click()
+                page.wait_for_timeout(300)
+            squares(page)
+            click_square(page, 0, 0)
+            page.wait_for_selector("details pre")
+            assert HOSTILE in page.locator("details pre").first.text_content()
+            assert page.evaluate("[window.owned, document.querySelectorAll('main script, main img').length]") == [
+                None,
+                0,
+            ]
+
+
+def test_a_report_opens_from_disk_without_network(opened, store, tmp_path):
+    file = tmp_path / "report.html"
+    written = write_report(store, file)
+    assert written.size == file.stat().st_size < 12_000_000
+    page = opened(file.as_uri(), offline=True)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    assert squares(page) > 0
+    page.select_option("#choose-stat", "seconds")
+    page.wait_for_function("() => location.hash.includes('stat=seconds')")
+    click_square(page, 1, 2)
+    page.wait_for_selector("section.figure .js-plotly-plot .trace.scatter")
+    page.locator("nav a", has_text="Overview").click()
+    page.wait_for_selector("h2:has-text('Record')")
+    page.go_back()
+    page.wait_for_selector("h1:has-text('Cell')")
+    again = opened(page.url, offline=True)
+    again.wait_for_selector("h1:has-text('Cell')")
+    assert not [one for one in asked if not one.startswith(("data:", "blob:", "file:"))]
