@@ -1,3 +1,20 @@
+// What can be scrolled is reached by the keyboard, and regions that the theme leaves nameless are named.
+const SCROLLED = ".md-typeset__scrollwrap, .jp-InputArea-editor, .jp-OutputArea-output, .highlight-ipynb, pre > code";
+const reachable = () => {
+  for (const region of document.querySelectorAll(SCROLLED)) {
+    if (region.scrollWidth > region.clientWidth) region.tabIndex = 0;
+    else region.removeAttribute("tabindex");
+  }
+};
+addEventListener("load", () => {
+  reachable();
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+  const drawer = document.querySelector(".md-header__button[for='__drawer']");
+  Object.assign(drawer, { tabIndex: 0, ariaLabel: "Navigation" });
+  document.querySelectorAll(".md-code__nav").forEach((tools, place) => { tools.ariaLabel = `Code block ${place + 1}`; });
+});
+addEventListener("resize", reachable);
+
 // Formulas are set by KaTeX; the table of results is filtered by study and verdict.
 document.addEventListener("DOMContentLoaded", () => {
   for (const formula of document.querySelectorAll(".arithmatex")) {

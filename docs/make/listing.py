@@ -279,7 +279,7 @@ def api() -> str:
     """Return the public names by package, each a link to its documentation, with the first line of its docstring."""
     parts = []
     for face, names in public_names().items():
-        rows = ["| name | |", "| --- | --- |"]
+        rows = ["| name | what it is |", "| --- | --- |"]
         for name, one in names.items():
             line = (inspect.getdoc(one) or "").partition("\n")[0]
             rows.append(f"| [`{name}`][{one.__module__}.{one.__qualname__}] | {_cell(line)} |")
