@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import figures
 import listing
 import pytest
 import quoted
@@ -110,3 +111,38 @@ def test_every_public_name_is_documented_on_a_reference_page() -> None:
         if not any(f"{one.__module__}.{one.__qualname__}".startswith((module + ".", module)) for module in shown)
     ]
     assert missing == []
+
+
+def test_every_image_of_a_page_is_described() -> None:
+    pages = {path: path.read_text() for path in DOCS.rglob("*.md")}
+    nameless = [path.name for path, text in pages.items() if re.search(r"!\[\s*\]\(|<img(?![^>]* alt=)", text)]
+    assert nameless == []
+
+
+LIGHT, DARK = {":root", '[data-md-color-scheme="default"]'}, {'[data-md-color-scheme="slate"]'}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "page", "code"), [(LIGHT, "#ffffff", "#f5f5f5"), (DARK, "#1e2129", "#272a35")], ids=("light", "dark")
+)
+def test_colours_of_verdicts_and_code_have_enough_contrast(selectors: set[str], page: str, code: str) -> None:
+    styles = re.sub(r"/\*.*?\*/", "", (DOCS / "assets" / "site.css").read_text(), flags=re.DOTALL)
+    bodies = [body for selector, body in re.findall(r"([^{}]+)\{([^{}]*)\}", styles) if selector.strip() in selectors]
+    named = re.findall(r"(--[\w-]+): (#[0-9a-f]{6})\b", "".join(bodies))
+    assert {"--holds", "--in-part", "--fails", "--open"} < {name for name, _ in named}
+    assert [name for name, colour in named if _contrast(colour, code if "code" in name else page) < 4.5] == []
+
+
+def _contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours by WCAG 2."""
+    parts = [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in (one, other)]
+    linear = [[part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb] for rgb in parts]
+    light, dark = sorted((0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_figures_drawn_from_the_evidence_are_five_or_seven_inches_wide() -> None:
+    known = figures.nearest().keys() - figures.THINNED
+    drawn = {name: DOCS / "images" / f"{name}.svg" for name in known if (DOCS / "images" / f"{name}.svg").exists()}
+    widths = {name: re.findall(r' width="([\d.]+)pt"', path.read_text()[:2000]) for name, path in drawn.items()}
+    assert {name: width for name, width in widths.items() if width not in (["360"], ["504"])} == {}

@@ -10,7 +10,7 @@ addEventListener("load", () => {
   reachable();
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   const drawer = document.querySelector(".md-header__button[for='__drawer']");
-  Object.assign(drawer, { tabIndex: 0, ariaLabel: "Navigation" });
+  Object.assign(drawer, { tabIndex: 0, title: "Navigation" });
   document.querySelectorAll(".md-code__nav").forEach((tools, place) => { tools.ariaLabel = `Code block ${place + 1}`; });
 });
 addEventListener("resize", reachable);

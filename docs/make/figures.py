@@ -15,8 +15,12 @@ from elegans.experiments.evidence import Evidence, collected
 from elegans.experiments.registry import find
 
 IMAGES = Path(__file__).parents[1] / "images"
-THINNED: frozenset[str] = frozenset({"xor-phases", "xor-variants"})
-"""Experiments whose figures are not drawn from their evidence, which has too few rows or only part of the cells."""
+THINNED = {
+    *("grokking", "no-plateau", "training-curves", "training-curves-zoo", "xor-phases", "xor-variants"),
+    *("success-frontier", "tabular-table"),
+}
+"""Experiments whose figures are not drawn from their evidence, which has too few rows of curves, or only
+part of the cells."""
 LARGEST = 300_000
 """Size in bytes above which a PNG replaces a vector drawing."""
 

@@ -14,7 +14,7 @@ import elegans as el
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
 from elegans.plots import feature_importances, learning_curve, success_frontier
-from elegans.plots.style import RATES, ink, short
+from elegans.plots.style import MEDIUM, RATES, ink, legend_under, panels, quiet, short
 
 
 def table(n=(50,), k=(3,), inits=("dense", "sparse:2"), widths=(10, 1000), sizes=(300.0, 1000.0, None), solved=7):
@@ -230,3 +230,14 @@ def test_names_of_features_are_shown_as_they_are_on_one_short_line_each():
 def test_importances_need_a_fitted_estimator(estimator, options, message):
     with pytest.raises(ExperimentError, match=message):
         feature_importances(estimator, **options)
+
+
+def test_a_panels_own_legend_lies_below_it():
+    figure, ((ax,),) = panels(1, 1, height=2.0, width=5.0)
+    ax.plot([0, 1], [0, 1], label="a line")
+    ax.set_xlabel("steps", fontsize=MEDIUM)
+    quiet(ax)
+    legend_under(ax)
+    figure.draw_without_rendering()
+    (name,) = ax.get_legend().get_texts()
+    assert 0 < name.get_window_extent().y0 < name.get_window_extent().y1 < ax.xaxis.label.get_window_extent().y0

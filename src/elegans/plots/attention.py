@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, RATES, SMALL, new_figure, quiet
+from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, RATES, SMALL, legend_under, new_figure, quiet
 
 HEAD_COLOURS = ("0.15", *COLOURS[1:])
 """Colours of a layer's heads: a single one is black, so that only tokens have colours."""
@@ -165,7 +165,7 @@ def attention_by_position(
     ax.set_ylim(bottom=0)
     ax.set_xlabel("position", fontsize=MEDIUM)
     ax.set_ylabel("attention weight", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, framealpha=0.8, edgecolor="none", markerscale=2, handletextpad=0.2)
+    legend_under(ax, 3, markerscale=2, handletextpad=0.2)
     quiet(ax)
     return ax
 

@@ -189,7 +189,7 @@ def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.D
     across, up = grid.extent
     width = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
     figure = new_figure(width, len(rows) * (up * CELL[1] + 0.3) + 1.25)
-    figure.suptitle(_title(found), fontsize=LARGE, fontweight="bold")
+    figure.suptitle(_title(found), fontsize=LARGE)
     places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
     figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found, places)), fontsize=SMALL, color=GREY)
     return figure.subplots(len(rows), len(columns), squeeze=False, sharex=True, sharey=True)

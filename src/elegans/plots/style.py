@@ -8,6 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from elegans.display import in_notebook
 from elegans.errors import ExperimentError, article
@@ -80,6 +81,14 @@ def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
             named.setdefault(label, handle)
     style: dict[str, Any] = {"loc": "outside lower center", "fontsize": SMALL, "frameon": False}
     figure.legend(list(named.values()), list(named), ncols=columns, **style)
+
+
+def legend_under(ax: Axes, columns: int = 2, **style: Any) -> None:
+    """Put a panel's own legend below the label of its axis."""
+    inches = cast(Figure, ax.get_figure(root=True)).dpi_scale_trans
+    below = ax.transAxes + ScaledTranslation(0, -0.33, inches)
+    given: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "handlelength": 1.4, **style}
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns, **given)
 
 
 def figure_of(axes: SomeAxes) -> Figure:

@@ -33,7 +33,7 @@ def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
     assert (weights.groupby(["panel", "relevant"])["coordinate"].nunique().unstack() == [17, 3]).all(axis=None)
     for found in findings.values():
         assert found["relevant"]["median"] <= found["movement"]["median"]
-    assert len(result.experiment.plot(result.tables).axes) == 3 * 2
+    assert len(result.experiment.plot(result.tables).axes) == 2 * 2
 
 
 @native

@@ -78,7 +78,7 @@ def test_experiments_run_at_smoke_scale(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
     assert (result.failed, result.interrupted) == (0, 0)
     assert all(map(len, result.tables.values())) and result.record["findings"]
-    panels = {"disjoint-polynet": 4, "theorem-5.8": 3, "layer-by-layer": 1}.get(name, 2)
+    panels = {"disjoint-polynet": 4, "layer-by-layer": 1}.get(name, 2)
     assert len(result.experiment.plot(result.tables).axes) == panels
     assert EXPERIMENTS[name].scales["paper"].sweep(1).cells
 

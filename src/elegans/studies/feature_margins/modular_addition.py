@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS
 from elegans.studies.feature_margins.plots import (
@@ -209,8 +209,7 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[count:]:
         ax.set_axis_off()
     if len(kinds) > 1:
-        counts.set_ylim(top=1.3 * counts.get_ylim()[1])
-        counts.legend(fontsize=SMALL, frameon=False, ncols=2, loc="upper left")
+        legend_under(counts)
     return figure
 
 
@@ -221,7 +220,7 @@ def _powers(ax: Axes, table: pd.DataFrame) -> None:
         label = "end" if len(kinds) == 1 else f"end, {kind}"
         own = table[table["activation"] == kind]
         power_histogram(own, ax, start=place == 0, colour=COLOURS[place], label=label)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    legend_under(ax)
 
 
 def _usual(tables: Tables) -> Tables:
@@ -241,7 +240,7 @@ def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
     lines(table, "normalised", ax)
     ax.set_ylim(0, 1.15 * table["normalised"].max())
     ax.set_ylabel("normalised margin", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    legend_under(ax)
 
 
 def _neurons(ax: Axes, table: pd.DataFrame) -> None:
@@ -288,7 +287,7 @@ def _widths(curves: pd.DataFrame, ax: Axes) -> None:
     ax.set_ylim(0, 1.08)
     ax.set_xlabel("width", fontsize=MEDIUM)
     ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    legend_under(ax)
     quiet(ax)
 
 

@@ -17,10 +17,10 @@ from elegans.analysis import share
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import COLOURS, DIVERGING, MEDIUM, SMALL, ink, quiet
+from elegans.plots.style import COLOURS, DIVERGING, MEDIUM, SMALL, ink, legend_under, lettered, quiet
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.parity_margin_claims import CLAIMS
-from elegans.studies.feature_margins.plots import margin_curves, stacked, titled
+from elegans.studies.feature_margins.plots import margin_curves, stacked
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
 from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
@@ -169,7 +169,6 @@ def plot(tables: Tables) -> Figure:
     figure, (upper, lower) = stacked((2.5, 2.5))
     top = upper.subplots(1, 1)
     _draw_strongest(largest["weights"], top)
-    titled(top, f"strongest neurons, {series}; each row over its norm")
     left, right = lower.subplots(1, 2)
     margin_curves(named["margins"], left)
     own = largest["ratios"]
@@ -180,9 +179,10 @@ def plot(tables: Tables) -> Figure:
         right.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
     right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
     right.set_ylabel("weights (%)", fontsize=MEDIUM)
-    right.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.37, 1))
-    titled(right, f"neurons that count, {series}")
+    legend_under(right)
     quiet(right)
+    findings = ("Strongest neurons, each over its norm", "Margins", "Weights of neurons that count")
+    lettered([top, left, right], [f"{finding}, {series}" for finding in findings])
     return figure
 
 
@@ -194,9 +194,7 @@ def _draw_strongest(table: pd.DataFrame, ax: Axes) -> None:
     image = ax.imshow(values, cmap=DIVERGING, vmin=-0.6, vmax=0.6, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         colour = ink(image.cmap(image.norm(value)))
-        ax.text(
-            column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=SMALL - 1.5, color=colour
-        )
+        ax.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=SMALL, color=colour)
     ax.set_xticks(range(len(grid.columns)), [str(name) for name in grid.columns])
     ax.set_yticks([])
     ax.tick_params(labelsize=SMALL, length=0)

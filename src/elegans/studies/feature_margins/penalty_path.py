@@ -20,7 +20,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Lacking, Ve
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, table
 from elegans.groups import Group
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.feature_margins.probes import NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, power_of
@@ -136,16 +136,16 @@ def plot(tables: Tables) -> Figure:
     """Draw 1 - ratio of minimisers against ln(1 / penalty) for every group, and of trained networks on S_3 as dots."""
     exact = tables["minimisers"][tables["minimisers"]["degree"] == 3]
     names = [name for name in exact["task"].unique() if str(name).startswith("S")]
-    figure, axes = panels(1, len(names), height=2.6, width=2.4 * max(len(names), 1.5))
+    figure, axes = panels(1, len(names), height=2.6, width=7.0 if len(names) > 1 else 5.0)
     for ax, name in zip(axes[0], names, strict=True):
         _group(ax, exact[exact["task"] == name])
         if name == "S3":
             for (r, _), own in tables["trained"].groupby(["r", "penalty"]):
                 height = 1 - own["ratio"]
                 ax.plot(np.log(1 / own["penalty"]), height, "o", color=_colour(r), markersize=3, alpha=0.6)
-        ax.set_title(f"{name}", fontsize=MEDIUM, fontweight="bold", loc="left")
     axes[0, 0].set_ylabel("1 - normalised margin / largest", fontsize=MEDIUM)
-    axes[0, 0].legend(fontsize=SMALL, frameon=False)
+    lettered(axes, [str(name) for name in names])
+    legend_below(figure, axes[0, 0])
     return figure
 
 

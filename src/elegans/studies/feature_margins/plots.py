@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, HouseFigure, logarithmic, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, HouseFigure, legend_under, logarithmic, quiet
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
@@ -34,14 +34,14 @@ def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
     """
     lines(table, "ratio", ax)
     optima = [optimum for optimum in table["optimum"].unique() if optimum < 1 - ALIKE]
-    limit = r"$\gamma^*$" + ("" if optima else "\n" + r"and optimum at $\lambda$")
+    limit = r"$\gamma^*$" + ("" if optima else r" and optimum at $\lambda$")
     ax.axhline(1, color="black", linewidth=0.9, label=limit)
     for optimum in optima:
         label = rf"optimum at $\lambda$: {optimum:.3f}"
         ax.axhline(optimum, color="black", linewidth=0.9, linestyle=DASHED, label=label)
     ax.set_ylim(0, 1.08)
     ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    legend_under(ax)
 
 
 def lines(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
@@ -148,13 +148,8 @@ def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
     quiet(ax)
 
 
-def stacked(heights: Sequence[float], width: float = 7.2) -> tuple[Figure, list[Any]]:
+def stacked(heights: Sequence[float], width: float = 7.0) -> tuple[Figure, list[Any]]:
     """Return a new figure and its stacked parts, of given heights in inches."""
     figure = HouseFigure(figsize=(width, sum(heights)), layout="constrained")
     parts: Any = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
     return figure, list(parts.ravel())
-
-
-def titled(ax: Axes, title: str) -> None:
-    """Write a left-aligned title above some axes."""
-    ax.set_title(title, loc="left", fontsize=MEDIUM)

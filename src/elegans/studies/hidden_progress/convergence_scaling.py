@@ -158,7 +158,7 @@ def plot(tables: Tables) -> Figure:
     Bars are 95% bootstrap intervals. Networks of one kind share a colour, wider ones darker.
     """
     table = tables["table"]
-    figure, ((first, *others),) = panels(1, 3, height=3.4, width_ratios=(1.5, 1, 1))
+    figure, ((first, *others),) = panels(1, 3, height=3.8, width_ratios=(1.5, 1, 1))
     _exponents(first, table)
     names = list(table["configuration"].unique())
     chosen = [name for name in SHOWN if name in names] or names[: len(others)]

@@ -16,7 +16,7 @@ from elegans.analysis import median, rank_correlation, share
 from elegans.analysis.prediction import last_measured
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet, short
 from elegans.probes import Probe, TestLoss, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.hidden_progress_claims import CLAIMS
@@ -55,6 +55,8 @@ LINES = {
     "movement": (COLOURS[1], "largest change of a weight"),
     "control": ("black", "the same with labels of pure noise"),
 }
+COLUMNS, DOTS = 3, 900
+"""How many networks are drawn at most, and about how many irrelevant weights of each."""
 
 
 def networks(
@@ -238,48 +240,43 @@ def _longest_level(step: np.ndarray, error: np.ndarray, until: float) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one column per panel: loss and error; all first-layer weights; their largest change, and the control's.
+    """Draw one column per network: loss, error and the largest change of a weight, above first-layer weights.
 
+    The control's largest change is drawn too. Of more networks than three the first, the fourth and the last are shown.
     Relevant weights are coloured, by neuron where there are several, and drawn over the grey irrelevant ones. A dotted
     line marks the step at which the network solved its task.
     """
     curves = list(tables["curves"].groupby("panel", sort=False))
-    figure, drawn = panels(3, len(curves), height=5 / 3, width=max(1.75 * len(curves), 7.0), sharex="col")
-    for column, (panel, rows) in zip(drawn.T, curves, strict=True):
-        _lines(column[0], rows, ("loss", "error"))
-        _coordinates(column[1], tables["weights"][tables["weights"]["panel"] == panel])
-        _lines(column[2], rows, ("movement", "control"))
-        network, _, batch = str(panel).rpartition(", ")
-        column[0].set_title(f"{network}\n{batch}", loc="left", fontsize=SMALL)
-        column[2].set_xlabel("steps", fontsize=MEDIUM)
-    for ax, label in zip(drawn[:, 0], ("loss, error", "weights", "movement"), strict=True):
-        ax.set_ylabel(label, fontsize=MEDIUM)
-    handles = [
-        drawn[0, 0].plot([], [], color=colour, linewidth=1.3, label=label)[0] for colour, label in LINES.values()
-    ]
-    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=len(handles), loc="outside upper center")
-    first = tables["curves"].iloc[0]
-    note = (
-        f"Sparse parity, n = {first['task.n']}, k = {first['task.k']}; one network per column. First-layer weights "
-        "on the support in colour (by neuron), all others grey. Dotted: solved."
-    )
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    if len(curves) > COLUMNS:
+        curves = [curves[0], curves[3], curves[-1]]
+    figure, drawn = panels(2, len(curves), height=2.1, width=7.0 if len(curves) > 1 else 5.0, sharex="col")
+    for (above, below), (panel, rows) in zip(drawn.T, curves, strict=True):
+        _lines(above, rows)
+        _coordinates(below, tables["weights"][tables["weights"]["panel"] == panel])
+        below.set_xlabel("steps", fontsize=MEDIUM)
+    drawn[0, 0].set_ylabel("loss, error, change", fontsize=MEDIUM)
+    drawn[1, 0].set_ylabel("weights", fontsize=MEDIUM)
+    networks = [str(panel).partition(") ")[2].rpartition(", ")[::2] for panel, _ in curves]
+    lettered(drawn, [f"{name},\n{batch}" for name, batch in networks] + ["Its weights"] * len(curves))
+    legend_below(figure, drawn[0, 0], columns=4)
     return figure
 
 
-def _lines(ax: Axes, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
-    for name in names:
+def _lines(ax: Axes, rows: pd.DataFrame) -> None:
+    for name, (colour, label) in LINES.items():
         line = rows[rows["quantity"] == name]
-        ax.plot(line["step"], line["value"], color=LINES[name][0], linewidth=1.1)
+        ax.plot(line["step"], line["value"], color=colour, linewidth=1.1, label=label)
     ax.set_ylim(bottom=0)
     _finish(ax, rows)
 
 
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
-    for relevant, width in ((False, 0.4), (True, 1.0)):
-        for _, line in rows[rows["relevant"] == relevant].groupby(["neuron", "coordinate"]):
-            colour = COLOURS[(line["neuron"].iloc[0] + 1) % len(COLOURS)] if relevant else "0.75"
-            ax.plot(line["step"], line["value"], color=colour, linewidth=width)
+    relevant, others = rows[rows["relevant"]], rows[~rows["relevant"]]
+    some = others.iloc[:: 1 + len(others) // DOTS]
+    ax.plot(some["step"], some["value"], "o", color="0.75", markersize=1.8, markeredgewidth=0)
+    for neuron, (_, own) in enumerate(relevant.groupby("neuron"), 1):
+        colour = COLOURS[neuron % len(COLOURS)]
+        ax.plot(own["step"], own["value"], "o", color=colour, markersize=3, markeredgewidth=0)
     _finish(ax, rows)
 
 

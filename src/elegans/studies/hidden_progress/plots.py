@@ -10,14 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, logarithmic, name_of, panels, quiet, shades
+from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, logarithmic, name_of, panels, quiet, shades
 
 TITLE = 38
 """Characters in a line of a panel's title."""
 TICKS = 6
 """The approximate number of ticks on an axis of sizes."""
-LEGEND = 0.4
-"""The share of an axis that is kept free for the legend, relative to that of the data."""
 
 
 def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str) -> Figure:
@@ -87,7 +85,6 @@ def _describe(ax: Axes, shown: pd.DataFrame, x: str) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
     known = shown["median_steps"].dropna()
     if len(known):
-        ax.set_ylim(known.min() * 0.6, known.max() * 1.5 * (known.max() / known.min()) ** LEGEND)
+        ax.set_ylim(known.min() * 0.6, known.max() * 1.5)
     logarithmic(ax)
-    style: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "alignment": "left"}
-    ax.legend(title="fitted exponents", loc="upper left", ncols=2, handlelength=1.2, columnspacing=1, **style)
+    legend_under(ax, title="fitted exponents", columnspacing=1)

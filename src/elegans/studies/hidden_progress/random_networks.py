@@ -22,7 +22,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table, together
 from elegans.models import MLP, PolyNet
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, quiet
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
 NETWORKS = ("i", "ii", "xiv", "xv")
@@ -95,20 +95,23 @@ def plot(tables: Tables) -> Figure:
     for ax, k in zip(axes, DEGREES, strict=True):
         for colour, name in zip(COLOURS, NETWORKS, strict=False):
             rows = found[(found["network"] == name) & (found["k"] == k)]
+            if rows.empty:
+                continue
             share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(int)
             pairs = np.rint(hits / share).astype(int)
             bounds = [wilson(*counts) for counts in zip(hits.tolist(), pairs.tolist(), strict=True)]
             low, high = np.array(bounds).reshape(-1, 2).T
             style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1, "elinewidth": 0.8}
-            ax.errorbar(rows["n"], share, yerr=[share - low, high - share], fmt="o-", label=f"({name})", **style)
+            ax.errorbar(
+                rows["n"], share, yerr=[share - low, high - share], fmt="o-", label=CONFIGURATIONS[name][0], **style
+            )
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of signs n", fontsize=MEDIUM)
         quiet(ax)
     axes[0].set_ylabel("share of networks close to a given parity", fontsize=MEDIUM)
     lettered(axes, [f"k = {k}" for k in DEGREES])
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=len(NETWORKS), loc="outside lower center")
+    legend_below(figure, *axes, columns=2)
     return figure
 
 

@@ -18,7 +18,7 @@ from elegans.analysis import finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, percent, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, panels, percent, quiet
 from elegans.probes import Probe, TestLoss
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -198,7 +198,7 @@ def _cells(rows: pd.DataFrame) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw the error after first step and readout, against the first batch size, and against n for exact gradients."""
     table = tables["table"]
-    figure, drawn = panels(1, 2, height=3.1, width=6.0)
+    figure, drawn = panels(1, 2, height=3.1)
     left, right = drawn[0]
     given = table[table["rate"] == "given"]
     for place, ((n, k), rows) in enumerate(given.dropna(subset=["batch"]).groupby(["task.n", "task.k"], sort=False)):
@@ -214,9 +214,7 @@ def plot(tables: Tables) -> Figure:
         quiet(ax)
         ax.set(xscale="log", ylim=(-0.015, 0.55))
         percent(ax)
-        ax.legend(
-            fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, columnspacing=1
-        )
+        legend_under(ax, 4, columnspacing=1)
     sizes = sorted(exact["task.n"].unique())
     right.set_xticks(sizes, [f"{size}" for size in sizes])
     right.minorticks_off()

@@ -22,7 +22,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_share, table, together
 from elegans.models import BernoulliInit, DisjointPolyNet
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, panels, percent, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, quiet
 from elegans.probes import Probe, RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -37,6 +37,8 @@ EPSILON, DELTA = 0.1, 0.01
 EVERY = 500
 """The number of steps between two measurements of the weights."""
 CELL = ["k", "block", "form"]
+DOTS = 600
+"""Of each cell, in the figure."""
 JUDGED = ((2, 3), (2, 5), (3, 3))
 """The (k, n') whose runs decide the claims."""
 
@@ -134,48 +136,35 @@ def _bounded(row: dict[Any, Any], measured: pd.DataFrame, last: np.ndarray) -> p
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the smallest relevant and the largest irrelevant weight during training, and final errors against steps.
+    """Draw the smallest relevant and the largest irrelevant weight during training, one dot per network and step.
 
-    Weights are those of trainings with the theorem's number of steps, or of all where there are none.
+    Weights are those of trainings with the theorem's number of steps, or of all where there are none, at some of the
+    measured steps; dashed lines are their bounds.
     """
     table = tables["table"]
-    figure, drawn = panels(1, 3, height=2.7, width=7.65)
-    left, middle, right = drawn[0]
+    figure, ((left, right),) = panels(1, 2, height=2.9)
     shown = table[table["whole"]] if table["whole"].any() else table
-    cells = table.groupby(CELL, sort=False)
-    colours = dict(zip(cells.groups, COLOURS, strict=False))
-    for key, rows in shown.groupby(CELL, sort=False):
-        _weights(left, middle, rows, colours[key], "k = {}, n' = {}, {}".format(*key))
-    middle.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
-    for key, rows in cells:
-        last = rows.groupby(["steps", "seed"])["error"].last().reset_index()
-        medians = last.groupby("steps")["error"].median()
-        right.plot(last["steps"], last["error"], "o", color=colours[key], markersize=2.5, alpha=0.5)
-        right.plot(medians.index, medians, color=colours[key], linewidth=1, label="{}, {}, {}".format(*key))
-    left.set(yscale="log", ylim=(0.4, 8 * shown["relevant"].max()))
-    left.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    right.set(xscale="log")
-    right.xaxis.set_major_formatter(lambda value, _: short(value))
-    percent(right)
-    right.legend(fontsize=SMALL, frameon=False, title="k, n', form", title_fontsize=SMALL)
-    labels = ("least relevant weight", "largest irrelevant weight so far", "final error")
-    for ax, y, x in zip(drawn[0], labels, ("share of all steps",) * 2 + ("steps in all, T",), strict=True):
+    for colour, (key, rows) in zip(COLOURS, shown.groupby(CELL, sort=False), strict=False):
+        _weights(left, right, rows, colour, "k = {}, n' = {}, {}".format(*key))
+    right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
+    left.set(yscale="log", ylim=(0.4, 2 * shown["relevant"].max()))
+    for ax, label in ((left, "smallest relevant weight"), (right, "largest irrelevant weight so far")):
         quiet(ax)
-        ax.set_ylabel(y, fontsize=MEDIUM)
-        ax.set_xlabel(x, fontsize=MEDIUM)
-    title = "Theorem 5.8: disjoint parities by descent, one example per step"
-    figure.suptitle(title, fontsize=LARGE, fontweight="bold")
-    figure.supxlabel("One line per network; dashed: the bounds.", fontsize=SMALL, color=GREY)
+        ax.set_ylabel(label, fontsize=MEDIUM)
+        ax.set_xlabel("share of all steps", fontsize=MEDIUM)
+    lettered((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
+    legend_below(figure, left)
     return figure
 
 
 def _weights(left: Axes, right: Axes, rows: pd.DataFrame, colour: str, label: str) -> None:
-    for order, (_, network) in enumerate(rows.groupby("seed")):
-        share = network["step"] / network["steps"]
-        left.plot(share, network["relevant"], color=colour, linewidth=0.8, label="" if order else label)
-        right.plot(share, network["irrelevant"], color=colour, linewidth=0.8)
-    first = rows[rows["seed"] == rows["seed"].min()]
-    left.plot(first["step"] / first["steps"], first["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
+    some = rows.iloc[:: 1 + len(rows) // DOTS]
+    share = some["step"] / some["steps"]
+    style: dict[str, Any] = {"color": colour, "markersize": 1.8, "markeredgewidth": 0}
+    left.plot(share, some["relevant"], "o", label=label, **style)
+    right.plot(share, some["irrelevant"], "o", **style)
+    bound = some.sort_values("step")
+    left.plot(bound["step"] / bound["steps"], bound["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

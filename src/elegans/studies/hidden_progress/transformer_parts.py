@@ -65,7 +65,7 @@ def analyse(results: Results) -> Tables:
 
 def plot(tables: Tables) -> Figure:
     """Draw the times of each variant, with their medians."""
-    figure, ((ax,),) = panels(1, 1, height=2.6, width=4.6)
+    figure, ((ax,),) = panels(1, 1, height=2.6, width=5.0)
     groups = list(tables["times"].groupby("part", sort=False))
     for place, (_, rows) in enumerate(groups):
         times = rows["solved_at"].dropna().astype(float)

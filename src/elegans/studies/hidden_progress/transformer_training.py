@@ -10,7 +10,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import decided, share_limits, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, percent, quiet
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
@@ -66,8 +66,8 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw the share of trials solved against the learning rate of SGD, one panel per parity; Adam's as a line."""
     groups = list(tables["table"].groupby(["task.n", "task.k"], sort=False))
-    figure, drawn = panels(1, len(groups), height=2.6, width=max(2.0 * len(groups), 4.0), sharey=True)
-    for ax, ((n, k), rows) in zip(drawn[0], groups, strict=True):
+    figure, drawn = panels(1, len(groups), height=2.6, width=5.0 if len(groups) < 3 else 7.0, sharey=True)
+    for ax, (_, rows) in zip(drawn[0], groups, strict=True):
         plain = rows[rows["training"] == "sgd"]
         for colour, (batch, own) in zip(COLOURS, plain.groupby("training.batch_size"), strict=False):
             own = own.sort_values("training.learning_rate")
@@ -75,11 +75,11 @@ def plot(tables: Tables) -> Figure:
             ax.plot(own["training.learning_rate"], own["rate"], color=colour, marker="o", markersize=3, label=label)
         ax.axhline(rows.loc[rows["training"] == "adam", "rate"].max(), color=GREY, linestyle="--", label="Adam")
         ax.set(xscale="log", ylim=(-0.05, 1.05))
-        ax.set_title(f"n = {n}, k = {k}", loc="left", fontsize=MEDIUM)
         ax.set_xlabel("learning rate", fontsize=MEDIUM)
         percent(ax)
         quiet(ax)
     drawn[0, 0].set_ylabel("trials solved", fontsize=MEDIUM)
+    lettered(drawn, [f"n = {n}, k = {k}" for (n, k), _ in groups])
     legend_below(figure, drawn[0, 0])
     return figure
 

@@ -15,7 +15,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import decided, share_limits, table, together
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, logarithmic, panels, quiet
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
@@ -103,17 +103,20 @@ def plot(tables: Tables) -> Figure:
     best = tables["table"].sort_values(["rate", "median_steps"], ascending=[False, True])
     best = best.groupby(["network", "variation"], sort=False).head(1)
     wide = best["variation"].str.startswith("width")
-    titles = ("factor of the initial weights", "width, oscillating activations")
-    for ax, rows, title in zip(drawn[0], (best[~wide], best[wide]), titles, strict=True):
+    titles = ("Factor of the initial weights", "Width, oscillating activations")
+    for ax, rows in zip(drawn[0], (best[~wide], best[wide]), strict=True):
         places = {name: place for place, name in enumerate(sorted(set(rows["variation"]), key=_place))}
         for colour, (network, own) in zip(COLOURS * 2, rows.groupby("network", sort=False), strict=False):
             own = own.assign(place=own["variation"].map(places)).sort_values("place")
-            ax.plot(own["place"], own["median_steps"], color=colour, marker="o", markersize=3, label=str(network))
+            middle, low, high = (own[name].to_numpy(float) for name in ("median_steps", "median_low", "median_high"))
+            bars = [middle - low, np.where(np.isfinite(high), high, 1e12) - middle]
+            style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1.2, "elinewidth": 0.8}
+            ax.errorbar(own["place"], middle, yerr=bars, fmt="o-", label=str(network), **style)
         ax.set_xticks(list(places.values()), list(places))
-        ax.set_title(title, loc="left", fontsize=MEDIUM)
-        ax.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+        legend_under(ax, 1)
         quiet(ax)
     logarithmic(drawn[0, 0])
+    lettered(drawn, titles)
     drawn[0, 0].set_ylabel("median steps to solve", fontsize=MEDIUM)
     return figure
 

@@ -149,14 +149,14 @@ def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
     n, k = (int(rows[name].iloc[0]) for name in ("task.n", "task.k"))
     search = [random_search_time(n, k, neurons) for neurons in grid]
     ax.plot(grid, search, label="as many random searches as neurons", **reference)
-    ends_at = 0.6 * width[0], 1.6 * width[-1]
+    ends_at = 0.4 * width[0], 2 * width[-1]
     if width[0] < EXACT:
         label = "too narrow: solved at an error of 45%"
         ax.axvspan(ends_at[0], np.sqrt(EXACT * (EXACT - 1)), color="0.92", linewidth=0, zorder=0, label=label)
     for place, (solved, trials) in zip(width, rows[["solved", "trials"]].to_numpy(int), strict=True):
         if solved < trials:
             text = f"{100 * solved / trials:.3g}%"
-            ax.text(place, 0.9 * top, text, fontsize=SMALL - 1, color=GREY, ha="center", va="top")
+            ax.text(place, 0.9 * top, text, fontsize=SMALL, color=GREY, ha="center", va="top")
     ax.set_xlim(*ends_at)
     logarithmic(ax, "x")
     ax.xaxis.set_minor_locator(NullLocator())

@@ -271,7 +271,7 @@ def plot(tables: Tables) -> Figure:
     weights, predictors = tables["weights"], tables["predictors"].query(f"epsilon == {EPSILON}")
     exact, seen = (predictors[predictors["source"] == source] for source in ("exact", "measured"))
     plain = exact[(exact["start"] == 0) & ~exact["kept"]].sort_values("length")
-    figure, drawn = panels(2, 3, height=2.3)
+    figure, drawn = panels(2, 3, height=2.6)
     _coordinates(drawn[0, 0], tables["position"].query("step == 2"))
     _powers(drawn[0, 1], weights[weights["length"] == weights["length"].max()])
     _background(drawn[0, 2], weights)
@@ -311,8 +311,7 @@ def _powers(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set(xscale="log", yscale="log")
     ax.set_xlim(left=float(epsilon.min()) / 2)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.set_ylim(top=1e4 * ax.get_ylim()[1])
-    finish(ax, r"$\epsilon$", "coordinate times W", loc="upper left")
+    finish(ax, r"$\epsilon$", "coordinate times W")
 
 
 def _background(ax: Axes, rows: pd.DataFrame) -> None:
@@ -324,7 +323,7 @@ def _background(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(own["length"], own["largest_other"] / own["v_2"], "s--", color=colour, markersize=2.2, linewidth=0.8)
     ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="their largest")
     ax.plot([], [], ":", color=GREY, linewidth=0.8, label="sum, long sequences")
-    ax.set_ylim(0, 2 * float(rows["limit"].max()))
+    ax.set_ylim(0, 1.1 * float(rows["limit"].max()))
     _by_length(ax, rows, "other coordinates / $v_2$")
 
 
@@ -345,7 +344,7 @@ def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
         colour, length = GRAMS[name], rows["length"]
         ax.plot(length, rows[f"{name}_loss"], color=colour, linewidth=1, label=f"{name} counts, rescaled")
         ax.plot(length, rows[f"line.{name}"], "--", color=colour, linewidth=0.8, label=f"{name} strategy")
-    ax.set_ylim(0, 2.2 * float(rows["unigram_loss"].max()))
+    ax.set_ylim(0, 1.15 * float(rows["unigram_loss"].max()))
     _by_length(ax, rows, "loss, flat rows (KL, nats)")
 
 
@@ -371,7 +370,7 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xlim(-least / 2, 1.3 * float(rows["start"].max()))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylim(bottom=0)
-    finish(ax, "initial value w of W", "loss, flat rows (KL, nats)", loc="lower left", bbox_to_anchor=(0, 0.15))
+    finish(ax, "initial value w of W", "loss, flat rows (KL, nats)")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

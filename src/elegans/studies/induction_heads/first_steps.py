@@ -220,7 +220,7 @@ def plot(tables: Tables) -> Figure:
     leads. Source: thesis, figures E.1 and E.2, Lemma 8.4 and Corollary E.2.
     """
     pair, position = (dict(iter(tables[name].groupby(["prior", "step"]))) for name in ("pair", "position"))
-    figure, drawn = panels(2, 3, height=2.3)
+    figure, drawn = panels(2, 3, height=2.5)
     _entries(drawn[0, 0], pair)
     _first_position(drawn[0, 1], position)
     _gradient(drawn[0, 2], tables["diagonal"])
@@ -229,7 +229,7 @@ def plot(tables: Tables) -> Figure:
     length = int(tables["pair"]["length"].iloc[0])
     _overtaking(drawn[1, 2], tables["rates"], length)
     above = ("W after one step", "v after one step", "Gradient of v at W = I")
-    below = ("v after two steps, flat rows", "v after two steps, symmetric", "Where $v_2$ leads after two steps")
+    below = ("v after two steps, flat rows", "v after two steps, symmetric", "Rates from which $v_2$ leads")
     lettered(drawn, (*above, *below))
     return figure
 
@@ -244,10 +244,9 @@ def _entries(ax: Axes, parts: Any) -> None:
     ax.set_xticks(range(len(ENTRIES)), [f"$W_{{{entry}}}$" for entry in ENTRIES])
     ax.plot([], [], color=PRIORS["flat"], label="flat rows")
     ax.plot([], [], color=PRIORS["symmetric"], label="symmetric")
-    ax.plot([], [], "x", color=COLOURS[2], markersize=4, label="mean over 10,000 chains")
-    ax.plot([], [], "o", color=GREY, markersize=2.5, label="mean over sequences")
-    ax.set_ylim(top=1.6 * ax.get_ylim()[1])
-    finish(ax, "", "entry of W", loc="upper right")
+    ax.plot([], [], "x", color=COLOURS[2], markersize=4, label="10,000 chains")
+    ax.plot([], [], "o", color=GREY, markersize=2.5, label="sequences")
+    finish(ax, "", "entry of W")
 
 
 def _first_position(ax: Axes, parts: Any) -> None:
@@ -258,7 +257,7 @@ def _first_position(ax: Axes, parts: Any) -> None:
         points(ax, few["place"], few, PRIORS[prior])
     flat, symmetric = parts["flat", 1], parts["symmetric", 1]
     ax.plot(flat["place"], flat["leading"], **LEADING)
-    style = LEADING | {"linestyle": ":", "label": "symmetric, printed"}
+    style = LEADING | {"linestyle": ":", "label": "as printed"}
     ax.plot(symmetric["place"], symmetric["printed"], **style)
     finish(ax, "place j", "coordinate $v_j$")
 
@@ -288,7 +287,7 @@ def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
     ax.plot(length, RATE, "*", color="black", markersize=7, label="rate of the other panels")
     logarithmic(ax, "x")
     ax.set_yscale("log")
-    finish(ax, "tokens t", "learning rate", loc="upper right")
+    finish(ax, "tokens t", "learning rate")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, lettered, panels, shades
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, legend_under, lettered, panels, shades
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
@@ -28,7 +28,6 @@ from elegans.studies.induction_heads.plots import (
     along,
     chain_losses,
     curves_of_trials,
-    legend_above,
     level,
     per_trial,
     trials_of,
@@ -172,7 +171,7 @@ def plot(tables: Tables) -> Figure:
     coordinates of v. Source: thesis, figures 8.3 (bottom), 8.4b and E.7 (bottom).
     """
     cell, rows = next(iter(tables["curves"].groupby("cell", sort=False)))
-    figure, drawn = panels(2, 2, height=2.2)
+    figure, drawn = panels(2, 2, height=2.5)
     chain_losses(drawn[0, 0], rows)
     level(drawn[0, 0], per_trial(rows, "limit"), LIMIT, "best counts")
     _transplants(drawn[0, 1], rows)
@@ -197,7 +196,7 @@ def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_ylim(0, 1.1 * unigram)
     ax.set_ylabel("loss, rescaled (KL, nats)", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_above(ax, 1.2)
+    legend_under(ax)
 
 
 def _pair(ax: Axes, rows: pd.DataFrame) -> None:
@@ -206,7 +205,7 @@ def _pair(ax: Axes, rows: pd.DataFrame) -> None:
     ax.axhline(0, color=GREY, linewidth=0.6)
     ax.set_ylabel("mean entry of W", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_above(ax, 1.2)
+    legend_under(ax)
 
 
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
@@ -216,7 +215,7 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
     ax.axhline(0, color=GREY, linewidth=0.6)
     ax.set_ylabel("coordinate $v_j$", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_above(ax, 1.3)
+    legend_under(ax, 3)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet, short
+from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, legend_below, legend_under, lettered, panels, quiet, short
 from elegans.studies.induction_heads.tables import strategies_of
 
 ROWS = 3
@@ -67,13 +67,6 @@ def strategy_levels(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("
 def per_trial(rows: pd.DataFrame, name: str) -> float:
     """Return the median over trials of a quantity that is the same in all rows of a trial."""
     return float(rows.groupby("seed")[name].first().median())
-
-
-def legend_above(ax: Axes, room: float, ncols: int = 2) -> None:
-    """Make room for a legend above the curves."""
-    ax.set_ylim(top=room * ax.get_ylim()[1])
-    style: dict[str, Any] = {"fontsize": SMALL - 0.5, "frameon": False, "labelspacing": 0.2}
-    ax.legend(loc="upper left", ncols=ncols, columnspacing=0.8, handlelength=1.4, borderaxespad=0.1, **style)
 
 
 def chain_losses(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("unigram", "bigram")) -> None:
@@ -150,9 +143,9 @@ def points(ax: Axes, at: Any, rows: pd.DataFrame, colour: str) -> None:
     ax.errorbar(at, rows["measured"], yerr=reach, color=colour, **style)
 
 
-def finish(ax: Axes, across: str, up: str, **legend: Any) -> None:
+def finish(ax: Axes, across: str, up: str, columns: int = 2) -> None:
     """Give a small panel its axis labels and legend."""
     ax.set_xlabel(across, fontsize=MEDIUM)
     ax.set_ylabel(up, fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, handlelength=1.6, **legend)
+    legend_under(ax, columns, columnspacing=1)
     quiet(ax)

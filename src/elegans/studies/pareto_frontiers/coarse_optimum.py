@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, legend_below, lettered, logarithmic, panels, quiet
 from elegans.studies.pareto_frontiers.plots import timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, ratio_of_medians, times
 from elegans.studies.pareto_frontiers.settings import INITS, trial
@@ -77,7 +77,7 @@ def plot(tables: Tables) -> Figure:
     """Draw the median time of each setting with its 95% interval, one panel per sample."""
     cells = tables["table"]
     regimes, settings = list(dict.fromkeys(cells["regime"])), list(dict.fromkeys(cells["setting"]))[::-1]
-    figure, (axes,) = panels(1, len(regimes), height=2.6, width=3.5 * len(regimes) + 1.0, sharey=True)
+    figure, (axes,) = panels(1, len(regimes), height=2.6, width=5.0 if len(regimes) < 2 else 7.0, sharey=True)
     for ax, regime in zip(axes, regimes, strict=True):
         for init, colour, shift in zip(INITS, COLOURS, (0.12, -0.12), strict=False):
             rows = cells[(cells["regime"] == regime) & (cells["model.init"] == init) & cells["median_steps"].notna()]
@@ -85,13 +85,12 @@ def plot(tables: Tables) -> Figure:
             middle, low, high = (rows[name].to_numpy(float) for name in ("median_steps", "median_low", "median_high"))
             ends = np.abs([middle - low, np.where(np.isfinite(high), high, middle) - middle])
             ax.errorbar(middle, place, xerr=ends, fmt="o", color=colour, markersize=4, label=init.partition(":")[0])
-        ax.set_title(regime.replace("sample:", "sample of "), loc="left", fontsize=MEDIUM)
         ax.set_xlabel("median steps to solve", fontsize=MEDIUM)
         ax.set_yticks(range(len(settings)), settings, fontsize=SMALL)
         quiet(ax)
         logarithmic(ax, "x")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=SMALL, frameon=False, loc="outside upper center", ncols=2)
+    lettered(axes, [regime.replace("sample:", "sample of ").capitalize() for regime in regimes])
+    legend_below(figure, axes[0])
     return figure
 
 

@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, decided, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, panels, percent, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, legend_below, panels, percent, quiet, short
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
@@ -76,7 +76,7 @@ def plot(tables: Tables) -> Figure:
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
     quiet(ax)
-    figure.legend(*ax.get_legend_handles_labels(), fontsize=SMALL, frameon=False, loc="outside upper center", ncols=2)
+    legend_below(figure, ax)
     return figure
 
 

@@ -18,7 +18,7 @@ from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, percent, quiet
+from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, panels, percent, quiet
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
@@ -269,7 +269,7 @@ def _sampled(table: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
 
 def plot(tables: Tables) -> Figure:
     """Draw success against the sample, the samples of single neurons, and the best of many dense neurons."""
-    figure, ((first, second, third),) = panels(1, 3, height=3.2, width=8.4)
+    figure, ((first, second, third),) = panels(1, 3, height=3.4)
     sampled = list(_sampled(tables["table"]))
     sizes = list(dict.fromkeys(size for size, _, _ in sampled))
     for size, truncated, rows in sampled:
@@ -293,15 +293,13 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel(x, fontsize=MEDIUM)
         ax.set_ylabel(y, fontsize=MEDIUM)
         quiet(ax)
-        ax.legend(
-            fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2 if ax is third else 1
-        )
+        legend_under(ax, 2 if ax is third else 1)
     for ax in (second, third):
         ax.set_yscale("log")
     for axis in (axis for ax in (first, second, third) for axis in (ax.xaxis, ax.yaxis)):
         axis.set_minor_formatter(NullFormatter())
     percent(first)
-    figure.supxlabel("Dashed: without truncation.", fontsize=SMALL, color=GREY)
+    lettered((first, second, third), ("Whole trainings", "Single neurons", "Dense neurons"))
     return figure
 
 

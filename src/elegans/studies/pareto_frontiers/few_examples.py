@@ -15,7 +15,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import LEVEL, by_share, decided, higher, holm, share_limits, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, name_of, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, legend_below, name_of, panels, quiet
 from elegans.studies.pareto_frontiers.plots import timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, cell, counts
 from elegans.studies.pareto_frontiers.settings import INITS, trial
@@ -78,7 +78,7 @@ def plot(tables: Tables) -> Figure:
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.6, len(labels) - 0.4))
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
     quiet(ax)
-    figure.legend(*ax.get_legend_handles_labels(), fontsize=SMALL, frameon=False, loc="outside upper center", ncols=2)
+    legend_below(figure, ax)
     return figure
 
 

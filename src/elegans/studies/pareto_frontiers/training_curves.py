@@ -12,7 +12,7 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, name_of, panels
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, name_of, panels
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.studies.pareto_frontiers.training_curves_claims import CLAIMS
@@ -85,7 +85,7 @@ def plot(tables: Tables) -> Figure:
     by = ["model.width", "regime.size"]
     cells = {init: list(rows.groupby(by, sort=False)) for init, rows in table.groupby("model.init")}
     columns = max(map(len, cells.values()))
-    width, height = max(1.85 * columns + 0.3, 4.5), 1.75 + 0.75 / len(cells)
+    width, height = 7.0 if columns > 2 else 5.0, 1.75 + 0.75 / len(cells)
     figure, axes = panels(len(cells), columns, height=height, width=width, sharex=True, sharey=True)
     for row, (init, shown), colour in zip(axes, cells.items(), COLOURS, strict=False):
         for ax, ((neurons, size), cell) in zip(row, shown, strict=False):
@@ -97,9 +97,7 @@ def plot(tables: Tables) -> Figure:
         row[0].set_ylabel(f"{name}\nerror", fontsize=MEDIUM)
     for ax in axes[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
-    axes[0, 0].legend(fontsize=SMALL, frameon=False, loc="center right")
-    n, k = table[["task.n", "task.k"]].iloc[0]
-    figure.suptitle(f"Error while training: sparse parity, n = {n}, k = {k}", fontsize=LARGE, fontweight="bold")
+    legend_below(figure, *axes[:, 0])
     networks = table.groupby(["model.init", *by])["seed"].nunique().min()
     note = f"{networks} networks per panel. Dotted: the 10% at which a task counts as solved."
     figure.supxlabel(note, fontsize=SMALL, color=GREY)

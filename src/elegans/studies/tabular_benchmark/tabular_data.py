@@ -14,7 +14,7 @@ from elegans.experiments.checks import nothing
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
 
 
@@ -42,7 +42,7 @@ def _at_hand(name: str) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the rows and columns of every table relative to the published numbers."""
     every = tables["table"].iloc[::-1].reset_index(drop=True)
-    figure, ((left, right),) = panels(1, 2, height=3.6, width=6.4, sharey=True)
+    figure, ((left, right),) = panels(1, 2, height=3.6, sharey=True)
     whole = every["whole"].fillna(False).astype(bool)
     for ax, share, label in (
         (left, every["rows"] / every["stated_rows"], "rows / published rows"),
@@ -56,7 +56,8 @@ def plot(tables: Tables) -> Figure:
     left.set_yticks(every.index, every["table"], fontsize=SMALL)
     left.set_xlim(0, 1.2)
     right.set_xlim(-2, 2)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    lettered((left, right), ("Rows", "Columns"))
+    legend_below(figure, left, columns=2)
     return figure
 
 

@@ -21,7 +21,7 @@ from elegans.analysis import Growth, finite, growth, threshold, threshold_draws,
 from elegans.errors import ExperimentError, shown
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet, shades, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, percent, quiet, shades, short
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
@@ -226,7 +226,7 @@ def _rates(ax: Axes, tables: Tables) -> None:
     percent(ax)
     ax.set_xlabel("examples m", fontsize=MEDIUM)
     ax.set_ylabel("trials that succeed", fontsize=MEDIUM)
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3)
+    legend_under(ax, 3)
 
 
 def _thresholds(ax: Axes, tables: Tables) -> None:
@@ -271,8 +271,7 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
     ax.set_xlabel("bits T", fontsize=MEDIUM)
     ax.set_ylabel("examples m", fontsize=MEDIUM)
     handles, labels = ax.get_legend_handles_labels()  # points with bars come last, but should be listed first
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "ncols": 2}
-    ax.legend([handles[-1], *handles[:-1]], [labels[-1], *labels[:-1]], fontsize=SMALL, frameon=False, **below)
+    legend_under(ax, handles=[handles[-1], *handles[:-1]], labels=[labels[-1], *labels[:-1]])
 
 
 def findings(tables: Tables) -> dict[str, Any]:

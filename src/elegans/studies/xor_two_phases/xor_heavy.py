@@ -21,7 +21,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.checks import check, checks, nothing, plot_checks
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, quiet
+from elegans.plots.style import COLOURS, GREY, legend_under, panels, quiet
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (
     PHASE_TWO_RATE,
@@ -348,7 +348,7 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
 
 def plot_kappas(tables: Tables) -> Figure:
     """Draw the median smallest zeta against time, one curve per kappa, and the definition's requirement."""
-    rows, (figure, axes) = tables["kappas"], panels(1, 1, height=2.8, width=4.5)
+    rows, (figure, axes) = tables["kappas"], panels(1, 1, height=2.8, width=5.0)
     ax = axes[0, 0]
     for colour, (kappa, own) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
         middle = own.groupby("time")["zeta"].median()
@@ -356,7 +356,7 @@ def plot_kappas(tables: Tables) -> Figure:
     asked = rows.groupby("time")["asked"].median()
     ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
     ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")
-    ax.legend(fontsize=SMALL, frameon=False)
+    legend_under(ax, 4)
     quiet(ax)
     return figure
 

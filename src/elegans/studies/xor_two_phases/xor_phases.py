@@ -18,7 +18,7 @@ from elegans.analysis import spread
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, SphereInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
@@ -191,9 +191,7 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlim(0, runs[0]["step"].max())
         _mark(ax, runs[0])
         ax.set_ylabel(label, fontsize=MEDIUM)
-        ax.legend(
-            fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, handlelength=1.4
-        )
+        legend_under(ax)
     for ax in drawn:
         ax.set_xlabel("steps", fontsize=MEDIUM, labelpad=1)
     lettered(drawn, [title for title, _ in PANELS])
