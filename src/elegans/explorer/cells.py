@@ -2,15 +2,17 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import select
+from sqlalchemy import Connection, Row, select
 
 from elegans.analysis.aggregation import hashable, is_parameter
 from elegans.analysis.intervals import mean_intervals, median_intervals, medians, wilson
@@ -21,8 +23,9 @@ from elegans.sweeps.changes import (
     OVERLAP,
     Structure,
     Watch,
+    ended_by_run,
     latest,
-    names_of_runs,
+    read_runs,
     recorded_since,
     running,
     structure,
@@ -30,8 +33,11 @@ from elegans.sweeps.changes import (
 from elegans.sweeps.database import located
 from elegans.sweeps.reading import CellSums, cell_columns, cell_sums
 from elegans.sweeps.schema import CELLS
+from elegans.sweeps.status import RECENT_SECONDS
 from elegans.training.states import FINISHED, STATES
 
+MANY = 1_000
+"""Cells from which on a store is large."""
 WHOLE_SECONDS = 600.0
 """After so many seconds a store that has changed is read as a whole: rows may have been moved aside by a repair."""
 NONE = "none"
@@ -83,31 +89,83 @@ def texts(table: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, ...]]:
     return list(zip(*columns, strict=True)) if names else [()] * len(table)
 
 
+class _Statistics:
+    """The statistics of cells, each computed when it is first asked for."""
+
+    def __init__(self, sums: CellSums, active: np.ndarray, wanted: np.ndarray) -> None:
+        self.sums = sums
+        self.solved = np.diff(sums.first)
+        self.trials = np.sum([sums.ended[state] for state in FINISHED], axis=0)
+        self.ended = np.sum([sums.ended[state] for state in STATES], axis=0)
+        self.known: dict[str, np.ndarray] = {name: sums.ended[name] for name in STATES[1:]}
+        self.known |= {"trials": self.trials, "solved": self.solved, "ended": self.ended, "errors": sums.errors}
+        self.known |= {"running": active, "missing": np.maximum(wanted - self.ended - active, 0)}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.known:
+            self.known |= next(made for names, made in self._MADE.items() if name in names)(self)
+        return self.known[name]
+
+    def _rates(self) -> dict[str, np.ndarray]:
+        low, high = wilson(self.solved, self.trials)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return {"rate": self.solved / self.trials, "low": low, "high": high}
+
+    def _medians(self) -> dict[str, np.ndarray]:
+        of = (self.sums.times, self.solved, self.trials)
+        low, high = median_intervals(*of)
+        return {"median_steps": medians(*of), "median_low": low, "median_high": high}
+
+    def _errors(self) -> dict[str, np.ndarray]:
+        error, low, high = mean_intervals(self.sums.errors, self.sums.error, self.sums.error_squared)
+        return {"test_error": error, "test_error_low": np.maximum(low, 0), "test_error_high": np.minimum(high, 1)}
+
+    def _seconds(self) -> dict[str, np.ndarray]:
+        seconds, low, high = mean_intervals(self.ended, self.sums.seconds, self.sums.seconds_squared)
+        return {"seconds": seconds, "seconds_low": np.maximum(low, 0), "seconds_high": high}
+
+    _MADE: ClassVar[Mapping[tuple[str, ...], Callable[["_Statistics"], dict[str, np.ndarray]]]] = {
+        ("rate", "low", "high"): _rates,
+        ("median_steps", "median_low", "median_high"): _medians,
+        ("test_error", "test_error_low", "test_error_high"): _errors,
+        ("seconds", "seconds_low", "seconds_high"): _seconds,
+    }
+
+
+COLUMNS = (
+    *("trials", *STATES, "rate", "low", "high", "median_steps", "median_low", "median_high"),
+    *("test_error", "test_error_low", "test_error_high", "errors", "seconds", "seconds_low", "seconds_high"),
+    *("ended", "running", "missing"),
+)
+"""The statistics, in the order of the table."""
+
+
 class Cells:
     """The cells of a store, one row each, and the axes along which they differ.
 
-    ``refresh`` reads what was recorded since, with an overlap, and adds up again only the cells concerned. Safe to use
-    from several threads: ``table`` is replaced as a whole and never changed.
+    ``refresh`` reads what was recorded since, with an overlap, and adds up again only the cells concerned. It changes
+    nothing in place: a copy stays as it is.
 
     Args:
         store: the store, which is only read.
 
     Attributes:
-        table: one row per cell, by its number in the store: its dotted columns, then ``trials`` (that finished),
-            ``solved``, the other states, ``rate`` with its Wilson interval ``low`` to ``high``, ``median_steps`` with
-            ``median_low`` and ``median_high``, ``test_error`` and ``seconds`` (means with their intervals
-            ``…_low`` and ``…_high``), ``running`` and ``missing`` trials.
+        numbers: the cells' numbers in the store.
         axes: the swept parameters.
         codes: for each cell and axis, the place of the cell's value on the axis.
         version: counts the changes.
-        names: what the runs of the store were called, the latest first.
+        runs: the rows of the runs, the first one first.
     """
 
-    table: pd.DataFrame
     axes: tuple[Axis, ...]
     codes: np.ndarray
-    names: tuple[str, ...] = ()
+    numbers: np.ndarray
+    runs: tuple[Row[Any], ...] = ()
+    _ended: Counter[int] | None = None
     _structure: Structure
+    _columns: pd.DataFrame
+    _statistics: _Statistics
+    _table: pd.DataFrame | None = None
 
     def __init__(self, store: Store) -> None:
         self.store: Store | None = store
@@ -127,7 +185,7 @@ class Cells:
         columns, sums = _of_table(table)
         own.axes, own.codes = axes_of(columns)
         zeros = np.zeros(len(columns), np.int64)
-        own.table = _joined(columns, sums, zeros, zeros)
+        own.numbers, own._columns, own._statistics = columns.index.to_numpy(), columns, _Statistics(sums, zeros, zeros)
         return own
 
     def axis(self, name: str) -> tuple[int, Axis]:
@@ -139,13 +197,32 @@ class Cells:
         raise ExperimentError(f"an axis must be swept: {printable(name[:60])!r}; {known}")
 
     @property
+    def table(self) -> pd.DataFrame:
+        """One row per cell, by its number in the store: its dotted columns, then its statistics.
+
+        These are ``trials`` (that finished), ``solved`` (at some step), the other states; ``rate`` with its Wilson
+        interval ``low`` to ``high``; ``median_steps`` with ``median_low`` and ``median_high``; ``test_error`` (a mean,
+        of ``errors`` trials) and ``seconds`` (the mean per trial) with theirs; trials ``ended``, ``running`` and
+        ``missing``.
+        """
+        if self._table is None:
+            statistics = pd.DataFrame({name: self.column(name) for name in COLUMNS}, index=self._columns.index)
+            self._table = pd.concat([self._columns, statistics], axis=1)
+        return self._table
+
+    def column(self, name: str) -> np.ndarray:
+        """Return a statistic of every cell, without a table of all of them."""
+        return self._statistics[name]
+
+    @property
     def experiments(self) -> list[Entry]:
         """The experiments whose names the runs have, the latest first."""
-        return [entries()[name] for name in self.names if name in entries()]
+        names = dict.fromkeys(run.name for run in reversed(self.runs))
+        return [entries()[name] for name in names if name in entries()]
 
     def places(self, numbers: Any) -> np.ndarray:
         """Return in which rows cells are, given their numbers."""
-        return np.searchsorted(self.table.index.to_numpy(np.int64), np.asarray(numbers, np.int64))
+        return np.searchsorted(self.numbers, np.asarray(numbers, np.int64))
 
     def row(self, cell: int) -> pd.Series:
         """Return the row of a cell by its number."""
@@ -171,8 +248,8 @@ class Cells:
                     self._read_some(connection)
                 active = running(connection)
             self._mark = mark
-            counts = np.array([active.get(cell, 0) for cell in self._numbers.tolist()], np.int64)
-            self.table = _joined(self._columns, self._sums, counts, self._wanted)
+            counts = np.array([active.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
+            self._statistics, self._table = _Statistics(self._sums, counts, self._wanted), None
             self.version += 1
             return True
 
@@ -198,27 +275,59 @@ class Cells:
         if self._watch is None:
             self._watch, self._mark = Watch(self.store.engine), None
 
-    def _read_all(self, connection: Any, now: Structure) -> None:
+    def _read_all(self, connection: Connection, now: Structure) -> None:
         self._last = latest(connection)
         self._seen = recorded_since(connection, self._last - OVERLAP)
         if self._mark is None or now.cells != self._structure.cells:
-            self._numbers, columns = cell_columns(connection)
-            self._columns = columns.set_axis(pd.Index(self._numbers, name="cell"))
+            self.numbers, columns = cell_columns(connection)
+            self._columns = pd.DataFrame(columns, index=pd.Index(self.numbers, name="cell"))
             self.axes, self.codes = axes_of(self._columns)
         wanted = {cell: count for cell, count in connection.execute(select(CELLS.c.id, CELLS.c.wanted))}  # noqa: C416
-        self._wanted = np.array([wanted.get(cell, 0) for cell in self._numbers.tolist()], np.int64)
-        self.names = tuple(names_of_runs(connection))
-        self._sums = _spread(cell_sums(connection), self._numbers)
+        self._wanted = np.array([wanted.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
+        self.runs = tuple(read_runs(connection))
+        self._ended = None
+        self._sums = self._whole_sums(connection)
         self._whole, self._structure = time.monotonic(), now
 
-    def _read_some(self, connection: Any) -> None:
+    def _whole_sums(self, connection: Connection) -> CellSums:
+        """Add up all cells: those of a large store in two threads, since the database leaves Python alone meanwhile."""
+        assert self.store is not None
+        store, numbers = self.store, self.numbers
+        if len(numbers) < MANY or self._file is None:
+            return _spread(cell_sums(connection, every_value=False), numbers)
+        ends = (0, int(numbers[len(numbers) // 2]), 2**62)
+
+        def add(low: int, high: int) -> CellSums:
+            with store.connected() as own:
+                return cell_sums(own, range(low, high), every_value=False)
+
+        with ThreadPoolExecutor(2) as pool:
+            return _spread(_concatenated(list(pool.map(add, ends[:-1], ends[1:]))), numbers)
+
+    def _read_some(self, connection: Connection) -> None:
         found = recorded_since(connection, self._last - OVERLAP)
-        changed = {cell for cell, _, _ in found - self._seen}
-        self._last = max([self._last, *(moment for *_, moment in found)])
+        fresh = found - self._seen
+        self._last = max([self._last, *(row[2] for row in found)])
         self._seen = {row for row in found if row[2] > self._last - OVERLAP}
-        if changed:
-            fresh = _spread(cell_sums(connection, sorted(changed)), np.array(sorted(changed), np.int64))
-            self._sums = _merged(self._sums, fresh)
+        if self._ended is not None:
+            self._ended.update(row[3] for row in fresh)
+        if changed := sorted({row[0] for row in fresh}):
+            sums = cell_sums(connection, changed, every_value=False)
+            self._sums = _merged(self._sums, _spread(sums, np.array(changed, np.int64)))
+
+    def ended_by(self, run: int) -> int:
+        """Return how many outcomes are of a run, by its number; all are counted when first asked for."""
+        with self._lock:
+            if self._ended is None and self.store is not None:
+                with self.store.connected() as connection:
+                    self._ended = ended_by_run(connection)
+            return self._ended[run] if self._ended else 0
+
+    def pace(self, run: int) -> float:
+        """Return how many trials per second a run has recorded lately."""
+        moments = [row[2] for row in self._seen if row[3] == run]
+        now = time.time()
+        return len(moments) / max(1.0, now - min(moments)) if moments and now < max(moments) + RECENT_SECONDS else 0.0
 
 
 def axes_of(columns: pd.DataFrame) -> tuple[tuple[Axis, ...], np.ndarray]:
@@ -229,7 +338,7 @@ def axes_of(columns: pd.DataFrame) -> tuple[tuple[Axis, ...], np.ndarray]:
     """
     coded: dict[str, np.ndarray] = {}
     for name in map(str, columns):
-        if is_parameter(name):
+        if is_parameter(name) and _differs(columns[name].tolist()):
             codes = pd.factorize(hashable(columns[name]), use_na_sentinel=False)[0]
             if codes.max(initial=0) > 0:
                 coded[name] = codes
@@ -243,6 +352,12 @@ def axes_of(columns: pd.DataFrame) -> tuple[tuple[Axis, ...], np.ndarray]:
             axes.append(axis)
             codes_of.append(codes)
     return tuple(axes), np.array(codes_of, np.int64).reshape(len(axes), len(columns)).T
+
+
+def _differs(values: Sequence[Any]) -> bool:
+    distinct = {id(value): value for value in values}  # few, where equal values are one object
+    first, *others = distinct.values() or (None,)
+    return any(value != first for value in others)
 
 
 def _without_labels(coded: Mapping[str, np.ndarray], columns: pd.DataFrame) -> list[str]:
@@ -291,41 +406,6 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _joined(columns: pd.DataFrame, sums: CellSums, active: np.ndarray, wanted: np.ndarray) -> pd.DataFrame:
-    """Return the columns of cells with their statistics."""
-    trials = np.sum([sums.ended[state] for state in FINISHED], axis=0)
-    solved = np.diff(sums.first)
-    low, high = wilson(solved, trials)
-    median_low, median_high = median_intervals(sums.times, solved, trials)
-    ended = np.sum([sums.ended[state] for state in STATES], axis=0)
-    error, error_low, error_high = mean_intervals(sums.errors, sums.error, sums.error_squared)
-    seconds, seconds_low, seconds_high = mean_intervals(ended, sums.seconds, sums.seconds_squared)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rate = solved / trials
-    statistics: dict[str, np.ndarray] = {
-        "trials": trials,
-        "solved": solved,
-        **{state: sums.ended[state] for state in STATES[1:]},
-        "rate": rate,
-        "low": low,
-        "high": high,
-        "median_steps": medians(sums.times, solved, trials),
-        "median_low": median_low,
-        "median_high": median_high,
-        "test_error": error,
-        "test_error_low": np.maximum(error_low, 0),
-        "test_error_high": error_high,
-        "errors": sums.errors,
-        "seconds": seconds,
-        "seconds_low": np.maximum(seconds_low, 0),
-        "seconds_high": seconds_high,
-        "ended": ended,
-        "running": active,
-        "missing": np.maximum(wanted - ended - active, 0),
-    }
-    return pd.concat([columns, pd.DataFrame(statistics, index=columns.index)], axis=1)
-
-
 _ADDED = ("seconds", "seconds_squared", "errors", "error", "error_squared")
 
 
@@ -346,6 +426,19 @@ def _spread(sums: CellSums, numbers: np.ndarray) -> CellSums:
         **{name: put(getattr(sums, name)) for name in _ADDED},
         first=np.concatenate([[0], np.cumsum(put(np.diff(sums.first)))]),
         times=sums.times,
+    )
+
+
+def _concatenated(parts: Sequence[CellSums]) -> CellSums:
+    """Return the sums of several sets of cells, each of larger numbers than the one before."""
+    starts = np.cumsum([0, *(len(part.times) for part in parts)])
+    first = [part.first[:-1] + start for part, start in zip(parts, starts, strict=False)]
+    return CellSums(
+        cell=np.concatenate([part.cell for part in parts]),
+        ended={state: np.concatenate([part.ended[state] for part in parts]) for state in STATES},
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ADDED},
+        first=np.concatenate([*first, starts[-1:]]),
+        times=np.concatenate([part.times for part in parts]),
     )
 
 

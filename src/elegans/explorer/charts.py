@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from elegans.analysis import kaplan_meier
-from elegans.explorer.figures import COLOURS, DIVERGING, GREY, SHADES, text
+from elegans.explorer.figures import COLOURS, DIVERGING, GREY, SHADES, text, trace
 from elegans.training.outcome import Curve
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 POINTS = 400
 """Points of a curve at the most."""
@@ -24,38 +21,33 @@ ENTRIES = 200
 """Rows and columns of an array that is drawn at the most."""
 
 
-def curves(by_seed: Mapping[int, Curve], points: int | None = None) -> "go.Figure | None":
+def curves(by_seed: Mapping[int, Curve], points: int | None = None) -> dict[str, Any] | None:
     """Return the learning curves of a cell's trials: the minibatch error of each, its median and quartiles, the loss.
 
     Args:
         by_seed: the curves.
         points: how many points each has at the most.
     """
-    import plotly.graph_objects as go
-
     known = {seed: curve for seed, curve in by_seed.items() if len(curve.step)}
     if not known:
         return None
-    figure = go.Figure()
+    traces: list[Any] = []
     for name, colour, shown in (("error", COLOURS[0], True), ("loss", GREY, "legendonly")):
         lines = {
             seed: (np.asarray(curve.step, float), np.asarray(getattr(curve, name), float))
             for seed, curve in known.items()
         }
-        _add_band(figure, lines, f"minibatch {name}", colour, points, shown)
-    figure.update_layout(**_layout("steps", "minibatch error, loss"))
-    return figure
+        _add_band(traces, lines, f"minibatch {name}", colour, points, shown)
+    return {"data": traces, "layout": _layout("steps", "minibatch error, loss")}
 
 
-def survival(times: np.ndarray, until: np.ndarray) -> "go.Figure | None":
+def survival(times: np.ndarray, until: np.ndarray) -> dict[str, Any] | None:
     """Return the share of trials that are still unsolved against steps, with its pointwise interval.
 
     Args:
         times: the step at which each trial was solved, NaN where it was not.
         until: up to which step each was trained, where unsolved trials are censored.
     """
-    import plotly.graph_objects as go
-
     if not len(times):
         return None
     found = kaplan_meier(times, until)
@@ -67,25 +59,26 @@ def survival(times: np.ndarray, until: np.ndarray) -> "go.Figure | None":
         own = table[name].to_numpy(float)
         return np.concatenate([[1], own, own[-1:] if len(own) else [1]])
 
-    figure = go.Figure()
-    figure.add_traces(_band(steps, course("low"), course("high"), COLOURS[0], "hv"))
+    traces: list[Any] = []
+    traces.extend(_band(steps, course("low"), course("high"), COLOURS[0], "hv"))
     censored = np.sort(until[~np.isfinite(times)])
     left = course("unsolved")
     line = {"color": COLOURS[0], "shape": "hv", "width": 2}
-    figure.add_trace(go.Scatter(x=steps, y=left, mode="lines", line=line, name="unsolved, with pointwise 95% interval"))
+    name = "unsolved, with pointwise 95% interval"
+    traces.append(trace("scatter", x=steps, y=left, mode="lines", line=line, name=name))
     if len(censored):
         at = left[np.searchsorted(steps, censored, side="right") - 1]
         marks = {"symbol": "line-ns-open", "color": COLOURS[1], "size": 9}
         name = f"{len(censored)} of {len(times)} stopped unsolved (censored)"
-        figure.add_trace(go.Scatter(x=censored, y=at, mode="markers", marker=marks, name=name))
-    figure.update_layout(**_layout("steps", "trials unsolved"))
-    figure.update_yaxes(range=[-0.02, 1.02], tickformat=".0%")
-    return figure
+        traces.append(trace("scatter", x=censored, y=at, mode="markers", marker=marks, name=name))
+    layout = _layout("steps", "trials unsolved")
+    layout["yaxis"] |= {"range": [-0.02, 1.02], "tickformat": ".0%"}
+    return {"data": traces, "layout": layout}
 
 
 def measure(
     by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None, points: int | None = None
-) -> "go.Figure | None":
+) -> dict[str, Any] | None:
     """Return what a probe measured: numbers as lines over steps, arrays as a heat map with a slider of steps.
 
     Args:
@@ -93,19 +86,16 @@ def measure(
         name: ``kind.quantity``; by default the first one.
         points: how many points each line has at the most.
     """
-    import plotly.graph_objects as go
-
     taken = _taken(by_seed, name)
     if not taken:
         return None
     seed, (steps, values) = next(iter(taken.items()))
     if values.ndim > 1:
         return _array(seed, steps, values)
-    figure = go.Figure()
+    traces: list[Any] = []
     lines = {seed: (steps, values) for seed, (steps, values) in taken.items() if values.ndim == 1}
-    _add_band(figure, lines, text(name or "measure"), COLOURS[2], points, True)
-    figure.update_layout(**_layout("steps", text(name or "measure")))
-    return figure
+    _add_band(traces, lines, text(name or "measure"), COLOURS[2], points, True)
+    return {"data": traces, "layout": _layout("steps", text(name or "measure"))}
 
 
 def _taken(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
@@ -131,10 +121,8 @@ def _numbers(values: Any) -> np.ndarray | None:
     return array if array.ndim and len(array) else None
 
 
-def _array(seed: int, steps: np.ndarray, values: np.ndarray) -> "go.Figure":
+def _array(seed: int, steps: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """Return an array over steps: a vector as a heat map over steps, others as one heat map per step of a slider."""
-    import plotly.graph_objects as go
-
     kept = _thinned(len(steps), FRAMES if values.ndim > 2 else ENTRIES)
     steps, values = steps[kept], values[kept]
     finite = values[np.isfinite(values)]
@@ -144,23 +132,20 @@ def _array(seed: int, steps: np.ndarray, values: np.ndarray) -> "go.Figure":
     colours = {"colorscale": DIVERGING if signed else SHADES, "zmin": ends[0], "zmax": ends[1]}
     if values.ndim == 2:
         rows = _thinned(values.shape[1], ENTRIES)
-        figure = go.Figure(go.Heatmap(x=steps, y=rows, z=values[:, rows].T, **colours))
-        figure.update_layout(**_layout("steps", f"entry (seed {seed})"))
-        return figure
+        drawn = trace("heatmap", x=steps, y=rows, z=values[:, rows].T, **colours)
+        return {"data": [drawn], "layout": _layout("steps", f"entry (seed {seed})")}
     flat = values.reshape(len(values), values.shape[1], -1)
     rows, columns = (_thinned(size, ENTRIES) for size in flat.shape[1:])
     shown = flat[:, rows][:, :, columns]
-    maps = [go.Heatmap(x=columns, y=rows, z=one, **colours) for one in shown]
+    maps = [trace("heatmap", x=columns, y=rows, z=one, **colours) for one in shown]
     names = [f"{step:g}" for step in steps]
-    figure = go.Figure(
-        maps[-1], frames=[go.Frame(data=[one], name=name) for one, name in zip(maps, names, strict=True)]
-    )
+    frames = [{"data": [one], "name": name} for one, name in zip(maps, names, strict=True)]
     how = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     choices = [{"label": name, "method": "animate", "args": [[name], how]} for name in names]
     slider = {"active": len(names) - 1, "steps": choices, "currentvalue": {"prefix": "step "}, "pad": {"t": 40}}
-    figure.update_layout(**_layout("column", f"row (seed {seed})"), sliders=[slider])
-    figure.update_yaxes(autorange="reversed")
-    return figure
+    layout = {**_layout("column", f"row (seed {seed})"), "sliders": [slider]}
+    layout["yaxis"]["autorange"] = "reversed"
+    return {"data": [maps[-1]], "layout": layout, "frames": frames}
 
 
 def _thinned(count: int, most: int) -> np.ndarray:
@@ -169,7 +154,7 @@ def _thinned(count: int, most: int) -> np.ndarray:
 
 
 def _add_band(
-    figure: "go.Figure",
+    traces: list[Any],
     lines: Mapping[int, tuple[np.ndarray, np.ndarray]],
     name: str,
     colour: str,
@@ -177,14 +162,13 @@ def _add_band(
     shown: bool | str,
 ) -> None:
     """Add the lines of some seeds, and above them their median with the band between the quartiles."""
-    import plotly.graph_objects as go
-
     most = max(2, points or POINTS)
     group = {"legendgroup": name, "visible": shown}
     for seed, (steps, values) in list(lines.items())[:LINES]:
         kept = _thinned(len(steps), most)
-        figure.add_trace(
-            go.Scatter(
+        traces.append(
+            trace(
+                "scatter",
                 x=steps[kept],
                 y=values[kept],
                 mode="lines",
@@ -203,10 +187,10 @@ def _add_band(
     if not len(grid):
         return
     low, middle, high = np.nanquantile(every, (QUARTILES[0], 0.5, QUARTILES[1]), axis=0)
-    figure.add_traces([trace.update(group) for trace in _band(grid, low, high, colour, "linear")])
+    traces.extend(one | group for one in _band(grid, low, high, colour, "linear"))
     label = f"{name}: median and quartiles of {len(lines)} trials"
     style = {"color": colour, "width": 2.2}
-    figure.add_trace(go.Scatter(x=grid, y=middle, mode="lines", line=style, name=label, **group))
+    traces.append(trace("scatter", x=grid, y=middle, mode="lines", line=style, name=label, **group))
 
 
 def _common(lines: Sequence[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray:
@@ -218,11 +202,10 @@ def _common(lines: Sequence[tuple[np.ndarray, np.ndarray]], most: int) -> np.nda
 
 def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str, shape: str) -> list[Any]:
     """Return the area between two lines."""
-    import plotly.graph_objects as go
-
     line = {"width": 0, "shape": shape, "color": colour}
     style: dict[str, Any] = {"x": x, "mode": "lines", "line": line, "hoverinfo": "skip", "showlegend": False}
-    return [go.Scatter(y=low, **style), go.Scatter(y=high, fill="tonexty", fillcolor=_faint(colour), **style)]
+    filled = {"fill": "tonexty", "fillcolor": _faint(colour)}
+    return [trace("scatter", y=low, **style), trace("scatter", y=high, **filled, **style)]
 
 
 def _faint(colour: str) -> str:

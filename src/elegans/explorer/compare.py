@@ -110,7 +110,7 @@ def _pairs(
 ) -> Iterator[tuple[int, int]]:
     """Yield the numbers of cells that belong together: equal on all axes but ``by``."""
     rows = np.flatnonzero(view.shown(cells))
-    numbers = cells.table.index.to_numpy()
+    numbers = cells.numbers
     if by is None:
         assert other is not None
         yield from _across(cells, other, rows)
@@ -132,9 +132,9 @@ def _across(cells: Cells, other: Cells, rows: np.ndarray) -> Iterator[tuple[int,
         raise ExperimentError(f"stores that are compared must share their axes: {_name(other)} lacks {lacking[0]}")
     theirs = texts(other.table, names)
     counts = Counter(theirs)
-    there = {key: number for number, key in zip(other.table.index, theirs, strict=True) if counts[key] == 1}
+    there = {key: number for number, key in zip(other.numbers, theirs, strict=True) if counts[key] == 1}
     own = cells.table.iloc[rows]
-    for number, key in zip(own.index, texts(own, names), strict=True):
+    for number, key in zip(cells.numbers[rows], texts(own, names), strict=True):
         if key in there:
             yield int(number), int(there[key])
 
@@ -155,7 +155,7 @@ _NOTHING = pd.Series(dtype=float)
 
 def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Series[Any]"]:
     """Return the compared number of each finished trial by cell, indexed by signed seed."""
-    count = int(cells.table["trials"].to_numpy()[cells.places(numbers)].sum())
+    count = int(cells.column("trials")[cells.places(numbers)].sum())
     if count > TRIALS_READ:
         raise ExperimentError(f"a comparison must be of at most {TRIALS_READ:,} trials: {count:,}; fix more axes")
     if cells.store is None:

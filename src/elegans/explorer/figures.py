@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,8 @@ def text(value: Any) -> str:
 
 
 def as_json(figure: Any) -> dict[str, Any]:
-    """Return a figure as JSON has it; NaN and infinities are null."""
-    found: dict[str, Any] = plain(figure.to_plotly_json())
+    """Return a figure, or its record, as JSON has it; NaN and infinities are null."""
+    found: dict[str, Any] = plain(figure if isinstance(figure, dict) else figure.to_plotly_json())
     return found
 
 
@@ -98,6 +99,11 @@ def _listed(array: np.ndarray) -> Any:
     return plain(array.tolist()) if array.dtype.kind == "O" else array.tolist()
 
 
+def trace(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return a trace as plotly's JSON has it: its objects take too long for a page that is redrawn every second."""
+    return {"type": kind, **fields}
+
+
 def map_figure(cells: Cells, view: View) -> "go.Figure":
     """Return the map of a view: a square per cell, a panel per value of the facet.
 
@@ -106,6 +112,11 @@ def map_figure(cells: Cells, view: View) -> "go.Figure":
     """
     import plotly.graph_objects as go
 
+    return go.Figure(map_record(cells, view))
+
+
+def map_record(cells: Cells, view: View) -> dict[str, Any]:
+    """Return the same as a record of traces and layout."""
     x, y = (None if name is None else cells.axis(name)[1] for name in (view.x, view.y))
     across, up = (1 if axis is None else len(axis.values) for axis in (x, y))
     panels = _panels(cells, view)
@@ -113,35 +124,29 @@ def map_figure(cells: Cells, view: View) -> "go.Figure":
         shape = f"{across} x {up} squares in {len(panels)} panels"
         raise ExperimentError(f"a map must have at most {SQUARES:,} squares, so choose other axes: {shape}")
     statistic = STATISTICS[view.stat]
-    figure = go.Figure()
-    colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
+    traces: list[dict[str, Any]] = []
     for place, (_, rows) in enumerate(panels):
         suffix = "" if place == 0 else str(place + 1)
         grid = _Panel(cells, view, rows)
-        figure.add_trace(grid.heat(statistic, suffix))
-        if (hatch := grid.hatch(suffix)) is not None:
-            figure.add_trace(hatch)
+        traces += [grid.heat(statistic, suffix), *grid.hatch(suffix)]
         if view.theory and len(rows) and has_theory(cells, view):
-            figure.add_traces(grid.theory(_lines(cells, grid.columns), suffix, first=place == 0))
+            traces += grid.theory(_lines(cells, grid.columns), suffix, first=place == 0)
         if view.contour and x is not None and x.numeric:
-            figure.add_traces(grid.contour(suffix, first=place == 0))
-    figure.update_layout(
-        _layout(panels, x, y), title=None, coloraxis=colours, template={}, barmode="overlay", hovermode="closest"
-    )
-    return figure
+            traces += grid.contour(suffix, first=place == 0)
+    colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
+    return {"data": traces, "layout": {**_layout(panels, x, y), "coloraxis": colours, "barmode": "overlay"}}
 
 
 def map_table(cells: Cells, view: View) -> pd.DataFrame:
     """Return the numbers of a map: each cell's places on all axes, its statistic with interval, and its counts."""
     statistic = STATISTICS[view.stat]
     rows = np.flatnonzero(view.shown(cells))
-    own = cells.table.iloc[rows]
-    columns: dict[str, Any] = {"cell": own.index}
+    columns: dict[str, Any] = {"cell": cells.numbers[rows]}
     for place, axis in enumerate(cells.axes):
         columns[axis.name] = [axis.texts[code] for code in cells.codes[rows, place]]
     counts = ("trials", "solved", "failed", "running", "missing")
     for name in (statistic.column, statistic.low, statistic.high, *counts):
-        columns[name] = own[name].to_numpy()
+        columns[name] = cells.column(name)[rows]
     return pd.DataFrame(columns)
 
 
@@ -167,7 +172,7 @@ def title(view: View) -> str:
     return ", ".join([STATISTICS[view.stat].label, *named])
 
 
-def difference_figure(cells: Cells, view: View, rows: pd.DataFrame) -> "go.Figure":
+def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str, Any]:
     """Return the differences of pairs of cells: as a map, a dot where the interval is clear of 0, or along one axis.
 
     Args:
@@ -175,43 +180,43 @@ def difference_figure(cells: Cells, view: View, rows: pd.DataFrame) -> "go.Figur
         view: the plane.
         rows: ``cell``, ``a``, ``b``, ``difference``, ``low``, ``high``, ``n`` and ``paired``.
     """
-    import plotly.graph_objects as go
-
     statistic = STATISTICS[view.stat]
     panel = _Panel(cells, view, cells.places(rows["cell"]))
-    figure = go.Figure()
     difference, low, high = (rows[name].to_numpy(float) for name in ("difference", "low", "high"))
     said = [_difference_said(statistic, row) for row in rows.to_dict("records")]
+    layout = _layout([("", panel.rows)], panel.x, panel.y)
     if view.y is None:
-        ends = {"array": high - difference, "arrayminus": difference - low, "color": COLOURS[0]}
-        figure.add_trace(
-            go.Scatter(
-                x=panel.across,
-                y=difference,
-                error_y={"type": "data", "symmetric": False, **ends},
-                mode="markers",
-                marker={"color": COLOURS[0], "size": 9},
-                text=said,
-                customdata=rows["cell"],
-                hovertemplate="%{text}<extra></extra>",
-                name="difference",
-            )
+        reach = {"array": high - difference, "arrayminus": difference - low, "color": COLOURS[0]}
+        points = trace(
+            "scatter",
+            x=panel.across,
+            y=difference,
+            error_y={"type": "data", "symmetric": False, **reach},
+            mode="markers",
+            marker={"color": COLOURS[0], "size": 9},
+            text=said,
+            customdata=rows["cell"].to_numpy(),
+            hovertemplate="%{text}<extra></extra>",
+            name="difference",
         )
-        layout = _layout([("", panel.rows)], panel.x, None)
-        layout["yaxis"] = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
-        figure.update_layout(layout, template={}, height=380)
-        return figure
-    reach = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
-    bar = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
+        axis = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
+        return {"data": [points], "layout": {**layout, "yaxis": axis, "height": 380}}
+    largest = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
+    bar: dict[str, Any] = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
     bar |= {"tickformat": ".0%"} if statistic.percent else {}
-    figure.add_trace(panel.squares(difference, said, ""))
     clear = (low > 0) | (high < 0)
-    dots = {"color": "black", "size": 5, "line": {"color": "white", "width": 1}}
-    named: dict[str, Any] = {"name": "interval clear of 0", "showlegend": True, "hoverinfo": "skip"}
-    figure.add_trace(go.Scatter(x=panel.across[clear], y=panel.up[clear], mode="markers", marker=dots, **named))
-    colours = {"colorscale": DIVERGING, "cmin": -reach, "cmax": reach, "colorbar": bar}
-    figure.update_layout(_layout([("", panel.rows)], panel.x, panel.y), coloraxis=colours, template={})
-    return figure
+    dots = trace(
+        "scatter",
+        x=panel.across[clear],
+        y=panel.up[clear],
+        mode="markers",
+        marker={"color": "black", "size": 5, "line": {"color": "white", "width": 1}},
+        name="interval clear of 0",
+        showlegend=True,
+        hoverinfo="skip",
+    )
+    colours = {"colorscale": DIVERGING, "cmin": -largest, "cmax": largest, "colorbar": bar}
+    return {"data": [panel.squares(difference, said, ""), dots], "layout": {**layout, "coloraxis": colours}}
 
 
 def _difference_said(statistic: Statistic, row: Mapping[Any, Any]) -> str:
@@ -236,7 +241,7 @@ class _Panel:
     """One panel of a map: which cell is where."""
 
     def __init__(self, cells: Cells, view: View, rows: np.ndarray) -> None:
-        self.table = cells.table
+        self.cells = cells
         self.x, self.y = (None if name is None else cells.axis(name)[1] for name in (view.x, view.y))
         self.shape = tuple(1 if axis is None else len(axis.values) for axis in (self.y, self.x))
         self.rows = rows
@@ -247,23 +252,21 @@ class _Panel:
 
     def heat(self, statistic: Statistic, suffix: str) -> Any:
         """Return the squares of a statistic."""
-        own = self.table.iloc[self.rows]
-        shown = own[statistic.column].to_numpy(float)
+        shown = self.cells.column(statistic.column)[self.rows]
         if statistic.logarithmic:
             with np.errstate(divide="ignore"):
                 shown = np.log10(shown)
-        return self.squares(shown, self._hover(own, statistic), suffix)
+        return self.squares(shown, self._hover(statistic), suffix)
 
     def squares(self, shown: np.ndarray, said: Sequence[str], suffix: str) -> Any:
         """Return a square for each cell, coloured by a number and with its text."""
-        import plotly.graph_objects as go
-
         values = np.full(self.shape, np.nan)
         numbers, texts = np.full(self.shape, None, object), np.full(self.shape, "", object)
         values[self.up, self.across] = shown
-        numbers[self.up, self.across] = self.table.index.to_numpy()[self.rows]
+        numbers[self.up, self.across] = self.cells.numbers[self.rows]
         texts[self.up, self.across] = said
-        return go.Heatmap(
+        return trace(
+            "heatmap",
             z=values,
             x=np.arange(self.shape[1]),
             y=np.arange(self.shape[0]),
@@ -279,49 +282,48 @@ class _Panel:
             name="cells",
         )
 
-    def _hover(self, own: pd.DataFrame, statistic: Statistic) -> list[str]:
+    def _hover(self, statistic: Statistic) -> list[str]:
         places = [
-            [f"{text(axis.name)} = {text(name)}" for name in axis.texts] if axis is not None else [""]
+            [f"{text(axis.name)} = {text(name)}<br>" for name in axis.texts] if axis is not None else [""]
             for axis in (self.x, self.y)
         ]
-        columns = (statistic.column, statistic.low, statistic.high, statistic.trials)
-        numbers = [own[name].to_numpy(float) for name in columns]
-        counts = own[["solved", "trials", "failed", "running", "missing"]].to_numpy()
+        names = (statistic.column, statistic.low, statistic.high, statistic.trials)
+        counts = ("solved", "trials", "failed", "running", "missing")
+        numbers = zip(*(self.cells.column(name)[self.rows].tolist() for name in (*names, *counts)), strict=True)
         return [
-            "<br>".join(filter(None, [places[0][x], places[1][y], _said(statistic, *four), _counted(*more)]))
-            for x, y, four, more in zip(self.across, self.up, zip(*numbers, strict=True), counts.tolist(), strict=True)
+            f"{places[0][x]}{places[1][y]}{_said(statistic, *row)}"
+            for x, y, row in zip(self.across.tolist(), self.up.tolist(), numbers, strict=True)
         ]
 
-    def hatch(self, suffix: str) -> Any:
-        """Return the hatching of the squares whose cells are being trained, or None."""
-        import plotly.graph_objects as go
-
-        active = np.flatnonzero(self.table["running"].to_numpy()[self.rows] > 0)[:HATCHED]
+    def hatch(self, suffix: str) -> list[Any]:
+        """Return the hatching of the squares whose cells are being trained."""
+        active = np.flatnonzero(self.cells.column("running")[self.rows] > 0)[:HATCHED]
         if not len(active):
-            return None
+            return []
         pattern = {"shape": "/", "fgcolor": "white", "bgcolor": "rgba(0,0,0,0.25)", "size": 6, "solidity": 0.3}
-        return go.Bar(
-            x=self.across[active],
-            y=np.full(len(active), 0.96),
-            base=self.up[active] - 0.48,
-            width=0.96,
-            marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}, "pattern": pattern},
-            hoverinfo="skip",
-            showlegend=False,
-            xaxis=f"x{suffix}",
-            yaxis=f"y{suffix}",
-            name="running",
-        )
+        return [
+            trace(
+                "bar",
+                x=self.across[active],
+                y=np.full(len(active), 0.96),
+                base=self.up[active] - 0.48,
+                width=0.96,
+                marker={"color": "rgba(0,0,0,0)", "line": {"width": 0}, "pattern": pattern},
+                hoverinfo="skip",
+                showlegend=False,
+                xaxis=f"x{suffix}",
+                yaxis=f"y{suffix}",
+                name="running",
+            )
+        ]
 
     def contour(self, suffix: str, first: bool) -> list[Any]:
         """Return the crossings of one half by the success rate along each row."""
-        import plotly.graph_objects as go
-
         from elegans.analysis.contours import crossings
 
         assert self.x is not None
         rates = np.full(self.shape, np.nan)
-        rates[self.up, self.across] = self.table["rate"].to_numpy()[self.rows]
+        rates[self.up, self.across] = self.cells.column("rate")[self.rows]
         known = [place for place, value in enumerate(self.x.values) if value is not None]
         at = np.array([self.x.values[place] for place in known], float)
         points = [
@@ -333,7 +335,8 @@ class _Panel:
             return []
         across, up, values = zip(*points, strict=True)
         return [
-            go.Scatter(
+            trace(
+                "scatter",
                 x=across,
                 y=up,
                 mode="markers",
@@ -351,13 +354,11 @@ class _Panel:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of the first cell."""
-        own = self.table.iloc[self.rows[0]]
+        own = self.cells.table.iloc[self.rows[0]]
         return {str(name): None if pd.api.types.is_scalar(one) and pd.isna(one) else one for name, one in own.items()}
 
     def theory(self, lines: Sequence[Any], suffix: str, first: bool) -> list[Any]:
         """Return lines of theory, white with a dark edge; in the legend they are grey, which is legible on any page."""
-        import plotly.graph_objects as go
-
         assert self.x is not None and self.y is not None
         traces = []
         for line, dash in zip(lines, cycle(DASHES)):
@@ -367,10 +368,10 @@ class _Panel:
             ends = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
             for colour, width, style in (("black", 4, "solid"), ("white", 2, dash)):
                 drawn = {"color": colour, "width": width, "dash": style}
-                traces.append(go.Scatter(x=across, y=up, line=drawn, showlegend=False, **shared, **ends))
+                traces.append(trace("scatter", x=across, y=up, line=drawn, showlegend=False, **shared, **ends))
             if first:
                 grey = {"color": GREY, "width": 2, "dash": dash}
-                traces.append(go.Scatter(x=[None], y=[None], line=grey, showlegend=True, **shared, **ends))
+                traces.append(trace("scatter", x=[None], y=[None], line=grey, showlegend=True, **shared, **ends))
         return traces
 
     def place(self, value: float) -> float:
@@ -401,14 +402,20 @@ def _denser(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def _said(statistic: Statistic, value: float, low: float, high: float, count: float) -> str:
-    """Return a statistic with its interval and number of trials."""
-    if count == 0:
-        return f"{statistic.label}: no trials yet"
-    if math.isnan(value):
-        return f"{statistic.label}: not finite, at least {_number(low, statistic)} (n = {count:.0f})"
-    ends = f"{_number(low, statistic)} to {_number(high, statistic)}"
-    return f"{statistic.label}: {_number(value, statistic)}<br>{ends} ({statistic.interval}), n = {count:.0f}"
+@lru_cache(maxsize=50_000)
+def _said(statistic: Statistic, value: float, low: float, high: float, trials: float, *counts: int) -> str:
+    """Return a statistic with its interval, and a cell's counts: kept, since most cells stay as they were."""
+    told = f"{statistic.label}: {_number(value, statistic)}"
+    if trials == 0:
+        told = f"{statistic.label}: no trials yet"
+    elif math.isnan(value):
+        told += f", at least {_number(low, statistic)} (n = {trials:.0f})"
+    else:
+        ends = f"{_number(low, statistic)} to {_number(high, statistic)}"
+        told += f"<br>{ends} ({statistic.interval}), n = {trials:.0f}"
+    solved, finished, *others = counts
+    more = [f"{count} {name}" for count, name in zip(others, ("failed", "running", "missing"), strict=True) if count]
+    return f"{told}<br>{', '.join([f'{solved} of {finished} trials solved', *more])}"
 
 
 def _number(value: float, statistic: Statistic) -> str:
@@ -417,16 +424,8 @@ def _number(value: float, statistic: Statistic) -> str:
     return f"{100 * value:.3g}%" if statistic.percent else f"{value:,.4g}"
 
 
-def _counted(solved: int, trials: int, failed: int, active: int, missing: int) -> str:
-    said = [f"{solved} of {trials} trials solved"]
-    said += [
-        f"{count} {name}" for count, name in ((failed, "failed"), (active, "running"), (missing, "missing")) if count
-    ]
-    return ", ".join(said)
-
-
 def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[str, Any]:
-    shown = cells.table[statistic.column].to_numpy(float)[rows]
+    shown = cells.column(statistic.column)[rows]
     axis: dict[str, Any] = {"colorscale": SHADES, "colorbar": {"title": {"text": statistic.label, "side": "right"}}}
     axis["colorbar"] |= {"thickness": 14, "outlinewidth": 0}
     if statistic.column == "rate":
@@ -451,6 +450,8 @@ def _layout(panels: Sequence[tuple[str, np.ndarray]], x: Axis | None, y: Axis | 
         "height": int(max(240, min(rows * (up * SQUARE + 90), 1600))) + 60,
         "margin": {"l": 70, "r": 20, "t": 50, "b": 70},
         "paper_bgcolor": "rgba(0,0,0,0)",
+        "hovermode": "closest",
+        "template": {},
         "plot_bgcolor": "rgba(128,128,128,0.18)",
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "annotations": [],

@@ -10,7 +10,8 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
 from elegans.explorer.verdicts import experiments_of
 from elegans.explorer.view import STATISTICS
-from elegans.sweeps import RunStatus, Store
+from elegans.sweeps import Store
+from elegans.sweeps.liveness import is_alive, is_stopped
 from elegans.sweeps.reading import reason, unsigned
 from elegans.sweeps.schema import DETAILS, TRIALS
 from elegans.training.states import STATES
@@ -29,41 +30,54 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
         cells: its cells.
         experiments: the experiments that it is of, as ``experiments_of`` returns them, which is called by default.
     """
-    status = store.status()
-    with store.connected() as connection:
-        here = (TRIALS.c.cell == DETAILS.c.cell) & (TRIALS.c.seed == DETAILS.c.seed)
-        query = select(DETAILS.c.cell, DETAILS.c.seed, DETAILS.c.error).join(TRIALS, here)
-        failed = connection.execute(query.where(TRIALS.c.state == "failed").limit(FAILURES)).all()
-    table = cells.table
-    states = {name: int(table[name].sum()) for name in ("running", "missing")}
-    states = {state: int(table[state].sum()) for state in STATES} | states
+    runs = [_run(cells, run) for run in cells.runs]
+    states = {name: int(cells.column(name).sum()) for name in (*STATES, "running", "missing")}
     return {
         "name": printable(store.place),
         "version": cells.version,
-        "alive": any(run.alive for run in status.runs),
+        "alive": any(run["state"] in ("at work", "stopped") for run in runs),
         "axes": [
             {"name": axis.name, "label": axis.name, "values": list(axis.texts[:VALUES]), "numeric": axis.numeric}
             for axis in cells.axes
         ],
         "statistics": [{"name": name, "label": statistic.label} for name, statistic in STATISTICS.items()],
         "states": states,
-        "cells": len(table),
-        "trials": int(table["ended"].sum()),
-        "runs": [_run(run) for run in status.runs],
+        "cells": len(cells.numbers),
+        "trials": int(cells.column("ended").sum()),
+        "runs": runs,
         "experiments": experiments_of(store, cells) if experiments is None else list(experiments),
-        "failures": [{"cell": cell, "seed": unsigned(seed), "reason": reason(error)} for cell, seed, error in failed],
+        "failures": _failures(store, cells.numbers[cells.column("failed") > 0].tolist()),
     }
 
 
-def _run(run: RunStatus) -> dict[str, Any]:
-    state = "stopped" if run.stopped else "at work" if run.alive else "finished" if run.finished else "gone"
+def _failures(store: Store, cells: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the first failed trials of some cells, with why they failed."""
+    here = (TRIALS.c.cell == DETAILS.c.cell) & (TRIALS.c.seed == DETAILS.c.seed)
+    query = select(TRIALS.c.cell, TRIALS.c.seed, DETAILS.c.error).join(DETAILS, here, isouter=True)
+    found: list[dict[str, Any]] = []
+    with store.connected() as connection:
+        for cell in cells:
+            failed = query.where(TRIALS.c.cell == cell, TRIALS.c.state == "failed").limit(FAILURES - len(found))
+            rows = connection.execute(failed).all()
+            found += [{"cell": row.cell, "seed": unsigned(row.seed), "reason": reason(row.error)} for row in rows]
+            if len(found) >= FAILURES:
+                break
+    return found
+
+
+def _run(cells: Cells, run: Any) -> dict[str, Any]:
+    """Return how far a run is; whether it is still there is asked now."""
+    alive, ended = is_alive(run), cells.ended_by(run.id)
+    state = "stopped" if is_stopped(run) else "at work" if alive else "finished" if run.finished else "gone"
+    pace = cells.pace(run.id) if alive else 0.0
+    left = max(0, run.missing - ended)
     return {
-        "name": printable(run.name or f"run {run.number}"),
+        "name": printable(run.name or f"run {run.id}"),
         "host": printable(run.host),
         "pid": run.pid,
         "state": state,
-        "done": run.trials - run.missing + sum(run.states.values()),
+        "done": min(run.trials, run.trials - run.missing + ended),
         "trials": run.trials,
-        "per_second": plain(run.per_second),
-        "seconds_left": plain(run.seconds_left),
+        "per_second": plain(pace),
+        "seconds_left": plain(left / pace) if pace and state == "at work" else None,
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import importlib.resources
 import io
 import json
@@ -26,7 +27,7 @@ from elegans.errors import ElegansError, ExperimentError, StoreError, printable
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import Comparison, compare
 from elegans.explorer.details import cell_record, trials_table
-from elegans.explorer.figures import as_json, difference_figure, has_theory, map_figure, map_table, plain, title
+from elegans.explorer.figures import as_json, difference_record, has_theory, map_record, map_table, plain, title
 from elegans.explorer.overview import overview
 from elegans.explorer.verdicts import Verdicts
 from elegans.explorer.view import View
@@ -35,8 +36,8 @@ from elegans.sweeps.frames import write_csv
 
 REFRESH_SECONDS = 0.25
 """How long what was read counts as fresh."""
-EVENT_SECONDS = 0.5
-"""The least time between two events of a store."""
+EVENT_SECONDS = 1.0
+"""The least time between two events of a store: each of them costs a sweep beside it a few hundredths of a second."""
 HEARTBEAT_SECONDS = 5.0
 ROWS = ("cell", "a", "b", "difference", "low", "high", "n", "paired")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -78,7 +79,7 @@ class Explored:
             if time.monotonic() > self._fresh + REFRESH_SECONDS:
                 self.cells.refresh()
                 self._fresh = time.monotonic()
-        return self.cells
+            return copy.copy(self.cells)
 
     @property
     def version(self) -> int:
@@ -209,7 +210,7 @@ class Explorer:
             "view": view.record() | {"theories": has_theory(cells, view)},
             "query": view.query(),
             "title": title(view),
-            "figure": as_json(map_figure(cells, view)),
+            "figure": as_json(map_record(cells, view)),
         }
 
     def cell(self, request: Request) -> Any:
@@ -232,7 +233,7 @@ class Explorer:
             {"columns": {name: row[name] for name in names}, **{name: row[name] for name in ROWS}}
             for row in found.rows.to_dict("records")
         ]
-        figure = difference_figure(cells, found.view, found.rows)
+        figure = difference_record(cells, found.view, found.rows)
         return {"title": found.title, "figure": as_json(figure), "rows": plain(rows), "query": found.query()}
 
     def csv(self, request: Request) -> Response:
@@ -257,20 +258,23 @@ class Explorer:
 
     async def _changes(self, request: Request) -> AsyncIterator[str]:
         known = [explored.version for explored in self.stores]
+        told = [0.0] * len(known)
         said = time.monotonic()
         yield "retry: 1000\n\n"
         while not await request.is_disconnected():
             for index, explored in enumerate(self.stores):
+                if time.monotonic() < told[index] + EVENT_SECONDS:
+                    continue
                 with contextlib.suppress(StoreError):  # the next request says so
                     await run_in_threadpool(explored.refresh)
-                    now = explored.version
-                    if now != known[index]:
-                        known[index], said = now, time.monotonic()
-                        yield f"event: change\ndata: {json.dumps({'store': index, 'version': now})}\n\n"
+                if explored.version != known[index]:
+                    known[index], told[index] = explored.version, time.monotonic()
+                    said = told[index]
+                    yield f"event: change\ndata: {json.dumps({'store': index, 'version': known[index]})}\n\n"
             if time.monotonic() > said + HEARTBEAT_SECONDS:
                 said = time.monotonic()
                 yield ": here\n\n"
-            await asyncio.sleep(EVENT_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS)
 
 
 def _handled(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:

@@ -104,8 +104,8 @@ class Verdicts:
 
     def latest(self) -> list[dict[str, Any]]:
         """Return what is known, and have it judged anew where it is of fewer trials."""
-        table, due = self.cells.table, self.cells.version != self._of and time.monotonic() > self._next
-        small = int(table["ended"].sum()) <= LARGEST or not table["running"].any()
+        due = self.cells.version != self._of and time.monotonic() > self._next
+        small = int(self.cells.column("ended").sum()) <= LARGEST or not self.cells.column("running").any()
         if due and small and self._lock.acquire(blocking=False):
             threading.Thread(target=self._judge, daemon=True).start()
         return self.known

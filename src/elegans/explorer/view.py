@@ -122,7 +122,7 @@ class View:
 
     def shown(self, cells: Cells) -> np.ndarray:
         """Return which cells the map shows."""
-        mask = np.ones(len(cells.table), bool)
+        mask = np.ones(len(cells.numbers), bool)
         for name, text in self.at.items():
             place, axis = cells.axis(name)
             mask &= cells.codes[:, place] == axis.place(text)
@@ -165,7 +165,7 @@ def _at(given: Mapping[str, str], used: tuple[str | None, ...], cells: Cells) ->
     for name, text in given.items():
         cells.axis(name)[1].place(text)
     at: dict[str, str] = {}
-    mask = np.ones(len(cells.table), bool)
+    mask = np.ones(len(cells.numbers), bool)
     for place, axis in enumerate(cells.axes):
         if axis.name in used:
             continue

@@ -2,10 +2,10 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Integer, func, select
+from sqlalchemy import Connection, Engine, Integer, Row, func, select
 
 from elegans.sweeps.liveness import is_alive
 from elegans.sweeps.schema import CELLS, RUNS, TRIALS
@@ -55,10 +55,14 @@ def structure(connection: Connection) -> Structure:
     return Structure(cells or 0, runs or 0, finished)
 
 
-def recorded_since(connection: Connection, moment: float) -> set[tuple[int, int, float]]:
-    """Return cell, signed seed and time of what was recorded after a moment, in seconds since 1970."""
-    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.recorded).where(TRIALS.c.recorded > moment)
-    return {tuple(row) for row in connection.execute(query)}
+Recorded = tuple[int, int, float, int]
+"""Cell, signed seed, time in seconds since 1970, and run of an outcome."""
+
+
+def recorded_since(connection: Connection, moment: float) -> set[Recorded]:
+    """Return what was recorded after a moment, in seconds since 1970."""
+    names = (TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.recorded, TRIALS.c.run)
+    return {tuple(row) for row in connection.execute(select(*names).where(TRIALS.c.recorded > moment))}
 
 
 def latest(connection: Connection) -> float:
@@ -70,15 +74,19 @@ def running(connection: Connection) -> Mapping[int, int]:
     """Return by cell how many trials living runs are at."""
     claimed = select(TRIALS.c.cell, TRIALS.c.claim, func.count()).where(TRIALS.c.claim.is_not(None))
     rows = connection.execute(claimed.group_by(TRIALS.c.cell, TRIALS.c.claim)).all()
-    runs = connection.execute(select(RUNS).where(RUNS.c.finished.is_(None))).all() if rows else []
-    living = {run.id for run in runs if is_alive(run)}
+    living = {run.id for run in read_runs(connection) if is_alive(run)} if rows else set()
     found: Counter[int] = Counter()
     for cell, run, count in rows:
         found[cell] += count if run in living else 0
     return found
 
 
-def names_of_runs(connection: Connection) -> list[str]:
-    """Return what the runs were called, the latest first, each name once."""
-    names = connection.scalars(select(RUNS.c.name).where(RUNS.c.name.is_not(None)).order_by(RUNS.c.id.desc()))
-    return list(dict.fromkeys(names))
+def read_runs(connection: Connection) -> Sequence[Row[Any]]:
+    """Return the runs, the first one first."""
+    return connection.execute(select(RUNS).order_by(RUNS.c.id)).all()
+
+
+def ended_by_run(connection: Connection) -> Counter[int]:
+    """Return how many outcomes are of each run."""
+    ended = select(TRIALS.c.run, func.count()).where(TRIALS.c.state.is_not(None)).group_by(TRIALS.c.run)
+    return Counter(dict(connection.execute(ended).all()))

@@ -1,7 +1,7 @@
 """The columns of cells and trials as a DataFrame."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -145,13 +145,14 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
     import pandas as pd
 
     made = {}
-    for name in _united(cells):
+    for name in united(cells):
         column = _series([cell.get(name) for cell in cells])
         made[name] = column if rows is None else column.take(rows).reset_index(drop=True)
     return pd.DataFrame(made, index=pd.RangeIndex(len(cells) if rows is None else len(rows)))
 
 
-def _united(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def united(cells: Iterable[Iterable[str]]) -> list[str]:
+    """Return the names that any of some cells have, in an order that is that of each of them as far as it goes."""
     names: list[str] = []
     known: set[str] = set()
     for cell in dict.fromkeys(tuple(cell) for cell in cells):

@@ -7,13 +7,36 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Column, ColumnElement, Connection, Float, RowMapping, Select, String, case, cast, func, select
+from pydantic_core import from_json
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    RowMapping,
+    Select,
+    String,
+    case,
+    cast,
+    func,
+    or_,
+    select,
+)
 
 from elegans.analysis.intervals import medians
 from elegans.errors import StoreError, printable, suggest
 from elegans.sweeps.columns import Damage, read_template, stored
 from elegans.sweeps.database import refuse_strange, strange
-from elegans.sweeps.frames import Filter, Labels, cell_frame, matches, quantity, read_columns, refuse_untaken
+from elegans.sweeps.frames import (
+    Filter,
+    Labels,
+    cell_frame,
+    matches,
+    quantity,
+    read_columns,
+    refuse_untaken,
+    united,
+)
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.places import Listed, Places
 from elegans.sweeps.schema import CELLS, CONTRADICTION, DETAILS, NO_CONTRADICTION, TRIALS, contradicts
@@ -357,30 +380,44 @@ class CellSums:
     times: np.ndarray
 
 
-def cell_sums(connection: Connection, numbers_of: Sequence[int] | None = None) -> CellSums:
-    """Return the sums of some cells, given by number, or of all of them."""
+def cell_sums(
+    connection: Connection, numbers_of: Sequence[int] | range | None = None, *, every_value: bool = True
+) -> CellSums:
+    """Return the sums of cells.
+
+    Args:
+        connection: to the store.
+        numbers_of: the cells' numbers: a range of them is read in one go; all by default.
+        every_value: whether every value is checked, which takes as long as the sums; otherwise only the largest are,
+            which none that is not a number is below.
+    """
     finished = TRIALS.c.state.in_(FINISHED)
-    no_seconds = TRIALS.c.state.is_not(None) & TRIALS.c.seconds.is_(None)
-    error = case((finished, TRIALS.c.test_error))
+    error, seconds = TRIALS.c.test_error, TRIALS.c.seconds
+    checked = [TRIALS.c[name] for name in ("seed", "state", "solved_at", "test_error", "seconds")]
+    if every_value:
+        no_seconds = TRIALS.c.state.is_not(None) & seconds.is_(None)
+        bad = strange(connection, *checked, also=[no_seconds, CONTRADICTION])
+    else:
+        bad = or_(*(func.max(column) > stored(column).high for column in checked[2:]))
     query = select(
         TRIALS.c.cell,
         *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
-        *(_total(value) for value in (TRIALS.c.seconds, TRIALS.c.seconds * TRIALS.c.seconds)),
+        *(_total(value) for value in (seconds, seconds * seconds)),
         func.count(error),
         *(_total(value) for value in (error, error * error)),
-        strange(
-            connection,
-            *(TRIALS.c[name] for name in ("seed", "state", "solved_at", "test_error", "seconds")),
-            also=[no_seconds, CONTRADICTION],
+        bad,
+        func.aggregate_strings(
+            cast(case((finished, TRIALS.c.solved_at)) if every_value else TRIALS.c.solved_at, String), ","
         ),
-        func.aggregate_strings(cast(case((finished, TRIALS.c.solved_at)), String), ","),
     ).group_by(TRIALS.c.cell)
-    some = (
-        [query] if numbers_of is None else [query.where(TRIALS.c.cell.in_(few)) for few in chunks(sorted(numbers_of))]
-    )
-    rows = [tuple(row) for part in some for row in connection.execute(part)]
-    *columns, bad, texts = zip(*sorted(rows), strict=True) if rows else [()] * 13
-    refuse_strange(sum(bad), "trials")
+    parts = [query]
+    if isinstance(numbers_of, range):
+        parts = [query.where(TRIALS.c.cell >= numbers_of.start, TRIALS.c.cell < numbers_of.stop)]
+    elif numbers_of is not None:
+        parts = [query.where(TRIALS.c.cell.in_(few)) for few in chunks(sorted(numbers_of))]
+    rows = [tuple(row) for part in parts for row in connection.execute(part)]
+    *columns, wrong, texts = zip(*sorted(rows), strict=True) if rows else [()] * 13
+    refuse_strange(sum(map(bool, wrong)), "trials")
     numbers = [np.array(column, np.int64 if place <= len(STATES) else float) for place, column in enumerate(columns)]
     first = np.cumsum([0, *(text.count(",") + 1 if text else 0 for text in texts)])
     times = np.fromstring(",".join(filter(None, texts)), sep=",") if first[-1] else np.zeros(0)
@@ -394,10 +431,36 @@ def _total(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.coalesce(func.sum(value, type_=Float()), 0.0)  # not of the column's type, which has bounds
 
 
-def cell_columns(connection: Connection) -> tuple[np.ndarray, "pd.DataFrame"]:
-    """Return the numbers of all cells of a store and, in a row each, their dotted columns."""
-    cells = _cells(connection, None, None)
-    return np.array(cells.numbers, np.int64), cell_frame(cells.columns)
+def cell_columns(connection: Connection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the numbers of all cells of a store, and their dotted columns as they are written there, gaps as None."""
+    cursor: Any = connection.execute(select(CELLS.c.id, CELLS.c.columns).order_by(CELLS.c.id)).cursor
+    numbers: list[Any] = []
+    alike: dict[tuple[str, ...], tuple[list[int], list[tuple[Any, ...]]]] = {}
+    while found := cursor.fetchmany(NAMES_AT_ONCE):
+        for number, text in found:
+            own = _parsed(text)
+            places, rows = alike.setdefault(tuple(own), ([], []))
+            places.append(len(numbers))
+            rows.append(tuple(own.values()))
+            numbers.append(number)
+    columns: dict[str, np.ndarray] = {}
+    for name in united(alike):
+        columns[name] = np.full(len(numbers), None, object)
+    for names, (places, rows) in alike.items():
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            for place, value in zip(places, values, strict=True):
+                columns[name][place] = tuple(value) if type(value) is list else value
+    return _cell_numbers(numbers), columns
+
+
+def _parsed(text: Any) -> dict[str, Any]:
+    try:
+        found = from_json(text)
+    except (ValueError, TypeError) as error:
+        raise Damage(f"the columns of a cell must be JSON ({str(error)[:80]})") from None
+    if not isinstance(found, dict):
+        raise Damage(f"the columns of a cell must be a record: {type(found).__name__}")
+    return found
 
 
 def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
