@@ -355,8 +355,8 @@ def axes_of(columns: pd.DataFrame) -> tuple[tuple[Axis, ...], np.ndarray]:
 
 
 def _differs(values: Sequence[Any]) -> bool:
-    distinct = {id(value): value for value in values}  # few, where equal values are one object
-    first, *others = distinct.values() or (None,)
+    # of one object per value, of which there are few where equal values are one object
+    first, *others = (_plain(value) for value in ({id(value): value for value in values}.values() or [None]))
     return any(value != first for value in others)
 
 

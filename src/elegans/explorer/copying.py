@@ -1,8 +1,9 @@
 """What can be copied of a trial: Python, TOML and the command line."""
 
 import json
+import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tomli_w
@@ -19,7 +20,11 @@ def copies(template: Mapping[str, Any], seed: int) -> dict[str, str]:
     """Return a trial, given as the record of its cell and a seed, as ``python``, ``toml`` and ``command``."""
     record = {**template, "seed": seed}
     toml = tomli_w.dumps(_told(record))
-    return {"python": _python(record, toml), "toml": toml, "command": _command(record)}
+    try:
+        trial = Trial.parse(record)
+    except (ElegansError, ValueError):  # of a class that is not imported here
+        trial = None
+    return {"python": _python(trial, toml), "toml": toml, "command": _command(record, trial)}
 
 
 def more_seeds(template: Mapping[str, Any], place: str, cell: int, first: int) -> str:
@@ -43,61 +48,64 @@ def _told(value: Any) -> Any:
     return [_told(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _python(record: Mapping[str, Any], toml: str) -> str:
-    try:
-        trial = Trial.parse(record)
-        code = _written(trial, 0)
-    except (ElegansError, ValueError):  # of a class that is not imported here
-        code = f'el.Trial.from_toml("""\n{toml.replace(chr(92), chr(92) * 2).replace(chr(34) * 3, "")}""")'
+def _python(trial: Trial | None, toml: str) -> str:
+    code = f"el.Trial.from_toml({toml!r})" if trial is None else _written(trial, outermost=True)
     return f"import elegans as el\n\ntrial = {code}\noutcome = el.train(trial)\n"
 
 
-def _written(component: Component, depth: int) -> str:
-    """Return a component as the call that makes it, fields with their default values left out."""
-    own = [
-        f"{name}={_value(getattr(component, name), depth + 1)}"
+def _own(component: Component) -> list[str]:
+    """Return the fields of a component that have not their default values."""
+    return [
+        name
         for name, field in type(component).model_fields.items()
-        if field.is_required() or getattr(component, name) != field.default
+        if field.is_required() or getattr(component, name) != field.get_default(call_default_factory=True)
     ]
-    if depth:
-        return f"el.{type(component).__name__}({', '.join(own)})"
-    inner = "".join(f"    {one},\n" for one in own)
-    return f"el.{type(component).__name__}(\n{inner})"
 
 
-def _value(value: Any, depth: int) -> str:
+def _written(component: Component, outermost: bool = False) -> str:
+    """Return a component as the call that makes it, fields with their default values left out."""
+    own = [f"{name}={_value(getattr(component, name))}" for name in _own(component)]
+    inner = "".join(f"\n    {one}," for one in own) + "\n" if outermost else ", ".join(own)
+    return f"el.{type(component).__name__}({inner})"
+
+
+def _value(value: Any) -> str:
     if isinstance(value, Component):
-        return _written(value, depth)
+        return _written(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_value(one, depth)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_value(one)}" for key, one in value.items()) + "}"
     if isinstance(value, tuple | list):
-        inner = ", ".join(_value(one, depth) for one in value)
+        inner = ", ".join(_value(one) for one in value)
         return f"({inner},)" if isinstance(value, tuple) and len(value) == 1 else f"({inner})"
     return repr(value)
 
 
-def _command(record: Mapping[str, Any]) -> str:
-    """Return the command that trains a trial: the kinds as options, every other field set by its path."""
-    words = ["elegans", "train"]
-    for part in ("task", "model"):
-        kind = record.get(part, {}).get("kind")
-        words += [f"--{part}", str(kind)] if kind else []
-    words += ["--seed", str(record["seed"])]
-    for path, value in _fields(record):
-        words += ["--set", f"{path}={_toml(value)}"]
+def _command(record: Mapping[str, Any], trial: Trial | None) -> str:
+    """Return the command that trains a trial, each part of which is set as a whole."""
+    parts = record if trial is None else {**_needed(trial), "seed": trial.seed}
+    words = ["elegans", "train", "--model", str(record.get("model", {}).get("kind")), "--seed", str(record["seed"])]
+    for name, part in parts.items():
+        if part is not None and name != "seed":
+            words += ["--set", f"{name}={_inline(part)}"]
     return shlex.join(words)
 
 
-def _fields(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        path = f"{prefix}{name}"
-        if value is None or path in ("seed", "task.kind", "model.kind"):
-            continue
-        if isinstance(value, Mapping) and value:
-            yield from _fields(value, f"{path}.")
-        else:
-            yield path, value
+def _needed(component: Component) -> dict[str, Any]:
+    """Return a component's record without the fields that have their default values."""
+    found: dict[str, Any] = {"kind": component.kind} if hasattr(type(component), "_members") else {}
+    dumped = component.model_dump(mode="json")
+    for name in _own(component):
+        value = getattr(component, name)
+        found[name] = _needed(value) if isinstance(value, Component) else dumped[name]
+    return found
 
 
-def _toml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _inline(value: Any) -> str:
+    """Return a value as TOML has it on one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(k)} = {_inline(v)}' for k, v in value.items() if v is not None)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_inline, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value)

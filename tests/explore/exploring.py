@@ -1,0 +1,45 @@
+"""What the tests of the explorer share: stores whose outcomes are known."""
+
+import numpy as np
+from laboratory import TRIAL
+
+import elegans as el
+from elegans.sweeps import Store
+from elegans.training import Curve, Outcome
+
+AXES = {"model.width": [10, 20], "regime": ["sample:100", "sample:300", "online"], "model.init": ["dense", "sparse:2"]}
+SEEDS = 8
+SWEEP = el.grid(TRIAL, AXES, seeds=SEEDS)
+
+
+def outcome(trial):
+    """Return how a trial ends: solved at a step that its seed says, unsolved with seed 6, failed with seed 7."""
+    solved, failed = trial.seed < 6, trial.seed == 7
+    return Outcome(
+        trial,
+        "solved" if solved else "failed" if failed else "unsolved",
+        solved_at=trial.seed + 1 if solved else None,
+        test_error=None if failed else 0.05 if solved else 0.5,
+        steps=10,
+        seconds=1.0 + trial.seed,
+        engine="toy",
+        error='Traceback:\n  File "x.py"\nValueError: <script>alert(1)</script>' if failed else None,
+        curve=Curve([2, 10], [1.0, 0.5], [0.5, 0.25]),
+        measures={
+            "probe": {
+                "step": [0, 10],
+                "gap": [0.0, float(trial.seed)],
+                "row": [np.zeros(3), np.ones(3)],
+                "map": [np.zeros((2, 3)), np.full((2, 3), -1.0)],
+            }
+        },
+    )
+
+
+def filled(path, sweep, end=outcome):
+    """Return the place of a new store that has all of a sweep."""
+    with Store(path) as store:
+        run, _ = store.begin(sweep)
+        store.record(run, [end(trial) for trial in store.claim(run, sweep)])
+        store.release(run)
+    return str(path)
