@@ -69,7 +69,7 @@ def test_its_text_cannot_end_a_script_and_only_its_own_scripts_may_run(store, tm
 
 
 def test_curves_are_thinned_to_the_points_that_the_report_states(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "CELLS", 358_000)
+    monkeypatch.setattr(report, "CELLS", 185_000)
     written = write_report(store, tmp_path / "report.html")
     found = answers(tmp_path / "report.html")
     assert written.points < 20 and found["record"]["curves"] == f"at most {written.points} points each"
