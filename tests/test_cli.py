@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ from elegans.cli import bench, main
 from elegans.cli.app import COMMANDS
 from elegans.discovery import studies
 from elegans.experiments.registry import entries
+from elegans.sweeps import Store
 from elegans.sweeps.example import EXAMPLE
 from elegans.sweeps.status import status_of
 
@@ -202,6 +204,42 @@ def test_input_is_refused_where_the_output_is_closed_too(elegans, monkeypatch, c
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["claims", "no-such-claim"]) == 2
     assert capsys.readouterr().err.startswith("error: unknown claim 'no-such-claim'")
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "said"),
+    [
+        ("> /dev/full", 2, "error: [Errno 28] No space left on device\n"),
+        ("2> /dev/full > /dev/full", 2, ""),
+        (">&-", 0, ""),
+        ("2>&- >&-", 0, ""),
+    ],
+)
+def test_output_that_cannot_be_written_ends_a_command_in_one_line(tmp_path, how, code, said):
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -m elegans list {how}'], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+
+def test_a_reader_that_leaves_ends_a_command_without_a_word(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "elegans", "list"], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("ends", ["sys.stdout.close()", "sys.stdout = object()", "os.close(1)"])
+def test_an_extension_that_closes_the_output_ends_a_command_in_one_line(tmp_path, ends):
+    (tmp_path / "mine.py").write_text(f"import os, sys\n{ends}\n")
+    Store(tmp_path / "runs.db").close()
+    command = [sys.executable, "-m", "elegans", "check", "runs.db", "--import", "mine.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.fullmatch("error: (a class of your own closed the standard output|.*Bad file descriptor)\n", done.stderr)
 
 
 def test_list_tells_finding_source_scales_and_options_study_by_study(elegans):

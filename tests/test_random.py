@@ -1,5 +1,7 @@
 """Draws are functions of key and counter, the same in NumPy, in JAX and in the native code."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from elegans import random
+from elegans.errors import TrialError
 
 WORD = st.integers(0, 2**32 - 1)
 KNOWN = [
@@ -144,3 +147,35 @@ def test_half_words_are_quarters_of_blocks_on_host_and_device():
     assert np.array_equal(random.half_bits(key, index, n), expected)
     in_jax = jax.jit(lambda high, low, at: random.half_bits(random.Key(high, low), at, n))
     assert np.array_equal(in_jax(np.uint32(key.high), np.uint32(key.low), index), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: random.stream(-1, "init"), "a seed must be a whole number from 0 to 2^64 - 1: seed=-1"),
+        (
+            lambda: random.stream(2**64, "init"),
+            "a seed must be a whole number from 0 to 2^64 - 1: seed=184467440737095",
+        ),
+        (lambda: random.stream(1.5, "init"), "a seed must be a whole number from 0 to 2^64 - 1: seed=1.5"),
+        (lambda: random.stream([1], "init"), "a seed must be a whole number from 0 to 2^64 - 1: seed=[1]"),
+        (lambda: random.stream(0, "inits"), "unknown stream 'inits'; did you mean 'init'?"),
+        (lambda: random.stream(0, ["init"]), "unknown stream ['init']"),
+        (lambda: random.Key(1, 2).fold(-1), "the number of a key must be from 0 to 2^32 - 1: number=-1"),
+        (
+            lambda: random.Key(1, 2).fold(np.int64(2**32)),
+            "the number of a key must be from 0 to 2^32 - 1: number=4294967296",
+        ),
+        (lambda: random.Key(1, 2).fold(1.5), "the number of a key must be a whole number: number=1.5"),
+        (lambda: random.Key(1, 2).fold("a"), "the number of a key must be a whole number: number='a'"),
+    ],
+)
+def test_wrong_seeds_streams_and_numbers_are_refused(make, message):
+    with pytest.raises(TrialError, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize("number", [np.uint32(7), np.int64(7), np.array(7), jnp.uint32(7)])
+def test_a_number_of_any_whole_type_folds_alike(number):
+    folded = random.Key(1, 2).fold(number)
+    assert tuple(map(int, folded)) == tuple(random.Key(1, 2).fold(7))

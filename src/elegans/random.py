@@ -10,9 +10,12 @@ or JAX arrays (traced ones too) and return the same kind. Source: Salmon et al.,
 import math
 from collections.abc import Callable
 from functools import lru_cache, reduce
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from elegans.errors import TrialError, shown, suggest
 
 try:
     from elegans import _native
@@ -37,9 +40,16 @@ class Key(NamedTuple):
     low: Any
 
     def fold(self, number: Any) -> "Key":
-        """Return an independent key for a number below 2^32, as ``jax.random.fold_in`` does."""
-        if _native is not None and type(self.high) is int and type(number) is int:
-            return Key(*_native.fold(self, number))
+        """Return an independent key for a whole number from 0 to 2^32 - 1, as ``jax.random.fold_in`` does."""
+        if isinstance(number, np.integer):
+            number = int(number)
+        if type(number) is int:
+            if not 0 <= number < 2**32:
+                raise TrialError(f"the number of a key must be from 0 to 2^32 - 1: number={shown(number)}")
+            if _native is not None and type(self.high) is int:
+                return Key(*_native.fold(self, number))
+        elif getattr(getattr(number, "dtype", None), "kind", "") not in ("i", "u"):
+            raise TrialError(f"the number of a key must be a whole number: number={shown(number)}")
         high, low = bits(self, _ZERO, number)
         return Key(high[0], low[0]) if _is_jax(high) else Key(high.item(), low.item())
 
@@ -51,9 +61,21 @@ class Key(NamedTuple):
         return jax.random.wrap_key_data(data, impl="threefry2x32")
 
 
-@lru_cache(maxsize=1024)
 def stream(seed: int, name: str) -> Key:
-    """Return the key of one of a trial's ``STREAMS`` by its name; seeds are below 2^64."""
+    """Return the key of one of a trial's ``STREAMS`` by its name.
+
+    Raises:
+        TrialError: the name is unknown, or the seed is not a whole number from 0 to 2^64 - 1.
+    """
+    if not isinstance(name, str) or name not in STREAMS:
+        raise TrialError(f"unknown stream {shown(name)}{suggest(str(name), STREAMS)}")
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed < 2**64:
+        raise TrialError(f"a seed must be a whole number from 0 to 2^64 - 1: seed={shown(seed)}")
+    return _stream(int(seed), name)
+
+
+@lru_cache(maxsize=1024)
+def _stream(seed: int, name: str) -> Key:
     return Key(seed >> 32, seed & 0xFFFFFFFF).fold(STREAMS[name])
 
 

@@ -88,37 +88,54 @@ def app() -> None:
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command line and return its exit code; None stands for the arguments of the process."""
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
-    if code == Exit.INTERRUPTED and arguments is None:
-        # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
-        with suppress(OSError):  # the terminal may be gone
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+    if arguments is None:
+        _close_output()
+        if code == Exit.INTERRUPTED:
+            os._exit(code)  # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
     return code
+
+
+def _close_output() -> None:
+    """Flush the output, or discard what cannot be written: Python would try again, and fail, at its end."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            stream.flush()
+        except (AttributeError, ValueError):  # it is closed, or not an output at all
+            setattr(sys, name, None)
+        except OSError:  # its disk is full, or its reader is gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(given: list[str]) -> int:
     try:
         return int(app.main(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
-    except click.ClickException as error:
-        return _refuse(error.format_message())
     except RunError as error:
         _refuse(str(error))
-        print(*error.__notes__, sep="\n", file=sys.stderr)
+        with suppress(OSError, ValueError):
+            print(*error.__notes__, sep="\n", file=sys.stderr)
         return Exit.SOME_FAILED
-    except (ElegansError, OSError) as error:
-        return _refuse(str(error))
-    except SystemExit as error:  # raised by a user's own class: a command returns its exit code
-        return _refuse(f"a class of your own ended the program: SystemExit: {error}")
+    except (click.ClickException, ElegansError, OSError) as error:
+        return _refuse(error.format_message() if isinstance(error, click.ClickException) else str(error))
+    except SystemExit as error:  # a command returns its exit code
+        enough = hasattr(sys.stdout, "wrapped")  # by click: the reader of the output, such as `head`, has left
+        return Exit.SOME_FAILED if enough else _refuse(f"a class of your own ended the program: SystemExit: {error}")
     except (KeyboardInterrupt, click.Abort):
-        say("interrupted")
+        with suppress(OSError, ValueError):
+            say("interrupted")
         return Exit.INTERRUPTED
+    except (AttributeError, ValueError):
+        if sys.stdout is None or (hasattr(sys.stdout, "write") and not getattr(sys.stdout, "closed", False)):
+            raise
+        return _refuse("a class of your own closed the standard output")
 
 
 def _refuse(reason: str) -> int:
     """Print in one line what was wrong with the input, whose words may be of any length."""
-    with suppress(AttributeError, ValueError):  # stderr may be closed
+    with suppress(AttributeError, OSError, ValueError):  # it may be closed or full
         sys.stdout.flush()
     words = (word if len(word) <= LONGEST_WORD else f"{word[:QUOTED]}…" for word in reason.split())
-    print("error:", printable(" ".join(words)), file=sys.stderr)
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print("error:", printable(" ".join(words)), file=sys.stderr)
     return Exit.BAD_INPUT
