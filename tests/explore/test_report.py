@@ -38,9 +38,9 @@ def answers(file):
     return json.loads(found[1])
 
 
-def numbers(packed):
-    """Return a packed array of a figure."""
-    return np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"])
+def numbers(given):
+    """Return an array of a figure, listed or packed."""
+    return np.frombuffer(base64.b64decode(given["bdata"]), given["dtype"]) if isinstance(given, dict) else given
 
 
 def test_a_report_has_maps_of_each_statistic_and_value_and_every_cell_with_its_trials(store, tmp_path):
