@@ -27,7 +27,7 @@ from elegans.studies.feature_margins.theory.problems import parity_margin_proble
 
 THEOREM = "margins/theorem-7.8"
 SIZES = {"smoke": (range(1, 4), (5,), 50), "paper": (range(1, 7), (10,), 1000)}
-"""By scale, values of k, input sizes besides k and k + 1, and random starts of the search."""
+"""By scale, values of k, input sizes other than k and k + 1, and random starts of the search."""
 EXACT, EXCEEDS, NEAR, CONDITIONS = 1e-12, 1e-9, 1e-8, 1e-3
 """Deviations explained by rounding and searches; how close to the best a neuron must be to be judged; its
 conditions."""

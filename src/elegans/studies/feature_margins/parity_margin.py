@@ -1,7 +1,7 @@
 """Sparse parity by networks of powers x^k: every neuron becomes a sign vector on the support, at the largest margin.
 
 At the largest scale, other powers r of the norm in the penalty and other initial weights, which the thesis leaves open,
-are trained besides the printed ones.
+are trained in addition to the printed ones.
 
 Source: thesis, chapter 7, figure 7.5.
 """

@@ -224,7 +224,7 @@ CLAIMS = (
         "1)).",
         source="Corollary B.10",
         setting="gamma in (0, 1/2), k >= 3; T the last time with at least that error",
-        rule="Exact, but for ties at single instants, k = 3, 4, 5: "
+        rule="Exact, except for ties at single instants, k = 3, 4, 5: "
         "fitted over 40 block sizes from 50 to 1600 at gamma = 0.01, the logarithmic slope in "
         "n' is at most 1 - k/2 + 0.1; over 40 gammas up to 0.1 with n' gamma^(2/k) >= 10 at n' = 1600, that in gamma "
         "is at least 2/k - 1 - 0.1 (tolerances ours).",
@@ -243,7 +243,8 @@ CLAIMS = (
         setting="correlation loss, positive product; all-ones start, or a normal one with probability 1 - 1/poly(n'); "
         "T is the first time with at most, or the last with at least, an error",
         rule="Slope of log(1 - T(0.49)/T(0)) against log n', k = 3, 4, 5, by both definitions of T: from ones, exact "
-        "but for ties at single instants, over 40 sizes from 50 to 1600, at most 1 - k/2 + 0.1; for the 90% quantile "
+        "except for ties at single instants, over 40 sizes from 50 to 1600, at most 1 - k/2 + 0.1; for the 90% "
+        "quantile "
         "of 400 normal starts at n' = 25, 100, 400, 1600, with normal sums at the plateau's end, at most 1 - k/2 + 0.2 "
         "for logarithms (tolerances ours).",
         decide=checked("progress/theorem-5.7"),

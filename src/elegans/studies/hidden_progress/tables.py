@@ -39,7 +39,7 @@ def _identifier(row: pd.Series) -> str:
 
 @lru_cache
 def _columns(k: int) -> dict[str, dict[str, Any]]:
-    """Return each configuration's columns but for the initialisation's."""
+    """Return each configuration's columns except the initialisation's."""
     models = {name: make(k, "dense") for name, (_, make, _) in CONFIGURATIONS.items()}
     return {
         name: {

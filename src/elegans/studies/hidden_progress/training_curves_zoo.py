@@ -3,9 +3,10 @@
 Each panel is one setting of appendix B.4, with its learning rate. Where the appendix contradicts itself, the caption is
 followed: the first row of figure B.2 has ReLU networks of width 100. The sinusoid of figure 5.1 is sin(2z), shifted for
 k = 3: the published "scaled by 2" may also mean the sinusoid that interpolates the parity with its argument doubled,
-which the ``part`` and ``paper`` scales train too, beside that without doubling. Minimal networks with one example per
-step, the third row of figure B.2, are at (50, 3) there; at the laptop scale they have 10 signs, on which more of them
-converge. The full transformer takes minutes per trial; the laptop scale has one of an eighth of its width, on 20 signs.
+which the ``part`` and ``paper`` scales train too, along with the sinusoid without doubling. Minimal networks with one
+example per step, the third row of figure B.2, are at (50, 3) there; at the laptop scale they have 10 signs, on which
+more of them converge. The full transformer takes minutes per trial; the laptop scale has one of an eighth of its width,
+on 20 signs.
 """
 
 import math

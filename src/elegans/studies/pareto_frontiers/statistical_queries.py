@@ -155,7 +155,7 @@ def ambiguous(n: int, k: int, sample: int, generator: np.random.Generator) -> bo
 def queries(sizes: Sequence[tuple[int, int]], tau: float) -> Rows:
     """Yield the checks of statistical queries: an adversary answers 0 until one parity is left.
 
-    The learner asks for majorities of as many remaining parities as correlate with them by more than the tolerance, or
+    The learner queries majorities of as many remaining parities as correlate with them by more than the tolerance, or
     for a single one: up to a constant, this eliminates fastest.
     """
     shares, asked = [], []

@@ -53,7 +53,7 @@ class NoiseForcing:
         noise: the largest entry of the noise needed to hide the target, before any clipping.
         signal: the largest population correlation of a gradient entry with the target, on the target-free path.
         sampling: the largest deviation of the target-free gradient on the batch from its mean (Assumption 2
-            asks for at most tau / 2).
+            requires at most tau / 2).
         departure: the largest difference in any parameter between the forced path and the target-free path.
         forced: whether the noise never had to be clipped, so that the two paths coincide.
     """
