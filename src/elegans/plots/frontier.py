@@ -20,6 +20,8 @@ CELL = 0.275, 0.25
 """Width and height of a cell, in inches."""
 PANEL = 2.9
 """Minimum width of a panel in inches, for its title and number of trials side by side."""
+WIDTHS = 5.0, 7.0
+"""Widths of figures in inches, taken where the cells fit in after shrinking by at most 15%."""
 NARROW = 7.0
 """Maximum width in inches of a figure whose note takes two lines."""
 
@@ -187,7 +189,8 @@ def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
 def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
     """Make a new figure with a title and the note on intervals."""
     across, up = grid.extent
-    width = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
+    wanted = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
+    width = next((width for width in WIDTHS if wanted <= 1.15 * width), wanted)
     figure = new_figure(width, len(rows) * (up * CELL[1] + 0.3) + 1.25)
     figure.suptitle(_title(found), fontsize=LARGE)
     places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
