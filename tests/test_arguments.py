@@ -125,7 +125,7 @@ def test_another_type_than_a_function_takes_is_named(call, message):
         (
             AnalysisError,
             lambda: el.analysis.SequentialTest().wait(-1, 3),
-            "successes must be of at most as many trials",
+            "successes must be in at most the maximum number of trials",
         ),
         (AnalysisError, lambda: el.analysis.SequentialTest().verdict(5, 21), "successes must be of at most as many"),
         (el.TrialError, lambda: outcome().network([1, 2]), "inputs must be an array of shape (count, 10): x=[1, 2]"),
@@ -194,10 +194,10 @@ def test_an_init_that_draws_another_shape_is_named(init, message):
         ("list", "the probe 'wrong-test-probe' must return numbers or arrays by name: got a list"),
         ("text", "the probe 'wrong-test-probe' must return numbers or arrays by name: a='b'"),
         *(
-            (name, f"the probe 'wrong-test-probe' must give each quantity a name of its own: {name!r}")
+            (name, f"the probe 'wrong-test-probe' must give each quantity its own name: {name!r}")
             for name in ("step", "trial", "seed")
         ),
-        ("growing", "the probe 'wrong-test-probe' must measure 'a' in a shape that stays: (0,) before, (5,) at step 5"),
+        ("growing", "the probe 'wrong-test-probe' must measure 'a' in a constant shape: (0,) before, (5,) at step 5"),
     ],
 )
 def test_a_probe_that_measures_another_shape_is_named(gives, message):
@@ -227,7 +227,7 @@ def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
 def test_a_trial_whose_arrays_exceed_the_memory_is_refused_before_it_starts(monkeypatch, model, training, sizes):
     monkeypatch.setattr("elegans.training.engines.memory", lambda: 2**33)
     trial = el.Trial(task=el.SparseParity(n=50, k=3), regime=el.Online(), model=model, training=training)
-    with pytest.raises(EngineError, match=r"a trial must fit into the memory of the machine: .* of 8 GiB: ") as raised:
+    with pytest.raises(EngineError, match=r"a trial must fit into the memory of the machine: .* needed, 8 GiB available: ") as raised:
         el.train(trial)
     assert sizes in str(raised.value)
 

@@ -106,5 +106,5 @@ def test_tables_and_supports_that_do_not_fit_are_refused():
         theory.gap_correlations(np.zeros(6), [0])
     with pytest.raises(el.TheoryError, match="support must leave irrelevant inputs to compare with: k=2, n=2"):
         theory.strict_gap([1.0, 2.0], [0, 1])
-    with pytest.raises(el.TheoryError, match="weight must hold 1 and -1 only: weight=2"):
+    with pytest.raises(el.TheoryError, match="weight must have only 1 and -1: weight=2"):
         theory.sign_threshold_coefficient([1, 2, 1], [0])

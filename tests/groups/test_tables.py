@@ -67,8 +67,8 @@ REFUSED = {
     ),
     "associativity": (LOOP, None, r"must be associative: \(1 · 1\) · 2 = 2, but 1 · \(1 · 2\) = 4"),
     "associativity, named": (LOOP, "eabcd", r"must be associative: \(a · a\) · b = b, but a · \(a · b\) = d"),
-    "names": (KLEIN, "eab", "as many as elements, and distinct: 4 elements"),
-    "same names": (KLEIN, "eaab", "as many as elements, and distinct: 4 elements"),
+    "names": (KLEIN, "eab", "distinct, one per element: 4 elements"),
+    "same names": (KLEIN, "eaab", "distinct, one per element: 4 elements"),
 }
 
 

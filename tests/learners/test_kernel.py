@@ -77,8 +77,8 @@ def test_flipped_labels_are_fitted_as_they_are_seen():
 REFUSED = [
     (el.Sample(10), {"examples": 4, "steps": 3}, "kernel-ridge must regress on at most 10 examples: 12"),
     (el.Sample(10**6), {}, "kernel-ridge must regress on at most 30000 examples: 1000000"),
-    (el.Sample(10), {"steps": 2}, "examples of kernel-ridge must be given but for one round on a sample"),
-    (el.Online(), {}, "examples of kernel-ridge must be given but for one round on a sample: regime='online'"),
+    (el.Sample(10), {"steps": 2}, "examples of kernel-ridge must be given, except for one round on a sample"),
+    (el.Online(), {}, "examples of kernel-ridge must be given, except for one round on a sample: regime='online'"),
     (el.Online(), {"examples": 300, "steps": 101}, "at most 30000 examples: 30300"),
     (el.Online(), {"examples": 3, "ridge": 0}, "ridge must be greater than 0"),
 ]

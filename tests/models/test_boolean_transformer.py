@@ -310,7 +310,7 @@ def test_it_learns_a_conjunction_of_three_bits_of_twenty():
 @pytest.mark.parametrize(
     ("fields", "task", "message"),
     [
-        ({"width": 10, "heads": 3}, TASK, "heads must divide the width where there is no head_size: heads=3, width=10"),
+        ({"width": 10, "heads": 3}, TASK, "heads must divide the width if there is no head_size: heads=3, width=10"),
         ({"form": "plain", "dropout": 0.1}, TASK, "dropout must be None in the plain form: dropout=0.1"),
         ({"dropout": 1.0}, TASK, "dropout must be less than 1: dropout=1.0"),
         ({"mlp": ()}, TASK, "mlp must have at least one hidden layer"),

@@ -120,7 +120,7 @@ def test_weights_by_position_part_the_support_the_others_and_the_class_token():
 @pytest.mark.parametrize(
     ("shape", "support", "message"),
     [
-        ((7, 1), (), r"must be of examples and places: shape=\(7, 1\)"),
+        ((7, 1), (), r"must have axes for examples and positions: shape=\(7, 1\)"),
         ((7, 6), (5,), r"support must lie in 0..4: support=\[5\]"),
     ],
 )

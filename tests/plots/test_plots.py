@@ -221,9 +221,9 @@ def test_names_of_features_are_shown_as_they_are_on_one_short_line_each():
         (Fitted(["a", "b"]), {}, "feature_importances_ must be an array of finite numbers: Fitted has "),
         (Fitted(np.ones((2, 2))), {}, "feature_importances_ must have one entry per feature: Fitted's shape is "),
         (Fitted([]), {}, "feature_importances_ must have one entry per feature"),
-        (Fitted([0.5, 0.5], member_importances_=np.ones(2)), {}, "names and importances must be of the same features"),
-        (Fitted([0.5, 0.5], feature_names_in_=["a"]), {}, "names and importances must be of the same features"),
-        (Fitted([0.5, 0.5], feature_names_in_=3), {}, "names and importances must be of the same features"),
+        (Fitted([0.5, 0.5], member_importances_=np.ones(2)), {}, "names and importances must have the same features"),
+        (Fitted([0.5, 0.5], feature_names_in_=["a"]), {}, "names and importances must have the same features"),
+        (Fitted([0.5, 0.5], feature_names_in_=3), {}, "names and importances must have the same features"),
         (_fitted(), {"ax": Figure().subplots(subplot_kw={"projection": "polar"})}, "rectangular axes: got a PolarAxes"),
     ],
 )

@@ -33,7 +33,7 @@ def test_some_neurons_may_be_chosen():
     outcome = el.train(one, probes=[WeightTrajectory(every=40, neurons=(3, 1))])
     last = outcome.measures["weight-trajectory"]["weight"][-1]
     np.testing.assert_array_equal(last, outcome.parameters["hidden"]["weight"][[3, 1]])
-    with pytest.raises(TrialError, match=r"neurons must be below the width, one at least: neurons=\(0, 5\), width=5"):
+    with pytest.raises(TrialError, match=r"neurons must be below the width, at least one: neurons=\(0, 5\), width=5"):
         el.train(one, probes=[WeightTrajectory(neurons=(0, 5))])
 
 

@@ -317,7 +317,7 @@ def test_rows_that_are_there_twice_are_refused_although_the_schema_says_that_the
     path = unkeyed(sound, tmp_path, "cells", "UNIQUE (hash)", again)
     with Store(path, create=False) as store:
         for read in (store.table, store.cells_table, store.recorded, lambda sweep: store.outcome(sweep.trial(0))):
-            with pytest.raises(StoreError, match="a cell must be there once: two have the same hash|malformed"):
+            with pytest.raises(StoreError, match="a cell must occur only once: two have the same hash|malformed"):
                 read(SWEEP)
 
 
@@ -385,11 +385,11 @@ FOREIGN = {
     "an endless view": (
         ["DROP TABLE details", "CREATE VIEW details AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
          "SELECT x AS cell, x AS seed, NULL AS curve, NULL AS measures, NULL AS error FROM n"],
-        "a store must hold plain tables alone: .* has the view 'details'",
+        "a store must have only plain tables: .* has the view 'details'",
     ),
     "a trigger": (
         ["CREATE TRIGGER more AFTER UPDATE ON trials BEGIN DELETE FROM trials; END"],
-        "a store must hold plain tables alone: .* has the trigger 'more'",
+        "a store must have only plain tables: .* has the trigger 'more'",
     ),
     "a missing column": (
         ["ALTER TABLE cells DROP COLUMN wanted"],
@@ -398,7 +398,7 @@ FOREIGN = {
     "a computed column": (
         ["DROP INDEX recorded", "ALTER TABLE trials DROP COLUMN recorded",
          "ALTER TABLE trials ADD COLUMN recorded FLOAT GENERATED ALWAYS AS (cell) VIRTUAL"],
-        "a store must hold no computed columns: .*: trials.recorded",
+        "a store must have no computed columns: .*: trials.recorded",
     ),
     "no key": (
         ["ALTER TABLE runs RENAME TO former", "CREATE TABLE runs AS SELECT * FROM former"],
@@ -637,5 +637,5 @@ def test_a_store_is_not_repaired_while_a_run_is_at_work(sound, tmp_path):
 
 @pytest.mark.parametrize("url", ["sqlite://", "postgresql://host/db"])
 def test_only_a_file_can_be_checked(url):
-    with pytest.raises(StoreError, match="a store that is checked must be an SQLite file"):
+    with pytest.raises(StoreError, match="a store to be checked must be an SQLite file"):
         check(url)

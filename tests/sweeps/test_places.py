@@ -136,7 +136,7 @@ def test_a_log_that_is_no_file_is_refused_at_once(filled, end, make):
 
 @pytest.mark.parametrize("query", ["timeout=abc", "timeout=1", "mode=memory2", "cache=shared", "vfs=unix"])
 def test_a_url_asks_for_nothing_but_to_read(tmp_path, query):
-    with pytest.raises(StoreError, match="the URL of an SQLite file may ask for nothing but mode=ro"):
+    with pytest.raises(StoreError, match="the URL of an SQLite file may only ask for mode=ro"):
         Store(f"sqlite:///{tmp_path / 'runs.db'}?{query}")
     assert not list(tmp_path.iterdir())
 
@@ -218,7 +218,7 @@ def test_an_extension_that_ends_the_program_is_refused_with_its_line(tmp_path):
         (2**63, "a sweep must have at most 100,000,000 trials: 9223372036854775808"),
         (10**30, "a seed must be from 0 to 2^64 - 1: seed=999999999999999999999999999999"),
         (10**5000, "a seed must be from 0 to 2^64 - 1: seed=2^16609 or more"),
-        (-(10**5000), "seeds must be at least one: seeds=-2^16609 or more"),
+        (-(10**5000), "there must be at least one seed: seeds=-2^16609 or more"),
         (range(0, 2**64, 7), "a sweep must have at most 100,000,000 trials: 2635249153387078803"),
         (range(-5, 10**12), "a seed must be from 0 to 2^64 - 1: seed=-5"),
     ],

@@ -184,7 +184,7 @@ impossible = el.grid(TRIAL, {"task.n": [12, 13]})
             SWEEP,
             {"probes": [el.probes.TestError(), el.probes.TestError(every=7)]},
             SweepError,
-            "probes must be of different kinds: test-error is there 2 times",
+            "probes must be of different kinds: test-error occurs 2 times",
         ),
         (
             el.grid(TRIAL, {"task.k": [2, 20]}),
@@ -407,7 +407,9 @@ def test_a_run_that_does_not_get_its_threads_is_released(toy, tmp_path, monkeypa
     toy()
     monkeypatch.setattr(threading.Thread, "start", start)
     with Store(tmp_path / "runs.db") as store:
-        with pytest.raises(SweepError, match="workers must be at most as many threads as there can be: workers=3"):
+        with pytest.raises(
+            SweepError, match="workers must be at most the number of threads that the system allows: workers=3"
+        ):
             el.run(SWEEP, store, engine="toy", workers=3)
         (run,) = store.status().runs
         assert run.finished and not run.running

@@ -293,7 +293,7 @@ def test_curves_are_one_row_per_trial_and_point():
 def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused():
     with Store() as store:
         run, _ = store.begin(SWEEP)
-        with pytest.raises(StoreError, match="an outcome must be of a claimed trial: 1 of 1 are of none"):
+        with pytest.raises(StoreError, match="an outcome must be of a claimed trial: 1 of 1 are not"):
             store.record(run, [outcome(next(iter(SWEEP)))])
         with pytest.raises(StoreError, match="an outcome must be recorded before it is read: memory has none of"):
             store.outcome(next(iter(SWEEP)))
@@ -362,7 +362,7 @@ def test_what_is_no_store_is_refused_with_rule_and_value(tmp_path, make, create,
         ("nowhere/runs.db", "the folder of a store must exist: nowhere (of runs.db)"),
         ("sqlite:///nowhere/runs.db", "the folder of a store must exist: nowhere (of runs.db)"),
         ("://", "a store must be a path or an SQLAlchemy URL: '://'"),
-        ("oracel://host/db", "a store must be of a database with a driver here: oracel://host/db"),
+        ("oracel://host/db", "a store must be of a database whose driver is installed: oracel://host/db"),
     ],
 )
 def test_a_wrong_url_is_refused_with_rule_and_value(url, message):

@@ -228,7 +228,7 @@ REFUSED = [
     ({"prior": "doubly-stochastic", "k": 5}, "must have k at most 4 .*'doubly-stochastic:sinkhorn'.*: k=5"),
     ({"prior": "mixture:0.5", "k": 5}, "must have k at most 4 .*: k=5"),
     ({"prior": "mixture:1.5"}, "weight must be less than or equal to 1: weight='1.5'"),
-    ({"prior": {"kind": "mixture", "first": "ngram:3"}}, "must have one order: ngram:3 has 3, unigram 2"),
+    ({"prior": {"kind": "mixture", "first": "ngram:3"}}, "must have the same order: ngram:3 has 3, unigram 2"),
     ({"prior": "symmetric2", "k": 3}, "k of symmetric2 must be 2: k=3"),
     ({"prior": "symmetric2:0.6"}, "epsilon must be less than or equal to 0.5: epsilon='0.6'"),
     ({"prior": "dirichlet:0"}, r"alpha of a Dirichlet distribution must be positive: alpha=\(0.0,\)"),

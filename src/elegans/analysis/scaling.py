@@ -148,7 +148,7 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
     places, heights = np.asarray(sizes, float), np.asarray(values, float)
     if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():
         raise AnalysisError(
-            f"sizes must be positive and increase, one a value: sizes={shown(sizes)}, values={len(heights)}"
+            f"sizes must be positive and increasing, one per value: sizes={shown(sizes)}, values={len(heights)}"
         )
     heights = np.where(np.isfinite(heights) & (heights > 0), heights, np.nan)
     return np.concatenate([[np.nan], np.diff(np.log(heights)) / np.diff(np.log(places))])[: len(places)]

@@ -96,7 +96,7 @@ class SequentialTest:
     def _place(self, solved: int, trials: int) -> tuple[int, int]:
         if not 0 <= solved <= trials <= self.maximum:
             named = f"solved={shown(solved)}, trials={shown(trials)}, maximum={self.maximum}"
-            raise AnalysisError(f"successes must be of at most as many trials as there are: {named}")
+            raise AnalysisError(f"successes must be in at most the maximum number of trials: {named}")
         return trials, solved
 
     @cached_property

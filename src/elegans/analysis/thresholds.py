@@ -46,9 +46,9 @@ def threshold(
     """
     places = np.asarray(sizes, float)
     if not len(places) or not (np.diff(places) > 0).all():
-        raise AnalysisError(f"sizes must increase, and be one at least: sizes={list(sizes)}")
+        raise AnalysisError(f"sizes must increase, with at least one: sizes={list(sizes)}")
     if not 0 < level <= 1:
-        raise AnalysisError(f"level must lie above 0 and at most at 1: level={level}")
+        raise AnalysisError(f"level must be above 0 and at most 1: level={level}")
     hits, out_of = np.broadcast_arrays(np.asarray(solved, float), np.asarray(trials, float))
     enough = (hits >= level * out_of - 1e-9) & (out_of > 0)
     found: Float[np.ndarray, ...] = np.where(enough.any(axis=-1), places[enough.argmax(axis=-1)], np.inf)
@@ -84,7 +84,7 @@ def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) 
     """
     places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
     if len(set(sizes)) != len(places) or len(places) < 3 or not (places > 0).all():
-        raise AnalysisError(f"growth must have three sizes at least, positive and distinct: sizes={list(sizes)}")
+        raise AnalysisError(f"growth must have at least three sizes, positive and distinct: sizes={list(sizes)}")
     if not np.isfinite(rows).all():
         raise AnalysisError("growth must have finite values")
     centred = rows - rows.mean(axis=1, keepdims=True)

@@ -71,7 +71,9 @@ def _checked(groups: Sequence[Sequence[float]], confidence: float) -> list[np.nd
     if len(arrays) < 2:
         raise AnalysisError(f"components of variance must have at least two groups: groups={len(arrays)}")
     if min(map(len, arrays)) < 1 or max(map(len, arrays)) < 2:
-        raise AnalysisError(f"groups must have values, and one of them two: sizes={[len(own) for own in arrays]}")
+        raise AnalysisError(
+            f"every group must have a value, and some group at least two: sizes={[len(own) for own in arrays]}"
+        )
     for own in arrays:
         if not np.isfinite(own).all():
             raise AnalysisError(f"a value must be finite: {own[~np.isfinite(own)][0]}")

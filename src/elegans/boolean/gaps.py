@@ -160,4 +160,4 @@ def require_majority_gap(n: int, k: int, source: str) -> None:
 def require_signs(name: str, values: Iterable[int]) -> None:
     """Refuse values other than 1 and -1."""
     for value in values:
-        require(value in (-1, 1), f"{name} must hold 1 and -1 only", **{name: value})
+        require(value in (-1, 1), f"{name} must have only 1 and -1", **{name: value})

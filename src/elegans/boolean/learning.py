@@ -66,7 +66,7 @@ def neurons_for_any_good(p: Number, delta: float) -> int:
     Returns:
         The number of independently drawn neurons: half the width if each has a mirrored copy.
     """
-    require(0 < p <= 1, "p must lie above 0 and at most at 1", p=p)
+    require(0 < p <= 1, "p must be above 0 and at most 1", p=p)
     require_probability("delta", delta, "a probability of failure")
     return 1 if p == 1 else max(1, math.ceil(math.log(1 / delta) / -math.log1p(-float(p))))
 

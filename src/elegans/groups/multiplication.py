@@ -78,7 +78,7 @@ def check_table(table: Int64[np.ndarray, "order order"], names: Any = None) -> i
         names: the elements' names, for messages.
     """
     if names is not None and (len(names) != len(table) or len(set(names)) != len(table)):
-        raise ValueError(f"names must be as many as elements, and distinct: {len(table)} elements, names={names!r}")
+        raise ValueError(f"names must be distinct, one per element: {len(table)} elements, names={names!r}")
     called = [str(name) for name in (range(len(table)) if names is None else names)]
     identity = _identity(table, called)
     _check_inverses(table, identity, called)

@@ -49,7 +49,7 @@ class KernelRidge(Learner, Model):
         size = regime.size if isinstance(regime, Sample) else LARGEST_KERNEL
         if self.examples is None and (self.rounds(task) > 1 or not isinstance(regime, Sample)):
             named = f"regime={regime.kind!r}, steps={self.steps}"
-            raise ValueError(f"examples of kernel-ridge must be given but for one round on a sample: {named}")
+            raise ValueError(f"examples of kernel-ridge must be given, except for one round on a sample: {named}")
         count = size if self.examples is None else self.examples * self.rounds(task)
         if count > min(size, LARGEST_KERNEL):
             raise ValueError(f"kernel-ridge must regress on at most {min(size, LARGEST_KERNEL)} examples: {count}")

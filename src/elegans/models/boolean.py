@@ -86,7 +86,7 @@ class BooleanTransformer(Model):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.head_size is None and self.width % self.heads:
-            rule = "heads must divide the width where there is no head_size"
+            rule = "heads must divide the width if there is no head_size"
             raise ValueError(f"{rule}: heads={self.heads}, width={self.width}")
         if self.mlp == ():
             raise ValueError("mlp must have at least one hidden layer: mlp=()")

@@ -136,7 +136,7 @@ def attention_by_position(
     """
     found = np.asarray(weights, float)
     if found.ndim != 2 or not found.shape[0] or found.shape[1] < 2:
-        raise ExperimentError(f"weights must be of examples and places: shape={found.shape}")
+        raise ExperimentError(f"weights must have axes for examples and positions: shape={found.shape}")
     examples, places = found.shape
     relevant = np.asarray(support, int).ravel()
     if ((relevant < 0) | (relevant >= places - 1)).any():

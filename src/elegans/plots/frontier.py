@@ -204,7 +204,9 @@ def _given(axes: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray
         if not isinstance(ax, Axes):
             raise ExperimentError(f"axes must hold axes of matplotlib: got {article(type(ax).__name__)}")
     if len(flat) != len(rows) * len(columns):
-        raise ExperimentError(f"axes must be as many as panels: axes={len(flat)}, panels={len(rows) * len(columns)}")
+        raise ExperimentError(
+            f"there must be as many axes as panels: axes={len(flat)}, panels={len(rows) * len(columns)}"
+        )
     return flat.reshape(len(rows), len(columns))
 
 

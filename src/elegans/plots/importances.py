@@ -41,7 +41,7 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
     members = _finite(getattr(estimator, "member_importances_", values[None]), "member_importances_", found)
     if len(names) != len(values) or members.shape[1:] != values.shape:
         raise ExperimentError(
-            f"names and importances must be of the same features: {found} has {len(names)} names, {len(values)} "
+            f"names and importances must have the same features: {found} has {len(names)} names, {len(values)} "
             f"importances, and those of members of shape {members.shape}"
         )
     if ax is None:

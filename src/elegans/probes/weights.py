@@ -38,7 +38,7 @@ class WeightTrajectory(Probe):
             return
         width = model.initialise(random.Key(0, 0), task)["hidden"]["weight"].size // task.input_size
         if not self.neurons or max(self.neurons) >= width:
-            raise ValueError(f"neurons must be below the width, one at least: neurons={self.neurons}, width={width}")
+            raise ValueError(f"neurons must be below the width, at least one: neurons={self.neurons}, width={width}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
         """Return ``weight``, float32 of shape (neurons, n), and ``outgoing``, (neurons, outputs), if requested."""

@@ -84,7 +84,7 @@ class Report:
         if len(self.rows) > SHOWN:
             lines.append(f"        and {len(self.rows) - SHOWN} more")
         if self.sound:
-            lines.append("sound   every row can be read, and belongs to a cell that is there")
+            lines.append("sound   every row can be read, and belongs to an existing cell")
         elif self.aside is None:
             lines.append("damaged such rows can be moved aside and their trials trained again: elegans check --repair")
         else:
@@ -106,7 +106,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
     """
     place = located(store)
     if place is None:
-        raise StoreError(f"a store that is checked must be an SQLite file: {printable(str(store))}")
+        raise StoreError(f"a store to be checked must be an SQLite file: {printable(str(store))}")
     if not repair:
         return _examined(place)
     _refuse_living(place)
@@ -277,7 +277,7 @@ def _refuse_living(place: Path) -> None:
         finally:
             engine.dispose()
     if living:
-        raise StoreError(f"a store must be idle to be repaired: {living[0]} is at work on {printable(str(place))}")
+        raise StoreError(f"a store must be idle to be repaired: {living[0]} is running on {printable(str(place))}")
 
 
 def _move_aside(place: Path, rows: Sequence[DamagedRow]) -> int:

@@ -249,7 +249,7 @@ def record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> Non
             _keep_measures(connection, row, detail, outcome)
     changed = connection.execute(_RECORD, rows).rowcount
     if 0 <= changed < len(rows):
-        raise StoreError(f"an outcome must be of a claimed trial: {len(rows) - changed} of {len(rows)} are of none")
+        raise StoreError(f"an outcome must be of a claimed trial: {len(rows) - changed} of {len(rows)} are not")
     connection.execute(_FORGET, [{"number": row["number"], "place": row["place"]} for row in rows])
     kept = [detail for detail in details if any(detail[name] is not None for name in ("curve", "measures", "error"))]
     if kept:

@@ -221,5 +221,5 @@ def inflate(packed: bytes, largest: int, what: str) -> bytes:
     if len(found) > largest:
         raise Damage(f"{what} must take at most {largest:,} bytes: {len(packed):,} compressed bytes hold more")
     if not unpacker.eof or unpacker.unused_data:
-        raise Damage(f"{what} must be compressed bytes: they are incomplete or go on after their end")
+        raise Damage(f"{what} must be compressed bytes: they are incomplete or continue after their end")
     return found

@@ -124,7 +124,7 @@ def strange(connection: Connection, *columns: Column[Any], also: Sequence[Column
 def refuse_strange(count: int, what: str) -> None:
     """Refuse rows that were counted as ``strange``."""
     if count:
-        raise Damage(f"{what} must hold what elegans wrote: {count} rows do not")
+        raise Damage(f"{what} must have values that elegans wrote: {count} rows do not")
 
 
 def _address(url: str | Path | None) -> tuple[URL, bool]:
@@ -145,7 +145,7 @@ def _address(url: str | Path | None) -> tuple[URL, bool]:
     asked.pop("uri", None)
     database, _, more = str(address.database).removeprefix("file:").partition("?")
     if asked or more or mode not in ("ro", "rw", "rwc"):
-        raise StoreError(f"the URL of an SQLite file may ask for nothing but mode=ro: {printable(url)!r}")
+        raise StoreError(f"the URL of an SQLite file may only ask for mode=ro: {printable(url)!r}")
     path = checked_path(database, "a store", StoreError)
     return URL.create("sqlite", database=str(path)), mode == "ro"
 
@@ -181,7 +181,7 @@ def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
         try:
             return create_engine(address)
         except (NoSuchModuleError, ImportError) as error:
-            raise StoreError(f"a store must be of a database with a driver here: {address} ({error})") from None
+            raise StoreError(f"a store must be of a database whose driver is installed: {address} ({error})") from None
         except (TypeError, ValueError) as error:
             raise StoreError(f"a store must be a path or an SQLAlchemy URL: {address} ({error})") from None
     options: dict[str, Any] = {"connect_args": {"timeout": BUSY_SECONDS, "check_same_thread": False}}
@@ -321,7 +321,7 @@ def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]
     for kind, name, virtual, column, *facts in connection.exec_driver_sql(_CATALOGUE):
         if kind == "trigger" or (name in found and (kind != "table" or virtual)):
             what = "virtual table" if virtual else kind
-            raise StoreError(f"a store must hold plain tables alone: {place} has the {what} {brief(str(name))!r}")
+            raise StoreError(f"a store must have only plain tables: {place} has the {what} {brief(str(name))!r}")
         if name in found:
             found[name][column] = tuple(facts)
     lacking: dict[str, list[Column[Any]]] = {}
@@ -334,7 +334,7 @@ def _lacking(connection: Connection, place: str) -> dict[str, list[Column[Any]]]
             elif there is None or there[:2] != (kind, int(not column.nullable)) or bool(there[2]) != column.primary_key:
                 raise StoreError(f"a store must hold the tables of its format: {place}: column {name}.{column.name}")
             elif there[3]:
-                raise StoreError(f"a store must hold no computed columns: {place}: {name}.{column.name}")
+                raise StoreError(f"a store must have no computed columns: {place}: {name}.{column.name}")
     return lacking
 
 

@@ -73,7 +73,7 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
 def _check_names(kind: str, taken: Mapping[str, Any]) -> None:
     for name in (kind, *taken):
         if not name.isprintable() or name in BESIDE_QUANTITIES[:2]:
-            raise Damage(f"measures must have names of their own: {name[:40]!r}")
+            raise Damage(f"measures must have printable names that are not reserved: {name[:40]!r}")
     steps = taken.get("step", ())
     whole = all(isinstance(step, int | np.integer) and not isinstance(step, bool) for step in steps)
     if not whole or not all(0 <= step <= LARGEST_STEP for step in steps):
@@ -91,7 +91,7 @@ def _array(content: bytes, place: int, facts: dict[str, Any]) -> np.ndarray:
             or not shape
             or not all(type(size) is int and size >= 0 for size in shape)
         ):
-            raise ValueError("its type or shape is none of an array of numbers")
+            raise ValueError("its type or shape is not that of an array of numbers")
         return np.frombuffer(content, kind, math.prod(shape), place).reshape(shape)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise Damage(f"measures must be arrays of the shape that they name: {error}") from None

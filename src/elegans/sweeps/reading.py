@@ -97,7 +97,7 @@ def cell_numbers(connection: Connection, hashes: Iterable[str]) -> dict[str, int
 def _refuse_twice(cells: Sequence[Any]) -> None:
     """Refuse duplicate cells, which are impossible unless a key is damaged."""
     if len({row.hash for row in cells}) < len(cells):
-        raise Damage("a cell must be there once: two have the same hash")
+        raise Damage("a cell must occur only once: two have the same hash")
 
 
 _Reader = Callable[[Sequence[Any]], np.ndarray]
@@ -276,7 +276,7 @@ def _recorded(
     order = _order(rows[0], rows[1], sweep, cells.by_hash)
     cell, seed, *others = (column[order] for column in rows)
     if np.any((cell[1:] == cell[:-1]) & (seed[1:] == seed[:-1])):
-        raise Damage("a trial must be there once: two rows have the same cell and seed")
+        raise Damage("a trial must occur only once: two rows have the same cell and seed")
     fits = not len(seed) or seed.max() < 2**63
     return [cell, seed.astype(np.int64) if fits else seed, *others]
 

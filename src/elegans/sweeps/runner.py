@@ -206,7 +206,7 @@ def _check_probes(sweep: Sweep, probes: Sequence[Probe]) -> None:
     kinds = [probe.kind for probe in probes]
     for kind in kinds:
         if kinds.count(kind) > 1:
-            raise SweepError(f"probes must be of different kinds: {kind} is there {kinds.count(kind)} times")
+            raise SweepError(f"probes must be of different kinds: {kind} occurs {kinds.count(kind)} times")
     for template in sweep.cells if probes else ():
         check_probes(probes, template)
 

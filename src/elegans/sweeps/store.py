@@ -178,7 +178,7 @@ class Store:
         """
         told = record(row)
         if told.get("seed") is None:
-            raise StoreError(f"a row must have a seed to be that of a trial: {', '.join(told)}")
+            raise StoreError(f"a row must have a seed to identify a trial: {', '.join(told)}")
         with self.connected() as connection:
             cells = connection.execute(select(CELLS.c.hash, CELLS.c.trial, CELLS.c.columns)).all()
             records = [read_template(cell.trial, cell.hash) for cell in cells]

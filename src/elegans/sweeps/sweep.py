@@ -178,7 +178,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
         told = shown(seeds)
-        raise SweepError(f"seeds must be at least one: seeds={told}")
+        raise SweepError(f"there must be at least one seed: seeds={told}")
     spaced = isinstance(chosen, range)  # only its ends are checked, since it may have any length
     for seed in (chosen[0], chosen[-1]) if spaced else (min(chosen), max(chosen)):
         if not 0 <= seed < 2**64:

@@ -51,7 +51,9 @@ class WorkerPool:
             self.stop.set()
             for _ in self._threads:
                 self._todo.put(None)
-            raise SweepError(f"workers must be at most as many threads as there can be: workers={workers}") from None
+            raise SweepError(
+                f"workers must be at most the number of threads that the system allows: workers={workers}"
+            ) from None
 
     def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
         """Hand out a batch."""

@@ -36,7 +36,7 @@ class BooleanFunction(Component, family=True):
             raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
         counts = self.by_count(s)
         if counts is None:
-            raise NotImplementedError(f"{self.kind} is not symmetric and must have a table of its own")
+            raise NotImplementedError(f"{self.kind} is not symmetric and must define its own table")
         return np.asarray(counts[np.bitwise_count(np.arange(2**s))])
 
     def value(self, bits: Any) -> Any:

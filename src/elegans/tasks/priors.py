@@ -145,7 +145,7 @@ class Mixture(Prior):
     def _same_order(self) -> Self:
         if self.first.order != self.second.order:
             orders = f"{self.first.label()} has {self.first.order}, {self.second.label()} {self.second.order}"
-            raise ValueError(f"the priors of a mixture must have one order: {orders}")
+            raise ValueError(f"the priors of a mixture must have the same order: {orders}")
         return self
 
     @property

@@ -286,7 +286,7 @@ class _Loop:
                 for name, value in _measured(probe, snapshot).items():
                     before = taken.setdefault(name, [])
                     if before and np.shape(before[-1]) != np.shape(value):
-                        rule = f"the probe {probe.kind!r} must measure {name!r} in a shape that stays"
+                        rule = f"the probe {probe.kind!r} must measure {name!r} in a constant shape"
                         raise TrialError(
                             f"{rule}: {np.shape(before[-1])} before, {np.shape(value)} at step {self.step}"
                         )
@@ -354,7 +354,7 @@ def _measured(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
         raise TrialError(f"{rule}: got {article(type(found).__name__)}")
     for name, value in found.items():
         if not isinstance(name, str) or not name.isprintable() or name in BESIDE_QUANTITIES:
-            raise TrialError(f"the probe {probe.kind!r} must give each quantity a name of its own: {shown(name)}")
+            raise TrialError(f"the probe {probe.kind!r} must give each quantity its own name: {shown(name)}")
         if getattr(value, "dtype", np.asarray(value).dtype).kind not in "biufc":
             raise TrialError(f"the probe {probe.kind!r} must return numbers or arrays by name: {name}={shown(value)}")
     return found

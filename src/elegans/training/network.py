@@ -98,7 +98,7 @@ class TrainedNetwork:
                 there, here = made(torch.from_numpy(x)).numpy(), self(x)
         except Exception as error:  # whatever a model's own code raises when given tensors
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise TrialError(f"a model must be written for tensors too: model={model.label()!r} ({reason})") from error
+            raise TrialError(f"a model must also run on tensors: model={model.label()!r} ({reason})") from error
         if not np.allclose(there, here, rtol=0, atol=TOLERANCE * np.abs(here).max()):
             raise TrialError(f"a model must return the same on tensors: {here} here, {there} in torch")
         return made

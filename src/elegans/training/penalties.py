@@ -53,7 +53,7 @@ class NormPenalty(Penalty, kind="norm"):
             raise ValueError(f"a norm penalty must have a model with neurons: model={model.kind!r}")
         if model.homogeneity is None and None in (self.outer, self.exponent):
             raise ValueError(
-                "outer and exponent of a norm penalty must be given where the model is not homogeneous: "
+                "outer and exponent of a norm penalty must be given if the model is not homogeneous: "
                 f"outer={self.outer}, exponent={self.exponent}, model={model.kind!r}"
             )
 

@@ -189,7 +189,7 @@ def test_the_orders_of_the_main_text_differ_from_the_appendix_in_the_steps_alone
 def test_the_supports_of_a_step_are_checked():
     with pytest.raises(el.TheoryError, match=r"k must be even \(Claim 5\): k=3"):
         theory.parity_readout(3)
-    with pytest.raises(el.TheoryError, match="output must hold 1 and -1 only: output=0"):
+    with pytest.raises(el.TheoryError, match="output must have only 1 and -1: output=0"):
         theory.sign_neuron_gradient([1, 1, 1], (0, 1), 0)
     with pytest.raises(el.TheoryError, match=r"k must be even \(Lemma B.3\): k=3"):
         theory.sign_neuron_gradient([1] * 5, (0, 1, 2))

@@ -133,7 +133,7 @@ def test_lemma_15_holds_with_the_exact_expectation_and_fails_with_the_printed_on
         (lambda: theory.p_good_under(50, 4, 5), "s must lie in 0..k (Theorem 21): s=5, k=4"),
         (lambda: theory.p_any_good(3, 1.5), "p must lie between 0 and 1: p=1.5"),
         (lambda: theory.p_any_good(-1, 0.5), "neurons must be at least 0: neurons=-1"),
-        (lambda: theory.neurons_for_any_good(0, 0.1), "p must lie above 0 and at most at 1: p=0"),
+        (lambda: theory.neurons_for_any_good(0, 0.1), "p must be above 0 and at most 1: p=0"),
         (lambda: theory.lemma15_width(50, 2, 9, 1.0), "delta must lie between 0 and 1 (Lemma 15): delta=1.0"),
     ],
 )

@@ -31,7 +31,9 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
         raise EngineError(f"unknown engine {shown(name)}{suggest(name, ['auto', *ENGINES])}")
     if (needed := trial.memory) > (there := memory()):
         rule = "a trial must fit into the memory of the machine"
-        raise EngineError(f"{rule}: {needed / 2**30:.3g} GiB at least, of {there / 2**30:.3g} GiB: {_sizes(trial)}")
+        raise EngineError(
+            f"{rule}: {needed / 2**30:.3g} GiB needed, {there / 2**30:.3g} GiB available: {_sizes(trial)}"
+        )
     reasons = refusals(trial, name)
     for engine in ENGINES.values():
         if name in ("auto", engine.name) and engine.name not in reasons:

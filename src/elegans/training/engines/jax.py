@@ -352,7 +352,7 @@ def _check_examples(trial: Trial) -> None:
     if x.shape != (count, size) or y.shape[:1] != (count,):
         raise TrialError(f"{rule}: shapes {x.shape} and {y.shape} of {count} examples")
     if not all(part.dtype.kind in "biuf" and np.isfinite(part).all() for part in (x, y)):
-        raise TrialError(f"{rule}: {x.dtype} and {y.dtype} of which some are not")
+        raise TrialError(f"{rule}: some values of {x.dtype} and {y.dtype} are not")
 
 
 def _keys(trials: Sequence[Trial], name: str) -> tuple[Any, Any]:
