@@ -227,7 +227,9 @@ def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
 def test_a_trial_whose_arrays_exceed_the_memory_is_refused_before_it_starts(monkeypatch, model, training, sizes):
     monkeypatch.setattr("elegans.training.engines.memory", lambda: 2**33)
     trial = el.Trial(task=el.SparseParity(n=50, k=3), regime=el.Online(), model=model, training=training)
-    with pytest.raises(EngineError, match=r"a trial must fit into the memory of the machine: .* needed, 8 GiB available: ") as raised:
+    with pytest.raises(
+        EngineError, match=r"a trial must fit into the memory of the machine: .* needed, 8 GiB available: "
+    ) as raised:
         el.train(trial)
     assert sizes in str(raised.value)
 

@@ -1,4 +1,4 @@
-"""Differences between two sets of trials, with their intervals: of shares, and of medians and means."""
+"""Differences between two sets of trials, with intervals: of success rates, medians and means."""
 
 import math
 from typing import Any, Literal
@@ -13,23 +13,23 @@ from elegans.errors import AnalysisError
 def newcombe(
     first: tuple[int, int], second: tuple[int, int], *, both: int | None = None, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Return the interval of the difference of two success rates, the first less the second.
+    """Return the interval of the difference of two success rates, first minus second.
 
     Args:
         first: successes and trials.
-        second: the same.
-        both: of paired trials, in how many pairs both succeeded; None where the trials are not paired.
+        second: successes and trials.
+        both: the number of pairs of trials in which both succeeded, or None if the trials are not paired.
         confidence: the nominal coverage, between 0 and 1.
 
     Returns:
-        The lower and the upper end; NaN where a side has no trials.
+        The lower and the upper end; NaN if a side has no trials.
 
     Source: Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10; and
     "Improved confidence intervals for the difference between binomial proportions based on paired data", method 10.
     """
     (hits, trials), (others, more) = first, second
     if both is not None and (trials != more or not max(0, hits + others - trials) <= both <= min(hits, others)):
-        raise AnalysisError(f"pairs must be as many as trials: first={first}, second={second}, both={both}")
+        raise AnalysisError(f"paired trials must be equally many: first={first}, second={second}, both={both}")
     (low_1, high_1), (low_2, high_2) = wilson(hits, trials, confidence), wilson(others, more, confidence)
     if not trials or not more:
         return math.nan, math.nan
@@ -42,7 +42,7 @@ def newcombe(
 
 
 def _correlation(both: int, first: int, second: int, neither: int) -> float:
-    """Return the correlation of paired outcomes, corrected for continuity as Newcombe does."""
+    """Return the correlation of paired outcomes, with Newcombe's correction for continuity."""
     spread = (both + first) * (second + neither) * (both + second) * (first + neither)
     product = float(both * neither - first * second)
     if product > 0:
@@ -64,17 +64,17 @@ def bootstrap_difference(
     resamples: Resamples = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the difference of two medians or means, the first less the second.
+    """Return the percentile bootstrap interval of the difference of two medians or means, first minus second.
 
-    Where both medians of a resample are infinite, their difference may be anything, and widens both ends.
+    If both medians of a resample are infinite, their difference may be anything, and widens both ends.
 
     Args:
-        first: a number per trial; of medians they may be infinite, as the time of an unsolved trial is, or NaN instead.
-        second: the same.
-        of: what the difference is of.
-        generator: what resampling draws from.
-        paired: whether entries at the same place belong together, as trials with the same seed do.
-        resamples: how many bootstrap samples are drawn.
+        first: a number per trial; for medians, infinity or NaN is allowed, such as for the time of an unsolved trial.
+        second: the same for the other trials.
+        of: the statistic whose difference is taken.
+        generator: the generator for resampling.
+        paired: whether entries at the same position belong together, such as trials with the same seed.
+        resamples: the number of bootstrap samples.
         confidence: the nominal coverage, between 0 and 1.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 8 and 13.
@@ -87,7 +87,7 @@ def bootstrap_difference(
     if not len(one) or not len(other):
         raise AnalysisError(f"a bootstrap must have at least one trial on either side: {len(one)}, {len(other)}")
     if paired and len(one) != len(other):
-        raise AnalysisError(f"pairs must be as many on either side: {len(one)}, {len(other)}")
+        raise AnalysisError(f"paired trials must be equally many: {len(one)}, {len(other)}")
     drawn = generator.integers(len(one), size=(resamples, len(one)))
     drawn_2 = drawn if paired else generator.integers(len(other), size=(resamples, len(other)))
     with np.errstate(invalid="ignore"):

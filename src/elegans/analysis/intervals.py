@@ -133,7 +133,7 @@ def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.9
 
 @lru_cache(maxsize=10_000)
 def _rank(count: int, confidence: float) -> int:
-    """Return which order statistic, counted from 1 and from either end, bounds the median; 0 where none does."""
+    """Return which order statistic, counted from 1 from either end, bounds the median; 0 if none does."""
     below, cumulative = 0, 0.5**count
     while cumulative <= (1 - confidence) / 2:
         below += 1
@@ -148,8 +148,8 @@ def medians(
 
     Args:
         times: the times of the solved trials, group by group, increasing within each.
-        solved: how many of the times are of each group.
-        trials: how many trials each group has.
+        solved: the number of each group's times.
+        trials: the number of trials in each group.
     """
     return _middle(times, solved, (trials - 1) // 2, trials // 2)
 
@@ -169,7 +169,7 @@ def median_intervals(
 
 
 def _middle(times: Any, solved: Any, below: Any, above: Any) -> Float[np.ndarray, " groups"]:
-    """Return the mean of two order statistics of each group, counted from 0; NaN where one is not finite."""
+    """Return the mean of two order statistics of each group, counted from 0; NaN if one is not finite."""
     start = np.cumsum(solved) - solved
     found = np.full(len(solved), np.nan)
     known = (below >= 0) & (above < solved)
@@ -183,13 +183,13 @@ def mean_intervals(
     squares: Float[np.ndarray, " groups"],
     confidence: float = 0.95,
 ) -> tuple[Float[np.ndarray, " groups"], Float[np.ndarray, " groups"], Float[np.ndarray, " groups"]]:
-    """Return the mean of many groups of numbers and Student's interval of it, from sums.
+    """Return the means of many groups of numbers and their Student intervals, from sums.
 
     Args:
         count: how many numbers each group has.
         total: their sums.
         squares: the sums of their squares.
-        confidence: the nominal coverage, where the numbers are normally distributed.
+        confidence: the coverage for normally distributed numbers.
 
     Returns:
         Mean, lower and upper end; NaN where there are no numbers, infinite ends where there is one.

@@ -1,4 +1,4 @@
-"""What has changed in a store since it was last read: noticed in microseconds, read in milliseconds."""
+"""Changes in a store since it was last read, which take microseconds to notice and milliseconds to read."""
 
 import sqlite3
 from collections import Counter
@@ -11,14 +11,14 @@ from elegans.sweeps.liveness import is_alive
 from elegans.sweeps.schema import CELLS, RUNS, TRIALS
 
 OVERLAP = 10.0
-"""Seconds before the last outcome that are read again: another process may commit what it has stamped earlier."""
+"""Seconds before the last outcome that are read again, since a process may commit outcomes with earlier stamps."""
 
 
 class Watch:
-    """Notices that a database has changed, whoever has changed it.
+    """Notices changes of a database by any process.
 
     Args:
-        engine: the database, one connection of which is kept, without a transaction.
+        engine: the database, to which one connection is kept, without a transaction.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -26,7 +26,7 @@ class Watch:
         self.raw: Any = engine.raw_connection()
 
     def mark(self) -> Any:
-        """Return what differs from the mark before if something was committed meanwhile."""
+        """Return a mark that differs from the previous one if something was committed in the meantime."""
         driver = self.raw.driver_connection
         if isinstance(driver, sqlite3.Connection):
             return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
@@ -35,12 +35,12 @@ class Watch:
             return connection.execute(latest).one(), structure(connection)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Return the connection."""
         self.raw.close()
 
 
 class Structure(NamedTuple):
-    """What changes when a run begins or ends, or registers cells: then all is to be read again."""
+    """Values that change when a run begins, ends or registers cells, after which everything must be read again."""
 
     cells: int
     runs: int
@@ -49,7 +49,7 @@ class Structure(NamedTuple):
 
 def structure(connection: Connection) -> Structure:
     """Return the last cell, the last run, and how many runs have ended."""
-    # of plain types: the columns' own have no missing values, which a maximum has in an empty store
+    # plain types: those of the columns allow no missing values, which a maximum has in an empty store
     cells = connection.scalar(select(func.max(CELLS.c.id, type_=Integer())))
     runs, finished = connection.execute(select(func.max(RUNS.c.id, type_=Integer()), func.count(RUNS.c.finished))).one()
     return Structure(cells or 0, runs or 0, finished)
@@ -66,12 +66,12 @@ def recorded_since(connection: Connection, moment: float) -> set[Recorded]:
 
 
 def latest(connection: Connection) -> float:
-    """Return when the last outcome was recorded."""
+    """Return the time at which the last outcome was recorded."""
     return connection.scalar(select(func.max(TRIALS.c.recorded)).where(TRIALS.c.recorded.is_not(None))) or 0.0
 
 
 def running(connection: Connection) -> Mapping[int, int]:
-    """Return by cell how many trials living runs are at."""
+    """Return the number of trials that living runs are training, by cell."""
     claimed = select(TRIALS.c.cell, TRIALS.c.claim, func.count()).where(TRIALS.c.claim.is_not(None))
     rows = connection.execute(claimed.group_by(TRIALS.c.cell, TRIALS.c.claim)).all()
     living = {run.id for run in read_runs(connection) if is_alive(run)} if rows else set()

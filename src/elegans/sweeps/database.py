@@ -267,11 +267,11 @@ def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
 
 
 _INDEXES = {"claims": "claim", "recorded": "recorded"}
-"""Of the trials, by name: which are being trained, and which were recorded lately."""
+"""Indexes of the trials' table by name: which trials are being trained, and which were recorded recently."""
 
 
 def make_indexes(connection: Connection) -> None:
-    """Make the indexes that a database lacks: one of an earlier elegans has not all of them."""
+    """Create the indexes that a database lacks, as one of an earlier version may."""
     known = {str(index["name"]) for index in inspect(connection).get_indexes(TRIALS.name)}
     # as text: an Index with these conditions would import the drivers' dialects whenever a store is opened
     partial = connection.dialect.name in ("sqlite", "postgresql")

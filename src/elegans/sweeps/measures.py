@@ -102,7 +102,7 @@ def read_curve(packed: bytes) -> Curve:
     point = 12  # bytes
     content = inflate(packed, point * (CURVE_POINTS - 1), "a curve")
     if not content or len(content) % point:
-        raise Damage(f"a curve must be whole points, one at least: {len(content)} bytes")
+        raise Damage(f"a curve must have whole points, at least one: {len(content)} bytes")
     curve = Curve.from_bytes(packed)
     if any(after < step for step, after in pairwise(curve.step)):
         raise Damage("a curve must go on from step to step: it goes back")

@@ -17,7 +17,7 @@ from elegans.sweeps.schema import CELLS, CONTRADICTION, RUNS, TRIALS
 from elegans.training.states import FINISHED
 
 RECENT_SECONDS = 60.0
-"""The trials of so many last seconds say how fast a run is."""
+"""Seconds over which the speed of a run is measured."""
 
 
 @dataclass(frozen=True)

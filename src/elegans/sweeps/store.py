@@ -185,7 +185,7 @@ class Store:
             columns = [read_columns(cell.columns, record) for cell, record in zip(cells, records, strict=True)]
             found = [record for record, own in zip(records, columns, strict=True) if _says(told, own)]
             if len(found) != 1:
-                raise StoreError(f"a row must be that of one cell of the store: it is of {len(found)} of {len(cells)}")
+                raise StoreError(f"a row must match one cell of the store: it matches {len(found)} of {len(cells)}")
             return _trial(found[0]).replace("seed", told["seed"])
 
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:

@@ -27,7 +27,7 @@ def explore(
 ) -> int:
     """See sweeps live in the browser: a map of their cells, learning curves, comparisons.
 
-    Stores are only read. Only this machine can open the page, unless --host names another interface: then its address
+    Stores are only read. Only this machine can open the page, unless --host names another interface; its address then
     has a token.
 
     Example: elegans explore results/success-frontier/runs.db
@@ -61,9 +61,9 @@ def _wait_for_end(stop: threading.Event) -> None:
 
 @contextmanager
 def exploring(wanted: bool, store: str, imports: Sequence[Path]) -> Iterator[None]:
-    """Have the explorer open on a store, in a process of its own: training does not wait for it.
+    """Keep the explorer open on a store, in a separate process for which training does not wait.
 
-    The process ends with this one, even if this one is killed: its standard input is closed then.
+    The process ends with this one, even if this one is killed, since its standard input is then closed.
     """
     if not wanted:
         yield
@@ -72,11 +72,11 @@ def exploring(wanted: bool, store: str, imports: Sequence[Path]) -> Iterator[Non
 
     if "://" not in store:
         Path(store).parent.mkdir(parents=True, exist_ok=True)
-    Store(store).close()  # it must exist to be explored
+    Store(store).close()  # a store must exist to be explored
     command = [sys.executable, "-m", "elegans", "explore", store, "--with-stdin"]
     command += [word for file in imports for word in ("--import", str(file))]
     pipe = subprocess.PIPE
-    # in a session of its own, so that Ctrl-C ends the run and then this ends the explorer
+    # in its own session, so that Ctrl-C ends the run, which then ends the explorer
     child = subprocess.Popen(command, text=True, start_new_session=True, stdin=pipe, stdout=pipe)
     assert child.stdin is not None and child.stdout is not None
     try:
@@ -90,4 +90,4 @@ def exploring(wanted: bool, store: str, imports: Sequence[Path]) -> Iterator[Non
             child.wait(timeout=5)
         if child.poll() is None:
             child.kill()
-        say(f"to look at it again: elegans explore {store}")
+        say(f"to open it again: elegans explore {store}")
