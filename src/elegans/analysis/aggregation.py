@@ -44,7 +44,7 @@ def cells(
         One row per cell, ordered by its parameters, with online after all sample sizes. The columns are task, regime,
         model, their sizes and the parameters that vary, or those of ``by``; then ``trials`` (that finished), ``solved``
         and the success ``rate`` (NaN without trials) with its Wilson interval ``low`` to ``high``; ``median_steps``,
-        the median time to solve with unsolved trials counted as infinite (NaN where that is not finite);
+        the median time to solve with unsolved trials counted as infinite (NaN if it is not finite);
         ``failed``; and the further columns requested.
     """
     summed = "median_steps" in table

@@ -406,7 +406,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
         if missing == "error" and np.isnan(X).any():
             raise ValueError(
                 'Input X contains NaN. Choose missing="median" (or "mean", "most_frequent"), and that statistic of the '
-                "training rows takes the place of missing values; missing_indicator=True adds columns that say where "
+                "training rows takes the place of missing values; missing_indicator=True adds columns that show where "
                 "they were."
             )
         return (X, *rest) if rest else X
