@@ -68,7 +68,11 @@ class Explored:
 
     def __init__(self, place: str) -> None:
         self.store = Store(place, create=False)
-        self.cells = Cells(self.store)
+        try:
+            self.cells = Cells(self.store)
+        except BaseException:
+            self.store.close()
+            raise
         self.verdicts = Verdicts(self.store, self.cells)
         self._lock = threading.Lock()
         self._fresh = time.monotonic()
@@ -338,11 +342,13 @@ class Server:
     def __init__(self, places: Sequence[str], host: str = "127.0.0.1", port: int = 0) -> None:
         local = host in ("127.0.0.1", "localhost", "::1")
         self.token = None if local else secrets.token_urlsafe(16)
-        self.socket = _listening(host, port)
+        with contextlib.ExitStack() as opened:
+            self.stores = [opened.enter_context(contextlib.closing(Explored(place))) for place in places]
+            self.socket = _listening(host, port)
+            opened.pop_all()
         number = self.socket.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{number}/" + (f"?token={self.token}" if self.token else "")
-        self.stores = [Explored(place) for place in places]
         app = application(self.stores, LOOPBACK if local else None, self.token)
         self._server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)

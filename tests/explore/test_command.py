@@ -1,0 +1,80 @@
+"""The command: it says where the page is, only reads, and ends in one line."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from exploring import SWEEP
+
+from elegans.cli import main
+from elegans.sweeps.example import EXAMPLE
+
+
+def started(*words, **options):
+    command = [sys.executable, "-m", "elegans", "explore", *words, "--no-open"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_server_ends_in_one_line(place, number):
+    process = started(place)
+    said = process.stdout.readline()
+    address = re.fullmatch(r"explorer (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", said)[1]
+    with urllib.request.urlopen(f"{address}api/overview", timeout=60) as reply:
+        assert json.load(reply)["stores"][0]["trials"] == len(SWEEP)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (
+        130,
+        "interrupted: the explorer is closed; its stores were only read\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing.db"], "error: a store must exist to be read: nothing.db\n"),
+        (["."], "error: a store must be a file, not a folder: .\n"),
+        (["sqlite://"], "error: a command's store must be a file or a server's database: 'sqlite://'\n"),
+        (
+            ["{place}", "--host", "192.0.2.1"],
+            "error: a server must listen on a free address of this machine: 192.0.2.1:0",
+        ),
+        (["{place}", "--port", "70000"], "error: Invalid value for '--port'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_one_line(place, words, message, capsys):
+    code = main(["explore", *(word.format(place=place) for word in words), "--no-open"])
+    told = capsys.readouterr().err
+    assert code == 2 and told.startswith(message) and told.count("\n") == 1
+
+
+def test_another_interface_has_a_token_in_its_address(place):
+    from elegans.explorer.server import Server
+
+    with Server([place], host="0.0.0.0") as server:
+        assert re.fullmatch(r"http://0\.0\.0\.0:\d+/\?token=[\w-]{20,}", server.address)
+        port = server.socket.getsockname()[1]
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30)
+
+
+def test_a_sweep_opens_the_explorer_beside_it_and_takes_it_along_when_it_ends(tmp_path, monkeypatch):
+    (tmp_path / "my.toml").write_text(EXAMPLE.replace("seeds = 5", "seeds = 1").replace("steps = 2000", "steps = 200"))
+    command = [sys.executable, "-m", "elegans", "sweep", "my.toml", "--store", "new.db", "--workers", "1", "--explore"]
+    monkeypatch.setenv("BROWSER", "true")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    (
+        first,
+        *_,
+    ) = done.stdout.splitlines()
+    address = re.fullmatch(r"explorer (http://127\.0\.0\.1:\d+/) \(it ends with the run\)", first)[1]
+    assert "to look at it again: elegans explore new.db" in done.stdout
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(address, timeout=5)
