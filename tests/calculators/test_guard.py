@@ -76,6 +76,7 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
             {"network": NETWORK._replace(layers=(LAYER._replace(query=np.full((3, 3), np.nan)),))},
             "network.layers.query must be finite: network.layers.query=nan",
         ),
+        ("game_value", {"payoff": np.ones((501, 500))}, "payoff must have at most 250000 entries: shape=(501, 500)"),
         (
             "selecting_transformer_for",
             {"task": el.SparseParity(n=65536, k=2), "support": [0, 1]},

@@ -110,7 +110,7 @@ class ShortText(Stored):
     def read(self, value: Any) -> Any:
         """Return a name, which must have no control characters."""
         found = super().read(value)
-        if found is not None and not (found.isprintable() and len(found) <= (self.length or len(found))):
+        if found is not None and not (found and found.isprintable() and len(found) <= (self.length or len(found))):
             raise self._damage(value)
         return found
 

@@ -76,7 +76,7 @@ RUNS = Table(
     Column("name", Stored()),
     Column("host", Stored(), nullable=False),
     Column("pid", Whole(low=0, high=2**31 - 1), nullable=False),
-    Column("process_started", Number(low=0), nullable=False),
+    Column("process_started", Number(low=0, high=LATEST), nullable=False),
     Column("boot", Stored()),
     Column("started", Number(low=0, high=LATEST), nullable=False),
     Column("heartbeat", Number(low=0, high=LATEST), nullable=False),

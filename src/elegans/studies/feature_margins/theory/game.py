@@ -29,6 +29,9 @@ LARGEST_CLASSES = 11
 _LEAST = 1e-9
 """Below this share or weight an irrep or class counts as unused: what remains is a linear program's rounding."""
 
+LARGEST_GAME = 250_000
+"""Entries of a payoff matrix: the linear program takes about a second."""
+
 
 @dataclass(frozen=True, eq=False)
 class MarginGame:
@@ -110,6 +113,7 @@ def game_value(payoff: Float[Any, "rows columns"]) -> float:
     """
     table = np.asarray(payoff, float)
     require(table.ndim == 2 and table.size > 0, "payoff must be a matrix", shape=table.shape)
+    require(table.size <= LARGEST_GAME, f"payoff must have at most {LARGEST_GAME} entries", shape=table.shape)
     require(bool(np.isfinite(table).all()) and np.abs(table).max() > 0, "payoffs must be finite and not all 0")
     return _played(table)[0]
 
