@@ -12,6 +12,7 @@ PAGES = [
     "README.md",
     "docs/how-to/extend.md",
     "docs/how-to/sweeps.md",
+    "docs/how-to/explore.md",
     "docs/how-to/look-inside.md",
     "docs/how-to/tokens.md",
     "docs/how-to/trace.md",
