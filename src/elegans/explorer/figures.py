@@ -273,7 +273,6 @@ class _Panel:
             customdata=numbers,
             text=texts,
             hovertemplate="%{text}<extra></extra>",
-            hoverongaps=False,
             coloraxis="coloraxis",
             xgap=1,
             ygap=1,
@@ -409,13 +408,18 @@ def _said(statistic: Statistic, value: float, low: float, high: float, trials: f
     if trials == 0:
         told = f"{statistic.label}: no trials yet"
     elif math.isnan(value):
-        told += f", at least {_number(low, statistic)} (n = {trials:.0f})"
+        told += f", at least {_number(low, statistic)}" if math.isfinite(low) else ""
+        told += f" (n = {trials:.0f})"
     else:
         ends = f"{_number(low, statistic)} to {_number(high, statistic)}"
         told += f"<br>{ends} ({statistic.interval}), n = {trials:.0f}"
     solved, finished, *others = counts
     more = [f"{count} {name}" for count, name in zip(others, ("failed", "running", "missing"), strict=True) if count]
     return f"{told}<br>{', '.join([f'{solved} of {finished} trials solved', *more])}"
+
+
+def _size(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _number(value: float, statistic: Statistic) -> str:
@@ -436,7 +440,7 @@ def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[s
     if statistic.logarithmic and len(finite):
         low, high = np.log10([finite.min(), finite.max()])
         ticks = np.linspace(low, max(high, low + 1e-9), 5).tolist()
-        axis["colorbar"] |= {"tickvals": ticks, "ticktext": [f"{10**place:.3g}" for place in ticks]}
+        axis["colorbar"] |= {"tickvals": ticks, "ticktext": [_size(10**place) for place in ticks]}
     return axis
 
 
@@ -453,7 +457,7 @@ def _layout(panels: Sequence[tuple[str, np.ndarray]], x: Axis | None, y: Axis | 
         "hovermode": "closest",
         "template": {},
         "plot_bgcolor": "rgba(128,128,128,0.18)",
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"},
         "annotations": [],
         "uirevision": "map",
     }
@@ -462,8 +466,8 @@ def _layout(panels: Sequence[tuple[str, np.ndarray]], x: Axis | None, y: Axis | 
         left, top = column * (wide + gap_x), 1 - row * (high + gap_y)
         suffix = "" if place == 0 else str(place + 1)
         bottom, edge = place + columns >= len(panels), column == 0
-        layout[f"xaxis{suffix}"] = _axis_of(x, [left, left + wide], f"y{suffix}", bottom)
-        layout[f"yaxis{suffix}"] = _axis_of(y, [top - high, top], f"x{suffix}", edge)
+        layout[f"xaxis{suffix}"] = _axis_of(x, [left, min(left + wide, 1.0)], f"y{suffix}", bottom)
+        layout[f"yaxis{suffix}"] = _axis_of(y, [max(top - high, 0.0), top], f"x{suffix}", edge)
         if name:
             where = {"x": left, "y": top, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
             layout["annotations"].append({"text": text(name), "showarrow": False, **where})
@@ -484,6 +488,7 @@ def _axis_of(axis: Axis | None, domain: list[float], anchor: str, named: bool) -
         "range": [-0.5, count - 0.5],
         "tickvals": list(shown),
         "ticktext": texts,
+        "showticklabels": named,
         "title": {"text": text(axis.name) if axis is not None and named else ""},
         "showgrid": False,
         "zeroline": False,

@@ -43,7 +43,7 @@ class Statistic(NamedTuple):
 STATISTICS: Mapping[str, Statistic] = {
     "success": Statistic("success rate", "rate", "low", "high", "trials", "Wilson 95%", percent=True),
     "median_steps": Statistic(
-        "median steps to solve, unsolved trials being infinite",
+        "median steps to solve",
         "median_steps",
         "median_low",
         "median_high",

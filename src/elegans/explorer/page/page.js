@@ -553,7 +553,7 @@ async function drawCompare(answer, store, query, all) {
     now.x && choice("x", "x axis", free, now.x, place("x", "y")), now.y && choice("y", "y axis", free, now.y, place("y", "x")),
     swept(store, at).map((axis) => slider(axis, at[axis.name], (value) => set({ [`at.${axis.name}`]: value })))));
   const { section, div, fresh } = await chart("compare", answer.title ?? "Difference, with its 95% interval", answer.figure, {
-    data: () => download({ kind: "compare", ...now }), hint: "Arrow keys move from square to square." });
+    data: () => download({ kind: "compare", ...now }), hint: "Click a square to see its trials. Arrow keys move from square to square, Enter opens one." });
   grid(section, div, fresh, (cell) => go({ view: "cell", ...stored(query), cell }));
   const names = Object.keys(answer.rows[0]?.columns ?? {});
   const columns = [...names, "a", "b", "difference", "95% interval", "trials", "paired"];
