@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -82,3 +83,23 @@ def serving(*stores, port=0):
             server.terminate()
             server.wait(20)
             server.stdout.close()
+
+
+def fill_many(place, across=100, up=100, seeds=100):
+    """Record made-up outcomes of many trials, without curves: the database makes 10^6 of them in seconds."""
+    axes = {"model.width": list(range(10, 10 + up)), "regime.size": list(range(100, 100 + across))}
+    with Store(place) as store:
+        run, _ = store.begin(el.grid(TRIAL, axes, seeds=seeds), name="many")
+        with store._writing() as connection:
+            connection.exec_driver_sql(
+                f"""
+                WITH RECURSIVE seeds(seed) AS (SELECT 0 UNION ALL SELECT seed + 1 FROM seeds WHERE seed < {seeds - 1})
+                INSERT INTO trials
+                    (cell, seed, state, solved_at, test_error, steps, seconds, engine, attempts, recorded)
+                SELECT id, seed, iif(seed < id % 101, 'solved', 'unsolved'), iif(seed < id % 101, 100 + seed, NULL),
+                    0.25, 2000, 0.125, 'fused', 1, {time.time()}
+                FROM cells, seeds
+                """
+            )
+        store.release(run)
+    return place

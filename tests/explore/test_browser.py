@@ -5,7 +5,7 @@ import shutil
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from invented import AXES, TRIAL, fill, outcome, serving, sweep
+from invented import AXES, TRIAL, fill, fill_many, outcome, serving, sweep
 
 import elegans as el
 from elegans.explorer.report import write_report
@@ -284,3 +284,21 @@ def test_a_report_opens_from_disk_without_network(opened, store, tmp_path):
     again = opened(page.url, offline=True)
     again.wait_for_selector("h1:has-text('Cell')")
     assert not [one for one in asked if not one.startswith(("data:", "blob:", "file:"))]
+
+
+@pytest.mark.slow
+def test_a_million_trials_are_shown_as_ten_thousand_squares(opened, tmp_path):
+    with serving(fill_many(tmp_path / "runs.db")) as address:
+        page = opened(address)
+        assert squares(page) == 10_000
+        page.wait_for_function("() => document.getElementById('live').textContent === 'live'")
+        click_square(page, 50, 50)
+        page.wait_for_selector("text=100 trials")
+        page.locator("nav a", has_text="Overview").click()
+        page.wait_for_selector("text=1,000,000 trials in 10,000 cells")
+        with Store(tmp_path / "runs.db") as store:
+            more = el.grid(TRIAL, {"model.width": [10], "regime.size": [100]}, seeds=101)
+            run, _ = store.begin(more)
+            store.record(run, [outcome(one) for one in store.claim(run, more)])
+            store.release(run)
+        page.wait_for_selector("text=1,000,001 trials in 10,000 cells")
