@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import elegans as el
@@ -19,6 +18,7 @@ IMAGES = Path(__file__).parents[1] / "images"
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 SIZE = {"width": 900, "height": 640}
 """Pixels of a window."""
+SIZES = {"cell": {"width": 1100, "height": 780}}
 
 
 def train(place: Path) -> None:
@@ -50,17 +50,14 @@ def served(place: Path) -> Iterator[str]:
 
 
 def taken(browser: Browser, address: str, name: str, scheme: str, wait: str) -> None:
-    """Take a picture of a page as it looks in a window, in few colours."""
-    page: Page = browser.new_page(viewport=SIZE, color_scheme=scheme, device_scale_factor=1.5)
+    """Take a picture of a page as it looks in a window."""
+    page: Page = browser.new_page(viewport=SIZES.get(name, SIZE), color_scheme=scheme, device_scale_factor=1.25)
     page.goto(address)
     page.wait_for_selector(wait, timeout=120_000)
     page.wait_for_timeout(1500)
     file = IMAGES / f"explore-{name}-{scheme}.png"
     page.screenshot(path=file)
     page.close()
-    Image.open(file).convert("RGB").quantize(128, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
-        file, optimize=True
-    )
 
 
 def main() -> None:

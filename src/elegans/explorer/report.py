@@ -1,6 +1,7 @@
 """A store, or the results of an experiment, as one file: the explorer's page with its answers written into it."""
 
 import base64
+import gzip
 import hashlib
 import importlib.resources
 import io
@@ -11,28 +12,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from elegans import records
 from elegans.errors import ExperimentError, printable
 from elegans.experiments.registry import claims, entries
 from elegans.explorer.cells import Cells
 from elegans.explorer.details import cell_record
-from elegans.explorer.figures import as_json, has_theory, map_figure, plain, title
+from elegans.explorer.figures import as_json, has_theory, map_record, plain, title
 from elegans.explorer.overview import overview
 from elegans.explorer.view import View
 from elegans.files import checked_path, readable, replaced
 from elegans.sweeps import Store
 from elegans.sweeps.frames import write_csv
 
-MAPS, CELLS = 2_500_000, 4_000_000
-"""Characters of maps and of cells at the most: the file stays under 12 MB, of which the charts' script takes 5."""
+MAPS, CELLS = 2_000_000, 4_500_000
+"""Characters of packed maps and cells at the most: the file stays under 12 MB, of which the charts' script takes 5."""
 POINTS = (400, 200, 100, 50, 25, 12)
 """Points of a curve at the most: the first number with which all cells fit."""
 TRIED = 3
 """Cells by which the number of points is chosen."""
 DIGITS = 5
-"""Significant digits of numbers in figures; whole numbers keep all."""
+"""Significant digits of numbers in figures."""
 STYLE = '<link rel="stylesheet" href="page.css">'
 CHARTS, CODE = '<script src="plotly.js" defer></script>\n', '<script src="page.js" defer></script>\n'
 """What names the server's files in the page: a report has them in it."""
@@ -68,6 +67,7 @@ def write_report(place: str | Path, out: str | Path) -> Written:
     """
     folder = checked_path(place, "results", ExperimentError) if "://" not in str(place) else None
     record: Mapping[str, Any] = {}
+    name = str(place) if folder is None else folder.resolve()
     if folder is not None and folder.is_dir():
         record = _record(folder)
         place = folder / "runs.db"
@@ -76,6 +76,7 @@ def write_report(place: str | Path, out: str | Path) -> Written:
         cells = Cells(store)
         try:
             content, written = _content(store, cells, record)
+            content["overview"]["stores"][0]["name"] = printable(Path(name).name)
         finally:
             cells.close()
     text = _page(content).encode("utf-8", "replace")
@@ -113,7 +114,6 @@ def _content(store: Store, cells: Cells, record: Mapping[str, Any]) -> tuple[dic
     covered = {
         "curves": f"at most {points} points each",
         "cells": f"{len(kept)} of {len(cells.table)} with curves and trials",
-        "numbers in figures": f"{DIGITS} significant digits",
     }
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -159,16 +159,13 @@ def _maps(cells: Cells, statistics: Sequence[str]) -> Iterator[dict[str, Any]]:
         if view.query() in seen:
             continue
         seen.add(view.query())
-        one = {
-            "view": view.record() | {"theories": has_theory(cells, view)},
-            "query": view.query(),
-            "title": title(view),
-            "figure": short(as_json(map_figure(cells, view))),
-        }
-        room -= len(_json(one))
+        kept = view.record() | {"theories": has_theory(cells, view)}
+        figure = short(as_json(map_record(cells, view)))
+        content = _packed({"view": kept, "query": view.query(), "title": title(view), "figure": figure})
+        room -= len(content)
         if room < 0 and len(seen) > 1:
             return
-        yield one
+        yield {"view": kept, "content": content}
 
 
 def _queries(cells: Cells, statistics: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -193,20 +190,20 @@ def _points(store: Store, cells: Cells) -> int:
     numbers = cells.table["ended"].sort_values(ascending=False).index
     tried = [int(number) for number in numbers[:: max(1, len(numbers) // TRIED)]]
     for points in POINTS:
-        sizes = [len(_json(short(_cell(store, cells, number, points)))) for number in tried]
+        sizes = [len(_packed(_cell(store, cells, number, points))) for number in tried]
         if not sizes or sum(sizes) / len(sizes) * len(numbers) <= CELLS:
             return points
     return POINTS[-1]
 
 
-def _kept(store: Store, cells: Cells, points: int) -> Iterator[tuple[str, Any]]:
+def _kept(store: Store, cells: Cells, points: int) -> Iterator[tuple[str, str]]:
     room = CELLS
     for number in map(int, cells.table.index):
-        one = short(_cell(store, cells, number, points))
-        room -= len(_json(one))
+        content = _packed(_cell(store, cells, number, points))
+        room -= len(content)
         if room < 0:
             return
-        yield str(number), one
+        yield str(number), content
 
 
 def _cell(store: Store, cells: Cells, number: int, points: int) -> dict[str, Any]:
@@ -216,14 +213,13 @@ def _cell(store: Store, cells: Cells, number: int, points: int) -> dict[str, Any
     for measure in found["measures"][1:]:
         figures = cell_record(store, cells, number, measure=measure, points=points)["figures"]
         further[measure] = next((one for one in figures if one["name"] == "measure"), None)
-    return found | {"measured": {name: one for name, one in further.items() if one is not None}}
+    kept: dict[str, Any] = short(found | {"measured": {name: one for name, one in further.items() if one is not None}})
+    return kept
 
 
 def short(value: Any) -> Any:
-    """Return a value of JSON with numbers of a few digits, and packed arrays of single precision."""
+    """Return a value of JSON with numbers of a few digits; whole numbers keep all."""
     if isinstance(value, dict):
-        if value.get("dtype") == "f8" and isinstance(value.get("bdata"), str):
-            return _single(value)
         return {name: short(one) for name, one in value.items()}
     if isinstance(value, list):
         return [short(one) for one in value]
@@ -232,12 +228,9 @@ def short(value: Any) -> Any:
     return value
 
 
-def _single(packed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a packed array of doubles as one of single precision, which whole numbers to 2^24 keep."""
-    values = np.frombuffer(base64.b64decode(packed["bdata"]), "<f8")
-    if np.any(np.abs(values[np.isfinite(values)]) >= 2**24):
-        return dict(packed)
-    return dict(packed) | {"dtype": "f4", "bdata": base64.b64encode(values.astype("<f4").tobytes()).decode()}
+def _packed(value: Any) -> str:
+    """Return JSON compressed, as text: figures repeat themselves."""
+    return base64.b64encode(gzip.compress(_json(value).encode("utf-8", "replace"), mtime=0)).decode()
 
 
 def _json(value: Any) -> str:

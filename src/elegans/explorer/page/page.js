@@ -3,10 +3,11 @@
 "use strict";
 
 const report = JSON.parse(document.getElementById("report")?.textContent ?? "null");
-const main = document.getElementById("main");
-const lost = document.getElementById("lost");
+const [main, lost, live] = ["main", "lost", "live"].map((id) => document.getElementById(id));
 const STATES = ["solved", "unsolved", "diverged", "failed", "interrupted", "running", "missing"];
 const SHOWN_ROWS = 500;
+const HINT = "Click a square to see its trials. In the map, arrow keys move from cell to cell, Enter opens one.";
+const MOVES = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 // ---- elements ----
 
@@ -77,6 +78,7 @@ function table(label, columns, rows) {
 
 const address = () => new URLSearchParams(report ? location.hash.slice(1) : location.search);
 const link = (query) => (report ? "#" : "?") + new URLSearchParams(query);
+const merged = (changes) => ({ ...Object.fromEntries(address()), ...changes });
 const latest = {}; // of each view, the query that it had last
 
 function go(query, replace = false) {
@@ -93,7 +95,6 @@ document.addEventListener("click", (event) => {
 addEventListener("popstate", () => show());
 document.getElementById("skip").addEventListener("click", () => main.focus());
 
-const current = () => Object.fromEntries(address());
 const inside = (query, given, ...children) => make("a", { href: link(query), "data-inside": true, ...given }, ...children);
 
 // ---- answers: from the server, or from the file ----
@@ -112,13 +113,20 @@ async function ask(path, query = {}) {
   return answer;
 }
 
-function saved(path, query) {
+// Answers lie packed in the file, each by itself.
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+async function saved(path, query) {
   if (path === "overview") return report.overview;
-  if (path === "map") return report.maps.reduce((best, one) => agreement(one.view, query) > agreement(best.view, query) ? one : best);
-  const found = report.cells[path.replace("cell/", "")];
-  if (!found) throw new Refused(`a cell must be in this file: ${path.replace("cell/", "")}`);
-  const named = found.measured?.[query.get("measure")];
-  return named ? { ...found, figures: [...found.figures.filter((one) => one.name !== "measure"), named] } : found;
+  const nearest = (best, one) => agreement(one.view, query) > agreement(best.view, query) ? one : best;
+  if (path === "map") return unpacked(report.maps.reduce(nearest).content);
+  const number = path.replace("cell/", "");
+  if (!Object.hasOwn(report.cells, number)) throw new Refused(`a cell must be in this file: ${number}`);
+  const cell = await unpacked(report.cells[number]), named = cell.measured[query.get("measure")];
+  return named ? { ...cell, figures: [...cell.figures.filter((one) => one.name !== "measure"), named] } : cell;
 }
 
 // How far a kept map is the one asked for: what people look at first counts most.
@@ -143,7 +151,6 @@ function save(content, name) {
 }
 
 const saveText = (text, name) => save(new Blob([text], { type: "text/csv" }), name);
-
 // Images are light whatever the page is: they go into papers.
 async function saveImage({ figure, div }, format, name) {
   const layout = coloured(figure.layout, { ink: "#1c2326", grid: "#e3e6e5", line: "#9aa3a6", paper: "#fff" });
@@ -351,7 +358,7 @@ function frame(name, store, stores) {
   nav.children[focused]?.focus();
   const working = store.runs.filter((run) => run.state === "at work");
   document.getElementById("progress").replaceChildren(...working.map((run) => make("div", { class: "run" }, bar(run), pace(run))));
-  if (report) document.getElementById("live").textContent = `written ${report.written}`;
+  if (report) live.textContent = `written ${report.written}`;
 }
 
 const bar = (run) => make("progress", { max: run.trials, value: run.done, "aria-label": `Progress of ${run.name}` });
@@ -374,8 +381,8 @@ function drawOverview(store) {
     make("ul", { class: "claims" }, one.verdicts.map(claim))))));
   panel("runs", store.runs, () => store.runs.length > 0 && card("Runs", table("Runs",
     ["run", "state", "progress", "trials", "per second", "left", "host"], store.runs.map((run) => [run.name, run.state, bar(run),
-      `${number(run.done)} of ${number(run.trials)}`, run.per_second && short.format(run.per_second),
-      run.seconds_left == null ? null : clock(run.seconds_left), run.host && `${run.host} (${run.pid})`]))));
+      `${number(run.done)} of ${number(run.trials)}`, run.per_second ? short.format(run.per_second) : null,
+      run.seconds_left == null ? null : clock(run.seconds_left), run.host ? `${run.host} (${run.pid})` : null]))));
   panel("axes", store.axes, () => store.axes.length > 0 && card("What is swept",
     terms(store.axes.map((axis) => [axis.label, listed(axis.values)]))));
   const failed = store.states.failed ?? 0, most = store.failures.length;
@@ -422,13 +429,12 @@ async function drawMap(answer, store, query) {
     store.axes.length > 0 && choice("x", "x axis", choices(store.axes, "x"), view.x, place("x")),
     store.axes.length > 1 && choice("y", "y axis", choices(store.axes, "y"), view.y, place("y")),
     free.length > 0 && choice("facet", "Facets", [{ name: "", label: "none" }, ...choices(free, "facet")], flat.facet, place("facet")),
-    sliders.map((axis) => slider(axis, view.at[axis.name], (value) => go({ ...current(), [`at.${axis.name}`]: value }, true))),
+    sliders.map((axis) => slider(axis, view.at[axis.name], (value) => go(merged({ [`at.${axis.name}`]: value }), true))),
     check("contour", "Contour", view.contour, (contour) => set({ contour })),
     view.theories && check("theory", "Theory", view.theory, (theory) => set({ theory }))));
   sliders.forEach((axis) => slide(axis, view.at[axis.name]));
   const data = () => report ? report.csv : download({ kind: "map", ...flat });
-  const { section, div, fresh } = await chart("map", answer.title, answer.figure, { data, revision: answer.query,
-    hint: "Click a square to see its trials. In the map, arrow keys move from cell to cell, Enter opens one." });
+  const { section, div, fresh } = await chart("map", answer.title, answer.figure, { data, revision: answer.query, hint: HINT });
   grid(section, div, fresh, (cell) => go({ view: "cell", ...stored(query), cell }));
 }
 
@@ -463,14 +469,13 @@ function grid(section, div, fresh, open) {
     section.querySelector(".reading").textContent = told ? plain(told) : "no cell here";
   };
   const chosen = (cell) => cell != null && box.open(cell);
-  const moves = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   box.addEventListener("keydown", (event) => {
     const all = panes(), trace = all[at.pane];
     if (!trace || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Enter") chosen(cellOf({ customdata: trace.customdata[at.row][at.column] }));
-    if (!(event.key in moves)) return;
+    if (!(event.key in MOVES)) return;
     event.preventDefault();
-    const [rise, right] = moves[event.key], [bottom, top] = axis(trace, "y").range;
+    const [rise, right] = MOVES[event.key], [bottom, top] = axis(trace, "y").range;
     at.row = Math.min(Math.max(at.row + (bottom <= top ? rise : -rise), 0), trace.z.length - 1);
     at.column += right;
     if (at.column < 0 || at.column >= trace.z[0].length) { // over the edge lies the next facet
@@ -532,15 +537,12 @@ async function drawCell(answer, store, query) {
 // ---- compare ----
 
 async function drawCompare(answer, store, query, all) {
-  const asked = new URLSearchParams(answer.query);
-  asked.delete("view");
-  const now = { ...Object.fromEntries(asked), ...stored(query) };
+  const now = { ...Object.fromEntries(new URLSearchParams(answer.query)), ...stored(query) };
   history.replaceState(null, "", link({ view: "compare", ...now }));
   latest.compare = String(new URLSearchParams(now));
   const set = (changes) => go(Object.entries({ view: "compare", ...now, ...changes }).filter(([, value]) => value != null));
-  const by = store.axes.find((axis) => axis.name === now.by);
+  const by = store.axes.find((axis) => axis.name === now.by), values = (by?.values ?? []).map((name) => ({ name }));
   const others = all.filter((one) => one.index !== store.index).map((one) => ({ name: String(one.index), label: one.name }));
-  const values = (by?.values ?? []).map((name) => ({ name }));
   const at = Object.fromEntries(store.axes.map((axis) => [axis.name, now[`at.${axis.name}`]]).filter(([, value]) => value != null));
   const free = store.axes.filter((axis) => axis.name !== now.by);
   const place = (which, other) => (name) => set(name === now[other] ? { [which]: name, [other]: now[which] } : { [which]: name });
@@ -553,7 +555,7 @@ async function drawCompare(answer, store, query, all) {
     now.x && choice("x", "x axis", free, now.x, place("x", "y")), now.y && choice("y", "y axis", free, now.y, place("y", "x")),
     swept(store, at).map((axis) => slider(axis, at[axis.name], (value) => set({ [`at.${axis.name}`]: value })))));
   const { section, div, fresh } = await chart("compare", answer.title ?? "Difference, with its 95% interval", answer.figure, {
-    data: () => download({ kind: "compare", ...now }), hint: "Click a square to see its trials. Arrow keys move from square to square, Enter opens one." });
+    data: () => download({ kind: "compare", ...now }), hint: HINT });
   grid(section, div, fresh, (cell) => go({ view: "cell", ...stored(query), cell }));
   const names = Object.keys(answer.rows[0]?.columns ?? {});
   const columns = [...names, "a", "b", "difference", "95% interval", "trials", "paired"];
@@ -578,7 +580,6 @@ async function update() {
 function alive(yes) {
   lost.hidden = yes;
   lost.textContent = yes ? "" : "The server has gone: what is shown stays as it was. Trying to reach it again …";
-  const live = document.getElementById("live");
   live.textContent = yes ? "live" : "";
   live.classList.toggle("alive", yes);
 }
