@@ -23,7 +23,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """As ``elegans.plots.style.COLOURS``, which need matplotlib."""
 GREY = "#808080"
 CONTOUR = COLOURS[1]
-SHADES, DIVERGING = "Viridis", "RdBu_r"
+SHADES = "Viridis"
+_RED_BLUE = "053061 2166ac 4393c3 92c5de d1e5f0 f7f7f7 fddbc7 f4a582 d6604d b2182b 67001f"
+DIVERGING = [[place / 10, f"#{colour}"] for place, colour in enumerate(_RED_BLUE.split())]
+"""As ``elegans.plots.style.DIVERGING``: white is 0, red is above; a page's scale of that name has another middle."""
 SQUARE = 26
 """Pixels of a square of a map."""
 HATCHED = 2_000
