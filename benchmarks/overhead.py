@@ -23,8 +23,9 @@ from benchmarks.measure import in_turns, seconds, spread
 from benchmarks.record import Result, at_most, cores
 from elegans.analysis import cells
 from elegans.studies.pareto_frontiers import settings as pareto
+from elegans.sweeps.database import open_engine
 from elegans.sweeps.frames import columns_of
-from elegans.sweeps.schema import CELLS, TRIALS, open_engine
+from elegans.sweeps.schema import CELLS, TRIALS
 from elegans.training.engines import ENGINES, Plan
 from elegans.training.loop import train_together
 
@@ -164,7 +165,7 @@ def _reading(rows: int, path: Path, repetitions: int) -> tuple[dict[str, list[fl
     """Return the seconds of each part of reading, and the store's size in MB."""
     sweep = pareto.panels(pareto.trial(n=50, k=3, steps=100_000), pareto.SIZES, pareto.WIDTHS, 1)
     engine = open_engine(path, read_only=False)
-    _fill(engine, sweep.cells, rows)
+    fill(engine, sweep.cells, rows)
     engine.dispose()
     where = {"task.k": 3, "task.n": 50}
     ways = {
@@ -189,13 +190,18 @@ def _opened(path: Path, rows: int, way: Callable[[el.Store], pd.DataFrame]) -> f
     return spent
 
 
-def _fill(engine: Engine, templates: tuple[el.Trial, ...], rows: int) -> None:
+def fill(engine: Engine, templates: tuple[el.Trial, ...], rows: int) -> None:
     """Write artificial outcomes directly into a store's tables, spread over the cells."""
     generator = np.random.default_rng(0)
     per_cell = np.diff(np.linspace(0, rows, len(templates) + 1).astype(int)).tolist()
     with engine.connect().execution_options(writing=True) as connection, connection.begin():
         for number, (template, count) in enumerate(zip(templates, per_cell, strict=True), start=1):
-            cell = {"id": number, "hash": template.cell, "trial": template.to_json(), "columns": columns_of(template)}
+            cell = {
+                "id": number,
+                "hash": template.cell,
+                "trial": template.model_dump_json(exclude={"seed"}),
+                "columns": columns_of(template),
+            }
             connection.execute(insert(CELLS), {**cell, "wanted": count})
             solved = generator.random(count) < number / len(templates)
             steps = np.where(solved, generator.integers(1, 500, count) * 200, 100_000)
@@ -215,6 +221,7 @@ def _fill(engine: Engine, templates: tuple[el.Trial, ...], rows: int) -> None:
                         "engine": "fused",
                         "probes": "[]",
                         "attempts": 1,
+                        "recorded": 1e9 + number,
                     }
                     for seed, (done, step) in enumerate(zip(solved.tolist(), steps.tolist(), strict=True))
                 ],
