@@ -96,8 +96,11 @@ def test_a_network_fails_if_it_ends_high_and_never_falls_at_once():
         columns = {"steepest": steepest, "transition": np.nan, "distance.unigram": 0.1, "distance.bigram": 0.1}
         rows.append(run.assign(**columns))
     table = pd.concat(rows).replace({"network": {"sudden": "two layers"}})
-    found = one_layer.findings({"curves": table})
-    assert {name: own["fails"] for name, own in found.items()} == {"slow": 1, "two layers": 0, "high": 0}
+    halved = table.assign(k=2, loss=table["loss"] / 4)  # the same seeds on two symbols, none of them high
+    found = one_layer.findings({"curves": pd.concat([table, halved])})
+    fails = {k: {name: own["fails"] for name, own in networks.items()} for k, networks in found.items()}
+    assert fails["k = 3"] == {"slow": 1, "two layers": 0, "high": 0}
+    assert fails["k = 2"] == {"slow": 0, "two layers": 0, "high": 0}
 
 
 def test_delays_are_drawn_with_those_that_never_come():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import spread
@@ -94,14 +95,26 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw losses of networks of one layer and of two, and whether any of them has a transition.
+    """Draw losses of networks of one layer and of two, and whether any of them has a transition: a row per k.
 
     On the right, a mark per trial: the final loss over the unigram strategy's, and the largest relative fall of the
     loss between measurements after the first 5% of the training. Networks to the right of one dotted line and below the
     other had no transition. Source: thesis, figure E.8.
     """
-    table = tables["curves"]
-    figure, ((left, right),) = panels(1, 2, height=2.8)
+    symbols = [(f"k = {k}", rows) for k, rows in tables["curves"].groupby("k")]
+    figure, axes = panels(len(symbols), 2, height=2.8 if len(symbols) == 1 else 2.3)
+    for (left, right), (_, rows) in zip(axes, symbols, strict=True):
+        _losses(left, right, rows)
+    for ax in axes[:-1].flat:
+        ax.set_xlabel("")
+    titles = [(f"Held-out loss, {k}", f"Largest fall between checks, {k}") for k, _ in symbols]
+    lettered(axes.flat, [title for row in titles for title in row])
+    legend_below(figure, axes[0, 1])
+    return figure
+
+
+def _losses(left: Axes, right: Axes, table: pd.DataFrame) -> None:
+    """Draw the losses of one task's networks, and what makes a transition of each."""
     networks = table.groupby("network", sort=False)
     for (name, rows), colour, marker in zip(networks, ("black", *COLOURS[2:]), "os^Dv", strict=False):
         curves_of_trials(left, rows, "loss", colour)
@@ -112,27 +125,26 @@ def plot(tables: Tables) -> Figure:
     left.set_ylim(bottom=0)
     left.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
     along(left, table["sequences"].max())
-    right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="limits of the claim")
+    right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
     right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
     right.set(xlim=(0, None), ylim=(0, None))
     right.set_xlabel("loss at the end / unigrams' loss", fontsize=MEDIUM)
     right.set_ylabel("largest fall of the loss", fontsize=MEDIUM)
     percent(right)
     quiet(right)
-    lettered((left, right), ("Held-out loss", "Largest fall between measurements"))
-    legend_below(figure, right)
-    return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, by network, its final loss relative to the strategies, and whether there was a transition.
+    """Return, by number of symbols and network, final losses relative to the strategies, and transitions.
 
     ``fails`` counts the trials that end above half of the unigram line and whose loss never falls by more than a fifth
     between measurements; ``trained`` is the training time over the median time that two layers need.
     """
-    table = tables["curves"]
-    needed = float(table[table["network"] == "two layers"].groupby("seed")["transition"].first().median())
-    return {str(name): _stated(rows, needed) for name, rows in table.groupby("network", sort=False)}
+    found = {}
+    for k, table in tables["curves"].groupby("k"):
+        needed = float(table[table["network"] == "two layers"].groupby("seed")["transition"].first().median())
+        found[f"k = {k}"] = {str(name): _stated(rows, needed) for name, rows in table.groupby("network", sort=False)}
+    return found
 
 
 def _stated(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
