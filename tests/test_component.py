@@ -129,7 +129,7 @@ def test_bad_input_is_refused_with_rule_and_value(make, message):
         ((np.zeros((4, 2)), np.ones(4)), r"shapes \(4, 2\) and \(4,\) of 4 examples"),
         ((np.zeros((4, 3)), np.ones(3)), r"shapes \(4, 3\) and \(3,\) of 4 examples"),
         ((np.full((4, 3), np.nan, np.float32), np.ones(4)), "some values of float32 and float64 are not"),
-        ((np.zeros((4, 3)), np.array(["a"] * 4)), "float64 and <U1 of which some are not"),
+        ((np.zeros((4, 3)), np.array(["a"] * 4)), "some values of float64 and <U1 are not"),
     ],
 )
 def test_the_examples_of_a_task_of_ones_own_are_finite_and_as_many_as_asked_for(returned, message):

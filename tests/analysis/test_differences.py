@@ -43,7 +43,7 @@ def test_a_side_without_trials_has_no_interval():
 
 @pytest.mark.parametrize(("second", "both"), [((3, 6), 1), ((3, 5), 4), ((4, 5), 1)])
 def test_pairs_that_cannot_be_are_refused(second, both):
-    with pytest.raises(AnalysisError, match="pairs must be as many as trials"):
+    with pytest.raises(AnalysisError, match="paired trials must be equally many"):
         newcombe((3, 5), second, both=both)
 
 

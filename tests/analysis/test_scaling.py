@@ -61,7 +61,7 @@ def test_local_exponents_are_the_slopes_between_neighbours():
     found = local_exponents([10, 20, 40, 80], [5, 10, 40, math.nan])
     assert found[1:3] == pytest.approx([1, 2])
     assert np.isnan(found[[0, 3]]).all()
-    with pytest.raises(ValueError, match="must be positive and increase"):
+    with pytest.raises(ValueError, match="must be positive and increasing"):
         local_exponents([20, 10], [1, 1])
 
 

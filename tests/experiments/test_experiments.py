@@ -257,7 +257,7 @@ def test_what_does_not_exist_is_refused_before_anything_is_made(name, scale, see
 
 def test_results_that_cannot_be_written_are_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ExperimentError, match="results must have a folder that can be made"):
+    with pytest.raises(ExperimentError, match="results must have a folder that can be created"):
         run_experiment("success-frontier", "smoke", out=tmp_path / "file")
 
 

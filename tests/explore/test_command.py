@@ -75,6 +75,6 @@ def test_a_sweep_opens_the_explorer_beside_it_and_takes_it_along_when_it_ends(tm
         *_,
     ) = done.stdout.splitlines()
     address = re.fullmatch(r"explorer (http://127\.0\.0\.1:\d+/) \(it ends with the run\)", first)[1]
-    assert "to look at it again: elegans explore new.db" in done.stdout
+    assert "to open it again: elegans explore new.db" in done.stdout
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=5)

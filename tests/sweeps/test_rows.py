@@ -44,8 +44,8 @@ def test_the_trial_of_a_row_is_the_one_that_was_trained(swept):
         few = {"regime": "online", "model.init": "sparse:2", "seed": 2}
         assert store.trial(few) == sweep.trial(11)
         for row, message in [
-            ({"regime": "online", "seed": 2}, "one cell of the store: it is of 2 of 4"),
-            ({"regime": "sample:7", "seed": 2}, "it is of 0 of 4"),
+            ({"regime": "online", "seed": 2}, "one cell of the store: it matches 2 of 4"),
+            ({"regime": "sample:7", "seed": 2}, "it matches 0 of 4"),
             ({"regime": "online"}, "must have a seed"),
         ]:
             with pytest.raises(StoreError, match=message):

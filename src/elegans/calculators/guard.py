@@ -162,7 +162,11 @@ def _overflowed(function: Callable[..., Any], value: Any) -> bool:
     if isinstance(value, float):
         return math.isinf(value) and not _marked(function.__annotations__.get("return"))
     if type(value) is tuple:
-        return any(math.isinf(one) for one in value if isinstance(one, float))
+        parts = typing.get_args(function.__annotations__.get("return")) or [None] * len(value)
+        return any(
+            isinstance(one, float) and math.isinf(one) and not _marked(part)
+            for one, part in zip(value, parts, strict=False)
+        )
     infinite = [
         name for name in _field_names(value) if isinstance(one := getattr(value, name), float) and math.isinf(one)
     ]

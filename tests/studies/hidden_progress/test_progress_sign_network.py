@@ -76,7 +76,7 @@ def test_the_precision_uses_up_what_the_readout_allows_and_grows_from_the_smalle
         for larger in (n, 2 * n + 1):
             tau = theory.feature_precision(larger, k, epsilon)
             assert theory.feature_error(larger, k, tau, epsilon) == pytest.approx(1 / (8 * k**2))
-        with pytest.raises(el.TheoryError, match="n must be large enough for irrelevant weights to add to little"):
+        with pytest.raises(el.TheoryError, match="n must be large enough for irrelevant weights to be negligible"):
             theory.feature_precision(n - 2, k, epsilon)
         assert theory.feature_smallest_n(k, epsilon, "printed") > 100 * n
 

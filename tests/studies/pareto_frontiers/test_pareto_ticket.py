@@ -61,7 +61,7 @@ def test_both_engines_train_tickets_and_end_with_equal_weights(name):
     ("neurons", "width", "message"),
     [
         ((3, 3, 4), 3, "must be distinct"),
-        ((), 1, "one at least"),
+        ((), 1, "at least one neuron"),
         ((3, 17, 50), 3, "below the width"),
         ((3, 17, 41), 4, "width must be the ticket's number of neurons: width=4"),
     ],

@@ -17,16 +17,18 @@ Shared arguments:
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from elegans.calculators.domain import Extended, require, require_positive
+from elegans.calculators.domain import Extended, WithInfinity, require, require_positive
 from elegans.errors import TheoryError
 
 _LARGEST = 1e6
 """The relevant weight above which a flow of three or more blocks counts as exploded, about 1e-6 before the
 explosion."""
+Bound = Annotated[np.ndarray, WithInfinity]
+"""Values that are infinite after an explosion."""
 
 
 def equal_flow(start: float, k: int, time: Any) -> np.ndarray:
@@ -47,7 +49,7 @@ def equal_flow(start: float, k: int, time: Any) -> np.ndarray:
     return np.asarray(np.sqrt(_square(start**2, k, time)))
 
 
-def flow_growth_bounds(start: Sequence[float], time: Any) -> tuple[np.ndarray, np.ndarray]:
+def flow_growth_bounds(start: Sequence[float], time: Any) -> tuple[Bound, Bound]:
     """Return bounds on q(t) = v_i(t)^2 - v_i(0)^2, which is the same for all i.
 
     Formula: (c^(1 - k/2) - (k - 2) t)^(-1 / (k/2 - 1)) - c with c = g below and c = a above; c (e^(2t) - 1) for k = 2;

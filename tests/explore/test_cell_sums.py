@@ -197,7 +197,7 @@ def test_a_store_that_takes_the_place_of_another_is_read(place, cells, tmp_path)
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE trials SET test_error='<b>' WHERE cell=1", "trials must hold what elegans wrote"),
+        ("UPDATE trials SET test_error='<b>' WHERE cell=1", "trials must have values that elegans wrote"),
         ("UPDATE trials SET cell=99 WHERE cell=1", "a trial must be of a cell that the store has"),
         ("UPDATE cells SET columns='[' WHERE id=1", "the columns of a cell must be JSON"),
         ("UPDATE cells SET columns='[1]' WHERE id=1", "the columns of a cell must be a record"),
