@@ -35,7 +35,7 @@ class Comparison:
         by: the axis whose values are compared, or None for two stores.
         a, b: the two values as texts, or the names of the stores.
         other: the index of the other store, or None.
-        rows: one row per pair: what each has on the axes, ``a``, ``b``, ``difference`` (the first less the second) with
+        rows: one row per pair: what each has on the axes, ``a``, ``b``, ``difference`` (the first minus the second) with
             ``low`` and ``high``, ``n`` trials on the smaller side, whether they are ``paired`` by seed, and ``cell``.
     """
 
@@ -56,7 +56,7 @@ class Comparison:
     @property
     def title(self) -> str:
         """What is compared, in words."""
-        sides = f"{self.by}: {self.a} less {self.b}" if self.by else f"{self.a} less {self.b}"
+        sides = f"{self.by}: {self.a} minus {self.b}" if self.by else f"{self.a} minus {self.b}"
         places = [f"{name} = {value}" for name, value in self.view.at.items()]
         return ", ".join([f"difference of the {STATISTICS[self.view.stat].label}", sides, *places])
 

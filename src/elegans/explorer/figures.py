@@ -227,7 +227,7 @@ def _difference_said(statistic: Statistic, row: Mapping[Any, Any]) -> str:
         return "no trials on one side"
     a, b, difference, low, high = (_number(row[name], statistic) for name in ("a", "b", "difference", "low", "high"))
     paired = "paired by seed" if row["paired"] else "not paired"
-    return f"{a} less {b}: {difference}<br>{low} to {high} (95%), n = {row['n']}, {paired}"
+    return f"{a} minus {b}: {difference}<br>{low} to {high} (95%), n = {row['n']}, {paired}"
 
 
 def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
