@@ -35,7 +35,7 @@ class Comparison:
         by: the axis whose values are compared, or None for two stores.
         a, b: the two values as texts, or the names of the stores.
         other: the index of the other store, or None.
-        rows: one row per pair: what each has on the axes, ``a``, ``b``, ``difference`` (the first minus the second) with
+        rows: one row per pair: what each has on the axes, ``a``, ``b``, ``difference`` (first minus second) with
             ``low`` and ``high``, ``n`` trials on the smaller side, whether they are ``paired`` by seed, and ``cell``.
     """
 

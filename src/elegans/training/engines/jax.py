@@ -24,7 +24,7 @@ SUBNORMAL = 1e-20
 STRIDE = 1024
 """Maximum number of steps in one call of the compiled loop: a single size needs one compilation."""
 IN_CACHE = 2**18
-"""Maximum number of parameters of trials side by side on a CPU: beyond it, trials take up to 1.7 times as long."""
+"""Maximum number of parameters of trials side by side on a CPU: beyond it, each takes longer."""
 BLOCK = 512
 """Numbers of examples are rounded up to a multiple of this, so that few sizes need compiling."""
 
