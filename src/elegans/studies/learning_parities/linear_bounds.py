@@ -1,22 +1,21 @@
-"""Theorem 2, corollary 4 and the separation computed: the bounds at many sizes, and the best linear predictors.
+"""Theorem 2 and corollary 4 computed: the bounds at many sizes, and the best linear predictors.
 
 Source: Daniely and Malach (2020), sections 3 and 4.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table, walsh_hadamard
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.checks import check, checks, nothing, plot_checks
-from elegans.experiments.claims import FAILS, UNDECIDED, Claim, Verdict
+from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_checks, theorem
+from elegans.experiments.rules import theorem
 from elegans.studies.learning_parities.theory.parity import (
     biased_average_bound,
     biased_fourier_bound,
@@ -25,7 +24,7 @@ from elegans.studies.learning_parities.theory.parity import (
 )
 from elegans.studies.learning_parities.theory.training import biased_loss_bound, biased_sizes
 
-LINEAR, RATES, SEPARATION = "parities/linear-lower-bound", "parities/corollary-rates", "parities/exponential-separation"
+LINEAR, RATES = "parities/linear-lower-bound", "parities/corollary-rates"
 EXACT, ROUNDING = 1e-12, 1e-9
 SUPPORTS = {"smoke": 44, "paper": 1}
 """By scale, which of the 220 supports of 3 of 12 inputs are solved: every first, second, …."""
@@ -40,9 +39,7 @@ TERMS = 4
 
 def analyse(results: Results) -> Tables:
     """Return the table ``checks``."""
-    return checks(
-        [*_logic(), *_optima(SUPPORTS[results.scale]), *_sampled(SAMPLED[results.scale]), *_rates(), *_growth()]
-    )
+    return checks([*_logic(), *_optima(SUPPORTS[results.scale]), *_sampled(SAMPLED[results.scale]), *_rates()])
 
 
 def _logic() -> Iterator[dict[str, Any]]:
@@ -135,25 +132,6 @@ def _rates() -> Iterator[dict[str, Any]]:
         yield check(RATES, f"Theorem 3's bound over epsilon, {name}", ratios, TERMS * (1 + ROUNDING))
 
 
-def _growth() -> Iterator[dict[str, Any]]:
-    """Yield how slowly the smallest sqrt(N) B for a hinge loss of 1/4 grows per unit of k, at n = 16 k."""
-    odd = np.arange(3, 60, 2)
-    printed = np.log2(2.0**odd * math.sqrt(2) / 4)
-    sharper = np.array([math.log2(math.comb(16 * int(k), int(k))) / 2 - 1 for k in odd])
-    for name, logs in (("Theorem 2", printed), ("the sharper bound", sharper)):
-        yield check(SEPARATION, f"log2 slope of sqrt(N) B in k by {name}, negated", -np.diff(logs) / 2, -1 + ROUNDING)
-
-
-def separation(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide the linear side by its bounds; the network's cost is not measured here, so the claim can only fail."""
-    linear = by_checks(tables, claim=SEPARATION)
-    if linear.verdict != "holds":
-        return Verdict(FAILS, linear.because, linear.numbers)
-    because = "linear methods need sqrt(N) B to grow by at least a factor 2 per unit of k"
-    needs = "steps times width of networks at k = 3, 5, 7 and 9, n = 16 k + 1, and a fit that tells a power from 2^k"
-    return Verdict(UNDECIDED, because, linear.numbers, needs=needs)
-
-
 CLAIMS = (
     Claim(
         id="parities/linear-lower-bound",
@@ -192,21 +170,6 @@ CLAIMS = (
             "sampling error."
         ),
         decide=theorem(RATES, part="polynomial sizes: q and T of order 1 / epsilon^2, n of order 1 / epsilon^6"),
-    ),
-    Claim(
-        id="parities/exponential-separation",
-        statement=(
-            "To approximate the family a linear method needs a number of features or a norm that grows exponentially, "
-            "while network size and steps are polynomial."
-        ),
-        source="sections 1, 1.1 and 3",
-        setting="no numbers; exponential in k, for k <= n/16; Theorem 3 has k <= O(n^(1/10))",
-        rule=(
-            "Fails if the least sqrt(N) B for a hinge loss of 1/4 grows by less than a factor 2 per unit of k at n = "
-            "16 k, by either bound. Otherwise undecided: four feasible values of k do not tell the network's power "
-            "from an exponential."
-        ),
-        decide=separation,
     ),
 )
 
