@@ -12,7 +12,7 @@ from elegans.experiments.registry import find
 from elegans.experiments.results import Results
 from elegans.studies.learning_parities import (
     biased_parity_claims as biased,
-    biased_scaling as scaling,
+    biased_parity_scaling as scaling,
     digit_parity_claims as digits,
 )
 

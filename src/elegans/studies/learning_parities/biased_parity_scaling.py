@@ -16,6 +16,7 @@ import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from elegans.analysis import finite, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
@@ -24,7 +25,7 @@ from elegans.experiments.claims import FAILS, HOLDS, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, ROUNDING, by_checks, decided, table
 from elegans.models import MLP, GaussianInit, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.probes import ComponentLosses
@@ -241,7 +242,8 @@ def _steps(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
             fitted = np.exp(np.polyval(np.polyfit(of(k), logs, 1), of(at)))
             ax.plot(at, fitted, style, color=GREY, linewidth=1.1, label=name)
     ax.set_xticks(list(times), [str(k) for k in times])
-    ax.minorticks_off()
+    ax.xaxis.set_minor_locator(NullLocator())
+    logarithmic(ax)
     ax.set_xlabel("size k of the parity", fontsize=MEDIUM)
     ax.set_ylabel(f"steps to a hinge loss of {SOLVED:g}", fontsize=MEDIUM)
     quiet(ax)
@@ -264,7 +266,7 @@ def _growths(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
                 markersize=3.5,
                 label=rf"linear $\sqrt{{N}} B$, {name}",
             )
-    ax.set_yscale("log", base=10)
+    logarithmic(ax)
     ax.set_xticks(k, [f"{one:g}" for one in k])
     ax.set_xlabel("size k of the parity", fontsize=MEDIUM)
     ax.set_ylabel(f"cost relative to k = {k.min():g}" if len(k) else "relative cost", fontsize=MEDIUM)
@@ -277,6 +279,7 @@ def _features(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xscale("log", base=4)
     counts = sorted(rows["size"].unique())
     ax.set_xticks(counts, [f"{count:,}" for count in counts], rotation=30)
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.set_ylim(bottom=0)
     ax.set_xlabel("number N of features", fontsize=MEDIUM)
     ax.set_ylabel("smallest hinge loss", fontsize=MEDIUM)
