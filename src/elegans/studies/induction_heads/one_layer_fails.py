@@ -61,10 +61,13 @@ def laptop(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return two layers on two and three symbols of 100 tokens, and half as many networks of one, 8 times as long."""
+    """Return two layers on two and three symbols of 100 tokens, and networks of one layer, 8 times as long.
+
+    These are half as many of each kind on three symbols, and five times as many as there on two.
+    """
     found = Sweep(())
-    for k, steps in ((2, 2000), (3, 1500)):
-        long = networks(k, 100, 64, 8 * steps, max(1, trials // 2))
+    for k, steps, times in ((2, 2000, 5), (3, 1500, 1)):
+        long = networks(k, 100, 64, 8 * steps, times * max(1, trials // 2))
         found += sweep_of(trials, transformer(k, steps=steps)) + Sweep(long.parts[1:])
     return found
 
