@@ -15,9 +15,11 @@ from elegans.analysis import wilson
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Line
 from elegans.explorer import charts
-from elegans.explorer.cells import Axis, Cells
+from elegans.explorer.axes import Axis
+from elegans.explorer.cells import Cells
 from elegans.explorer.figures import as_json, map_figure, map_record, map_table, places_on, plain
-from elegans.explorer.view import STATISTICS, View
+from elegans.explorer.statistics import STATISTICS
+from elegans.explorer.view import View
 from elegans.sweeps import Store
 from elegans.training import Curve
 

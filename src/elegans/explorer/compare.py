@@ -13,8 +13,10 @@ from sqlalchemy import select
 from elegans.analysis.differences import bootstrap_difference, newcombe
 from elegans.analysis.intervals import median
 from elegans.errors import ExperimentError, printable
-from elegans.explorer.cells import Cells, texts
-from elegans.explorer.view import STATISTICS, View
+from elegans.explorer.axes import texts
+from elegans.explorer.cells import Cells
+from elegans.explorer.statistics import STATISTICS
+from elegans.explorer.view import View
 from elegans.sweeps.reading import chunks
 from elegans.sweeps.schema import TRIALS
 from elegans.training.states import FINISHED

@@ -12,8 +12,10 @@ import pandas as pd
 
 from elegans.errors import ExperimentError, printable
 from elegans.experiments.registry import find
-from elegans.explorer.cells import Axis, Cells
-from elegans.explorer.view import SQUARES, STATISTICS, Statistic, View
+from elegans.explorer.axes import Axis
+from elegans.explorer.cells import Cells
+from elegans.explorer.statistics import STATISTICS, Statistic
+from elegans.explorer.view import SQUARES, View
 from elegans.sweeps import Store
 
 if TYPE_CHECKING:

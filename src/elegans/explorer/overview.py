@@ -8,8 +8,8 @@ from sqlalchemy import select
 from elegans.errors import printable
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
+from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.verdicts import experiments_of
-from elegans.explorer.view import STATISTICS
 from elegans.sweeps import Store
 from elegans.sweeps.liveness import is_alive, is_stopped
 from elegans.sweeps.reading import reason, unsigned

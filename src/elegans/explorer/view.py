@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 
 from elegans.errors import ExperimentError, printable, suggest
-from elegans.explorer.cells import Axis, Cells
+from elegans.explorer.axes import Axis
+from elegans.explorer.cells import Cells
+from elegans.explorer.statistics import STATISTICS
 
 PANELS = 12
 """Panels of a map at the most: an axis with more values has a slider."""
@@ -16,48 +18,6 @@ SQUARES = 250_000
 """Squares of a map at the most: a browser draws no more at once."""
 FIRST = ("regime.size", "model.width", "task.n")
 """Axes that are x and y where nothing else is asked for."""
-
-
-class Statistic(NamedTuple):
-    """A number that a cell has.
-
-    Args:
-        label: what it is called.
-        column, low, high: the columns of ``Cells.table`` that hold it and its interval.
-        trials: the column that holds how many trials it is of.
-        interval: what the interval is.
-        percent: whether it is a share.
-        logarithmic: whether its colours are.
-    """
-
-    label: str
-    column: str
-    low: str
-    high: str
-    trials: str
-    interval: str
-    percent: bool = False
-    logarithmic: bool = False
-
-
-STATISTICS: Mapping[str, Statistic] = {
-    "success": Statistic("success rate", "rate", "low", "high", "trials", "Wilson 95%", percent=True),
-    "median_steps": Statistic(
-        "median steps to solve",
-        "median_steps",
-        "median_low",
-        "median_high",
-        "trials",
-        "order statistics, 95%",
-        logarithmic=True,
-    ),
-    "test_error": Statistic(
-        "mean test error", "test_error", "test_error_low", "test_error_high", "errors", "Student 95%", percent=True
-    ),
-    "seconds": Statistic(
-        "mean seconds per trial", "seconds", "seconds_low", "seconds_high", "ended", "Student 95%", logarithmic=True
-    ),
-}
 
 
 @dataclass(frozen=True)

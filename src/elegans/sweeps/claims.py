@@ -20,8 +20,9 @@ from elegans.sweeps.columns import Damage, read_probes
 from elegans.sweeps.database import make_indexes
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
-from elegans.sweeps.reading import Survey, cell_numbers, chunks, signed, survey
+from elegans.sweeps.reading import cell_numbers, chunks, signed
 from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
+from elegans.sweeps.survey import Survey, survey
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.states import FINISHED

@@ -1,7 +1,7 @@
 """Fast reading from a store, in columns and with a bounded number of rows at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,23 +10,15 @@ import numpy as np
 from pydantic_core import from_json
 from sqlalchemy import (
     Column,
-    ColumnElement,
     Connection,
-    Float,
     RowMapping,
     Select,
-    String,
-    case,
-    cast,
     func,
-    or_,
     select,
 )
 
-from elegans.analysis.intervals import medians
 from elegans.errors import StoreError, printable, suggest
 from elegans.sweeps.columns import Damage, read_template, stored
-from elegans.sweeps.database import refuse_strange, strange
 from elegans.sweeps.frames import (
     Filter,
     Labels,
@@ -39,10 +31,9 @@ from elegans.sweeps.frames import (
 )
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.places import Listed, Places
-from elegans.sweeps.schema import CELLS, CONTRADICTION, DETAILS, NO_CONTRADICTION, TRIALS, contradicts
+from elegans.sweeps.schema import CELLS, DETAILS, NO_CONTRADICTION, TRIALS, contradicts
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Curve, Outcome
-from elegans.training.states import FINISHED, STATES
 from elegans.training.trial import Trial
 
 if TYPE_CHECKING:
@@ -58,9 +49,6 @@ RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds"
 ALWAYS = ("state", "steps", "seconds", "evaluation_seconds")
 """Those of them that every outcome has."""
 
-Settles = Callable[[str | None, str | None], bool]
-"""Whether a trial's state and probes satisfy a request."""
-
 
 def signed(seed: int) -> int:
     """Return the signed number that represents a seed in a store."""
@@ -72,10 +60,12 @@ def unsigned(number: int) -> int:
     return number + 2**64 if number < 0 else number
 
 
-_cell_numbers = stored(TRIALS.c.cell).array
+as_numbers = stored(TRIALS.c.cell).array
+"""Reads the numbers of cells."""
 
 
-def _seeds(values: Sequence[Any]) -> np.ndarray:
+def as_seeds(values: Sequence[Any]) -> np.ndarray:
+    """Return the seeds that signed numbers in a store represent."""
     return stored(TRIALS.c.seed).array(values).view(np.uint64)
 
 
@@ -100,17 +90,17 @@ def _refuse_twice(cells: Sequence[Any]) -> None:
         raise Damage("a cell must occur only once: two have the same hash")
 
 
-_Reader = Callable[[Sequence[Any]], np.ndarray]
+Reader = Callable[[Sequence[Any]], np.ndarray]
 
 
-def fetch(connection: Connection, statement: Select[Any], readers: Sequence[_Reader]) -> list[np.ndarray]:
+def fetch(connection: Connection, statement: Select[Any], readers: Sequence[Reader]) -> list[np.ndarray]:
     """Return a query's columns as arrays, which readers make from one piece of a column at a time."""
     pieces = [[reader(()) for reader in readers], *fetch_pieces(connection, statement, readers)]
     return [np.concatenate(held) for held in zip(*pieces, strict=True)]
 
 
 def fetch_pieces(
-    connection: Connection, statement: Select[Any], readers: Sequence[_Reader]
+    connection: Connection, statement: Select[Any], readers: Sequence[Reader]
 ) -> Iterator[list[np.ndarray]]:
     """Yield the same in pieces of a bounded number of rows."""
     # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
@@ -119,7 +109,8 @@ def fetch_pieces(
         yield [reader(values) for reader, values in zip(readers, zip(*rows, strict=True), strict=True)]
 
 
-def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
+def of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
+    """Yield the statements that select what a statement does of some cells, given their numbers."""
     if connection.scalar(select(func.count()).select_from(CELLS)) == len(numbers_of):
         yield statement
         return
@@ -128,7 +119,7 @@ def _of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequen
 
 
 @dataclass(frozen=True)
-class _Cells:
+class StoredCells:
     """Some cells of a store, in the order of the requested sweep or else of the store."""
 
     numbers: list[int]
@@ -143,7 +134,8 @@ class _Cells:
         return found
 
 
-def _cells(connection: Connection, sweep: Sweep | None, where: Filter | None) -> _Cells:
+def stored_cells(connection: Connection, sweep: Sweep | None, where: Filter | None) -> StoredCells:
+    """Return the cells of a store that a sweep has and a filter keeps."""
     query = select(CELLS.c.hash, CELLS.c.id, CELLS.c.columns, CELLS.c.trial)
     if sweep is None:
         rows = list(connection.execute(query.order_by(CELLS.c.id)))
@@ -164,7 +156,7 @@ def _cells(connection: Connection, sweep: Sweep | None, where: Filter | None) ->
         kept = [matches(each, where) for each in columns]
         rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
         columns = [each for each, keep in zip(columns, kept, strict=True) if keep]
-    return _Cells([row.id for row in rows], columns, {row.hash: row.id for row in rows})
+    return StoredCells([row.id for row in rows], columns, {row.hash: row.id for row in rows})
 
 
 def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
@@ -176,7 +168,7 @@ def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
 
 def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
     """Return one row per trial that has an outcome; see ``Store.table``."""
-    cells = _cells(connection, sweep, where)
+    cells = stored_cells(connection, sweep, where)
     cell, results = _results(connection, sweep, cells, RESULTS)
     table = cell_frame(cells.columns, cells.positions(cell))
     for name, column in results.items():
@@ -185,14 +177,14 @@ def trial_table(connection: Connection, sweep: Sweep | None, where: Filter | Non
     return table
 
 
-def _reasons(connection: Connection, cells: _Cells, cell: np.ndarray, results: "pd.DataFrame") -> "pd.Series[Any]":
+def _reasons(connection: Connection, cells: StoredCells, cell: np.ndarray, results: "pd.DataFrame") -> "pd.Series[Any]":
     """Return in one line why each trial failed, or a missing value."""
     codes, known = Labels(DETAILS.c.error), dict[tuple[int, int], str | None]()
     failed = (results["state"] == "failed").to_numpy()
     if failed.any():
         same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
         query = select(TRIALS.c.cell, TRIALS.c.seed, DETAILS.c.error).join(DETAILS, same)
-        for part in _of_cells(connection, query.where(TRIALS.c.state == "failed"), cells.numbers):
+        for part in of_cells(connection, query.where(TRIALS.c.state == "failed"), cells.numbers):
             known |= {(row.cell, unsigned(row.seed)): reason(row.error) for row in connection.execute(part)}
     rows = zip(cell.tolist(), results["seed"].tolist(), failed.tolist(), strict=True)
     return codes.series(codes([known.get((number, seed)) if fell else None for number, seed, fell in rows]))
@@ -207,13 +199,13 @@ def reason(error: str | None) -> str | None:
 
 
 def _results(
-    connection: Connection, sweep: Sweep | None, cells: _Cells, names: Sequence[str]
+    connection: Connection, sweep: Sweep | None, cells: StoredCells, names: Sequence[str]
 ) -> tuple[np.ndarray, "pd.DataFrame"]:
     """Return, in order, the cell number, the seed and the named columns of each trial that has an outcome."""
     import pandas as pd
 
     labels = {name: Labels(TRIALS.c[name]) for name in ("state", "engine")}
-    readers: list[_Reader] = [
+    readers: list[Reader] = [
         labels.get(name) or partial(stored(TRIALS.c[name]).array, missing=name not in ALWAYS) for name in names
     ]
     query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in names))
@@ -237,7 +229,7 @@ def _bundles(
     """Yield ``_results`` for many small cells or one large cell at a time, with the cells' templates by number."""
     for bundle in np.split(np.arange(len(sweep.parts)), np.flatnonzero(np.diff(sweep.first[:-1] // ROWS_AT_ONCE)) + 1):
         some = Sweep(tuple(sweep.parts[place] for place in bundle))
-        cells = _cells(connection, some, None)
+        cells = stored_cells(connection, some, None)
         templates = {cells.by_hash[cell.cell]: cell for cell in some.cells if cell.cell in cells.by_hash}
         yield templates, *_results(connection, some, cells, names)
 
@@ -266,12 +258,12 @@ def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
 
 
 def _recorded(
-    connection: Connection, sweep: Sweep | None, cells: _Cells, query: Select[Any], readers: Sequence[_Reader]
+    connection: Connection, sweep: Sweep | None, cells: StoredCells, query: Select[Any], readers: Sequence[Reader]
 ) -> list[np.ndarray]:
     """Return cell, seed and further columns of trials that have an outcome, in the order of the table."""
-    readers = [_cell_numbers, _seeds, *readers]
+    readers = [as_numbers, as_seeds, *readers]
     recorded = query.where(TRIALS.c.state.is_not(None))
-    fetched = [fetch(connection, part, readers) for part in _of_cells(connection, recorded, cells.numbers)]
+    fetched = [fetch(connection, part, readers) for part in of_cells(connection, recorded, cells.numbers)]
     rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
     order = _order(rows[0], rows[1], sweep, cells.by_hash)
     cell, seed, *others = (column[order] for column in rows)
@@ -283,7 +275,7 @@ def _recorded(
 
 def recorded_part(connection: Connection, sweep: Sweep) -> Sweep:
     """Return the part of a sweep that has outcomes; see ``Store.recorded``."""
-    cells = _cells(connection, sweep, None)
+    cells = stored_cells(connection, sweep, None)
     cell, seed = _recorded(connection, sweep, cells, select(TRIALS.c.cell, TRIALS.c.seed), [])
     ends = np.flatnonzero(np.diff(cell)) + 1
     by_cell = {
@@ -326,7 +318,7 @@ def _details(
     def objects(values: Sequence[Any]) -> np.ndarray:
         return np.array([*map(each, values), None], object)[:-1]
 
-    _, seed, packed = _recorded(connection, sweep, _cells(connection, sweep, None), query, [objects])
+    _, seed, packed = _recorded(connection, sweep, stored_cells(connection, sweep, None), query, [objects])
     return ((place, seed[place], read(packed[place])) for place in range(len(seed)) if packed[place] is not None)
 
 
@@ -357,80 +349,6 @@ def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: 
     return kept[np.argsort(place[kept])]
 
 
-@dataclass(frozen=True)
-class CellSums:
-    """Sums over cells, computed by the database: one entry per cell that has trials, in the order of their numbers.
-
-    Args:
-        cell: the cells' numbers.
-        ended: the number of trials that ended in each state.
-        seconds, seconds_squared: sums over trials that have an outcome.
-        errors, error, error_squared: the number of finished trials with a test error, the sum of these and of squares.
-        first, times: cell ``i`` was solved at ``times[first[i]:first[i + 1]]``, in increasing order.
-    """
-
-    cell: np.ndarray
-    ended: Mapping[str, np.ndarray]
-    seconds: np.ndarray
-    seconds_squared: np.ndarray
-    errors: np.ndarray
-    error: np.ndarray
-    error_squared: np.ndarray
-    first: np.ndarray
-    times: np.ndarray
-
-
-def cell_sums(
-    connection: Connection, numbers_of: Sequence[int] | range | None = None, *, every_value: bool = True
-) -> CellSums:
-    """Return the sums of cells.
-
-    Args:
-        connection: to the store.
-        numbers_of: the cells' numbers: a range of them is read in one go; all by default.
-        every_value: whether every value is checked, which takes as long as the sums; otherwise only the largest are,
-            which none that is not a number is below.
-    """
-    finished = TRIALS.c.state.in_(FINISHED)
-    error, seconds = TRIALS.c.test_error, TRIALS.c.seconds
-    checked = [TRIALS.c[name] for name in ("seed", "state", "solved_at", "test_error", "seconds")]
-    if every_value:
-        no_seconds = TRIALS.c.state.is_not(None) & seconds.is_(None)
-        bad = strange(connection, *checked, also=[no_seconds, CONTRADICTION])
-    else:
-        bad = or_(*(func.max(column) > stored(column).high for column in checked[2:]))
-    query = select(
-        TRIALS.c.cell,
-        *(func.count(case((TRIALS.c.state == state, 1))) for state in STATES),
-        *(_total(value) for value in (seconds, seconds * seconds)),
-        func.count(error),
-        *(_total(value) for value in (error, error * error)),
-        bad,
-        func.aggregate_strings(
-            cast(case((finished, TRIALS.c.solved_at)) if every_value else TRIALS.c.solved_at, String), ","
-        ),
-    ).group_by(TRIALS.c.cell)
-    parts = [query]
-    if isinstance(numbers_of, range):
-        parts = [query.where(TRIALS.c.cell >= numbers_of.start, TRIALS.c.cell < numbers_of.stop)]
-    elif numbers_of is not None:
-        parts = [query.where(TRIALS.c.cell.in_(few)) for few in chunks(sorted(numbers_of))]
-    rows = [tuple(row) for part in parts for row in connection.execute(part)]
-    *columns, wrong, texts = zip(*sorted(rows), strict=True) if rows else [()] * 13
-    refuse_strange(sum(map(bool, wrong)), "trials")
-    numbers = [np.array(column, np.int64 if place <= len(STATES) else float) for place, column in enumerate(columns)]
-    first = np.cumsum([0, *(text.count(",") + 1 if text else 0 for text in texts)])
-    times = np.fromstring(",".join(filter(None, texts)), sep=",") if first[-1] else np.zeros(0)
-    order = np.lexsort((times, np.repeat(np.arange(len(texts)), np.diff(first))))
-    added = ("cell", "seconds", "seconds_squared", "errors", "error", "error_squared")
-    named = dict(zip(added, [numbers[0], *numbers[6:]], strict=True))
-    return CellSums(**named, ended=dict(zip(STATES, numbers[1:6], strict=True)), first=first, times=times[order])
-
-
-def _total(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.coalesce(func.sum(value, type_=Float()), 0.0)  # not of the column's type, which has bounds
-
-
 def cell_columns(connection: Connection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the numbers of all cells of a store, and their dotted columns as they are written there, gaps as None."""
     cursor: Any = connection.execute(select(CELLS.c.id, CELLS.c.columns).order_by(CELLS.c.id)).cursor
@@ -450,7 +368,7 @@ def cell_columns(connection: Connection) -> tuple[np.ndarray, dict[str, np.ndarr
         for name, values in zip(names, zip(*rows, strict=True), strict=True):
             for place, value in zip(places, values, strict=True):
                 columns[name][place] = tuple(value) if type(value) is list else value
-    return _cell_numbers(numbers), columns
+    return as_numbers(numbers), columns
 
 
 def _parsed(text: Any) -> dict[str, Any]:
@@ -461,106 +379,6 @@ def _parsed(text: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Damage(f"the columns of a cell must be a record: {type(found).__name__}")
     return found
-
-
-def cells_table(connection: Connection, sweep: Sweep | None, where: Filter | None) -> "pd.DataFrame":
-    """Return one row per cell; see ``Store.cells_table``."""
-    cells = _cells(connection, sweep, where)
-    everything = connection.scalar(select(func.count()).select_from(CELLS)) == len(cells.numbers)
-    sums = cell_sums(connection, None if everything else cells.numbers)
-    places = cells.positions(sums.cell)
-    solved = np.diff(sums.first)
-    trials = np.sum([sums.ended[state] for state in FINISHED], axis=0)
-    columns = {"trials": trials, "solved": solved} | {name: sums.ended[name] for name in STATES[1:]}
-    table = cell_frame(cells.columns)
-    for name, counts in columns.items():
-        table[name] = _placed(counts, places, len(table), 0)
-    table["median_steps"] = _placed(medians(sums.times, solved, trials), places, len(table), np.nan)
-    table["seconds"] = _placed(sums.seconds, places, len(table), 0.0)
-    return table
-
-
-def _placed(values: np.ndarray, places: np.ndarray, length: int, missing: float) -> np.ndarray:
-    found = np.full(length, missing, values.dtype)
-    found[places] = values
-    return found
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What a store has of a sweep.
-
-    Args:
-        state: for each trial of the sweep, the index of its state in ``STATES``, or -1 if it has none.
-        settled: for each trial of the sweep, whether nothing more is needed.
-        others: for each cell of the sweep, how many trials the store has besides the sweep's.
-        changed: how many of the sweep's outcomes were made by code that has since changed.
-    """
-
-    state: np.ndarray
-    settled: np.ndarray
-    others: np.ndarray
-    changed: int = 0
-
-
-def survey(
-    connection: Connection,
-    sweep: Sweep,
-    settles: Settles,
-    *,
-    changed: Mapping[str, frozenset[int]],
-    retrain_changed: bool,
-) -> Survey:
-    """Return what the store has of a sweep; ``changed`` are the runs whose code has changed, by cell."""
-    known = cell_numbers(connection, (template.cell for template, _ in sweep.parts))
-    places = Places(sweep, known)
-    found = Survey(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
-    query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, CONTRADICTION)
-    for part in _of_cells(connection, query, list(known.values())):
-        probes = Labels(TRIALS.c.probes)
-        readers: list[_Reader] = [_cell_numbers, _seeds, _state_codes, probes, _sane]
-        for cell, seed, state, probed, _ in fetch_pieces(connection, part, readers):
-            place = places.of(cell, seed)
-            found.others[:] += _count(places.part(cell[place < 0]), len(found.others))
-            for text, code in probes.known.items():
-                rows = np.flatnonzero((place >= 0) & (probed == code))
-                settling = np.array([*(settles(each, text) for each in STATES), False])
-                found.state[place[rows]] = state[rows]
-                found.settled[place[rows]] = settling[state[rows]]
-    if not any(changed.values()):
-        return found
-    old = _of_runs(connection, places, known, changed)
-    if retrain_changed:
-        found.settled[old] = False
-    return replace(found, changed=len(old))
-
-
-def _of_runs(
-    connection: Connection, places: Places, known: Mapping[str, int], runs: Mapping[str, frozenset[int]]
-) -> np.ndarray:
-    """Return the positions of trials whose outcomes were made by some runs, given by cell."""
-    found = [np.zeros(0, np.int64)]
-    for cell, some in runs.items():
-        query = select(TRIALS.c.cell, TRIALS.c.seed).where(TRIALS.c.cell == known[cell], TRIALS.c.run.in_(some))
-        place = places.of(*fetch(connection, query.where(TRIALS.c.state.is_not(None)), [_cell_numbers, _seeds]))
-        found.append(place[place >= 0])
-    return np.concatenate(found)
-
-
-def _state_codes(values: Sequence[str | None]) -> np.ndarray:
-    read = stored(TRIALS.c.state).read
-    codes = {value: STATES.index(value) if read(value) else -1 for value in set(values)}
-    return np.array([codes[value] for value in values], np.int8)
-
-
-def _sane(contradictions: Sequence[int | None]) -> np.ndarray:
-    if any(contradictions):
-        raise Damage(f"{NO_CONTRADICTION}: {sum(filter(None, contradictions))} trials")
-    return np.zeros(0)
-
-
-def _count(parts: np.ndarray, length: int) -> np.ndarray:
-    return np.bincount(parts[parts >= 0], minlength=length)
 
 
 def refuse_contradiction(row: Mapping[str, Any] | RowMapping) -> None:

@@ -21,8 +21,9 @@ from elegans.probes import Probe
 from elegans.sweeps.claims import Run
 from elegans.sweeps.liveness import HEARTBEAT_SECONDS
 from elegans.sweeps.progress import Meter, Progress, share
-from elegans.sweeps.reading import Survey, reason
+from elegans.sweeps.reading import reason
 from elegans.sweeps.store import Store, opened
+from elegans.sweeps.survey import Survey
 from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.view import watching
 from elegans.sweeps.workers import WorkerPool

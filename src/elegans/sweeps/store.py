@@ -13,7 +13,7 @@ from elegans.arguments import methods_checked
 from elegans.errors import StoreError, UnknownKind, printable
 from elegans.files import readable, replaced
 from elegans.probes import Probe
-from elegans.sweeps import claims, liveness, reading
+from elegans.sweeps import claims, liveness, reading, sums
 from elegans.sweeps.claims import Run
 from elegans.sweeps.columns import read_template
 from elegans.sweeps.database import in_memory, open_engine, translated
@@ -21,6 +21,7 @@ from elegans.sweeps.frames import Filter, parsed, read_columns, write_table
 from elegans.sweeps.rows import record, same
 from elegans.sweeps.schema import CELLS, TRIALS
 from elegans.sweeps.status import Status, read_holders, read_status
+from elegans.sweeps.survey import Survey, survey
 from elegans.sweeps.sweep import Seeds, Sweep
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
@@ -101,7 +102,7 @@ class Store:
         probes: Sequence[Probe] = (),
         retry_failed: bool = False,
         retrain_changed: bool = False,
-    ) -> tuple[Run, reading.Survey]:
+    ) -> tuple[Run, Survey]:
         """Register a run of a sweep, which counts as running from now on; end it with ``release``.
 
         Args:
@@ -148,10 +149,10 @@ class Store:
         with self._writing() as connection:
             claims.release(connection, run)
 
-    def survey(self, run: Run, sweep: Sweep) -> reading.Survey:
+    def survey(self, run: Run, sweep: Sweep) -> Survey:
         """Return what the store has of a run's sweep now."""
         with self.connected() as connection:
-            return reading.survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
+            return survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
 
     def holders(self, run: Run) -> tuple[str, ...]:
         """Return which other runs are training trials of this store, and how many."""
@@ -281,7 +282,7 @@ class Store:
             ``seconds`` (in total).
         """
         with self.connected() as connection:
-            return reading.cells_table(connection, sweep, where)
+            return sums.cells_table(connection, sweep, where)
 
     def status(self) -> Status:
         """Return the progress of this store's runs; ``str`` makes it readable."""
