@@ -284,8 +284,11 @@ def plot(tables: Tables) -> Figure:
         _ends(ax, part)
     for ax in axes[len(rows) :]:
         ax.set_axis_off()
-    for ax in drawn[-1]:
+    for ax in axes[: len(rows)][-columns:]:
+        ax.tick_params(labelbottom=True)
         ax.set_xlabel("hinge loss on the training distribution", fontsize=MEDIUM)
+    low, high = (end(ax.dataLim.intervalx[side] for ax in axes[: len(rows)]) for side, end in enumerate((min, max)))
+    axes[0].set_xlim(low - 0.04 * high, 1.1 * high)
     named = [part[["panel", "n", "k"]].iloc[0] for part in rows]
     lettered(axes, [f"{panel.capitalize()}, n = {n}, k = {k}" for panel, n, k in named])
     _key(figure)
@@ -306,12 +309,11 @@ def _ends(ax: Axes, part: pd.DataFrame) -> None:
             if name in last and (last[name] > 0).any():
                 ax.plot(last[name].where(last[name] > 0), at, **style)
         error = f"{100 * last['error_d1'].median():.0f}%"
-        ax.annotate(error, (1.1, level), xycoords=ax.get_yaxis_transform(), fontsize=SMALL, va="center", ha="right")
-    ax.annotate("error on D1", (1.1, 1.02), xycoords="axes fraction", fontsize=SMALL, ha="right", va="bottom")
+        ax.annotate(error, (1.12, level), xycoords=ax.get_yaxis_transform(), fontsize=SMALL, va="center", ha="right")
+    ax.annotate("D1 error", (1.12, 1.02), xycoords="axes fraction", fontsize=SMALL, ha="right", va="bottom")
     ax.set_yticks(range(len(arms)), arms[::-1])
     ax.set_ylim(-0.6, len(arms) - 0.4)
     ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-    ax.set_xlim(left=min(-0.03, ax.get_xlim()[0]))
     quiet(ax)
 
 
