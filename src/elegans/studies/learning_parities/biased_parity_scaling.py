@@ -220,7 +220,7 @@ def plot(tables: Tables) -> Figure:
     _steps(left, times)
     _growths(middle, times)
     _features(right, rows[rows["learner"] != "network"])
-    findings = ("Steps grow as a power of k", "Linear cost grows faster", "Random features at k = 3")
+    findings = ("Steps grow as a power of k", "Linear cost grows faster", "Random features fail at k = 3")
     lettered((left, middle, right), findings)
     legend_below(figure, left, middle, right)
     return figure
