@@ -252,7 +252,8 @@ def plot(tables: Tables) -> Figure:
     cells = tables["table"][tables["table"]["best"]]
     largest = cells["task.n"].max()
     plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense") & (cells["task.n"] == largest)]
-    networks = list(cells["network"].drop_duplicates())
+    order = cells["configuration"].map(list(CONFIGURATIONS).index)
+    networks = list(cells.assign(order=order).sort_values("order")["network"].drop_duplicates())
     held, times = _matrix(cells, "holds", networks), _matrix(plain, "tenth", networks)
     beside = len(held.columns) <= BESIDE
     shape = (1, 2) if beside else (2, 1)
@@ -267,13 +268,13 @@ def plot(tables: Tables) -> Figure:
         first.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=COLOURS[1], linewidth=1.1))
     if beside:
         second.tick_params(labelleft=False)
-    criterion = f"Criterion met by {int(cells['holds'].sum())} of {len(cells)}, in %"
+    criterion = f"Criterion met by {int(cells['holds'].sum())} of {len(cells)} cells; in % where not by all"
     lettered((first, second), (criterion, f"Steps to solve, 10th percentile, n = {largest}"))
     return figure
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.0f}"
+    return f"{100 * value:.0f}" if value < 1 else ""
 
 
 def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFrame:
@@ -287,7 +288,7 @@ def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[floa
     ax.imshow(np.ma.masked_invalid(values), cmap=colours, norm=scale, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         colour = ink(colours(scale(value))) if np.isfinite(value) else GREY
-        shown = text(value) if np.isfinite(value) else "-"
+        shown = text(value) if np.isfinite(value) else ""
         ax.text(column, row, shown, fontsize=SMALL - 1, color=colour, ha="center", va="center")
     ax.set_yticks(range(len(matrix)), list(matrix.index))
     degrees, batches = ([str(column[part]) for column in list(matrix.columns)] for part in (0, 1))
