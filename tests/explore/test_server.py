@@ -264,8 +264,9 @@ def test_a_store_of_another_experiments_name_has_no_scale(tmp_path):
         run, _ = writer.begin(el.grid(TRIAL, {}), name="success-frontier")
         writer.release(run)
     explored = Explored(str(tmp_path / "runs.db"))
-    from elegans.explorer.verdicts import experiments_of
+    from elegans.explorer.verdicts import judged
 
-    (found,) = experiments_of(explored.store, explored.cells)
+    ((found,), statistics) = judged(explored.store, explored.cells)
+    assert statistics == {}
     assert (found["scale"], found["verdicts"]) == (None, [])
     explored.close()

@@ -14,7 +14,7 @@ from elegans.experiments.base import Experiment, Result
 from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
-from elegans.experiments.results import Results, StoredResults
+from elegans.experiments.results import Results, StoredResults, Tables
 from elegans.probes import Probe
 from elegans.sweeps import Progress, Store, Sweep
 from elegans.sweeps.runner import complete, report
@@ -139,21 +139,21 @@ def draw_experiment(
         return _written(experiment, StoredResults(kept, results.sweep, scale), _make(folder), made)
 
 
-def judge_store(name: str, scale: str, store: Store, sweep: Sweep) -> dict[str, dict[str, Any]]:
-    """Return the verdicts on an experiment's claims, by id, that what a store has of it allows so far.
+def analyse_store(experiment: Experiment, scale: str, store: Store, sweep: Sweep) -> tuple[Results, Tables]:
+    """Return what a store has of an experiment so far, and the tables that its claims are decided from.
 
     Args:
-        name: the experiment's name.
+        experiment: the experiment.
         scale: one of its scales.
         store: the store, which is only read.
         sweep: the scale's sweep, with the seeds that the store has.
     """
-    experiment = find(name)
     count = max((len(seeds) for _, seeds in sweep.parts), default=1)
     rounds = experiment.scale(scale).rounds
     take = partial(StoredResults, store)
-    results = _followed(experiment, take(store.recorded(sweep)), count, rounds, take)
-    return judge(experiment.claims, experiment.analyse(StoredResults(store, results.sweep, scale)))
+    followed = _followed(experiment, take(store.recorded(sweep)), count, rounds, take)
+    results = StoredResults(store, followed.sweep, scale)
+    return results, experiment.analyse(results)
 
 
 def _written(experiment: Experiment, results: StoredResults, folder: Path, made: Mapping[str, Any]) -> Result:

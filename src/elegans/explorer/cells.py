@@ -2,8 +2,10 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import RLock
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from sqlalchemy import Connection, Row, select
 from elegans.analysis.aggregation import hashable, is_parameter
 from elegans.errors import ExperimentError, StoreError, printable
 from elegans.experiments.registry import Entry, entries
+from elegans.explorer.analysed import Analysed
 from elegans.explorer.axes import Axis, axes_of
-from elegans.explorer.statistics import COLUMNS, Computed
+from elegans.explorer.statistics import COLUMNS, STATISTICS, Computed, Statistic
 from elegans.sweeps import Store
 from elegans.sweeps.changes import (
     OVERLAP,
@@ -54,12 +57,14 @@ class Cells:
         codes: for each cell and axis, the place of the cell's value on the axis.
         version: counts the changes.
         runs: the rows of the runs, the first one first.
+        analysed: further statistics, which experiments of the store have of them.
     """
 
     axes: tuple[Axis, ...]
     codes: np.ndarray
     numbers: np.ndarray
     runs: tuple[Row[Any], ...] = ()
+    analysed: Mapping[str, Analysed] = MappingProxyType({})
     _ended: Counter[int] | None = None
     _structure: Structure
     _columns: pd.DataFrame
@@ -111,7 +116,16 @@ class Cells:
 
     def column(self, name: str) -> np.ndarray:
         """Return a statistic of every cell, without a table of all of them."""
-        return self._statistics[name]
+        for one in self.analysed.values():
+            if name in one.columns:
+                return one.column(name, self.numbers)
+        found: np.ndarray = self._statistics[name]
+        return found
+
+    @property
+    def statistics(self) -> Mapping[str, Statistic]:
+        """What a map of the cells can show, by name."""
+        return {**STATISTICS, **{name: one.statistic for name, one in self.analysed.items()}}
 
     @property
     def experiments(self) -> list[Entry]:

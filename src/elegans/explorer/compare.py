@@ -80,6 +80,8 @@ def compare(query: Mapping[str, str], cells: Cells, other: Cells | None = None) 
         by, sides = _by(query, cells)
     asked = {name: value for name, value in query.items() if name != "facet"} | {"facet": ""}
     view = View.parse(asked, cells, without=by)
+    if view.stat not in STATISTICS:
+        raise ExperimentError(f"what is compared must be a number of each trial: {view.stat}")
     pairs = dict(_pairs(cells, other, view, by, sides))
     rows = _compared(cells, other or cells, pairs, view.stat)
     for place, axis in enumerate(cells.axes):

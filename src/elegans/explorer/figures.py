@@ -15,6 +15,7 @@ from elegans.experiments.registry import find
 from elegans.explorer.axes import Axis
 from elegans.explorer.cells import Cells
 from elegans.explorer.statistics import STATISTICS, Statistic
+from elegans.explorer.verdicts import judged
 from elegans.explorer.view import SQUARES, View
 from elegans.sweeps import Store
 
@@ -47,7 +48,9 @@ def explore(store_or_table: Any, **view: str) -> "go.Figure":
     Args:
         store_or_table: a store, its place, or a table of trials as ``elegans.run`` returns it.
         **view: what to show: ``x``, ``y`` and ``facet`` (axes), ``stat`` (``success``, ``median_steps``,
-            ``test_error`` or ``seconds``), and further axes' values as ``at``-parameters: ``**{"at.task.n": "50"}``.
+            ``test_error`` or ``seconds``; of an experiment's store also a column of the tables that its claims are
+            decided from, such as ``training-curves/final/delay``), and further axes' values as ``at``-parameters:
+            ``**{"at.task.n": "50"}``.
 
     Raises:
         ExperimentError: the table is none of trials, or the view names what there is not.
@@ -64,6 +67,8 @@ def explore(store_or_table: Any, **view: str) -> "go.Figure":
 
 def _of_store(store: Store, view: Mapping[str, str]) -> "go.Figure":
     cells = Cells(store)
+    if view.get("stat", "success") not in STATISTICS:
+        cells.analysed = judged(store, cells).statistics
     try:
         return map_figure(cells, View.parse(view, cells))
     finally:
@@ -128,7 +133,7 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
     if across * up * len(panels) > SQUARES:
         shape = f"{across} x {up} squares in {len(panels)} panels"
         raise ExperimentError(f"a map must have at most {SQUARES:,} squares, so choose other axes: {shape}")
-    statistic = STATISTICS[view.stat]
+    statistic = cells.statistics[view.stat]
     traces: list[dict[str, Any]] = []
     for place, (_, rows) in enumerate(panels):
         suffix = "" if place == 0 else str(place + 1)
@@ -144,13 +149,13 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
 
 def map_table(cells: Cells, view: View) -> pd.DataFrame:
     """Return the numbers of a map: each cell's places on all axes, its statistic with interval, and its counts."""
-    statistic = STATISTICS[view.stat]
+    statistic = cells.statistics[view.stat]
     rows = np.flatnonzero(view.shown(cells))
     columns: dict[str, Any] = {"cell": cells.numbers[rows]}
     for place, axis in enumerate(cells.axes):
         columns[axis.name] = [axis.texts[code] for code in cells.codes[rows, place]]
     counts = ("trials", "solved", "failed", "running", "missing")
-    for name in (statistic.column, statistic.low, statistic.high, *counts):
+    for name in dict.fromkeys((statistic.column, statistic.low, statistic.high, statistic.trials, *counts)):
         columns[name] = cells.column(name)[rows]
     return pd.DataFrame(columns)
 
@@ -171,10 +176,10 @@ def _lines(cells: Cells, columns: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def title(view: View) -> str:
+def title(cells: Cells, view: View) -> str:
     """Return what a map shows, in words."""
     named = [f"{name} = {value}" for name, value in view.at.items()]
-    return ", ".join([STATISTICS[view.stat].label, *named])
+    return ", ".join([cells.statistics[view.stat].label, *named])
 
 
 def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str, Any]:
@@ -410,15 +415,18 @@ def _denser(values: np.ndarray) -> np.ndarray:
 def _said(statistic: Statistic, value: float, low: float, high: float, trials: float, *counts: int) -> str:
     """Return a statistic with its interval, and a cell's counts: kept, since most cells stay as they were."""
     told = f"{statistic.label}: {_number(value, statistic)}"
+    solved, finished, *others = counts
+    of = [] if math.isnan(trials) else [f"n = {trials:.0f}"]
     if trials == 0:
-        told = f"{statistic.label}: no trials yet"
+        told = f"{statistic.label}: no {'value' if finished else 'trials yet'}"
     elif math.isnan(value):
         told += f", at least {_number(low, statistic)}" if math.isfinite(low) else ""
-        told += f" (n = {trials:.0f})"
+        told += f" ({of[0]})"
+    elif math.isnan(low):
+        told += f" ({', '.join([*of, 'no interval'])})"
     else:
-        ends = f"{_number(low, statistic)} to {_number(high, statistic)}"
-        told += f"<br>{ends} ({statistic.interval}), n = {trials:.0f}"
-    solved, finished, *others = counts
+        ends = f"{_number(low, statistic)} to {_number(high, statistic)} ({statistic.interval})"
+        told += f"<br>{', '.join([ends, *of])}"
     more = [f"{count} {name}" for count, name in zip(others, ("failed", "running", "missing"), strict=True) if count]
     return f"{told}<br>{', '.join([f'{solved} of {finished} trials solved', *more])}"
 

@@ -9,7 +9,6 @@ from elegans.errors import printable
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
 from elegans.explorer.statistics import STATISTICS
-from elegans.explorer.verdicts import experiments_of
 from elegans.sweeps import Store
 from elegans.sweeps.liveness import is_alive, is_stopped
 from elegans.sweeps.reading import reason, unsigned
@@ -22,13 +21,13 @@ VALUES = 1_000
 """Values of an axis that are listed."""
 
 
-def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
+def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what a store holds as JSON has it, without its index among the stores of a page.
 
     Args:
         store: the store.
         cells: its cells.
-        experiments: the experiments that it is of, as ``experiments_of`` returns them, which is called by default.
+        experiments: the experiments that it is of, as JSON has them.
     """
     runs = [_run(cells, run) for run in cells.runs]
     states = {name: int(cells.column(name).sum()) for name in (*STATES, "running", "missing")}
@@ -40,12 +39,15 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
             {"name": axis.name, "label": axis.name, "values": list(axis.texts[:VALUES]), "numeric": axis.numeric}
             for axis in cells.axes
         ],
-        "statistics": [{"name": name, "label": statistic.label} for name, statistic in STATISTICS.items()],
+        "statistics": [
+            {"name": name, "label": statistic.label, "compared": name in STATISTICS}
+            for name, statistic in cells.statistics.items()
+        ],
         "states": states,
         "cells": len(cells.numbers),
         "trials": int(cells.column("ended").sum()),
         "runs": runs,
-        "experiments": experiments_of(store, cells) if experiments is None else list(experiments),
+        "experiments": list(experiments),
         "failures": _failures(store, cells.numbers[cells.column("failed") > 0].tolist()),
     }
 

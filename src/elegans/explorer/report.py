@@ -19,6 +19,7 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.details import cell_record
 from elegans.explorer.figures import as_json, has_theory, map_record, plain, title
 from elegans.explorer.overview import overview
+from elegans.explorer.verdicts import judged
 from elegans.explorer.view import View
 from elegans.files import checked_path, readable, replaced
 from elegans.sweeps import Store
@@ -101,7 +102,9 @@ def _record(folder: Path) -> Mapping[str, Any]:
 def _content(store: Store, cells: Cells, record: Mapping[str, Any]) -> tuple[dict[str, Any], Written]:
     """Return the answers that the page asks for, and what they cover."""
     verdicts = record.get("verdicts")
-    known = [_experiment(record, verdicts)] if isinstance(verdicts, Mapping) else None
+    known, cells.analysed = judged(store, cells)
+    if isinstance(verdicts, Mapping):
+        known = [_experiment(record, verdicts)]
     entry = {"index": 0, **overview(store, cells, known)}
     entry["runs"] = [run | {"host": "", "pid": None} for run in entry["runs"]]
     maps = list(_maps(cells, [one["name"] for one in entry["statistics"]]))
@@ -110,7 +113,8 @@ def _content(store: Store, cells: Cells, record: Mapping[str, Any]) -> tuple[dic
     stated = {one["id"] for experiment in entry["experiments"] for one in experiment["verdicts"]}
     written = Written(0, len(maps), len(kept), len(cells.table), points)
     table = io.StringIO()
-    write_csv(cells.table.reset_index(), table)
+    further = {name: cells.column(name) for name in cells.analysed}
+    write_csv(cells.table.assign(**further).reset_index(), table)
     covered = {
         "curves": f"at most {points} points each",
         "cells": f"{len(kept)} of {len(cells.table)} with curves and trials",
@@ -161,7 +165,7 @@ def _maps(cells: Cells, statistics: Sequence[str]) -> Iterator[dict[str, Any]]:
         seen.add(view.query())
         kept = view.record() | {"theories": has_theory(cells, view)}
         figure = short(as_json(map_record(cells, view)))
-        content = _packed({"view": kept, "query": view.query(), "title": title(view), "figure": figure})
+        content = _packed({"view": kept, "query": view.query(), "title": title(cells, view), "figure": figure})
         room -= len(content)
         if room < 0 and len(seen) > 1:
             return

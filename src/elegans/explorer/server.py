@@ -83,7 +83,17 @@ class Explored:
             if time.monotonic() > self._fresh + REFRESH_SECONDS:
                 self.cells.refresh()
                 self._fresh = time.monotonic()
-            return copy.copy(self.cells)
+            found = copy.copy(self.cells)
+            found.analysed = self.verdicts.statistics
+            return found
+
+    def having(self, statistic: str) -> Cells:
+        """Return the same; a statistic that only an experiment's analysis gives is waited for."""
+        found = self.refresh()
+        if statistic not in found.statistics:
+            self.verdicts.await_first()
+            found = self.refresh()
+        return found
 
     @property
     def version(self) -> int:
@@ -205,15 +215,19 @@ class Explorer:
             ]
         }
 
+    def mapped(self, request: Request) -> Cells:
+        """Return the cells that a map is asked for, with its statistic where there is one of that name."""
+        return self.store(request).having(request.query_params.get("stat") or "success")
+
     def map(self, request: Request) -> Any:
         """Return the map of a view."""
-        cells = self.store(request).refresh()
+        cells = self.mapped(request)
         view = View.parse(dict(request.query_params), cells)
         return {
             "version": cells.version,
             "view": view.record() | {"theories": has_theory(cells, view)},
             "query": view.query(),
-            "title": title(view),
+            "title": title(cells, view),
             "figure": as_json(map_record(cells, view)),
         }
 
@@ -244,7 +258,7 @@ class Explorer:
         """Return the numbers of a map, a cell or a comparison as CSV."""
         kind = request.query_params.get("kind") or "map"
         if kind == "map":
-            cells = self.store(request).refresh()
+            cells = self.mapped(request)
             table = map_table(cells, View.parse(dict(request.query_params), cells))
         elif kind == "cell":
             table = trials_table(self.store(request).store, _cell(request.query_params.get("cell") or ""))

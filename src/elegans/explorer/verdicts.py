@@ -1,14 +1,15 @@
-"""The experiments that a store is recognised as, with the verdicts on their claims so far."""
+"""The experiments that a store is recognised as: verdicts on their claims so far, and what these are decided from."""
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import BigInteger, func, select
 
 from elegans.errors import printable
 from elegans.experiments.registry import Entry, find
+from elegans.explorer.analysed import Analysed, alike, statistics_of
 from elegans.explorer.cells import Cells
 from elegans.sweeps import Store, Sweep
 from elegans.sweeps.reading import cell_numbers
@@ -16,6 +17,7 @@ from elegans.sweeps.schema import TRIALS
 
 if TYPE_CHECKING:
     from elegans.experiments import Experiment
+    from elegans.experiments.results import Tables
 
 LARGEST = 200_000
 """Trials of a store above which verdicts wait for the end of its runs: every one is read anew for them."""
@@ -24,9 +26,26 @@ PAUSE = 50
 LEAST_PAUSE = 5.0
 
 
-def experiments_of(store: Store, cells: Cells) -> list[dict[str, Any]]:
-    """Return the experiments of a store as JSON has them, with their verdicts."""
-    return [_judged(store, entry) for entry in cells.experiments]
+class Judged(NamedTuple):
+    """The experiments of a store.
+
+    Args:
+        experiments: as JSON has them, with their verdicts.
+        statistics: what the verdicts are decided from, by cell.
+    """
+
+    experiments: list[dict[str, Any]]
+    statistics: dict[str, Analysed]
+
+
+def judged(store: Store, cells: Cells) -> Judged:
+    """Return the experiments of a store, with their verdicts and what these are decided from."""
+    found = Judged([], {})
+    for entry in cells.experiments:
+        experiment, statistics = _judged(store, entry)
+        found.experiments.append(experiment)
+        found.statistics.update(statistics)
+    return found
 
 
 def without_verdicts(cells: Cells) -> list[dict[str, Any]]:
@@ -34,18 +53,20 @@ def without_verdicts(cells: Cells) -> list[dict[str, Any]]:
     return [{"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []} for entry in cells.experiments]
 
 
-def _judged(store: Store, entry: Entry) -> dict[str, Any]:
-    from elegans.experiments.claims import UNDECIDED
-    from elegans.experiments.run import judge_store
+def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analysed]]:
+    from elegans.experiments.claims import UNDECIDED, judge
+    from elegans.experiments.run import analyse_store
 
+    statistics: dict[str, Analysed] = {}
     found: dict[str, Any] = {"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []}
     experiment = find(entry.name)
     scale = _scale(store, experiment, entry.scales)
     if scale is None:
-        return found
+        return found, statistics
     try:
-        swept = _swept(store, experiment, scale)
-        verdicts: Mapping[str, Mapping[str, Any]] = judge_store(entry.name, scale, store, swept)
+        results, tables = analyse_store(experiment, scale, store, _swept(store, experiment, scale))
+        verdicts: Mapping[str, Mapping[str, Any]] = judge(experiment.claims, tables)
+        statistics = _statistics(store, experiment, results.recorded, tables)
     except Exception as error:  # analyses are written for complete tables, and each lacks something else in others
         reason = f"its analysis needs more trials ({printable(f'{type(error).__name__}: {error}'[:200])})"
         verdicts = {claim.id: {"verdict": UNDECIDED, "because": reason} for claim in entry.claims}
@@ -57,7 +78,13 @@ def _judged(store: Store, entry: Entry) -> dict[str, Any]:
         }
         for name, one in verdicts.items()
     ]
-    return found | {"scale": scale, "verdicts": said}
+    return found | {"scale": scale, "verdicts": said}, statistics
+
+
+def _statistics(store: Store, experiment: "Experiment", recorded: Sweep, tables: "Tables") -> dict[str, Analysed]:
+    with store.connected() as connection:
+        known = cell_numbers(connection, [template.cell for template in recorded.cells])
+    return statistics_of(experiment, recorded, known, tables)
 
 
 def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str | None:
@@ -92,12 +119,14 @@ class Verdicts:
 
     Attributes:
         known: the experiments as JSON has them.
-        version: counts how often they were judged.
+        statistics: what their verdicts are decided from, by cell.
+        version: counts how often these have changed.
     """
 
     def __init__(self, store: Store, cells: Cells) -> None:
         self.store, self.cells = store, cells
         self.known = without_verdicts(cells)
+        self.statistics: Mapping[str, Analysed] = {}
         self.version = 0
         self._of, self._next = -1, 0.0
         self._lock = threading.Lock()
@@ -105,18 +134,28 @@ class Verdicts:
     def latest(self) -> list[dict[str, Any]]:
         """Return what is known, and have it judged anew where it is of fewer trials."""
         due = self.cells.version != self._of and time.monotonic() > self._next
-        small = int(self.cells.column("ended").sum()) <= LARGEST or not self.cells.column("running").any()
-        if due and small and self._lock.acquire(blocking=False):
+        if due and self._affordable and self._lock.acquire(blocking=False):
             threading.Thread(target=self._judge, daemon=True).start()
         return self.known
+
+    def await_first(self) -> None:
+        """Wait until the experiments have been judged once, if they are going to be."""
+        if self._of < 0 and self._affordable and self.cells.experiments:
+            self.latest()
+            with self._lock:
+                pass
+
+    @property
+    def _affordable(self) -> bool:
+        return int(self.cells.column("ended").sum()) <= LARGEST or not self.cells.column("running").any()
 
     def _judge(self) -> None:
         begun = time.monotonic()
         try:
             self._of = self.cells.version
-            known = experiments_of(self.store, self.cells)
-            if known != self.known:
-                self.known, self.version = known, self.version + 1
+            known, statistics = judged(self.store, self.cells)
+            if known != self.known or not alike(statistics, self.statistics):
+                self.known, self.statistics, self.version = known, statistics, self.version + 1
         except Exception:  # a store that is gone: the next request says so
             self._of = -1
         finally:

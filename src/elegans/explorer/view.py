@@ -10,7 +10,6 @@ import numpy as np
 from elegans.errors import ExperimentError, printable, suggest
 from elegans.explorer.axes import Axis
 from elegans.explorer.cells import Cells
-from elegans.explorer.statistics import STATISTICS
 
 PANELS = 12
 """Panels of a map at the most: an axis with more values has a slider."""
@@ -54,8 +53,8 @@ class View:
             ExperimentError: the query names an axis, a value or a statistic that there is not.
         """
         stat = query.get("stat") or "success"
-        if stat not in STATISTICS:
-            raise ExperimentError(f"unknown statistic {printable(stat[:40])!r}{suggest(stat, list(STATISTICS))}")
+        if stat not in cells.statistics:
+            raise ExperimentError(f"unknown statistic {printable(stat[:60])!r}{suggest(stat, list(cells.statistics))}")
         given = [query.get(name) or None for name in ("x", "y", "facet")]
         for name in given:
             if name is not None:

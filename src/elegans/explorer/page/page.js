@@ -547,7 +547,7 @@ async function drawCompare(answer, store, query, all) {
   const free = store.axes.filter((axis) => axis.name !== now.by);
   const place = (which, other) => (name) => set(name === now[other] ? { [which]: name, [other]: now[which] } : { [which]: name });
   panel("controls", [now, store.axes, store.statistics, others], () => controls("What is compared",
-    choice("stat", "Compare", store.statistics, now.stat, (stat) => set({ stat })),
+    choice("stat", "Compare", store.statistics.filter((one) => one.compared), now.stat, (stat) => set({ stat })),
     others.length > 0 && choice("other", "With", [{ name: "", label: "this store" }, ...others], now.other ?? "",
       (other) => set(other ? { other, by: null, a: null, b: null } : { other: null })),
     by && [choice("by", "by", store.axes, now.by, (name) => set({ by: name, a: null, b: null, x: null, y: null })),

@@ -20,7 +20,7 @@ from elegans.plots.style import GREY, MEDIUM, SMALL, lettered, panels, quiet, sh
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, identified, timed
+from elegans.studies.hidden_progress.tables import fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
 RATES = {
@@ -237,6 +237,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(paper, trials=1000),
     },
     analyse=analyse,
+    labels=labels,
     plot=plot,
     findings=findings,
     claims=CLAIMS,

@@ -19,7 +19,7 @@ from elegans.studies.hidden_progress.noisy_parity import SOLVED
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
 from elegans.studies.hidden_progress.settings import configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, identified, timed
+from elegans.studies.hidden_progress.tables import fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
 FLIPPED = 0.25
@@ -133,6 +133,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(paper, trials=50),
     },
     analyse=analyse,
+    labels=labels,
     plot=plot,
     findings=findings,
     claims=CLAIMS,

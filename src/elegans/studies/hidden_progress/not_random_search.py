@@ -24,7 +24,7 @@ from elegans.models import SeededInit
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet, short
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
-from elegans.studies.hidden_progress.tables import identified
+from elegans.studies.hidden_progress.tables import identified, labels
 from elegans.sweeps import Sweep
 
 INITS = {"xiv": 0.01, "i": 0.1}
@@ -267,6 +267,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(paper, trials=1_000_000),
     },
     analyse=analyse,
+    labels=labels,
     plot=plot,
     findings=findings,
     claims=CLAIMS,

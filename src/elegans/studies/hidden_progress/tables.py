@@ -10,6 +10,7 @@ import pandas as pd
 from elegans.analysis import cells, elbow, finite, median, median_interval, scaling_exponent, significant
 from elegans.errors import ExperimentError
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
+from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 SEED = 0
@@ -26,11 +27,21 @@ def identified(trials: pd.DataFrame) -> pd.DataFrame:
     groups = trials.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
     first = np.unique(groups, return_index=True)[1]
     found = np.array([_identifier(trials.iloc[place]) for place in first], object)
-    words = np.array([f"({name}) {CONFIGURATIONS[name][0]}" for name in found], object)
+    words = np.array([_words(name) for name in found], object)
     return trials.assign(configuration=found[groups], network=words[groups])
 
 
-def _identifier(row: pd.Series) -> str:
+def labels(trial: Trial) -> dict[str, str]:
+    """Return the ``configuration`` and the ``network`` of a trial."""
+    name = _identifier(trial.columns())
+    return {"configuration": name, "network": _words(name)}
+
+
+def _words(name: str) -> str:
+    return f"({name}) {CONFIGURATIONS[name][0]}"
+
+
+def _identifier(row: Mapping[str, Any] | pd.Series) -> str:
     for name, columns in _columns(int(row["task.k"])).items():
         if all(name in row and row[name] == value for name, value in columns.items()):
             return name

@@ -4,6 +4,7 @@ Remarks of the thesis (section 5.3.1 and appendix B.4.1) without numbers, tested
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,15 +85,25 @@ def paper(trials: int) -> Sweep:
     return sweep("paper", RATES, trials)
 
 
+@cache
+def _known() -> dict[str, tuple[str, str]]:
+    """Return the network and the variation of each cell at a learning rate of 1."""
+    return {one.replace("training.learning_rate", 1.0).cell: key for own in ARMS.values() for key, one in own.items()}
+
+
+def labels(trial: Trial) -> dict[str, str]:
+    """Return the ``network`` and the ``variation`` of a trial."""
+    network, variation = _known()[trial.replace("training.learning_rate", 1.0).cell]
+    return {"network": network, "variation": variation}
+
+
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per network, variation and learning rate, and ``times``, one row per trial."""
-    known = {one.replace("training.learning_rate", 1.0).cell: key for own in ARMS.values() for key, one in own.items()}
     found = []
     for template, rows in results.by_cell("state", "solved_at"):
         columns = template.columns()
-        network, variation = known[template.replace("training.learning_rate", 1.0).cell]
         given = {name: columns[name] for name in KEYS[2:]}
-        found.append(rows.assign(network=network, variation=variation, **given))
+        found.append(rows.assign(**labels(template), **given))
     times = pd.concat(found, ignore_index=True)
     return {"table": timed(times, KEYS), "times": times.drop(columns="state")}
 
@@ -219,6 +230,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(paper, trials=50),
     },
     analyse=analyse,
+    labels=labels,
     plot=plot,
     findings=findings,
     claims=CLAIMS,

@@ -1,0 +1,230 @@
+"""Numbers that the claims of an experiment are decided from, as statistics of its cells.
+
+A rule reads the tables of the experiment's analysis, so the statistics are the numeric columns of these tables. A row
+is of the cells that have its parameters. Where a table has a row per trial, a cell has the median over its trials, or
+for a column of truth values their share; where it has a row per step, too, that is of each trial's last one. Where rows
+of one trial at one step differ, such as one per neuron, the column says nothing of a cell and is left out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis.aggregation import is_parameter
+from elegans.analysis.intervals import median_intervals, medians, wilson
+from elegans.errors import printable
+from elegans.explorer.axes import texts
+from elegans.explorer.statistics import COLUMNS, Statistic
+from elegans.sweeps import Sweep
+
+if TYPE_CHECKING:
+    from elegans.experiments import Experiment
+
+MOST = 30
+"""Statistics of an experiment's tables at the most."""
+VALUES = 500_000
+"""Numbers that these have at the most, over all cells."""
+ROWS = 2_000_000
+"""Rows of a table from which it is left out."""
+FEW = 6
+"""Values below which order statistics give no 95% interval of their median."""
+WIDE = 100.0
+"""The ratio of largest to smallest from which colours are logarithmic."""
+KNOWN = frozenset({*COLUMNS, "trial", "seed", "step", "solved", "solved_at", "steps"})
+"""Columns that say where a row belongs, or what every store has as a statistic."""
+GROUP = " group"
+"""Which cells a row is of; no column of a table has this name."""
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A column of an experiment's tables, by cell.
+
+    Args:
+        statistic: what it is; its columns have the same names as the ones of ``columns``.
+        numbers: the numbers of cells that have a value, increasing.
+        columns: their values, the ends of their intervals, and the number of values they are of.
+    """
+
+    statistic: Statistic
+    numbers: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    def column(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Return one of the columns for some cells: NaN, or no values, where there are none."""
+        found = np.full(len(numbers), 0.0 if name == self.statistic.trials else np.nan)
+        places = np.searchsorted(self.numbers, numbers).clip(max=len(self.numbers) - 1)
+        there = self.numbers[places] == numbers
+        found[there] = self.columns[name][places[there]]
+        return found
+
+
+def statistics_of(
+    experiment: "Experiment", recorded: Sweep, known: Mapping[str, int], tables: Mapping[str, pd.DataFrame]
+) -> dict[str, Analysed]:
+    """Return the columns of an experiment's tables that say something of its cells, by ``experiment/table/column``.
+
+    Args:
+        experiment: the experiment.
+        recorded: the trials that its analysis was given, in their order.
+        known: the numbers of their cells by hash.
+        tables: what its analysis returned.
+    """
+    parts = [(place, known[part[0].cell]) for place, part in enumerate(recorded.parts) if part[0].cell in known]
+    parts.sort(key=lambda part: part[1])
+    numbers = np.array([number for _, number in parts], np.int64)
+    if len(numbers) < 2:
+        return {}
+    cells = _Cells(experiment, recorded, [place for place, _ in parts])
+    room = min(MOST, VALUES // len(numbers))
+    found: dict[str, Analysed] = {}
+    for name, table in tables.items():
+        rows = cells.rows(table) if 0 < len(table) <= ROWS else None
+        if rows is None:
+            continue
+        for column, kind, values in _reduced(table, *rows):
+            if len(found) == room:
+                return found
+            key = f"{experiment.name}/{name}/{column}"
+            label = f"{column} ({experiment.name}{'' if len(tables) == 1 else f': {name}'})"
+            one = _analysed(key, printable(label), kind, values, numbers)
+            if one is not None:
+                found[key] = one
+    return found
+
+
+def alike(some: Mapping[str, Analysed], others: Mapping[str, Analysed]) -> bool:
+    """Return whether statistics are the same, with the same numbers."""
+    return some.keys() == others.keys() and all(
+        one.statistic == others[name].statistic
+        and np.array_equal(one.numbers, others[name].numbers)
+        and all(np.array_equal(own, others[name].columns[each], equal_nan=True) for each, own in one.columns.items())
+        for name, one in some.items()
+    )
+
+
+class _Cells:
+    """The cells of an experiment: which rows of its tables are of which.
+
+    Args:
+        experiment: the experiment.
+        recorded: its trials, in the order of its analysis.
+        places: the parts of these that are its cells, in the order of their numbers.
+    """
+
+    def __init__(self, experiment: "Experiment", recorded: Sweep, places: Sequence[int]) -> None:
+        templates = [recorded.parts[place][0] for place in places]
+        labels: Any = experiment.labels or (lambda _: {})
+        columns = pd.DataFrame([{**template.columns(), **labels(template)} for template in templates])
+        self.columns = columns.drop(columns="seed", errors="ignore")
+        self.first = recorded.first
+        self.places = np.full(len(recorded.parts), -1)
+        self.places[list(places)] = np.arange(len(places))
+
+    def rows(self, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return a group for each row, -1 for none, and for each cell; None where rows do not say whose they are."""
+        if "trial" in table and pd.api.types.is_integer_dtype(table["trial"]) and "seed" in table:
+            trials = table["trial"].to_numpy(np.int64)
+            if trials.min() >= 0 and trials.max() < self.first[-1]:
+                part = np.searchsorted(self.first, trials, side="right") - 1
+                return self.places[part], np.arange(len(self.columns))
+        names = [str(name) for name in table if name in self.columns]
+        if not any(len({*self.columns[name].map(str)}) > 1 for name in names):
+            return None
+        codes: dict[tuple[str, ...], int] = {}
+        own = [codes.setdefault(key, len(codes)) for key in texts(self.columns, names)]
+        return np.array([codes.get(key, -1) for key in texts(table, names)], np.int64), np.array(own, np.int64)
+
+
+def _reduced(table: pd.DataFrame, group: np.ndarray, cells: np.ndarray) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield each column that says something of cells: its name, what is taken of it, and that for each cell.
+
+    What is taken is the ``value`` of a row, the ``median`` over trials, or the ``share`` of trials; for each cell there
+    are ``value``, ``low``, ``high`` and the number ``n`` of trials that it is of.
+    """
+    numeric = [str(name) for name in table if _numeric(table[name]) and not is_parameter(name)]
+    ends = {f"{name}_{end}" for name in numeric for end in ("low", "high")}
+    rows = table.assign(**{GROUP: group})[group >= 0]
+    by_trial = "seed" in table
+    keys = [GROUP, "seed"] if by_trial else [GROUP]
+    if "step" in table:
+        rows = rows[rows["step"] == rows.groupby(keys, sort=False)["step"].transform("max")]
+    for name in numeric:
+        if name in KNOWN or name in ends:
+            continue
+        values = _only(rows, keys, name)
+        kind = "value" if not by_trial else "share" if pd.api.types.is_bool_dtype(table[name]) else "median"
+        found = _TAKEN[kind](values)
+        if kind == "value":
+            for end in ("low", "high"):
+                other = f"{name}_{end}"
+                found[end] = _only(rows, keys, other) if other in numeric else np.nan
+        yield name, kind, found.reindex(cells).reset_index(drop=True)
+
+
+def _only(rows: pd.DataFrame, keys: list[str], name: str) -> "pd.Series[Any]":
+    """Return the values of a column by group, or by group and trial, where all rows of each have the same."""
+    ends = rows.groupby(keys)[name].agg(["min", "max"]).astype(float)
+    alike = ends["min"].eq(ends["max"]) | ends["min"].isna()
+    values: pd.Series[Any] = ends["max"][alike.groupby(level=0).transform("all")].dropna()
+    return values
+
+
+def _numeric(column: "pd.Series[Any]") -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
+
+
+def _values(values: "pd.Series[Any]") -> pd.DataFrame:
+    return pd.DataFrame({"value": values, "n": np.nan})
+
+
+def _shares(values: "pd.Series[Any]") -> pd.DataFrame:
+    """Return for each group the share of trials of which something is true, with its Wilson interval."""
+    by = values.groupby(level=0)
+    hits, counts = by.sum(), by.size()
+    low, high = wilson(hits.to_numpy(), counts.to_numpy())
+    return pd.DataFrame({"value": hits / counts, "low": low, "high": high, "n": counts})
+
+
+def _medians(values: "pd.Series[Any]") -> pd.DataFrame:
+    """Return for each group the median over its trials, with its interval by order statistics."""
+    groups = values.index.get_level_values(0).to_numpy()
+    order = np.lexsort((values.to_numpy(), groups))
+    names, counts = np.unique(groups, return_counts=True)
+    own = (values.to_numpy()[order], counts, counts)
+    low, high = (np.where(counts < FEW, np.nan, end) for end in median_intervals(*own))
+    return pd.DataFrame({"value": medians(*own), "low": low, "high": high, "n": counts}, index=names)
+
+
+_TAKEN: Mapping[str, Callable[["pd.Series[Any]"], pd.DataFrame]] = {
+    "value": _values,
+    "share": _shares,
+    "median": _medians,
+}
+INTERVALS = {"value": "as analysed", "share": "Wilson 95%", "median": "order statistics, 95%"}
+"""What the interval of a statistic is."""
+
+
+def _analysed(key: str, label: str, kind: str, found: pd.DataFrame, numbers: np.ndarray) -> Analysed | None:
+    """Return a column as a statistic, or None where it does not tell cells apart."""
+    there = np.isfinite(found["value"].to_numpy(float))
+    kept = found[there]
+    if kept["value"].nunique() < 2:
+        return None
+    smallest, largest = kept["value"].min(), kept["value"].max()
+    value, low, high, n = key, f"{key} low", f"{key} high", f"{key} n"
+    statistic = Statistic(
+        label if kind == "value" else f"{kind} of {label}",
+        value,
+        low,
+        high,
+        n,
+        INTERVALS[kind],
+        percent=kind == "share",
+        logarithmic=bool(smallest > 0 and largest > WIDE * smallest),
+    )
+    names = {"value": value, "low": low, "high": high, "n": n}
+    return Analysed(statistic, numbers[there], {name: kept[own].to_numpy(float) for own, name in names.items()})
