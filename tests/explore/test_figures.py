@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 from exploring import AXES, SWEEP, filled, outcome
@@ -13,7 +14,9 @@ from laboratory import TRIAL
 import elegans as el
 from elegans.analysis import wilson
 from elegans.errors import ExperimentError
+from elegans.experiments import find
 from elegans.experiments.base import Line
+from elegans.experiments.registry import entries
 from elegans.explorer import charts
 from elegans.explorer.axes import Axis
 from elegans.explorer.cells import Cells
@@ -108,7 +111,7 @@ def test_lines_of_theory_are_those_of_the_experiment(tmp_path, monkeypatch):
         cells = Cells(writer)
         line = Line("<a> line", {"model.width": np.array([10.0, 20.0]), "regime.size": np.array([100.0, 300.0])})
         monkeypatch.setattr(
-            "elegans.explorer.figures._lines", lambda cells, columns: [line] * (columns["task.n"] == 20)
+            "elegans.explorer.figures._lines", lambda cells, view, columns: [line] * (columns["task.n"] == 20)
         )
         drawn = map_record(cells, View.parse({"theory": "1"}, cells))["data"]
         lines = [trace for trace in drawn if trace["type"] == "scatter" and trace["name"] == "&lt;a&gt; line"]
@@ -126,6 +129,27 @@ def test_success_frontier_has_lines_of_theory():
     assert all(set(line.columns) == {"model.width", "regime.size"} for line in found)
     assert len(theory_lines({"task.n": 50, "task.k": 3, "training.steps": 1000})) == 2
     assert theory_lines({"task.n": 50}) == []
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in entries().values() if entry.lines])
+def test_lines_of_theory_cross_the_plane_that_they_are_of(name):
+    experiment, drawn = find(name), set()
+    assert entries()[name].lines == tuple(experiment.lines)
+    for scale in experiment.scales.values():
+        columns = pd.DataFrame([cell.columns() for cell in scale.sweep(1).cells])
+        for plane, lines in experiment.lines.items():
+            if columns[list(plane)].nunique().min() < 2:
+                continue  # such a scale has no map of this plane
+            spans = [columns[axis].agg(["min", "max"]) for axis in plane]
+            alike = [one for one in ("training", "task.k", "training.truncate") if one in columns]
+            for row in columns.drop_duplicates(alike).to_dict("records"):
+                found = lines(row)
+                assert found and all(set(line.columns) == set(plane) for line in found)
+                for line in found:
+                    x, y = (pd.Series(line.columns[axis]) for axis in plane)
+                    assert len(x) == len(y) and (x > 0).all() and (y > 0).all()
+                    drawn |= {plane} if (x.between(*spans[0]) & y.between(*spans[1])).any() else set()
+    assert drawn == set(experiment.lines)
 
 
 def test_a_map_of_too_many_squares_is_refused(cells, monkeypatch):

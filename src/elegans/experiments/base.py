@@ -95,7 +95,8 @@ class Experiment:
             of trials per cell; an empty one if there are none.
         claims: the published statements that it bears on, each with the rule that decides it from these tables.
         options: the options besides the scale, by name.
-        lines: from the dotted columns of a cell to the lines of theory among cells that differ from it in two of them.
+        lines: by two dotted columns, the plane, from those of a cell to the lines of theory through cells that differ
+            from it in these two.
         labels: from a cell's trial to the columns by which the tables name it, where these are not its dotted columns.
         extras: functions that write further files, such as an animation, from the tables and a path; by file name.
     """
@@ -112,7 +113,7 @@ class Experiment:
     further: Callable[[Sweep, Results, int], Sweep] | None = None
     claims: Sequence[Claim] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
-    lines: Callable[[Mapping[str, Any]], Sequence[Line]] | None = None
+    lines: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Sequence[Line]]] = field(default_factory=dict)
     labels: Callable[[Trial], Mapping[str, Any]] | None = None
     extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elegans import discovery
 from elegans.errors import ClaimError, ExperimentError, shown, suggest
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
         scales: the names of its scales.
         options: what each option chooses.
         claims: the claims that it decides.
-        lines: whether it has lines of theory.
+        lines: the planes of two dotted columns that have lines of theory.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
     scales: tuple[str, ...]
     options: Mapping[str, str]
     claims: tuple[ClaimEntry, ...]
-    lines: bool
+    lines: tuple[tuple[str, str], ...]
 
 
 @cache
@@ -92,7 +92,7 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
             attribute=ast.unparse(node.targets[0]),
             scales=_names(given["scales"]),
             options=_chosen(given["options"]) if "options" in given else {},
-            lines="lines" in given,
+            lines=_names(given["lines"]) if "lines" in given else (),
             claims=tuple(claim for one in files for claim in _claims(one, texts["name"], study.name)),
             **texts,
         )
@@ -107,7 +107,7 @@ def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
                 yield ClaimEntry(experiment=experiment, study=study, **texts)
 
 
-def _names(dictionary: ast.expr) -> tuple[str, ...]:
+def _names(dictionary: ast.expr) -> tuple[Any, ...]:
     assert isinstance(dictionary, ast.Dict)
     return tuple(ast.literal_eval(key) for key in dictionary.keys if key is not None)
 

@@ -36,8 +36,6 @@ HATCHED = 2_000
 """Squares that are hatched at the most: each is an element of the page."""
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
 """Of lines of theory, in their order."""
-PLANE = ("regime.size", "model.width")
-"""The plane in which there are lines of theory."""
 ACROSS = 3
 """Panels of a map side by side."""
 
@@ -140,7 +138,7 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
         grid = _Panel(cells, view, rows)
         traces += [grid.heat(statistic, suffix), *grid.hatch(suffix)]
         if view.theory and len(rows) and has_theory(cells, view):
-            traces += grid.theory(_lines(cells, grid.columns), suffix, first=place == 0)
+            traces += grid.theory(_lines(cells, view, grid.columns), suffix, first=place == 0)
         if view.contour and x is not None and x.numeric:
             traces += grid.contour(suffix, first=place == 0)
     colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
@@ -162,18 +160,17 @@ def map_table(cells: Cells, view: View) -> pd.DataFrame:
 
 def has_theory(cells: Cells, view: View) -> bool:
     """Return whether an experiment of the store has lines of theory for the plane of a view."""
-    return {view.x, view.y} == set(PLANE) and any(entry.lines for entry in cells.experiments)
+    return any(_is_plane(plane, view) for entry in cells.experiments for plane in entry.lines)
 
 
-def _lines(cells: Cells, columns: Mapping[str, Any]) -> list[Any]:
-    """Return the lines of theory of the experiments of a store, at a cell with given columns."""
-    found: list[Any] = []
-    for entry in cells.experiments:
-        if entry.lines:
-            lines = find(entry.name).lines
-            assert lines is not None
-            found += lines(columns)
-    return found
+def _is_plane(plane: Sequence[str], view: View) -> bool:
+    return set(plane) == {view.x, view.y}
+
+
+def _lines(cells: Cells, view: View, columns: Mapping[str, Any]) -> list[Any]:
+    """Return the lines of theory of the experiments of a store in the plane of a view, at a cell with given columns."""
+    known = (find(entry.name).lines for entry in cells.experiments if any(_is_plane(own, view) for own in entry.lines))
+    return [line for lines in known for plane, of in lines.items() if _is_plane(plane, view) for line in of(columns)]
 
 
 def title(cells: Cells, view: View) -> str:

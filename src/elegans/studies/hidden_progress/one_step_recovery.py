@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import cells
 from elegans.boolean.gaps import majority_gap
-from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
@@ -218,6 +218,17 @@ CLAIMS = (
         decide=identified,
     ),
 )
+
+
+def lines(columns: Mapping[str, Any]) -> list[Line]:
+    """Return the batch from which success is proved, against n."""
+    k = int(columns["task.k"])
+    sizes = range(2 * k + 1, 130, 2)
+    bounds = np.array([batch_bound(n, k) for n in sizes], float)
+    label = f"Proposition B.7: {PROVED:.0%} of the trials succeed from here on"
+    return [Line(label, {"task.n": np.array(sizes, float), "regime.size": bounds})]
+
+
 EXPERIMENT = Experiment(
     name="one-step-recovery",
     shows="One gradient of one neuron identifies the support, from a fraction of the examples that the proof requires",
@@ -231,4 +242,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
+    lines={("regime.size", "task.n"): lines},
 )

@@ -6,7 +6,7 @@ Source: thesis, chapter 5 and appendix B.2.1.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite, median, median_interval
-from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, panels, percent, quiet
@@ -244,6 +244,15 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
+def lines(columns: Mapping[str, Any]) -> list[Line]:
+    """Return the order of the first batch that the theorem asks for, against n."""
+    k = int(columns["task.k"])
+    sizes = range(k + 1, 513, 2)
+    batches = np.array([theorem55_orders(n, k, EPSILON).batch for n in sizes])
+    label = f"Theorem 5.5: n^k ln(n/ε) examples, k = {k}, ε = {EPSILON:g}"
+    return [Line(label, {"task.n": np.array(sizes, float), "regime.size": batches})]
+
+
 EXPERIMENT = Experiment(
     name="theorem-5.5",
     shows="One step of a sign network finds the support where the first batch is large, then the readout fits",
@@ -259,4 +268,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
+    lines={("regime.size", "task.n"): lines},
 )

@@ -6,7 +6,8 @@ which the best of many is drawn: no theorem covers these.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, panels, percent, quiet
@@ -24,6 +25,7 @@ from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
 from elegans.studies.pareto_frontiers.probes import GoodNeurons
 from elegans.studies.pareto_frontiers.theory.dense import dense_gradients, expected_best, fourier_gap
+from elegans.studies.pareto_frontiers.theory.frontier import over_sparse_frontier, under_sparse_frontier
 from elegans.studies.pareto_frontiers.theory.luck import (
     neurons_for_all_biases,
     p_all_biases_good,
@@ -310,6 +312,36 @@ def _lines(table: pd.DataFrame) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]
         yield tuple(key), rows
 
 
+def lines(columns: Mapping[str, Any], resource: str) -> list[Line]:
+    """Return the width or the sample that a theorem asks for against n, with constant 1 and without logarithms."""
+    k, s = int(columns["task.k"]), int(columns["model.init.nonzeros"])
+    over_sparse = columns["training"] == "over-sparse"
+    truncated = bool(columns.get("training.truncate"))
+    sizes = range(max(k, s) + 2, 401, 2)
+    needed = [
+        getattr(
+            over_sparse_frontier(n, k, s, truncated=truncated) if over_sparse else under_sparse_frontier(n, k, s),
+            resource,
+        )
+        for n in sizes
+    ]
+    name = "model.width" if resource == "width" else "regime.size"
+    theorem = f"Theorem {4 if over_sparse else 5}{', gradients truncated' * (over_sparse and truncated)}"
+    formula = _FORMULAS[resource, over_sparse, over_sparse and truncated].format(k=k, s=s)
+    return [Line(f"{theorem}: {formula}", {"task.n": np.array(sizes, float), name: np.array(needed, float)})]
+
+
+_FORMULAS = {
+    ("width", True, True): "width (n/{s})^{k}",
+    ("width", True, False): "width (n/{s})^{k}",
+    ("width", False, False): "width (n/{k})^{s}",
+    ("sample", True, True): "({s}/{k})^({k}-1) examples",
+    ("sample", True, False): "n² ({s}/{k})^({k}-1) examples",
+    ("sample", False, False): "(n/{k})^({k}-{s}-1) examples",
+}
+"""By resource, whether initialisation is over-sparse, and whether gradients are truncated."""
+
+
 def findings(tables: Tables) -> dict[str, Any]:
     """Return how many trainings of each cell succeed, and the best gap of dense neurons."""
     names = ["trials", "learned", "low_loss", "correlated"]
@@ -341,4 +373,8 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
+    lines={
+        ("task.n", "regime.size"): partial(lines, resource="sample"),
+        ("task.n", "model.width"): partial(lines, resource="width"),
+    },
 )

@@ -78,5 +78,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
-    lines=theory_lines,
+    lines={("regime.size", "model.width"): theory_lines},
 )

@@ -6,7 +6,7 @@ trials succeed. It is compared with what any learner needs, log2 C(T, 3) example
 of examples at which the same share of unfiltered samples identify the support.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -19,7 +19,7 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import Growth, finite, growth, threshold, threshold_draws, wilson
 from elegans.errors import ExperimentError, shown
-from elegans.experiments.base import Experiment, Option, Scale
+from elegans.experiments.base import Experiment, Line, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, percent, quiet, shades, short
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
@@ -367,6 +367,15 @@ def _share(name: str, value: Any) -> float:
     return share
 
 
+def lines(columns: Mapping[str, Any]) -> list[Line]:
+    """Return the examples that any learner needs, by counting bits, against the number of bits."""
+    function, bits = str(columns["task.function"]), range(10, 2001, 10)
+    needed = np.array([_task(n, function).information for n in bits])
+    return [
+        Line(f"log2 C(T, {K}) examples, by counting bits", {"task.n": np.array(bits, float), "regime.size": needed})
+    ]
+
+
 EXPERIMENT = Experiment(
     name="and-samples",
     shows="A transformer learns a conjunction of 3 of T bits from a number of examples that grows slowly with T",
@@ -391,4 +400,5 @@ EXPERIMENT = Experiment(
             "SHARE  the accuracy on 10^4 held-out examples that counts as success (0.9901)", with_accuracy
         ),
     },
+    lines={("regime.size", "task.n"): lines},
 )

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite
-from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
@@ -162,6 +162,15 @@ CLAIMS = (
     ),
 )
 
+
+def lines(_: Mapping[str, Any]) -> list[Line]:
+    """Return up to how many examples a rotation-invariant algorithm fails, against the dimension."""
+    dimensions = 2 ** np.arange(4, 14)
+    sizes = np.array([xor_sample_rates(int(d)).invariant for d in dimensions])
+    label = "Proposition F.1: d/log²(d) examples, constant 1"
+    return [Line(label, {"task.n": dimensions.astype(float), "regime.size": sizes})]
+
+
 EXPERIMENT = Experiment(
     name="xor-few-examples",
     shows="With d / log(d)^2 examples of the XOR no rotation-invariant learner does better than chance",
@@ -175,4 +184,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
+    lines={("regime.size", "task.n"): lines},
 )
