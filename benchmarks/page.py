@@ -10,7 +10,7 @@ from benchmarks.measure import short
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 PROBES = PAGE.parent / "reference" / "probes.md"
-COSTS = ("probe", "cost, % of 100 steps", "us a measurement")
+COSTS = ("probe", "cost, % of 100 steps", "µs per measurement")
 """Columns of the costs at width 100 in the page on probes."""
 
 

@@ -116,8 +116,8 @@ def _row(width: int, name: str, figures: dict[str, list[float]]) -> dict[str, st
     return {
         "width": str(width),
         "probe": name,
-        "off, us a step": spread(off),
-        "on, us a step": spread(on),
+        "off, µs per step": spread(off),
+        "on, µs per step": spread(on),
         "cost, % of 100 steps": spread([100 * (ratio - 1) for ratio in ratios(on, off)]),
-        "us a measurement": short(median(more)),
+        "µs per measurement": short(median(more)),
     }

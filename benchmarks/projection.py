@@ -72,8 +72,8 @@ def _row(width: object, rows: pd.DataFrame, factor: float) -> dict[str, str]:
         "sampled trials": str(len(rows)),
         "solved": str(int(rows["solved_at"].notna().sum())),
         "mean steps": short(rows["steps"].mean()),
-        "us a step": short(1e6 * (taken - evaluating) / steps),
-        "us a check": short(1e6 * evaluating / checks),
+        "µs per step": short(1e6 * (taken - evaluating) / steps),
+        "µs per check": short(1e6 * evaluating / checks),
         "evaluation, %": short(100 * evaluating / taken),
         "hours of the whole": short(taken * factor / cores() / 3600),
     }

@@ -105,8 +105,8 @@ def _rows(name: str, ages: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
             "engine": name,
             "steps taken": age["steps"],
             "hidden weights below 1e-20, %": short(100 * age["share_of_weights_below_1e-20"]),
-            "fresh, us a step": spread(age["fresh_microseconds_a_step"]),
-            "old, us a step": spread(age["old_microseconds_a_step"]),
+            "fresh, µs per step": spread(age["fresh_microseconds_a_step"]),
+            "old, µs per step": spread(age["old_microseconds_a_step"]),
             "speed of old / fresh": spread(age["fresh_over_old"]),
         }
         for age in ages

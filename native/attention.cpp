@@ -23,7 +23,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
     require_between("width", width, 1, 1 << 12);
     require_between("length", length, 1, 1 << 16);
     require_between("mlp_width", mlp_width, 0, 1 << 14);
-    require(!heads.empty(), "there must be a layer: heads is empty");
+    require(!heads.empty(), "heads must have at least one layer: got none");
     for (const Size each : heads) {
       require(each >= 1 && width % each == 0, "heads must divide the width: heads=", each,
               ", width=", width);
@@ -50,8 +50,8 @@ class AttentionNetwork : public RowHost<AttentionState> {
     const Size steps = rows_of(factors);
     for (const Batches* given : {&tokens, &labels}) {
       require(rows_of(*given) == steps && static_cast<Size>(given->shape(1)) == state_.batch,
-              "tokens and labels must be those of ", steps, " steps of batch_size=", state_.batch,
-              ": got ", given->shape(0), " of ", given->shape(1));
+              "tokens and labels must have shape (steps=", steps, ", batch_size=", state_.batch,
+              ", ...): got (", given->shape(0), ", ", given->shape(1), ", ...)");
       check_symbols(given->data(), given->size(), given->shape(2));
     }
     return take(steps, 1, [&](Size done, Size) -> Size {
@@ -76,7 +76,7 @@ class AttentionNetwork : public RowHost<AttentionState> {
   }
 
   auto wrong(const Sequences& tokens, const Sequences& labels) {
-    require(tokens.shape(0) == labels.shape(0), "tokens and labels must be as many: got ",
+    require(tokens.shape(0) == labels.shape(0), "tokens and labels must have one length: got ",
             tokens.shape(0), " and ", labels.shape(0));
     for (const Sequences* given : {&tokens, &labels}) {
       check_symbols(given->data(), given->size(), given->shape(1));

@@ -61,9 +61,9 @@ class BitsNetwork : public RowHost<BitsState> {
                const Vector& factors) {
     const Size steps = rows_of(factors);
     require(rows_of(index) == steps && static_cast<Size>(index.shape(1)) == state_.batch,
-            "index must be those of ", steps, " steps of batch_size=", state_.batch, ": got ",
-            index.shape(0), " of ", index.shape(1));
-    require(labels.shape(0) == bits.shape(0), "bits and labels must be as many: got ",
+            "index must have shape (steps=", steps, ", batch_size=", state_.batch, "): got (",
+            index.shape(0), ", ", index.shape(1), ")");
+    require(labels.shape(0) == bits.shape(0), "bits and labels must have one length: got ",
             bits.shape(0), " and ", labels.shape(0));
     check_bits(bits);
     const std::uint32_t* last = std::max_element(index.data(), index.data() + index.size());
@@ -182,11 +182,11 @@ class BitsNetwork : public RowHost<BitsState> {
   }
 
   void check_bits(const Bits& bits) const {
-    require(bits.shape(1) == static_cast<std::size_t>(state_.n), "bits must be ", state_.n,
-            " a row: got ", bits.shape(1));
+    require(bits.shape(1) == static_cast<std::size_t>(state_.n), "bits must have n=", state_.n,
+            " columns: got ", bits.shape(1));
     std::uint8_t all = 0;
     for (std::size_t i = 0; i < bits.size(); i++) all |= bits.data()[i];
-    require(all <= 1, "bits must be 0 or 1: got others");
+    require(all <= 1, "bits must be 0 or 1: got other values");
   }
 };
 
@@ -207,15 +207,16 @@ void bind_bits(nb::module_& m) {
           "decay_in_gradient"_a = true, "clip"_a = std::numeric_limits<double>::infinity(),
           "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
           "Take copies of all parameters in one row, of their learning rates and of their "
-          "decays.\n\n"
+          "weight decays.\n\n"
           "The row consists of tokens (2, width; none in a bag), positions (n + 1, width; n where\n"
           "they are not trained), class (width,); query, key, value and output projection (heads\n"
           "head_size, width), the biases of the first three (heads head_size,) and of the last\n"
           "(width,); scale and shift (width,) of three norms; hidden weights (hidden, width) and\n"
           "biases, residual weights (width, hidden) and biases, and output (2, width). `encoding`\n"
           "is trained, fixed or bag. `loss` is a name and a factor, `optimiser` adam or sgd. "
-          "Decays\n"
-          "are as in `Network`; Adam's are outside of its running means. An entry is dropped in\n"
+          "Weight\n"
+          "decays are as in `Network`; Adam's are outside of its running means. An entry is "
+          "dropped in\n"
           "training where its half word is below `drop` (0: no dropout), the half words of a step\n"
           "being those of `dropout_key` folded by the step and the site. A gradient that is "
           "longer\n"

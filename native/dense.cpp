@@ -30,19 +30,22 @@ template <class T>
 struct Workspace {
   Workspace(const std::vector<Table<T>>& weights, const std::vector<Table<T>>& first,
             const std::vector<Table<T>>& second, Size batch) {
-    require(!weights.empty(), "there must be a layer");
+    require(!weights.empty(), "weights must have at least one layer: got none");
     require(first.size() == second.size() && (first.empty() || first.size() == weights.size()),
-            "moments must be two a layer, or none");
+            "moments must be two per layer, or none: got ", first.size(), " and ", second.size(),
+            " for ", weights.size(), " layers");
     std::size_t largest = 0;
     for (std::size_t l = 0; l < weights.size(); l++) {
       const std::size_t outputs = weights[l].shape(0), width = weights[l].shape(1);
-      require(outputs >= 1, "a layer must have an output");
+      require(outputs >= 1, "a layer must have at least one output: layer ", l, " has none");
       require(width >= 1 && (l == 0 || weights[l - 1].shape(0) + 1 == width),
-              "a layer must read the outputs of the one below, and a one");
+              "weights of a layer must have one column per output of the previous layer, and one "
+              "for the bias: layer ",
+              l, " has ", width);
       for (const auto* moments : {&first, &second}) {
         require(moments->empty() ||
                     ((*moments)[l].shape(0) == outputs && (*moments)[l].shape(1) == width),
-                "moments must have the shapes of the weights");
+                "moments must have the shapes of the weights: layer ", l, " has others");
       }
       const auto rows = static_cast<std::size_t>(batch);
       layers.push_back({static_cast<int>(width) - 1, static_cast<int>(outputs), weights[l].data(),
@@ -73,18 +76,25 @@ std::tuple<double, Size, std::int64_t> epoch(
     double weight_decay, std::int64_t step, const Array<bool, 1>& stop,
     std::optional<double> seconds) {
   const auto rows = static_cast<Size>(order.shape(0));
-  require(batch >= 1, "batch must be at least 1");
+  require(batch >= 1, "batch must be at least 1: batch=", batch);
   Workspace<T> space(weights, first, second, std::min(batch, rows));
-  require(inputs.shape(1) == weights.front().shape(1), "inputs must be what the first layer reads");
-  require(targets.shape(1) == weights.back().shape(0), "targets must be as many as outputs");
-  require(targets.shape(0) == inputs.shape(0), "targets must be one a row");
-  require(!row_weights || row_weights->shape(0) == inputs.shape(0), "weights must be one a row");
-  require(stop.shape(0) == 1, "stop must be one flag");
+  require(inputs.shape(1) == weights.front().shape(1), "inputs must have ",
+          weights.front().shape(1), " columns, as the first layer's weights: got ",
+          inputs.shape(1));
+  require(targets.shape(1) == weights.back().shape(0), "targets must have ",
+          weights.back().shape(0), " columns, as many as outputs: got ", targets.shape(1));
+  require(targets.shape(0) == inputs.shape(0), "targets must have ", inputs.shape(0),
+          " rows, as the inputs: got ", targets.shape(0));
+  if (row_weights) {
+    require(row_weights->shape(0) == inputs.shape(0), "row_weights must have length ",
+            inputs.shape(0), ", one per row: got ", row_weights->shape(0));
+  }
+  require(stop.shape(0) == 1, "stop must have length 1: got ", stop.shape(0));
   require(step >= 0 && step <= most_steps, "step must be in 0 ... 2^62: step=", step);
   const auto last = static_cast<std::int64_t>(inputs.shape(0)) - 1;
   require(std::all_of(order.data(), order.data() + rows,
                       [last](std::int64_t row) { return row >= 0 && row <= last; }),
-          "order must be of rows that there are");
+          "order must be in 0 ... rows-1 with rows=", inputs.shape(0));
   Dense<T> dense{
       reinterpret_cast<Gemm<T>>(gemm.data()),
       static_cast<Size>(space.layers.size()),

@@ -187,7 +187,7 @@ class Work {
 class Busy {
  public:
   explicit Busy(std::atomic<bool>& busy) : busy_(busy) {
-    if (busy_.exchange(true)) throw std::runtime_error("this network is at work in another thread");
+    if (busy_.exchange(true)) throw std::runtime_error("this network is in use by another thread");
   }
   ~Busy() { busy_ = false; }
   Busy(const Busy&) = delete;

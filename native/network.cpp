@@ -258,9 +258,9 @@ class Network : public Host<State> {
   }
 
   void set_rates(const std::vector<double>& learning_rates, const std::vector<double>& decays) {
-    require(learning_rates.size() == parameter_count, "learning_rates must be four: got ",
+    require(learning_rates.size() == parameter_count, "learning_rates must have length 4: got ",
             learning_rates.size());
-    require(decays.size() == parameter_count, "decays must be four: got ", decays.size());
+    require(decays.size() == parameter_count, "decays must have length 4: got ", decays.size());
     require_finite("learning_rates", learning_rates);
     require_finite("decays", decays);
     for (std::size_t p = 0; p < parameter_count; p++) {
@@ -491,7 +491,7 @@ void bind_signs(nb::module_& m) {
       "A two-layer network f(x) = v . sigma(W x + b) + c, or prod (W x + b), in training by "
       "SGD.\n\n"
       "It serves one thread at a time (others get RuntimeError). The interpreter lock is released\n"
-      "while it works, and Ctrl-C is heeded. So do the other networks.")
+      "while it works, and Ctrl-C interrupts it. The same holds for the other networks.")
       .def(nb::init<const Matrix&, const Vector&, const Vector&, float, const std::vector<Size>&,
                     int, double, double, std::int64_t, const std::string&, Size, const std::string&,
                     int, double, const std::vector<double>&, const NamedLoss&,
@@ -505,7 +505,8 @@ void bind_signs(nb::module_& m) {
            "step"_a = 0,
            "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
            "The label is the product of the inputs in `support` times `label_sign`, flipped with\n"
-           "probability `noise`. A share `mix` of the examples has one common sign on all of the\n"
+           "probability `noise`. A fraction `mix` of the examples has one common sign on all of "
+           "the\n"
            "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
            "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"
            "parameter, or with `decay_in_gradient` 1 - rate * factor * decay. `step` is the first\n"
@@ -517,13 +518,14 @@ void bind_signs(nb::module_& m) {
            "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &Network::advance, "factors"_a,
            "Take one step per schedule factor; return the steps done, fewer if it diverged.")
-      .def("advance_checked", &Network::advance_checked, "factors"_a, nb::kw_only(), "key"_a,
-           "every"_a, "examples"_a, "allowed"_a, "record_every"_a = 0, "seconds"_a,
-           "Take one step per schedule factor, from check to check.\n\n"
-           "Every `every` steps the network is checked on the first `examples` examples of stream\n"
-           "`key` (0: on none). The chunk ends at a check with at most `allowed` mistakes, after\n"
-           "about so many seconds, or where the network diverges. Every `record_every` steps (0:\n"
-           "never) the change of the weights is recorded; `begin_recording` first.")
+      .def(
+          "advance_checked", &Network::advance_checked, "factors"_a, nb::kw_only(), "key"_a,
+          "every"_a, "examples"_a, "allowed"_a, "record_every"_a = 0, "seconds"_a,
+          "Take one step per schedule factor, from check to check.\n\n"
+          "Every `every` steps the network is checked on the first `examples` examples of stream\n"
+          "`key` (0: on none). The chunk ends at a check with at most `allowed` mistakes, after\n"
+          "about this many seconds, or where the network diverges. Every `record_every` steps (0:\n"
+          "never) the change of the weights is recorded; `begin_recording` first.")
       .def("begin_recording", &Network::begin_recording,
            "From now on the weights are compared with the present ones.")
       .def("wrong", &Network::wrong, "key"_a, "index"_a, "noisy"_a,

@@ -34,8 +34,9 @@ class PairNetwork : public Host<PairState> {
     require(!population || batch_size == order * order,
             "batch_size of the population must be order^2=", order * order,
             ": batch_size=", batch_size);
-    require(learning_rates.size() == 2, "learning_rates must be two: got ", learning_rates.size());
-    require(decays.size() == 2, "decays must be two: got ", decays.size());
+    require(learning_rates.size() == 2, "learning_rates must have length 2: got ",
+            learning_rates.size());
+    require(decays.size() == 2, "decays must have length 2: got ", decays.size());
     require_finite("learning_rates", learning_rates);
     require_finite("decays", decays);
     require(penalty >= 0 && std::isfinite(penalty),

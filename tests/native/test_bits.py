@@ -307,10 +307,10 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
     one = np.ones(1, np.float32)
     for arguments, message in [
         ((2 * bits, labels, index, one), "bits must be 0 or 1"),
-        ((np.ascontiguousarray(bits[:, 1:]), labels, index, one), "bits must be 6 a row: got 5"),
-        ((bits, labels[1:], index, one), "bits and labels must be as many: got 20 and 19"),
+        ((np.ascontiguousarray(bits[:, 1:]), labels, index, one), "bits must have n=6 columns: got 5"),
+        ((bits, labels[1:], index, one), "bits and labels must have one length: got 20 and 19"),
         ((bits, labels, index + np.uint32(20), one), "index must be below the number of examples 20"),
-        ((bits, labels, index, np.ones(2, np.float32)), "those of 2 steps of batch_size=7: got 1 of 7"),
+        ((bits, labels, index, np.ones(2, np.float32)), r"shape \(steps=2, batch_size=7\): got \(1, 7\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             network.advance(*arguments)

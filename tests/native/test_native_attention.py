@@ -233,7 +233,7 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
     problem = Problem()
     for change, message in [
         ({"heads": (3,)}, "heads must divide the width: heads=3, width=4"),
-        ({"heads": ()}, "there must be a layer"),
+        ({"heads": ()}, "heads must have at least one layer"),
         ({"symbols": 0}, "symbols must be in 1 ... 4096: symbols=0"),
         ({"length": 0}, "length must be in 1 ... 65536: length=0"),
         ({"mlp_width": -1}, "mlp_width must be in 0 ... 16384: mlp_width=-1"),
@@ -254,5 +254,5 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
         network.wrong(tokens[0], labels[0] - 1)
     with pytest.raises(ValueError, match="sequences must have length 6: got 5"):
         network.outputs(np.ascontiguousarray(tokens[0][:, :5]))
-    with pytest.raises(ValueError, match="those of 2 steps of batch_size=5: got 1 of 5"):
+    with pytest.raises(ValueError, match=r"shape \(steps=2, batch_size=5, ...\): got \(1, 5, ...\)"):
         network.advance(tokens, labels, np.ones(2, np.float32))

@@ -232,7 +232,7 @@ def test_a_network_works_for_one_thread_at_a_time(native):
             network.parameters()
             assert network.step == steps
         except RuntimeError as error:
-            assert "at work in another thread" in str(error)
+            assert "in use by another thread" in str(error)
             refused = True
         thread.join()
     assert network.step == steps
@@ -262,7 +262,7 @@ def test_a_network_works_for_one_thread_at_a_time(native):
         ({"degree": 33}, "degree must be in 1 ... 32: degree=33"),
         ({"scale": float("inf")}, "scale must be positive: scale=inf"),
         ({"activation": "product", "width": 65}, "a product must have at most 64 factors: width=65"),
-        ({"learning_rates": (1.0,)}, "learning_rates must be four: got 1"),
+        ({"learning_rates": (1.0,)}, "learning_rates must have length 4: got 1"),
         ({"decays": (0, 0, 0, float("inf"))}, "decays must be finite: got inf"),
     ],
 )

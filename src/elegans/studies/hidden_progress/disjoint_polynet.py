@@ -237,7 +237,7 @@ def plot(tables: Tables) -> Figure:
         quiet(ax)
     style: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
     handles = [
-        Line2D([], [], label="descent, a colour for each network", **style),
+        Line2D([], [], label="gradient descent, one colour per network", **style),
         Line2D([], [], color="black", linewidth=0.7, linestyle="--", label="gradient flow, exact"),
         Patch(color=GREY, alpha=0.3, linewidth=0, label="bounds of the growth"),
     ]
@@ -251,7 +251,7 @@ def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
         ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--")
     percent(ax)
-    ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
+    ax.set_xlabel(r"time (steps $\times$ learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("error", fontsize=MEDIUM)
 
 
@@ -266,7 +266,7 @@ def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
         if len(inside) < len(later):
             ax.plot(inside["time"].iloc[-1:], [HIGHEST], "^", color=colour, markersize=4, clip_on=False)
     ax.set(yscale="log", ylim=(1e-2, HIGHEST))
-    ax.set_xlabel("time (steps x learning rate)", fontsize=MEDIUM)
+    ax.set_xlabel(r"time (steps $\times$ learning rate)", fontsize=MEDIUM)
     ax.set_ylabel("$v_i(t)^2 - v_i(0)^2$", fontsize=MEDIUM)
 
 

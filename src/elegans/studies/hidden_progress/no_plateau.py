@@ -148,7 +148,8 @@ def plot(tables: Tables) -> Figure:
         ax.set_ylabel("test error", fontsize=MEDIUM)
     lettered(axes, titles)
     handles = [
-        axes[0].plot([], [], color=colour, label=f"{size} examples per step")[0] for size, colour in colours.items()
+        axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")[0]
+        for size, colour in colours.items()
     ]
     figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=4, loc="outside lower center")
     return figure

@@ -123,7 +123,7 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(ticks, [_fraction(tick) for tick in ticks])
     ax.set(xlim=(None, 1.15), ylim=(-0.03, 1.03))
     percent(ax)
-    ax.set_xlabel("examples / examples that the bound asks for", fontsize=MEDIUM)
+    ax.set_xlabel("examples / bound", fontsize=MEDIUM)
     ax.set_ylabel("trials that identify the support", fontsize=MEDIUM)
     lettered(ax, [_suffices(table)])
     figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)

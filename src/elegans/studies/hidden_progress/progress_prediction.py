@@ -136,7 +136,7 @@ def plot(tables: Tables) -> Figure:
         middle = rows["median_steps"].iloc[0]
         ax.set_xlabel(f"step / median time ({middle:,.0f} steps)", fontsize=MEDIUM)
         quiet(ax)
-    drawn[0].set_ylabel("|rank correlation| with the steps left", fontsize=MEDIUM)
+    drawn[0].set_ylabel("|rank correlation| with remaining steps", fontsize=MEDIUM)
     lettered(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
     handles = drawn[0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=5, loc="outside lower center")

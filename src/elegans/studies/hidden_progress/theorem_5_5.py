@@ -207,7 +207,7 @@ def plot(tables: Tables) -> Figure:
     for place, ((rate, k), rows) in enumerate(exact.groupby(["rate", "task.k"], sort=False)):
         label = f"k = {k}" + (", theorem's rate" if rate == "theorem" else "")
         _with_intervals(right, rows.sort_values("task.n"), "task.n", COLOURS[place], label)
-    left.set_xlabel("examples of the first step", fontsize=MEDIUM)
+    left.set_xlabel("examples in the first step", fontsize=MEDIUM)
     left.set_ylabel("error on held-out examples", fontsize=MEDIUM)
     right.set_xlabel("n, with the exact first gradient", fontsize=MEDIUM)
     for ax in (left, right):

@@ -293,7 +293,7 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(few["place"], few["exact"], color=colour, linewidth=1.2, label=f"$\\epsilon$ = {epsilon:g}")
         points(ax, few["place"], few, colour)
     ax.set_xticks(range(2, FEW + 1, 2))
-    finish(ax, "place j", "$v_j / v_2$")
+    finish(ax, "position j", "$v_j / v_2$")
 
 
 def _powers(ax: Axes, rows: pd.DataFrame) -> None:
@@ -321,7 +321,7 @@ def _background(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(own["length"], own["others"] / own["v_2"], "o-", **style)
         ax.axhline(float(own["limit"].iloc[0]), color=colour, linewidth=0.8, linestyle=":")
         ax.plot(own["length"], own["largest_other"] / own["v_2"], "s--", color=colour, markersize=2.2, linewidth=0.8)
-    ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="their largest")
+    ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="largest of them")
     ax.plot([], [], ":", color=GREY, linewidth=0.8, label="sum, long sequences")
     ax.set_ylim(0, 1.1 * float(rows["limit"].max()))
     _by_length(ax, rows, "other coordinates / $v_2$")
@@ -332,14 +332,14 @@ def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
         colour = GRAMS[name]
         ax.plot(rows["length"], rows[name], "-", color=colour, linewidth=1.2, label=f"{name} counts")
         ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
-    ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of the two counts")
+    ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="between the two counts")
     ax.set_ylim(0.5, 1.01)
     _by_length(ax, rows, "correlation")
 
 
 def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
     ax.plot(rows["length"], rows["loss"], color="black", linewidth=1.2, label="logits, rescaled")
-    ax.plot(seen["length"], seen["loss"], "o", color="black", markersize=3, label="as measured")
+    ax.plot(seen["length"], seen["loss"], "o", color="black", markersize=3, label="measured")
     for name in ("unigram", "bigram"):
         colour, length = GRAMS[name], rows["length"]
         ax.plot(length, rows[f"{name}_loss"], color=colour, linewidth=1, label=f"{name} counts, rescaled")

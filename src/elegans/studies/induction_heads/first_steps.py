@@ -259,7 +259,7 @@ def _first_position(ax: Axes, parts: Any) -> None:
     ax.plot(flat["place"], flat["leading"], **LEADING)
     style = LEADING | {"linestyle": ":", "label": "as printed"}
     ax.plot(symmetric["place"], symmetric["printed"], **style)
-    finish(ax, "place j", "coordinate $v_j$")
+    finish(ax, "position j", "coordinate $v_j$")
 
 
 def _gradient(ax: Axes, rows: pd.DataFrame) -> None:
@@ -269,7 +269,7 @@ def _gradient(ax: Axes, rows: pd.DataFrame) -> None:
     ax.plot(few["place"] - 0.15, few["sampled"], "x", **SAMPLED)
     points(ax, few["place"] + 0.15, few, colour)
     ax.set_xticks(range(2, FEW + 3, 2))
-    finish(ax, "place j", r"$-\partial L/\partial v_j$")
+    finish(ax, "position j", r"$-\partial L/\partial v_j$")
 
 
 def _two_steps(ax: Axes, prior: str, parts: Any) -> None:
@@ -278,13 +278,13 @@ def _two_steps(ax: Axes, prior: str, parts: Any) -> None:
         ax.plot(few["place"], few["exact"], color=PRIORS[prior], linewidth=1.2, linestyle=style, label=label)
         points(ax, few["place"], few, PRIORS[prior])
     ax.set_xticks(range(2, FEW + 1, 2))
-    finish(ax, "place j", "coordinate $v_j$")
+    finish(ax, "position j", "coordinate $v_j$")
 
 
 def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
     for prior, own in rows[np.isfinite(rows["rate"])].groupby("prior"):
         ax.plot(own["length"], own["rate"], "o-", color=PRIORS[str(prior)], markersize=2.5, linewidth=1)
-    ax.plot(length, RATE, "*", color="black", markersize=7, label="rate of the other panels")
+    ax.plot(length, RATE, "*", color="black", markersize=7, label="learning rate of the other panels")
     logarithmic(ax, "x")
     ax.set_yscale("log")
     finish(ax, "tokens t", "learning rate")

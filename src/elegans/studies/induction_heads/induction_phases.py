@@ -215,8 +215,8 @@ def _encodings(ax: Axes, table: pd.DataFrame) -> None:
         ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
     ax.set_yscale("log")
     ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
-    ax.set_xlabel("tokens back", fontsize=MEDIUM)
-    ax.set_ylabel("attention, content aside", fontsize=MEDIUM)
+    ax.set_xlabel("distance back (tokens)", fontsize=MEDIUM)
+    ax.set_ylabel("attention by position alone", fontsize=MEDIUM)
     quiet(ax)
 
 

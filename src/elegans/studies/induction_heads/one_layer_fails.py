@@ -131,8 +131,8 @@ def _losses(left: Axes, right: Axes, table: pd.DataFrame) -> None:
     right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
     right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
     right.set(xlim=(0, None), ylim=(0, None))
-    right.set_xlabel("loss at the end / unigrams' loss", fontsize=MEDIUM)
-    right.set_ylabel("largest fall of the loss", fontsize=MEDIUM)
+    right.set_xlabel("final loss / loss of unigrams", fontsize=MEDIUM)
+    right.set_ylabel("steepest drop of the loss", fontsize=MEDIUM)
     percent(right)
     quiet(right)
 

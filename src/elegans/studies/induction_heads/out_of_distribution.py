@@ -148,7 +148,7 @@ def plot(tables: Tables) -> Figure:
         if np.isfinite(moved):
             ax.axvline(moved, color=GREY, linewidth=0.7)
         ax.set_ylim(bottom=0)
-        ax.set_ylabel("loss / that of guesses", fontsize=MEDIUM)
+        ax.set_ylabel("loss / loss of uniform guesses", fontsize=MEDIUM)
         along(ax, rows["sequences"].max())
     for style, label in (("--", "unigrams there"), (":", "bigrams there"), ("-", "median transition (upright)")):
         shown[0].plot([], [], style, color=GREY, linewidth=0.8, label=label)

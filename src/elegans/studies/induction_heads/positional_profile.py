@@ -139,7 +139,7 @@ def plot(tables: Tables) -> Figure:
     _, _, chosen = cells[0]
     image = _profile(drawn[1, 1], tables["profiles"][tables["profiles"]["series"] == chosen["series"].iloc[0]], chosen)
     bar = figure.colorbar(image, ax=drawn[1, 1], extend="both", ticks=[-STRONGEST, 0, STRONGEST], pad=0.02)
-    bar.set_label("logit less its mean", fontsize=SMALL)
+    bar.set_label("centred logit", fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     names = [f"{cell}: attention by distance, one trial" for cell, _, _ in cells]
     names += [""] * (2 - len(cells))
@@ -160,7 +160,7 @@ def _moments(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xticks(range(0, int(rows["distance"].max()) + 1, 2))
-    ax.set_xlabel("tokens back", fontsize=MEDIUM)
+    ax.set_xlabel("distance back (tokens)", fontsize=MEDIUM)
     ax.set_ylabel("encoding / uniform attention", fontsize=MEDIUM)
     quiet(ax)
 
@@ -185,7 +185,7 @@ def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
     limits: dict[str, Any] = {"vmin": -STRONGEST, "vmax": STRONGEST, "cmap": DIVERGING, "shading": "nearest"}
     image = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), rasterized=True, **limits)
     ax.set_yticks(range(0, int(grid.index.max()) + 1, 2))
-    ax.set_ylabel("tokens back", fontsize=MEDIUM)
+    ax.set_ylabel("distance back (tokens)", fontsize=MEDIUM)
     end, moved = float(run["sequences"].max()), float(run["transition"].iloc[0])
     if np.isfinite(moved):
         at = moved * end / float(run["step"].max())

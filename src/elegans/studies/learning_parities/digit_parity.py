@@ -138,7 +138,7 @@ def plot(tables: Tables) -> Figure:
     handles = [
         *axes[0, 0].get_legend_handles_labels()[0],
         Line2D([], [], label="held-out strips", **style),
-        Line2D([], [], linestyle=":", label="strips trained on", **style),
+        Line2D([], [], linestyle=":", label="training strips", **style),
     ]
     figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=3, loc="outside lower center")
     return figure

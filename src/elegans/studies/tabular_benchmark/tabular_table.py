@@ -86,7 +86,7 @@ def plot(tables: Tables) -> Figure:
         ax.errorbar(rows["difference"], place, xerr=span, label="measured", **style)
         ax.plot(rows["published"], place, "D", color=COLOURS[1], markersize=3.5, fillstyle="none", label="published")
         ax.axvline(0, color=GREY, linewidth=0.7)
-        ax.set_xlabel("network less forest (points)", fontsize=MEDIUM)
+        ax.set_xlabel("network $-$ forest (points)", fontsize=MEDIUM)
         quiet(ax)
     reduced = set(every.loc[every["reduced"], "table"])
     axes[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)

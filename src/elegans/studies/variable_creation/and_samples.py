@@ -218,7 +218,7 @@ def _rates(ax: Axes, tables: Tables) -> None:
         ax.errorbar(beside, rows["rate"], yerr=ends, color=colour, label=f"T = {n:g}", **style)
         known = identified[identified["n"] == n]
         ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
-    ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support singled out")
+    ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support identified")
     ax.axhline(float(tables["thresholds"]["level"].iloc[0]), color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0)
     quiet(ax)
     ax.set_ylim(-0.03, 1.03)
@@ -245,7 +245,7 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
     )
     for n, value in THESIS.items():
         ax.plot(n, value, "*", color=COLOURS[1], markersize=9, zorder=2.5, label="threshold in the thesis")
-    ax.plot(rows["n"], rows["identified"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support singled out")
+    ax.plot(rows["n"], rows["identified"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support identified")
     ax.plot(rows["n"], rows["information"], color=GREY, linewidth=1, label=r"$\log_2 C(T, 3)$")
     every = np.geomspace(rows["n"].min(), max([*rows["n"], *THESIS]), 100)
     for fit in tables["fit"].to_dict("records"):

@@ -254,7 +254,7 @@ def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
     ax.set(xlim=(-0.5, len(PLACES) - 0.5))
     ax.set_xticks(range(len(PLACES)), [name.replace("\n", " ") for name in PLACES.values()], fontsize=SMALL)
     ax.tick_params(axis="x", rotation=25)
-    ax.set_ylabel("mean weight of one place", fontsize=MEDIUM)
+    ax.set_ylabel("mean weight per position", fontsize=MEDIUM)
     quiet(ax)
 
 

@@ -111,7 +111,7 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlim(0, end)
         ax.set_xlabel("steps", fontsize=MEDIUM)
         quiet(ax)
-    lettered((left, right), ("Loss, one line per network", "Networks that have escaped"))
+    lettered((left, right), ("Loss, one line per network", "Networks past the plateau"))
     legend_below(figure, right)
     return figure
 

@@ -102,7 +102,7 @@ def plot(tables: Tables) -> Figure:
             ax.plot(
                 shift * part["task.n"], part["error"], "o", color=COLOURS[place], mfc=face, markersize=3, label=label
             )
-    ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label="error that the bound excludes")
+    ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label="error that the bound rules out")
     ax.set_xscale("log", base=2)
     ax.set_ylim(-0.02, 0.62)
     ax.set_xlabel("dimension d", fontsize=MEDIUM)

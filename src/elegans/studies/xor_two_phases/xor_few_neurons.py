@@ -105,7 +105,7 @@ def plot(tables: Tables) -> Figure:
     percent(right)
     for ax in (left, right):
         ax.set_xscale("log")
-        ax.set_xlabel("fraction of neurons with a signal at first", fontsize=MEDIUM)
+        ax.set_xlabel("fraction of neurons with an initial signal", fontsize=MEDIUM)
         quiet(ax)
     lettered((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
     legend_below(figure, left, right, columns=2)

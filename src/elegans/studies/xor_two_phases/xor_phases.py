@@ -230,13 +230,17 @@ def _dominance(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
         least = run[[f"heavy_{place}" for place in PLACES]].min(axis=1)
         ax.plot(run["step"], least.where(least > 0), color=COLOURS[0], **style)
         ax.plot(run["step"], run["noise"], color=COLOURS[2], **style)
-    ax.plot([], [], color=COLOURS[0], label="least heavy margin")
+    ax.plot([], [], color=COLOURS[0], label="smallest heavy margin")
     ax.plot([], [], color=COLOURS[2], label=r"$E\|w_\perp + w_{opp}\|^2$")
     ax.set_yscale("log")
 
 
 def _heavy(ax: Axes, runs: Sequence[pd.DataFrame]) -> None:
-    lines = {"zeta": r"least $\zeta$, factor $e^{6H}$", "relaxed": r"least $\zeta$, factor 1", "asked": r"$e^{-10H}$"}
+    lines = {
+        "zeta": r"smallest $\zeta$, factor $e^{6H}$",
+        "relaxed": r"smallest $\zeta$, factor 1",
+        "asked": r"$e^{-10H}$",
+    }
     for (name, label), colour in zip(lines.items(), (COLOURS[1], COLOURS[0], "black"), strict=True):
         for run, style in _faint(runs):
             values = run[name].where(np.isfinite(run[name]))

@@ -100,13 +100,13 @@ def plot(tables: Tables) -> Figure:
     right.plot(first["task.n"], first["loss_8"], "o", color=GREY, markersize=3, alpha=0.5)
     right.axhline(LOSS, color=GREY, linewidth=0.8, linestyle=":", label=f"claimed: {LOSS:g}")
     left.set_ylabel(r"time $\eta t$", fontsize=MEDIUM)
-    right.set_ylabel("least held-out loss (nats)", fontsize=MEDIUM)
+    right.set_ylabel("smallest held-out loss (nats)", fontsize=MEDIUM)
     for ax in (left, right):
         ax.set_xscale("log", base=2)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("dimension d", fontsize=MEDIUM)
         quiet(ax)
-    lettered((left, right), ("When the phases end", r"Least loss up to $\eta t = 8 \log d$"))
+    lettered((left, right), ("When the phases end", r"Smallest loss up to $\eta t = 8 \log d$"))
     legend_below(figure, left, right, columns=4)
     return figure
 
