@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import figures
+import hooks
 import listing
 import pytest
 import quoted
@@ -111,6 +112,18 @@ def test_every_public_name_is_documented_on_a_reference_page() -> None:
         if not any(f"{one.__module__}.{one.__qualname__}".startswith((module + ".", module)) for module in shown)
     ]
     assert missing == []
+
+
+def test_pages_hold_no_typed_result() -> None:
+    pages = {path.stem: path.read_text() for path in (DOCS / "experiments").glob("*.md")}
+    assert {name: found for name, text in pages.items() if (found := hooks.complaints(name, text))} == {}
+    text = pages["width"]
+    assert hooks.complaints("width", text + '\n??? note "Numbers"\n\n    | n | steps |\n    | --- | --- |\n') == [
+        "Numbers: its table is typed by hand"
+    ]
+    assert hooks.complaints("width", text.replace("**Answer.**", "**Answer.** 3 of 4 hold:")) == [
+        "answer: '3 of 4' is typed by hand"
+    ]
 
 
 def test_every_image_of_a_page_is_described() -> None:

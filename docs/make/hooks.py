@@ -19,6 +19,8 @@ PARTS = ("**Claim.**", "**Answer.**", "](../images/", "\n## Findings\n", "\n## D
 """The parts of an experiment's page, in this order."""
 TYPED = re.compile(r"\d[\d.,]*\s?%|\d\.\d|\b\d[\d,]* of \d|\(\d[^()]* to \d[^()]*\)|\b\d+ times\b|\bfactor of \d")
 """Numbers that look like results."""
+CHOSEN = ("Protocol and scales", "What the source leaves open, and what is chosen here")
+"""The folded blocks that describe choices, whose tables are typed."""
 QUOTED = re.compile(r"\{\{.*?\}\}|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|https?://\S+", re.DOTALL)
 """Parts that may contain numbers: macros, formulas, code and links."""
 
@@ -35,6 +37,7 @@ def complaints(name: str, text: str) -> list[str]:
     title = text.partition("\n")[0].removeprefix("# ").strip()
     if title == name:
         found.append("the title is the experiment's name instead of its finding")
+    found += [f"{block}: its table is typed by hand" for block in _typed_tables(text)]
     for heading, body in _prose(text):
         found += [f"{heading}: {typed!r} is typed by hand" for typed in TYPED.findall(QUOTED.sub("", body))]
     return found
@@ -45,6 +48,12 @@ def _prose(text: str) -> list[tuple[str, str]]:
     answer = text.partition("**Answer.**")[2].partition("\n\n")[0]
     findings = text.partition("\n## Findings\n")[2].partition("\n## ")[0].partition("\n??? ")[0]
     return [("answer", answer), ("findings", findings)]
+
+
+def _typed_tables(text: str) -> list[str]:
+    """Return the titles of the folded blocks, but for those on the protocol and on choices, that contain a typed table."""
+    blocks = re.findall(r'^\?\?\? \w+ "([^"]*)"\n((?:\n|    .*\n)*)', text + "\n", re.MULTILINE)
+    return [title for title, body in blocks if title not in CHOSEN and re.search(r"^    \| ?-", body, re.MULTILINE)]
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
