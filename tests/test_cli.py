@@ -407,6 +407,17 @@ def test_what_a_users_own_class_raises_in_train_is_said_in_a_line(elegans_apart,
     assert said in ended.err
 
 
+def test_an_output_that_is_no_longer_read_ends_a_command_silently(elegans, monkeypatch):
+    def unread(*_, **__):
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            raise SystemExit(1)  # noqa: B904 (as rich does)
+
+    monkeypatch.setattr("elegans.cli.app.app.main", unread)
+    assert elegans("list") == (1, "", "")
+
+
 def test_run_ends_with_where_things_lie(elegans, tmp_path):
     code, out, _ = elegans("run", "success-frontier", "--scale", "smoke", "--seeds", 1, "--out", "here", "--workers", 1)
     assert code == 0

@@ -68,9 +68,10 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 
     def handle(number: int, frame: Any) -> None:
         nonlocal first
-        if not stop.is_set():
+        if not first:
             first = time.monotonic()
-            stop.set()
+            # in a thread: the event's lock may be held here, by a wait or by another signal's handler
+            threading.Thread(target=stop.set, daemon=True).start()
         elif time.monotonic() > first + PATIENCE_SECONDS:
             raise KeyboardInterrupt
 

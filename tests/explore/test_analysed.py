@@ -18,7 +18,7 @@ from elegans.explorer.analysed import statistics_of
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import compare
 from elegans.explorer.figures import map_record, map_table
-from elegans.explorer.server import LOOPBACK, Explored, application
+from elegans.explorer.server import LOOPBACK, Explored, Explorer, application
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.verdicts import judged
 from elegans.explorer.view import View
@@ -157,7 +157,7 @@ def scaling(tmp_path):
 def test_the_tables_of_a_recognised_experiment_are_statistics_of_its_map(scaling):
     name = "noisy-scaling/table/exponent"
     explored = Explored(scaling)
-    with TestClient(application([explored], LOOPBACK, None), base_url="http://127.0.0.1") as client:
+    with TestClient(application(Explorer([explored]), LOOPBACK, None), base_url="http://127.0.0.1") as client:
         reply = client.get("/api/map", params={"stat": name})  # as a link: nothing has been judged yet
         known = {one["name"]: one["compared"] for one in client.get("/api/overview").json()["stores"][0]["statistics"]}
         unknown = client.get("/api/map", params={"stat": "noisy-scaling/table/<b>"})

@@ -5,13 +5,18 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 
 import pytest
 from exploring import SWEEP
 
 from elegans.cli import main
+from elegans.interruption import stopped_by_signals
 from elegans.sweeps.example import EXAMPLE
+
+ENDED = "interrupted: the explorer is closed; its stores were only read\n"
 
 
 def started(*words, **options):
@@ -28,11 +33,57 @@ def test_an_interrupted_server_ends_in_one_line(place, number):
         assert json.load(reply)["stores"][0]["trials"] == len(SWEEP)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (
-        130,
-        "interrupted: the explorer is closed; its stores were only read\n",
-        "",
-    )
+    assert (process.returncode, out, err) == (130, ENDED, "")
+
+
+def test_a_signal_ends_the_server_although_a_page_is_open_and_at_any_number(place):
+    process = started(place)
+    address = re.search(r"http://\S+/", process.stdout.readline())[0]
+    with urllib.request.urlopen(f"{address}api/events", timeout=60) as events:
+        events.readline()
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+            process.send_signal(number)
+        assert process.communicate(timeout=60) == (ENDED, "")
+    assert process.returncode == 130
+
+
+def test_a_signal_during_a_wait_or_another_signal_stops_a_run_all_the_same():
+    stop = threading.Event()
+    with stopped_by_signals(stop):
+        with stop._cond:  # the lock that a wait holds when it begins and ends, and a set
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.wait(60)
+
+
+def test_a_server_whose_output_nobody_reads_any_more_ends_silently(place):
+    process = started(place)
+    process.stdout.readline()
+    process.stdout.close()
+    process.send_signal(signal.SIGTERM)
+    assert (process.wait(timeout=60), process.stderr.read()) == (130, "")
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.5, 1, 2])
+def test_a_signal_before_the_page_is_served_ends_the_program_at_once(place, seconds):
+    process = started(place)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert err == ""
+    if process.returncode == -signal.SIGTERM:  # 143 in a shell
+        assert out == "" or out.startswith("explorer http://")
+    else:  # on a fast machine the page was served by then
+        assert (process.returncode, out.splitlines()[1:]) == (130, [ENDED.strip()])
+
+
+def test_a_signal_during_the_import_of_a_users_file_ends_the_program(place, tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
+    process = started(place, "--import", str(slow))
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGTERM)
+    assert (*process.communicate(timeout=60), process.returncode) == ("", "", -signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

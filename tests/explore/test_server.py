@@ -14,14 +14,14 @@ from laboratory import TRIAL
 from starlette.testclient import TestClient
 
 import elegans as el
-from elegans.explorer.server import LOOPBACK, Explored, Server, application
+from elegans.explorer.server import LOOPBACK, Explored, Explorer, Server, application
 from elegans.sweeps import Store
 
 
 @pytest.fixture
 def client(place):
     explored = [Explored(place), Explored(place)]
-    with TestClient(application(explored, LOOPBACK, None), base_url="http://127.0.0.1:80") as found:
+    with TestClient(application(Explorer(explored), LOOPBACK, None), base_url="http://127.0.0.1:80") as found:
         yield found
     for one in explored:
         one.close()
@@ -164,7 +164,7 @@ def test_plotly_is_kept_by_the_browser_as_long_as_its_version_stays(client):
 
 def test_on_another_interface_every_request_needs_the_token(place):
     explored = Explored(place)
-    client = TestClient(application([explored], None, "secret"), base_url="http://192.168.0.7")
+    client = TestClient(application(Explorer([explored]), None, "secret"), base_url="http://192.168.0.7")
     for query in ({}, {"token": ""}, {"token": "wrong"}):
         reply = client.get("/api/overview", params=query)
         assert reply.status_code == 403 and "set-cookie" not in reply.headers
@@ -186,7 +186,7 @@ def test_names_from_a_hostile_store_are_escaped_where_plotly_reads_html(tmp_path
             connection.execute("UPDATE cells SET columns=? WHERE id=?", (json.dumps(columns), number))
     connection.close()
     explored = Explored(place)
-    client = TestClient(application([explored], LOOPBACK, None), base_url="http://localhost")
+    client = TestClient(application(Explorer([explored]), LOOPBACK, None), base_url="http://localhost")
     for query in ({}, {"y": "model.init", "facet": ""}, {"facet": "model.width"}):
         figure = json.dumps(answer(client, "map", **query)["figure"])
         assert "<a" not in figure and "&lt;a href=" in figure

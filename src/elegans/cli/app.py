@@ -118,7 +118,8 @@ def _run(given: list[str]) -> int:
     except (click.ClickException, ElegansError, OSError) as error:
         return _refuse(error.format_message() if isinstance(error, click.ClickException) else str(error))
     except SystemExit as error:  # a command returns its exit code
-        enough = hasattr(sys.stdout, "wrapped")  # by click: the reader of the output, such as `head`, has left
+        # the reader of the output, such as `head`, has left, as click or rich has noticed
+        enough = hasattr(sys.stdout, "wrapped") or isinstance(error.__context__, BrokenPipeError)
         return Exit.SOME_FAILED if enough else _refuse(f"a class of your own ended the program: SystemExit: {error}")
     except (KeyboardInterrupt, click.Abort):
         with suppress(OSError, ValueError):

@@ -174,10 +174,14 @@ class Explorer:
 
     Args:
         stores: the stores, by their index.
+
+    Attributes:
+        closing: whether streams of changes end.
     """
 
     def __init__(self, stores: Sequence[Explored]) -> None:
         self.stores = stores
+        self.closing = False
 
     def routes(self) -> list[Route]:
         """Return the endpoints."""
@@ -279,7 +283,7 @@ class Explorer:
         told = [0.0] * len(known)
         said = time.monotonic()
         yield "retry: 1000\n\n"
-        while not await request.is_disconnected():
+        while not self.closing and not await request.is_disconnected():
             for index, explored in enumerate(self.stores):
                 if time.monotonic() < told[index] + EVENT_SECONDS:
                     continue
@@ -306,6 +310,8 @@ def _handled(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[
             return _error(str(error), 503)
         except ElegansError as error:
             return _error(str(error), 400)
+        except SystemExit as error:  # it would end the server's loop
+            return _error(f"a class of your own ended the program: SystemExit: {error}", 500)
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(compute, request)
@@ -331,13 +337,13 @@ def _plotly(request: Request) -> Response:
     return Response(script, media_type="text/javascript; charset=utf-8", headers=headers)
 
 
-def application(stores: Sequence[Explored], hosts: Sequence[str] | None, token: str | None) -> ASGIApp:
+def application(explorer: Explorer, hosts: Sequence[str] | None, token: str | None) -> ASGIApp:
     """Return the application: endpoints behind the guard."""
 
     def unknown(request: Request, error: Exception) -> Response:
         return _error(f"an address must be one of the explorer's: {printable(request.url.path[:60])}", 404)
 
-    return Guard(Starlette(routes=Explorer(stores).routes(), exception_handlers={404: unknown}), hosts, token)
+    return Guard(Starlette(routes=explorer.routes(), exception_handlers={404: unknown}), hosts, token)
 
 
 class Server:
@@ -363,7 +369,8 @@ class Server:
         number = self.socket.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{number}/" + (f"?token={self.token}" if self.token else "")
-        app = application(self.stores, LOOPBACK if local else None, self.token)
+        self.explorer = Explorer(self.stores)
+        app = application(self.explorer, LOOPBACK if local else None, self.token)
         self._server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
         )
@@ -374,6 +381,7 @@ class Server:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        self.explorer.closing = True
         self._server.should_exit = True
         self._thread.join(timeout=3)
         for explored in self.stores:

@@ -13,6 +13,7 @@ from elegans.cli.common import Exit, imports, lasting, prepare, say
 
 beside = click.option("--explore", is_flag=True, help="Open the explorer on the store, until the run ends.")
 """The option of commands that run trials."""
+LOOK_SECONDS = 0.5
 
 
 @click.command
@@ -38,8 +39,8 @@ def explore(
     from elegans.explorer.server import Server
     from elegans.interruption import stopped_by_signals
 
-    stop = threading.Event()
-    with Server(stores, host, port) as server, stopped_by_signals(stop):
+    stop, server = threading.Event(), Server(stores, host, port)
+    with stopped_by_signals(stop), server:
         say(f"explorer {server.address} (Ctrl-C ends it)")
         sys.stdout.flush()
         if with_stdin:
@@ -48,8 +49,10 @@ def explore(
             import webbrowser
 
             webbrowser.open(server.address)
-        stop.wait()
-    say("interrupted: the explorer is closed; its stores were only read")
+        while not stop.wait(LOOK_SECONDS):
+            pass  # a signal that another thread has received is handled once the main thread wakes up
+    with suppress(BrokenPipeError):  # who has ended it may not read on
+        say("interrupted: the explorer is closed; its stores were only read")
     return Exit.INTERRUPTED
 
 
