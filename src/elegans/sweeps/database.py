@@ -36,6 +36,8 @@ MAGIC = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
 BUSY_SECONDS = 60.0
 """Seconds for which a writer waits for another one before it gives up."""
+WRITERS_LOCK = int.from_bytes(b"elegans")
+"""The number of the lock that a writer of a store in PostgreSQL holds; each database has its own."""
 LONGEST_SAID = 300
 """Maximum number of characters quoted of a database's message, in which names may be of any length."""
 
@@ -138,6 +140,8 @@ def _address(url: str | Path | None) -> tuple[URL, bool]:
         backend = address.get_backend_name()
     except (ArgumentError, ValueError):
         raise StoreError(f"a store must be a path or an SQLAlchemy URL: {printable(url)!r}") from None
+    if address.drivername == "postgresql":
+        address = address.set(drivername="postgresql+psycopg")  # SQLAlchemy's default is the older psycopg2
     if backend != "sqlite" or in_memory(address):
         return address, False
     asked = dict(address.query)
@@ -179,7 +183,7 @@ def _beside(path: Path) -> list[Path]:
 def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
     if address.get_backend_name() != "sqlite":
         try:
-            return create_engine(address)
+            return _of_server(address)
         except (NoSuchModuleError, ImportError) as error:
             raise StoreError(f"a store must be of a database whose driver is installed: {address} ({error})") from None
         except (TypeError, ValueError) as error:
@@ -196,6 +200,22 @@ def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine
+
+
+def _of_server(address: URL) -> Engine:
+    """Return the engine of a database with a server; writers of a store in PostgreSQL take turns."""
+    if address.get_backend_name() != "postgresql":
+        return create_engine(address, pool_pre_ping=True)
+    # each statement after the lock sees what the writer before has committed
+    engine = create_engine(address, pool_pre_ping=True, isolation_level="READ COMMITTED")
+    event.listen(engine, "begin", _on_begin_of_server)
+    return engine
+
+
+def _on_begin_of_server(connection: Connection) -> None:
+    # the twin of BEGIN IMMEDIATE: held until the transaction ends, or its connection is lost
+    if connection.get_execution_options().get("writing", False):
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
 
 
 def _quoted(path: Path) -> str:
