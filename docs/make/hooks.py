@@ -51,7 +51,7 @@ def _prose(text: str) -> list[tuple[str, str]]:
 
 
 def _typed_tables(text: str) -> list[str]:
-    """Return the titles of the folded blocks, but for those on the protocol and on choices, that contain a typed table."""
+    """Return the titles of folded blocks with a typed table, but for those on the protocol and on choices."""
     blocks = re.findall(r'^\?\?\? \w+ "([^"]*)"\n((?:\n|    .*\n)*)', text + "\n", re.MULTILINE)
     return [title for title, body in blocks if title not in CHOSEN and re.search(r"^    \| ?-", body, re.MULTILINE)]
 
