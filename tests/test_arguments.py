@@ -171,9 +171,14 @@ class WrongProbe(el.probes.Probe, kind="wrong-test-probe"):
     gives: str
 
     def measure(self, snapshot):
-        return {"list": [1], "text": {"a": "b"}, "growing": {"a": np.zeros(snapshot.step)}}.get(
-            self.gives, {self.gives: 1.0}
-        )
+        given = {
+            "list": [1],
+            "text": {"a": "b"},
+            "growing": {"a": np.zeros(snapshot.step)},
+            "later": {"a": 1.0, **({"b": 1.0} if snapshot.step else {})},
+            "once": {} if snapshot.step else {"a": 1.0},
+        }
+        return given.get(self.gives, {self.gives: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -195,7 +200,12 @@ def test_an_init_that_draws_another_shape_is_named(init, message):
         ("text", "the probe 'wrong-test-probe' must return numbers or arrays by name: a='b'"),
         *(
             (name, f"the probe 'wrong-test-probe' must give each quantity its own name: {name!r}")
-            for name in ("step", "trial", "seed")
+            for name in ("step", "trial", "seed", "")
+        ),
+        ("later", "the probe 'wrong-test-probe' must measure the same quantities at all steps: 'b' is new at step 5"),
+        (
+            "once",
+            "the probe 'wrong-test-probe' must measure the same quantities at all steps: 'a' is missing at step 5",
         ),
         ("growing", "the probe 'wrong-test-probe' must measure 'a' in a constant shape: (0,) before, (5,) at step 5"),
     ],

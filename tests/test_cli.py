@@ -206,30 +206,49 @@ def test_input_is_refused_where_the_output_is_closed_too(elegans, monkeypatch, c
     assert capsys.readouterr().err.startswith("error: unknown claim 'no-such-claim'")
 
 
-@pytest.mark.parametrize(
-    ("how", "code", "said"),
-    [
-        ("> /dev/full", 2, "error: [Errno 28] No space left on device\n"),
-        ("2> /dev/full > /dev/full", 2, ""),
-        (">&-", 0, ""),
-        ("2>&- >&-", 0, ""),
-    ],
-)
-def test_output_that_cannot_be_written_ends_a_command_in_one_line(tmp_path, how, code, said):
-    done = subprocess.run(
-        ["bash", "-c", f'"{sys.executable}" -m elegans list {how}'], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout + done.stderr) == (code, said)
+SMALL = """
+task = { kind = "sparse-parity", n = 10, k = 2 }
+regime = "online"
+model = { kind = "mlp", width = 5 }
+training = { kind = "sgd", steps = 20 }
+"""
+PRINTING = [
+    *("list", "claims", "theory", "theory information_bits n=50 k=3", "explain trial.toml", "sweep --example"),
+    *("status runs.db", "check runs.db", "export runs.db out.csv", "report runs.db", "doctor", "--help"),
+    *("train --n 10 --k 2 --width 5 --steps 20", "plan group-margins --scale smoke"),
+]
+"""Quick commands that print something."""
+FULL = "error: [Errno 28] No space left on device\n"
+WAYS = {
+    "> /dev/full": (2, FULL),
+    "2> /dev/full > /dev/full": (2, ""),
+    ">&-": (0, ""),
+    "<&- 2>&- >&-": (0, ""),
+    "| exit 0": (1, ""),
+}
+"""Outputs that cannot be written, and how a command then ends: its code, and what else it says."""
 
 
-def test_a_reader_that_leaves_ends_a_command_without_a_word(tmp_path):
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "elegans", "list"], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE
-    )
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+@pytest.mark.parametrize("command", PRINTING)
+def test_output_that_cannot_be_written_ends_a_command_in_silence_or_one_line(tmp_path, command):
+    (tmp_path / "trial.toml").write_text(SMALL)
+    Store(tmp_path / "runs.db").close()
+    run = f'set -o pipefail; "{sys.executable}" -m elegans {command}'
+    shells = {
+        way: subprocess.Popen(
+            ["bash", "-c", f"{run} {way}"], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for way in WAYS
+    }
+    said = {way: "".join(shell.communicate()) for way, shell in shells.items()}
+    assert {way: (shells[way].returncode, said[way]) for way in WAYS} == WAYS
+
+
+def test_an_explorer_whose_output_is_closed_ends_when_it_is_told_to(tmp_path):
+    Store(tmp_path / "runs.db").close()
+    command = f'"{sys.executable}" -m elegans explore runs.db --no-open --with-stdin >&-'
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, input="", capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (130, "")
 
 
 @pytest.mark.parametrize("ends", ["sys.stdout.close()", "sys.stdout = object()", "os.close(1)"])

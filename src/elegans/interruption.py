@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -36,7 +35,7 @@ class Leave:
 
     def __call__(self, number: int, frame: Any) -> None:
         if not self.begun:
-            shown = "\x1b[?25h" if sys.stdout.isatty() else ""  # a live view may have hidden the cursor
+            shown = "\x1b[?25h" if os.isatty(1) else ""  # a live view may have hidden the cursor
             with suppress(OSError):
                 os.write(1, f"{shown}{self.said}\n".encode())
             os._exit(INTERRUPTED)

@@ -236,6 +236,13 @@ DAMAGE = {
         f"measures at step {step[:9]}": [details("measures", packed(f'{{"test-error": {{"step": [{step}]}}}}'))]
         for step in ('"a"', "NaN", "true", "7, 0", "-1", "0.5", "9" * 4000, "[0]")
     },
+    "measures without a step": [details("measures", packed('{"test-error": {"error": [1, 2]}}'))],
+    "measures of nothing": [details("measures", packed('{"test-error": {}}'))],
+    "measures of two values at one step": [
+        details("measures", packed('{"test-error": {"step": [0], "error": [1, 2]}}'))
+    ],
+    "measures of no value at one step": [details("measures", packed('{"test-error": {"step": [0], "error": []}}'))],
+    "measures of a quantity without a name": [details("measures", packed('{"test-error": {"step": [0], "": [1]}}'))],
     "measures of the trial": [details("measures", packed('{"test-error": {"step": [0], "trial": [1]}}'))],
     "measures that are no text": [details("measures", packed(b"\xff\xff"))],
     "measures that are a list": [details("measures", packed("[]"))],
@@ -281,13 +288,6 @@ ABSENT = {
     "a huge number of a cell": ["UPDATE cells SET id = 30000000000 WHERE id = 2"],
     "a cell of another hash": [f"UPDATE cells SET hash = '{'f' * 64}' WHERE id = 1"],
 }
-
-
-@pytest.mark.parametrize("taken", ['{"step": [0], "error": [1, 2]}', '{"error": [1, 2]}'])
-def test_measures_without_a_value_for_each_step_have_no_table(sound, tmp_path, taken):
-    path = damaged(sound, tmp_path, details("measures", packed(f'{{"test-error": {taken}}}')))
-    with Store(path) as store, pytest.raises(StoreError, match="error must have a value for each of [01] steps: 2"):
-        store.measures(SWEEP, "test-error")
 
 
 def unkeyed(path, tmp_path, table, key, *statements):
@@ -503,6 +503,13 @@ def with_field(name, value):
     return change
 
 
+def written(name, value):
+    def change(record, columns):
+        record["training"][name] = columns[f"training.{name}"] = value
+
+    return change
+
+
 def nested(levels, empty, one):
     value = empty
     for _ in range(levels):
@@ -520,15 +527,21 @@ def nested(levels, empty, one):
         with_field("\x1b[2J", 3),
         with_field("deep", nested(400, 1, lambda inner: [inner])),
         with_field("deep", nested(400, 1, lambda inner: {"a": inner})),
+        with_field("width", 10.0),
+        with_field("width", True),
+        written("learning_rate", 1),
+        written("learning_rate", "0.1"),
+        written("weight_decay", 0),
+        lambda record, columns: record.update(regime="sample:100"),
         lambda record, columns: (record.clear(), columns.clear()),
     ],
-    ids=range(8),
+    ids=range(14),
 )
 def test_trials_that_elegans_does_not_take_are_refused_although_their_hash_fits(sound, tmp_path, change):
     path = forged(sound, tmp_path, change)
     with Store(path, create=False) as store:
         for read in (store.table, store.cells_table, store.outcomes):
-            with pytest.raises(StoreError, match="the (trial|columns) of a cell must be") as raised:
+            with pytest.raises(StoreError, match="the (trial|columns) of a cell must (be|have)") as raised:
                 list(read())
             assert str(raised.value).isprintable()
     assert not check(path).sound
@@ -536,15 +549,19 @@ def test_trials_that_elegans_does_not_take_are_refused_although_their_hash_fits(
     assert check(path).sound
 
 
-def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sound, tmp_path):
+def of_a_class_that_is_not_imported(kind="mine", label="mine", **fields):
     def change(record, columns):
-        record["model"] = {"kind": "mine", "width": 10**30, **{f"x{number}": 1 for number in range(3000)}}
+        record["model"] = {"kind": kind, **fields}
         for name in [name for name in columns if name.startswith("model.")]:
             del columns[name]
-        columns.update({"model": "mine"} | {f"model.{name}": value for name, value in record["model"].items()})
-        del columns["model.kind"]
+        columns.update({"model": label} | {f"model.{name}": value for name, value in fields.items()})
 
-    path = forged(sound, tmp_path, change)
+    return change
+
+
+def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sound, tmp_path):
+    fields = {"width": 10**30, **{f"x{number}": 1 for number in range(3000)}}
+    path = forged(sound, tmp_path, of_a_class_that_is_not_imported(**fields))
     with Store(path, create=False) as store:
         assert store.table()["model.width"].tolist() == [10**30] * 4 + [20] * 4
         store.export(tmp_path / "table.parquet")
@@ -553,6 +570,43 @@ def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sou
                 StoreError, match="the classes of a store's trials must be imported: unknown model 'mine'"
             ):
                 list(read())
+    assert check(path).sound
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        of_a_class_that_is_not_imported("\x1b[2J", "\x1b[2J"),
+        of_a_class_that_is_not_imported("a\nb", "a\nb"),
+        of_a_class_that_is_not_imported("", ""),
+        of_a_class_that_is_not_imported(7, 7),
+        of_a_class_that_is_not_imported(label="\x1b[2J"),
+        of_a_class_that_is_not_imported(label=None),
+        of_a_class_that_is_not_imported(**{"\x1b[2J": 1}),
+        of_a_class_that_is_not_imported(inner={"kind": "\x1b[2J", "width": 1}),
+    ],
+    ids=range(8),
+)
+def test_names_and_kinds_of_classes_that_are_not_imported_cannot_act_on_a_terminal(sound, tmp_path, change):
+    path = forged(sound, tmp_path, change)
+    with Store(path, create=False) as store:
+        for read in (store.table, store.cells_table, lambda: store.trial({"seed": 0})):
+            with pytest.raises(StoreError, match="must have printable names|is not printable") as raised:
+                list(read())
+            assert str(raised.value).isprintable()
+    assert not check(path).sound
+    check(path, repair=True)
+    assert check(path).sound
+
+
+def test_a_schema_whose_text_is_damaged_is_refused_in_one_line(sound, tmp_path):
+    path = damaged(sound, tmp_path)
+    content = path.read_bytes().replace(b"CREATE INDEX claims", b"CREATE IND\xce\xce claims")
+    path.write_bytes(content)
+    for read in (lambda: Store(path), lambda: Store(path, create=False), lambda: check(path)):
+        with pytest.raises(StoreError, match="a store must be an undamaged SQLite file"):
+            read()
+    assert check(path, repair=True).kept.read_bytes() == content
     assert check(path).sound
 
 

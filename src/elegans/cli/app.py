@@ -87,12 +87,25 @@ def app() -> None:
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command line and return its exit code; None stands for the arguments of the process."""
+    if arguments is None:
+        _open_closed()
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if arguments is None:
         _close_output()
         if code == Exit.INTERRUPTED:
             os._exit(code)  # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
     return code
+
+
+def _open_closed() -> None:
+    """Open the null device for closed standard streams: a file would get their numbers, and what is printed to them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _close_output() -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import Table, select
 from elegans.errors import StoreError, UnknownKind, brief, printable
 from elegans.sweeps import liveness
 from elegans.sweeps.columns import Damage, read_probes, read_template, stored
-from elegans.sweeps.database import Malformed, located, open_engine, translated
+from elegans.sweeps.database import UNREADABLE, Malformed, located, open_engine, translated
 from elegans.sweeps.frames import OWN_COLUMNS, columns_of, parsed, read_columns
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.reading import ALWAYS, refuse_contradiction, unsigned
@@ -150,7 +150,7 @@ def _examined(place: Path) -> Report:
                     for key, damaged in examine.table(table):
                         counts[table.name] += 1
                         rows += [DamagedRow(table, key, *damaged)] if damaged else []
-                except sqlite3.Error as error:
+                except UNREADABLE as error:
                     problems.append(f"the table {table.name} can only be read in part: {error}")
             return Report(str(place), counts, tuple(problems), tuple(rows + examine.gone_with(rows)))
     finally:
@@ -160,7 +160,7 @@ def _examined(place: Path) -> Report:
 def _integrity(raw: sqlite3.Connection) -> list[tuple[str]]:
     try:
         return raw.execute("PRAGMA integrity_check(20)").fetchall()
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         return [(str(error),)]
 
 
@@ -252,7 +252,7 @@ class _Examination:
         for table, other in ((TRIALS, DETAILS), (DETAILS, TRIALS)):
             for key in bad[other] - bad[table]:
                 query = f"SELECT 1 FROM {table.name} WHERE {_same(table, key)}"
-                with suppress(sqlite3.Error):
+                with suppress(*UNREADABLE):
                     if self.raw.execute(query, key).fetchone():
                         found.append(DamagedRow(table, key, f"it belongs to a damaged row of {other.name}"))
         return found
@@ -321,7 +321,7 @@ def _written_anew(place: Path) -> tuple[Path, str]:
             try:
                 new.execute("BEGIN")
                 _copy(old, new, table)
-            except sqlite3.DatabaseError as error:
+            except UNREADABLE as error:
                 said.append(f"the table {table.name} could only be read in part: {error}")
             finally:
                 new.execute("COMMIT")
@@ -342,7 +342,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> Non
     keys = [column.name for column in table.primary_key]
     texts = [f"typeof({name})" for name in columns]
     write = f"INSERT OR IGNORE INTO {table.name} ({', '.join(columns)}) VALUES ({{}})"
-    failed: sqlite3.DatabaseError | None = None
+    failed: Exception | None = None
     for order in ("ASC", "DESC"):
         ordered = ", ".join(f"{key} {order}" for key in keys)
         try:
@@ -352,7 +352,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> Non
                 with suppress(sqlite3.IntegrityError):  # a required value is missing
                     new.execute(write.format(marks), values)
             return
-        except sqlite3.DatabaseError as error:
+        except UNREADABLE as error:
             failed = error
     assert failed is not None
     raise failed

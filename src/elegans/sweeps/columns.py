@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -187,7 +187,21 @@ def read_record(text: str, what: str) -> dict[str, Any]:
     found: dict[str, Any] = read_json(text, what)
     if _deeper(found, DEEPEST):
         raise Damage(f"{what} must be nested at most {DEEPEST} times: {_shortened(text)}")
+    for name in _names(found):
+        if not (isinstance(name, str) and name and name.isprintable()):
+            raise Damage(f"{what} must have printable names and kinds: {_shortened(name)}")
     return found
+
+
+def _names(value: Any) -> Iterator[Any]:
+    """Yield the names of all fields in a record, and the kinds of all components."""
+    if isinstance(value, dict):
+        yield from value
+        if "kind" in value:
+            yield value["kind"]
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from _names(inner)
 
 
 def _deeper(value: Any, levels: int) -> bool:

@@ -38,6 +38,8 @@ BUSY_SECONDS = 60.0
 """Seconds for which a writer waits for another one before it gives up."""
 WRITERS_LOCK = int.from_bytes(b"elegans")
 """The number of the lock that a writer of a store in PostgreSQL holds; each database has its own."""
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What the driver raises: the latter where SQLite's message quotes a damaged text."""
 LONGEST_SAID = 300
 """Maximum number of characters quoted of a database's message, in which names may be of any length."""
 
@@ -85,8 +87,10 @@ def translated(place: str) -> Iterator[None]:
         raise Damage(
             f"a store must be undamaged: {printable(place)}: {damage} (elegans check finds every such row)"
         ) from damage
-    except (DBAPIError, sqlite3.Error) as error:
+    except (DBAPIError, *UNREADABLE) as error:
         said = str(error.orig if isinstance(error, DBAPIError) else error)
+        if isinstance(error, UnicodeDecodeError):
+            said = f"malformed text: {error.reason}"
         kind = Malformed if "malformed" in said else StoreError
         raise kind(_rule(said.partition("\n")[0], printable(place))) from error
     except SQLAlchemyError as error:

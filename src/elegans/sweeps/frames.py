@@ -52,6 +52,10 @@ def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> Non
     labels = {
         (columns.get(name), json.dumps(part)) for name, part in parts.items() if not _is_usual(columns, name, part)
     }
+    for name, part in parts.items():
+        label = columns.get(name)
+        if not (label is None and "kind" not in part) and not (isinstance(label, str) and label.isprintable()):
+            raise Damage(f"{OWN_COLUMNS}: the label of {name[:40]!r} is not printable")
     if labels <= _compared:
         return
     with suppress(UnknownKind):  # a class that is not imported, which alone knows its labels
@@ -65,14 +69,25 @@ def parsed(record: Mapping[str, Any]) -> Trial:
 
     Raises:
         UnknownKind: a class of it is not imported.
-        Damage: no trial is like that.
+        Damage: no trial is like that, or elegans would write it differently, with 1.0 for 1.
     """
     try:
-        return Trial.parse(record)
+        trial = Trial.parse(record)
     except UnknownKind:
         raise
     except TrialError as error:
         raise Damage(f"the trial of a cell must be one that elegans takes: {error}") from None
+    if name := _differs(record, trial.model_dump(mode="json")):
+        raise Damage(f"the trial of a cell must be as elegans writes it: {name[1:61]!r} is written differently")
+    return trial
+
+
+def _differs(told: Any, written: Any) -> str:
+    """Return the dotted path at which a record differs from what is written, which may have further fields."""
+    if not (isinstance(told, dict) and isinstance(written, dict)):
+        return "" if _alike(told, written) else "."
+    found = (f".{name}{inner}" for name, value in told.items() if (inner := _differs(value, written.get(name))))
+    return next(found, "").removesuffix(".")
 
 
 def refuse_untaken(key: str, record: Mapping[str, Any]) -> None:

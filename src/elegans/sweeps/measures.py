@@ -64,22 +64,28 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
                 place += taken[name].nbytes
             elif not isinstance(values, list):
                 raise Damage(f"measures must be lists or arrays: {kind!r}, {name!r}")
-        _check_names(kind, taken)
+        _check(kind, taken)
     if place != len(content):
         raise Damage(f"measures must end with their last array: {len(content):,} bytes instead of {place:,}")
     return named
 
 
-def _check_names(kind: str, taken: Mapping[str, Any]) -> None:
+def _check(kind: str, taken: Mapping[str, Any]) -> None:
+    """Refuse measures of one probe without printable names, or without a value for each of their steps."""
     for name in (kind, *taken):
-        if not name.isprintable() or name in BESIDE_QUANTITIES[:2]:
+        if not name or not name.isprintable() or name in BESIDE_QUANTITIES[:2]:
             raise Damage(f"measures must have printable names that are not reserved: {name[:40]!r}")
-    steps = taken.get("step", ())
+    if "step" not in taken:
+        raise Damage(f"measures must be of steps: those of {kind[:40]!r} have none")
+    steps = taken["step"]
     whole = all(isinstance(step, int | np.integer) and not isinstance(step, bool) for step in steps)
     if not whole or not all(0 <= step <= LARGEST_STEP for step in steps):
         raise Damage(f"measures must be of steps: those of {kind!r} are not all whole numbers of 0 to 2^53")
     if any(after < step for step, after in pairwise(steps)):
         raise Damage(f"measures must be of steps in their order: those of {kind!r} go back")
+    for name, values in taken.items():
+        if len(values) != len(steps):
+            raise Damage(f"{name} must have a value for each of {len(steps)} steps: {len(values)} in {kind!r}")
 
 
 def _array(content: bytes, place: int, facts: dict[str, Any]) -> np.ndarray:

@@ -327,11 +327,7 @@ def _long(found: Sequence[tuple[int, int, Mapping[str, Any]]], names: Sequence[s
     import pandas as pd
 
     names = list(dict.fromkeys([*names, *(name for *_, taken in found for name in taken)]))
-    counts = [len(taken.get("step", ())) for *_, taken in found]
-    for (_, seed, taken), count in zip(found, counts, strict=True):
-        for name, values in taken.items():
-            if len(values) != count:
-                raise Damage(f"{name} must have a value for each of {count} steps: {len(values)} with seed {seed}")
+    counts = [len(taken["step"]) for *_, taken in found]
     columns: dict[str, Any] = {
         "trial": np.repeat([trial for trial, *_ in found], counts).astype(np.int64),
         "seed": np.repeat(np.array([seed for _, seed, _ in found] or np.zeros(0, np.int64)), counts),

@@ -282,15 +282,11 @@ class _Loop:
                 taken = running.measures.setdefault(probe.kind, {"step": []})
                 if taken["step"] and taken["step"][-1] == self.step:
                     continue
+                found = _measured(probe, snapshot)
+                _refuse_change(probe, taken, found, self.step)
                 taken["step"].append(self.step)
-                for name, value in _measured(probe, snapshot).items():
-                    before = taken.setdefault(name, [])
-                    if before and np.shape(before[-1]) != np.shape(value):
-                        rule = f"the probe {probe.kind!r} must measure {name!r} in a constant shape"
-                        raise TrialError(
-                            f"{rule}: {np.shape(before[-1])} before, {np.shape(value)} at step {self.step}"
-                        )
-                    before.append(value)
+                for name, value in found.items():
+                    taken.setdefault(name, []).append(value)
 
     def _snapshot(
         self, position: int, trial: Trial, read: Callable[[], Any], answers: dict[tuple[str, bytes], np.ndarray]
@@ -353,8 +349,21 @@ def _measured(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
         rule = f"the probe {probe.kind!r} must return numbers or arrays by name"
         raise TrialError(f"{rule}: got {article(type(found).__name__)}")
     for name, value in found.items():
-        if not isinstance(name, str) or not name.isprintable() or name in BESIDE_QUANTITIES:
+        if not isinstance(name, str) or not name or not name.isprintable() or name in BESIDE_QUANTITIES:
             raise TrialError(f"the probe {probe.kind!r} must give each quantity its own name: {shown(name)}")
         if getattr(value, "dtype", np.asarray(value).dtype).kind not in "biufc":
             raise TrialError(f"the probe {probe.kind!r} must return numbers or arrays by name: {name}={shown(value)}")
     return found
+
+
+def _refuse_change(probe: Probe, before: Mapping[str, list[Any]], now: Mapping[str, Any], step: int) -> None:
+    """Refuse measures that have other names or shapes than those of earlier steps."""
+    if not before["step"]:
+        return
+    if changed := sorted(now.keys() ^ before.keys() - {"step"}):
+        rule = f"the probe {probe.kind!r} must measure the same quantities at all steps"
+        raise TrialError(f"{rule}: {shown(changed[0])} is {'new' if changed[0] in now else 'missing'} at step {step}")
+    for name, value in now.items():
+        if np.shape(before[name][-1]) != np.shape(value):
+            rule = f"the probe {probe.kind!r} must measure {name!r} in a constant shape"
+            raise TrialError(f"{rule}: {np.shape(before[name][-1])} before, {np.shape(value)} at step {step}")
