@@ -43,7 +43,7 @@ WHOLE = st.one_of(st.integers(-2, 12), st.integers(-2, 12), st.sampled_from([10*
 REAL = st.one_of(st.sampled_from([0.01, 0.1, 0.5, 0.9, 1.0, 2.0, 10.0]), st.floats(), st.sampled_from(HUGE))
 EXACT = st.one_of(st.fractions(0, 1, max_denominator=50), REAL, WHOLE)
 OBJECTS = {
-    groups.Group: [groups.Cyclic(n=3), groups.Symmetric(n=3)],
+    groups.Group: [groups.Cyclic(n=3), groups.Symmetric(n=3), groups.Cyclic(n=5000)],
     Task: [el.SparseParity(n=10, k=2), el.SparseParity(n=65536, k=32768)],
 }
 

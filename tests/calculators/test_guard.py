@@ -87,6 +87,11 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
             {"group": groups.Symmetric(n=5), "irrep": 2, **dict.fromkeys("xyz", np.ones((10**6, 4)))},
             "neurons times |G| times d must be at most 300000000: neurons=1000000, order=120, d=4",
         ),
+        (
+            "irrep_widths",
+            {"group": groups.Cyclic(n=5000)},
+            "irreps must be at most 1000 to be compared: irreps=5000, order=5000",
+        ),
         ("p_good_under", {"n": 10**9, "k": 10**8, "s": 10**8}, "C(n, k) must have at most a million binary digits"),
         (
             "p_good_over_bounds",

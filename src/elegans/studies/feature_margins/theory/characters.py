@@ -5,7 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Num
 
+from elegans.calculators.domain import require
 from elegans.groups import Group
+
+MOST_IRREPS = 1_000
+"""Maximum number of irreps, or of conjugacy classes, whose characters are multiplied with each other."""
 
 
 class CharacterTable(NamedTuple):
@@ -39,11 +43,13 @@ def characters_of(group: Group) -> CharacterTable:
 
 def conjugate_irreps(group: Group) -> Int64[np.ndarray, " irreps"]:
     """Return the index of each irrep's complex conjugate; a real character is its own."""
+    _refuse_many(group)
     return _largest((group.characters * group.class_sizes) @ group.characters.T)
 
 
 def inverse_classes(group: Group) -> Int64[np.ndarray, " classes"]:
     """Return the index of each conjugacy class's class of inverses."""
+    _refuse_many(group)
     return _largest(group.characters.T @ group.characters)
 
 
@@ -52,6 +58,13 @@ def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.
     partners, places = conjugate_irreps(group), np.arange(len(group.irreps))
     both = np.where(partners == places, values, values + values[..., partners])
     return np.where(partners >= places, both, 0.0)
+
+
+def _refuse_many(group: Group) -> None:
+    count = len(group.class_sizes)
+    require(
+        count <= MOST_IRREPS, f"irreps must be at most {MOST_IRREPS} to be compared", irreps=count, order=group.order
+    )
 
 
 def _largest(overlaps: Num[np.ndarray, "count count"]) -> Int64[np.ndarray, " count"]:
