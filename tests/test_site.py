@@ -8,6 +8,7 @@ import hooks
 import listing
 import pytest
 import quoted
+from formulas import formatted
 
 from elegans.discovery import studies
 from elegans.experiments.registry import claims, entries
@@ -75,6 +76,23 @@ def test_tables_are_made_from_findings_and_refused_from_thinned_rows() -> None:
     assert "| XOR of Gaussian inputs | 1.40% |" in variants
     with pytest.raises(quoted.NotInEvidence, match="quote its findings instead"):
         quoted.csv_table(quoted.evidence_of("theorem-5.8"), None, {"k": "k"}, {}, 10)
+
+
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("n^k log(n/epsilon)", "n<sup>k</sup> log(n/ε)"),
+        ("k! sqrt(2 (k + 1)^-(k + 1))", "k! √(2 (k + 1)<sup>-(k + 1)</sup>)"),
+        ("n^Omega(k), O(n'^(1 - k/2))", "n<sup>Ω(k)</sup>, O(n'<sup>1 − k/2</sup>)"),  # noqa: RUF001
+        (
+            "L_{2,3} on S_5, xi_(k+1)/2, ||u*||_2",
+            "L<sub>2,3</sub> on S<sub>5</sub>, ξ<sub>k+1</sub>/2, ‖u*‖<sub>2</sub>",
+        ),
+        ("far fewer than all", "far fewer than all"),
+    ],
+)
+def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
+    assert formatted(plain) == shown
 
 
 def test_every_claim_stands_in_the_results() -> None:
@@ -155,7 +173,7 @@ def _contrast(one: str, other: str) -> float:
 
 
 def test_figures_drawn_from_the_evidence_are_five_or_seven_inches_wide() -> None:
-    known = figures.nearest().keys() - figures.THINNED
+    known = figures.nearest()
     drawn = {name: DOCS / "images" / f"{name}.svg" for name in known if (DOCS / "images" / f"{name}.svg").exists()}
     widths = {name: re.findall(r' width="([\d.]+)pt"', path.read_text()[:2000]) for name, path in drawn.items()}
     assert {name: width for name, width in widths.items() if width not in (["360"], ["504"])} == {}

@@ -1,7 +1,8 @@
 """Draw the site's figures again from the committed evidence: ``python docs/make/figures.py [EXPERIMENT…]``.
 
-Each is drawn from the evidence of the scale nearest to the published one. An experiment whose figure needs more rows
-than the evidence keeps is listed in ``THINNED``: its figure comes from the run itself, ``results/<name>/figure.png``.
+Each is drawn from the evidence of the scale nearest to the published one. Evidence that keeps fewer rows or cells than
+the figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure comes from the run itself,
+``results/<name>/figure.svg``.
 """
 
 import json
@@ -15,21 +16,26 @@ from elegans.experiments.evidence import Evidence, collected
 from elegans.experiments.registry import find
 
 IMAGES = Path(__file__).parents[1] / "images"
-THINNED = {
-    *("grokking", "no-plateau", "training-curves", "training-curves-zoo", "xor-phases", "xor-variants"),
-    *("success-frontier", "tabular-table"),
+PARTIAL = {
+    ("grokking", "part"),
+    ("no-plateau", "part"),
+    ("training-curves", "paper"),
+    ("training-curves-zoo", "part"),
+    ("xor-phases", "paper"),
+    ("xor-variants", "part"),  # only the variants that decide claims
+    ("success-frontier", "smoke"),
+    ("tabular-table", "smoke"),
 }
-"""Experiments whose figures are not drawn from their evidence, which has too few rows of curves, or only
-part of the cells."""
+"""Experiments and scales whose evidence keeps too few rows, curves or cells for the figure."""
 LARGEST = 300_000
 """Size in bytes above which a PNG replaces a vector drawing."""
 
 
 def nearest() -> dict[str, Evidence]:
-    """Return each experiment's evidence without options, at the scale nearest to the published one."""
+    """Return each experiment's evidence that a figure can be drawn from, at the scale nearest to the published one."""
     found: dict[str, Evidence] = {}
     for one in sorted(collected(), key=lambda one: one.rank):
-        if not one.content["options"]:
+        if not one.content["options"] and (one.experiment, one.scale) not in PARTIAL:
             found.setdefault(one.experiment, one)
     return found
 
@@ -65,7 +71,7 @@ def draw(evidence: Evidence, folder: Path = IMAGES) -> Path:
 def main(names: list[str]) -> None:
     """Draw the figures of some experiments, or of all."""
     known = nearest()
-    for name in names or known.keys() - THINNED:
+    for name in names or known:
         print(draw(known[name]))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import quoted
+from formulas import formatted
 
 from elegans.discovery import studies
 from elegans.experiments.evidence import verdict_of
@@ -72,6 +73,10 @@ def anchor(claim: str) -> str:
     return "claim-" + claim.replace("/", "-").replace(".", "-")
 
 
+def _stated(claim: ClaimEntry) -> str:
+    return formatted(escape(claim.statement))
+
+
 def source_of(claim: ClaimEntry) -> str:
     """Return the source of a claim, linked to the work."""
     address = works()[claim.study]
@@ -105,9 +110,14 @@ def table(found: Iterable[ClaimEntry]) -> str:
     for claim in found:
         kept = verdict_of(claim.id)
         because = "no committed run decides it yet" if kept is None else f"{reason(kept[1]['because'])}{_run(*kept)}"
-        stated = f"{claim.statement} ({source_of(claim)}) `{claim.id}`"
+        stated = f"{_stated(claim)} ({source_of(claim)}) `{claim.id}`"
         rows.append(f'| <span id="{anchor(claim.id)}"></span>{badge(word(claim))} | {_cell(stated)} | {because} |')
-    return "\n".join(rows)
+    return _as_cards("\n".join(rows))
+
+
+def _as_cards(rows: str) -> str:
+    """Return a Markdown table whose rows a narrow screen shows one below the other."""
+    return f'<div class="stacked" markdown>\n\n{rows}\n\n</div>'
 
 
 def _run(evidence: Any, verdict: Mapping[str, Any]) -> str:
@@ -146,7 +156,7 @@ def results() -> str:
         page = f'<a href="../experiments/{claim.experiment}/#{anchor(claim.id)}">{claim.experiment}</a>'
         cells = (
             badge(word(claim)),
-            f"{escape(claim.statement)} <small>({source})</small>",
+            f"{_stated(claim)} <small>({source})</small>",
             f"{number} {why}".strip(),
             scale,
             page,
@@ -199,7 +209,10 @@ def experiments(study: str) -> str:
     rows = ["| experiment | source | verdicts |", "| --- | --- | --- |"]
     for entry in entries().values():
         if entry.study == study:
-            marks = " ".join(badge(kind) + f" {count}" for kind, count in Counter(map(word, entry.claims)).items())
+            marks = " ".join(
+                f'<span class="counted">{badge(kind)} {count}</span>'
+                for kind, count in Counter(map(word, entry.claims)).items()
+            )
             page = f"[{title_of(f'experiments/{entry.name}')}](../experiments/{entry.name}.md)"
             rows.append(f"| {page} | {_cell(entry.source)} | {marks} |")
     return "\n".join(rows)
@@ -225,7 +238,7 @@ def errata() -> str:
         if failing:
             rows = ["| claim that fails | measured or computed |", "| --- | --- |"]
             rows += [f"| {_claimed(claim)} | {reason(verdict_of(claim.id)[1]['because'])} |" for claim in failing]
-            parts.append("\n".join(rows))
+            parts.append(_as_cards("\n".join(rows)))
     return "\n\n".join(parts)
 
 
@@ -236,12 +249,12 @@ def _misprints(own: Iterable[Mapping[str, str]]) -> str:
         file, _, test = one["test"].partition("::")
         words = test.removeprefix("test_").replace("_", " ")
         rows.append(f"| {' | '.join(shown)}<br><small>`{Path(file).name}`: {words}</small> |")
-    return "\n".join(rows)
+    return _as_cards("\n".join(rows))
 
 
 def _claimed(claim: ClaimEntry) -> str:
     page = f"[{title_of(f'experiments/{claim.experiment}')}](experiments/{claim.experiment}.md#{anchor(claim.id)})"
-    return f"{_cell(claim.statement)} ({source_of(claim)}); {page}"
+    return f"{_cell(_stated(claim))} ({source_of(claim)}); {page}"
 
 
 FACES = {

@@ -225,6 +225,20 @@ def test_evidence_keeps_record_verdicts_and_tables_the_large_ones_thinned(tmp_pa
     assert list(pd.read_csv(path.parent / content["tables"]["small"]["file"])["y"]) == [1.5, 2.5]
 
 
+def test_thinned_curves_keep_the_same_steps_first_and_last_among_them(tmp_path):
+    steps = np.arange(0, 100_001, 250)
+    curves = pd.DataFrame({"seed": np.repeat(np.arange(80), len(steps)), "step": np.tile(steps, 80), "error": 1 / 3})
+    result = replace(made(tmp_path), tables={"table": curves})
+    path = keep(result, "pareto_frontiers", {}, tmp_path / "evidence").with_suffix(".csv")
+    kept = pd.read_csv(path)
+    assert path.stat().st_size <= LARGEST
+    found = [tuple(own["step"]) for _, own in kept.groupby("seed")]
+    assert len(found) == 80
+    assert len(set(found)) == 1
+    assert {0, 250, 500, 100_000} <= set(found[0])
+    assert np.diff(found[0]).max() <= 100_000 / (len(found[0]) / 3)
+
+
 def test_evidence_of_an_incomplete_run_is_refused(tmp_path):
     with pytest.raises(ClaimError, match="failed=1"):
         keep(made(tmp_path, failed=1), "pareto_frontiers", {}, tmp_path / "evidence")

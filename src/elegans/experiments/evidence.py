@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 LARGEST = 200_000
 """Size in bytes above which a table's rows are thinned."""
+FEWEST = 10
+"""Number of steps below which curves are not thinned to common steps."""
 RANK = ("paper", "part", "laptop", "smoke")
 """Scales, in the order in which their verdicts count."""
 
@@ -111,7 +113,8 @@ def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
-    Tables of over 200 kB are thinned to evenly spaced rows; the file states how many rows were kept.
+    Tables of over 200 kB are thinned, those of curves to the same steps of all curves where that leaves enough of them,
+    others to evenly spaced rows; the file states how many rows were kept.
 
     Raises:
         ClaimError: trials failed or were interrupted, or the folder cannot be written.
@@ -156,10 +159,20 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
 
 def _thinned(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
     text = table.to_csv(index=False, float_format="%.6g")
-    step = math.ceil(len(text.encode()) / LARGEST)
-    rows = table.iloc[::step]
-    while step > 1 and len(text := rows.to_csv(index=False, float_format="%.6g")) > LARGEST and len(rows) > 1:
-        step += 1
-        rows = table.iloc[::step]
+    rows, ratio = table, math.ceil(len(text.encode()) / LARGEST)
+    while len(text.encode()) > LARGEST and len(rows) > 1:
+        rows, ratio = _one_in(ratio, table), ratio + 1
+        text = rows.to_csv(index=False, float_format="%.6g")
     path.write_text(text)
     return {"file": path.name, "rows": len(table), "kept": len(rows)}
+
+
+def _one_in(ratio: int, table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return about one in so many rows: of curves those at some steps, half of them evenly spaced and half early."""
+    steps = sorted(set(table["step"])) if "step" in table else []
+    half = len(steps) // ratio // 2
+    if 2 * half < FEWEST:
+        return table.iloc[::ratio]
+    even = {round((len(steps) - 1) * place / half) for place in range(half + 1)}
+    early = {round(len(steps) ** (place / half)) - 1 for place in range(half + 1)}
+    return table[table["step"].isin([steps[place] for place in even | early])]

@@ -12,7 +12,7 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, name_of, panels
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, legend_below, name_of, panels
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.studies.pareto_frontiers.training_curves_claims import CLAIMS
@@ -98,9 +98,6 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
     legend_below(figure, *axes[:, 0])
-    networks = table.groupby(["model.init", *by])["seed"].nunique().min()
-    note = f"{networks} networks per panel. Dotted: the 10% at which a task counts as solved."
-    figure.supxlabel(note, fontsize=SMALL, color=GREY)
     return figure
 
 
