@@ -180,7 +180,8 @@ def test_statistics_are_made_once_for_each_change_of_the_store(scaling, monkeypa
     monkeypatch.setattr(verdicts, "statistics_of", lambda *given: made.append(1) or statistics_of(*given))
     explored = Explored(scaling)
     assert not made  # nothing is analysed before a page asks
-    explored.verdicts.await_first()
+    assert explored.verdicts.latest() and not explored.refresh().analysed  # it is being analysed
+    assert "noisy-scaling/table/exponent" in explored.having("noisy-scaling/table/exponent").statistics
     for _ in range(3):
         explored.verdicts.latest()
         time.sleep(0.05)

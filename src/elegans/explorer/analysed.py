@@ -89,7 +89,7 @@ def statistics_of(
             if len(found) == room:
                 return found
             key = f"{experiment.name}/{name}/{column}"
-            label = f"{column} ({experiment.name}{'' if len(tables) == 1 else f': {name}'})"
+            label = f"{column} ({experiment.name}{'' if name == 'table' else f': {name}'})"
             one = _analysed(key, printable(label), kind, values, numbers)
             if one is not None:
                 found[key] = one

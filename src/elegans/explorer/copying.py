@@ -30,11 +30,12 @@ def copies(template: Mapping[str, Any], seed: int) -> dict[str, str]:
 def more_seeds(template: Mapping[str, Any], place: str, cell: int, first: int) -> str:
     """Return the command that trains further seeds of a cell into its store."""
     file = f"cell-{cell}.toml"
-    swept = {"seeds": list(range(first, first + MORE)), "trial": _told(template)}
+    seeds = _inline(list(range(first, first + MORE)))
     return "\n".join(
         [
             f"cat > {file} <<'END'",
-            tomli_w.dumps(swept).rstrip("\n"),
+            f"seeds = {seeds}\n",
+            tomli_w.dumps({"trial": _told(template)}).rstrip("\n"),
             "END",
             f"elegans sweep {file} --store {shlex.quote(place)}",
         ]

@@ -369,7 +369,8 @@ class _Panel:
         traces = []
         for line, dash in zip(lines, cycle(DASHES)):
             across, up = (places_on(axis, _denser(line.columns[axis.name])) for axis in (self.x, self.y))
-            label = html.escape(line.label, quote=False)
+            beyond = not np.isfinite(across + up).any()
+            label = html.escape(line.label + " (beyond this map)" * beyond, quote=False)
             shared = {"mode": "lines", "legendgroup": label, "name": label, "hoverinfo": "skip"}
             ends = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
             for colour, width, style in (("black", 4, "solid"), ("white", 2, dash)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import BigInteger, func, select
 
-from elegans.errors import printable
+from elegans.errors import StoreError, printable
 from elegans.experiments.registry import Entry, find
 from elegans.explorer.analysed import Analysed, alike, statistics_of
 from elegans.explorer.cells import Cells
@@ -68,7 +68,8 @@ def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analy
         verdicts: Mapping[str, Mapping[str, Any]] = judge(experiment.claims, tables)
         statistics = _statistics(store, experiment, results.recorded, tables)
     except Exception as error:  # analyses are written for complete tables, and each lacks something else in others
-        reason = f"its analysis needs more trials ({printable(f'{type(error).__name__}: {error}'[:200])})"
+        told = printable(f"{type(error).__name__}: {error}"[:200])
+        reason = printable(str(error)) if isinstance(error, StoreError) else f"its analysis needs more trials ({told})"
         verdicts = {claim.id: {"verdict": UNDECIDED, "because": reason} for claim in entry.claims}
     said = [
         {
@@ -140,9 +141,9 @@ class Verdicts:
 
     def await_first(self) -> None:
         """Wait until the experiments have been judged once, if they are going to be."""
-        if self._of < 0 and self._affordable and self.cells.experiments:
+        if not self.version and self._affordable and self.cells.experiments:
             self.latest()
-            with self._lock:
+            with self._lock:  # held while they are being judged
                 pass
 
     @property

@@ -54,7 +54,7 @@ function clear() {
 
 const whole = new Intl.NumberFormat("en-GB");
 const short = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 4 });
-const number = (value) => value == null ? "–" : Number.isInteger(value) ? whole.format(value) : short.format(value);
+const number = (value) => value == null ? "–" : (Number.isInteger(value) ? whole : short).format(value).replace("-", "−");
 const many = (count, one) => `${whole.format(count)} ${one}${count === 1 ? "" : "s"}`;
 const said = (value) => value == null || typeof value === "number" ? number(value)
   : typeof value === "object" ? JSON.stringify(value) : String(value);
@@ -394,7 +394,7 @@ function drawOverview(store) {
 
 const claim = ({ id, verdict, because }) => make("li", {},
   make("span", { class: `verdict ${verdict.replaceAll(" ", "-")}` }, verdict), " ", make("strong", {}, id),
-  report?.claims[id] && make("p", {}, report.claims[id]), hint(because));
+  report?.claims[id] && make("p", {}, report.claims[id]), hint(capital(because)));
 
 const listed = (values) => values.length <= 12 ? values.join(", ")
   : `${values.slice(0, 6).join(", ")} … ${values.slice(-3).join(", ")} (${values.length})`;
