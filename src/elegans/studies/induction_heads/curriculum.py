@@ -332,7 +332,7 @@ def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
         colour = GRAMS[name]
         ax.plot(rows["length"], rows[name], "-", color=colour, linewidth=1.2, label=f"{name} counts")
         ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
-    ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="between the two counts")
+    ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of each other")
     ax.set_ylim(0.5, 1.01)
     _by_length(ax, rows, "correlation")
 
