@@ -17,6 +17,7 @@ from elegans.experiments.registry import find
 
 IMAGES = Path(__file__).parents[1] / "images"
 PARTIAL = {
+    ("fourier-gaps", "laptop"),
     ("grokking", "part"),
     ("no-plateau", "part"),
     ("training-curves", "paper"),
