@@ -269,7 +269,7 @@ def test_committed_evidence_is_sound():
         content = one.content
         assert content["schema"] == SCHEMA
         assert {"command", "versions", "machine", "date", "seconds", "first_seed"} <= set(content["record"])
-        experiment = EXPERIMENTS[one.experiment]
+        experiment = EXPERIMENTS[one.experiment].having(content["options"])
         assert one.setting == experiment.scale(one.scale).setting(one.scale), one.path.name
         versions = {claim.id: claim.version for claim in experiment.claims}
         for claim, found in one.verdicts.items():

@@ -236,7 +236,7 @@ def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
     left, right = samples.plot(thresholds).axes
     assert len(left.get_legend().get_texts()) == 4
     names = [text.get_text() for text in right.get_legend().get_texts()]
-    assert {"threshold at 80%", "threshold in the thesis", "support singled out", "proportional to T"} <= set(names)
+    assert {"threshold at 80%", "threshold in the thesis", "support identified", "proportional to T"} <= set(names)
 
 
 def test_level_and_accuracy_may_be_chosen():
