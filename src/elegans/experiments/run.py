@@ -10,7 +10,7 @@ from typing import Any
 
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
-from elegans.experiments.base import Experiment, Result
+from elegans.experiments.base import Experiment, Result, Scale
 from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
@@ -51,8 +51,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many threads train; as many as there are cores by default.
         seeds: how many trials each cell has; the scale's own number by default.
-        adaptive: whether the success frontier is traced: only the cells of the grid that decide where success begins
-            are trained, each until its verdict is certain or it has ``seeds`` trials.
+        adaptive: whether to trace the success frontier (``elegans.trace_frontier``) by up to ``seeds`` trials per cell.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.
         options: the experiment's own options by name, such as ``{"group": "S4"}`` for ``group-margins``.
@@ -67,22 +66,13 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         EngineError: no engine takes the trials.
     """
     experiment = find(name).having(options)
-    chosen = experiment.scale(scale)
-    if seeds is not None and seeds < 1:
-        raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
-    if first_seed < 0:
-        raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
-    count = seeds or chosen.trials
-    sweep = chosen.sweep(count).shifted(first_seed)
-    for template in sweep.cells:  # all of them: the sweep runs in parts, and a late one must not fail after hours
-        choose(template, engine)
+    count, rounds, sweep = _requested(experiment.scale(scale), seeds, first_seed, engine)
     folder = Path(out) / experiment.name
     if store is None:
         _make(folder)  # it contains the store
-    begun, date = time.perf_counter(), datetime.now(UTC)
     settings = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": experiment.name}
     call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
-    made = {"command": call, "date": date, "begun": begun, "first_seed": first_seed}
+    made = {"command": call, "date": datetime.now(UTC), "begun": time.perf_counter(), "first_seed": first_seed}
     with opened(store or folder / "runs.db") as kept:
         _make(folder)
         if adaptive:
@@ -91,8 +81,21 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
             view = _Whole(watch, sweep)
             _train(experiment, sweep, kept, view, settings)
             take = partial(_trained, kept, view, settings)
-            results = _followed(experiment, StoredResults(kept, sweep), count, chosen.rounds, take)
+            results = _followed(experiment, StoredResults(kept, sweep), count, rounds, take)
         return _written(experiment, StoredResults(kept, results.sweep, scale), folder, made)
+
+
+def _requested(chosen: Scale, seeds: int | None, first_seed: int, engine: str) -> tuple[int, int, Sweep]:
+    """Return how many trials each cell has, how many rounds follow, and the sweep; refuse what cannot run."""
+    if seeds is not None and seeds < 1:
+        raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
+    if first_seed < 0:
+        raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
+    count = seeds or chosen.trials
+    sweep = chosen.sweep(count).shifted(first_seed)
+    for template in sweep.cells:  # all of them: the sweep runs in parts, and a late one must not fail after hours
+        choose(template, engine)
+    return count, chosen.rounds, sweep
 
 
 def draw_experiment(

@@ -70,13 +70,13 @@ def run(  # noqa: PLR0913 (all but the first two by name)
 ) -> pd.DataFrame:
     """Train the trials of a sweep that a store lacks, and return the table of all its trials.
 
-    Memory hardly grows with the number of trials during training; the table has one row of half a kilobyte per trial.
-    For millions of trials, ``table="cells"`` returns one row per cell.
+    Memory hardly grows during training; the table has one row of half a kilobyte per trial, or with ``table="cells"``
+    one row per cell, for millions of trials.
 
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
-    and each of them returns once its own sweep is complete. To continue a run that was killed, run it again. If an
-    exception is raised within a trial, by a probe for instance, that trial is ``failed`` and the others continue: the
-    table's column ``error`` gives the reason, and a warning quotes the first traceback.
+    and each returns once its own sweep is complete. To continue a run that was killed, run it again. A trial within
+    which an exception is raised is ``failed``, and the others continue: ``error`` gives the reason, and a warning
+    quotes the first traceback.
 
     Args:
         sweep: the sweep.
@@ -84,8 +84,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
             names, or else memory, of which only the returned table remains.
         workers: the number of training threads; by default the number of cores that this process may use.
         engine: an engine's name; ``auto`` leaves it to the sweep.
-        probes: measures to take during training (``store.outcome(trial).measures``). A trial whose stored
-            outcome lacks them is trained again.
+        probes: measures to take (``store.outcome(trial).measures``); a trial whose outcome lacks them is trained again.
         retry_failed: whether to train failed trials again.
         retrain: ``missing`` trains what the store lacks; if the code of a class of your own has changed, a warning
             states how many outcomes are older than the change. ``changed`` trains these again.
@@ -107,12 +106,10 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C, SIGTERM or SIGHUP was received. Trials that had ended are kept.
     """
-    if table not in ("trials", "cells"):
-        raise SweepError(f"table must be trials or cells: table={table!r}")
+    _check_table(table)
     start = _prepared(sweep, workers, engine, probes, retrain)
     with opened(sweep.store if store is None else store) as kept:
-        if wanted(progress, watch is not None):
-            note_fallback(sweep, engine)
+        note_fallback(sweep, engine, wanted(progress, watch is not None))
         with watching(progress, watch) as told:
             failed = start(kept, retry_failed=retry_failed, watch=told, name=name)
         report(kept, sweep, failed)
@@ -157,8 +154,15 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     raise raised
 
 
-def note_fallback(sweep: Sweep, engine: str) -> None:
-    """Note once why ``auto`` leaves cells of a sweep to the general engine, if it does."""
+def _check_table(table: str) -> None:
+    if table not in ("trials", "cells"):
+        raise SweepError(f"table must be trials or cells: table={table!r}")
+
+
+def note_fallback(sweep: Sweep, engine: str, shown: bool = True) -> None:
+    """Note once why ``auto`` leaves cells of a sweep to the general engine, if it does and notes are shown."""
+    if not shown:
+        return
     asked = sweep.engine if engine == "auto" else engine
     slow = next(filter(None, (fallback(cell, asked) for cell in sweep.cells)), None)
     if slow:

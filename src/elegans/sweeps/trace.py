@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -131,24 +131,47 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         SweepError: the level is out of range, values do not increase, or the budget is too small for one cell's first
             trials. Other errors are those of ``grid`` and ``run``.
     """
-    across, up = _values(x, xs, "xs"), _values(y, ys, "ys")
+    plane = _Plane(x, y, _values(x, xs, "xs"), _values(y, ys, "ys"))
+    cells, search = _planned(trial, plane, (level, confidence, seeds), gap, monotone, budget)
+    with opened(store) as kept, watching(progress, watch) as told:
+        trainer = _Trainer(cells, len(plane.xs), workers, engine, told)
+        search.run(lambda asked: trainer.ask(kept, asked))
+        return _contour(plane, search, level, Sweep(trainer.parts(search.trials)), kept)
+
+
+class _Plane(NamedTuple):
+    """The grid of a trace: the dotted paths of its columns and rows, and their values."""
+
+    x: str
+    y: str
+    xs: tuple[Any, ...]
+    ys: tuple[Any, ...]
+
+
+def _planned(
+    trial: Trial, plane: _Plane, tested: tuple[float, float, int], gap: int, monotone: bool | None, budget: int | None
+) -> tuple[Sequence[Trial], "FrontierSearch"]:
+    """Return the cells of the grid, row by row, and the search among them; refuse what cannot be searched.
+
+    ``tested`` has the level, the confidence and the number of seeds of each cell's test.
+    """
+    x, y, across, up = plane
     if monotone is None:
         monotone = y == "model.width"
     for name, values, must in (("xs", across, True), ("ys", up, monotone)):
         if must:
             _check_increasing(name, values)
-    test = _test(level, confidence, seeds)
-    steps = _longest(trial)
+    test, steps = _test(*tested), _longest(trial)
     _check_amounts(gap, budget, test, steps)
     cells = grid(trial, {y: up, x: across}).cells
     if len(cells) != len(up) * len(across):
         raise SweepError(f"every value must be given once: {x}={list(across)}, {y}={list(up)}")
-    with opened(store) as kept, watching(progress, watch) as told:
-        trainer = _Trainer(cells, len(across), workers, engine, told)
-        search = FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
-        search.run(lambda asked: trainer.ask(kept, asked))
-        sweep = Sweep(trainer.parts(search.trials))
-        table = kept.table(sweep)
+    return cells, FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
+
+
+def _contour(plane: _Plane, search: "FrontierSearch", level: float, sweep: Sweep, store: Store) -> Contour:
+    """Return what a search has found, and the trials of a store that it rests on."""
+    x, y, across, up = plane
     return Contour(
         x=x,
         y=y,
@@ -157,9 +180,9 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         level=level,
         crossings=_crossings(search, y, up, across),
         cells=_examined(search, (y, x), up, across),
-        trials=table,
+        trials=store.table(sweep),
         sweep=sweep,
-        test=test,
+        test=search.test,
         steps=search.steps,
         monotone=search.carries,
         complete=search.complete,

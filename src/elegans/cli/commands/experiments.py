@@ -137,28 +137,17 @@ def run(
     from elegans.sweeps.view import SweepView
 
     command = typed(context)
+    given: dict[str, Any] = {"out": out, "store": store, "options": options, "command": command}
     if draw_only:
-        say_where(draw_experiment(experiment, scale, out=out, store=store, options=options, command=command))
+        say_where(draw_experiment(experiment, scale, **given))
         return Exit.WELL
     view = SweepView(console())
     place = store or str(out / experiment / "runs.db")
     try:
         with exploring(explore, place, imports), view:
-            result = run_experiment(
-                experiment,
-                scale,
-                out=out,
-                store=store,
-                workers=workers,
-                seeds=seeds,
-                adaptive=adaptive,
-                engine=engine,
-                retry_failed=retry_failed,
-                options=options,
-                first_seed=first_seed,
-                watch=view,
-                command=command,
-            )
+            given |= {"workers": workers, "seeds": seeds, "adaptive": adaptive, "engine": engine}
+            given |= {"retry_failed": retry_failed, "first_seed": first_seed, "watch": view}
+            result = run_experiment(experiment, scale, **given)
     except KeyboardInterrupt:
         return interrupted(view.last, place, command)
     say_where(result)
