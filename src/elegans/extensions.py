@@ -1,7 +1,6 @@
 """A user's own tasks, models and probes: Python files imported by path, and hashes of their code."""
 
 import hashlib
-import importlib.util
 import json
 import sys
 import traceback
@@ -31,23 +30,47 @@ def load(path: str | Path) -> ModuleType:
         raise SweepError(f"an extension must be a file that exists: {named}")
     file = file.resolve()
     name = f"elegans_extension_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    if name not in sys.modules:
+        try:
+            code = file.read_bytes()
+        except OSError as error:
+            raise SweepError(f"an extension must be a file that can be read: {named}: {error.strerror}") from None
+        execute(name, str(file), code, named)
+    return sys.modules[name]
+
+
+LOADED: dict[str, tuple[str, bytes]] = {}
+"""The paths and contents of the files that have been imported, by the names of their modules."""
+
+
+def execute(name: str, path: str, code: bytes, named: str | None = None) -> None:
+    """Make a module of the contents of a Python file, unless there is one of this name.
+
+    Args:
+        name: the module's name.
+        path: the file's path, which need not exist on this machine.
+        code: the file's contents.
+        named: the path as it is quoted in errors.
+
+    Raises:
+        SweepError: executing the file raises.
+    """
     if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+        return
+    module = ModuleType(name)
+    module.__file__ = path
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(code, path, "exec", dont_inherit=True), vars(module))  # the user's own code
     except KeyboardInterrupt:
         del sys.modules[name]
         raise
     except BaseException as error:  # whatever a user's own code raises
         del sys.modules[name]
         raise SweepError(
-            f"an extension must import without an error: {named}{_line(error, file)}: {_said(error)}"
+            f"an extension must import without an error: {named or printable(path)}{_line(error, path)}: {_said(error)}"
         ) from error
-    return module
+    LOADED[name] = path, code
 
 
 def _said(error: BaseException) -> str:
@@ -58,10 +81,10 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {printable(lines[0])}" if lines else type(error).__name__
 
 
-def _line(error: BaseException, file: Path) -> str:
+def _line(error: BaseException, path: str) -> str:
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return f", line {lines[-1]}" if lines else ""
 
 

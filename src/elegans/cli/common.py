@@ -65,6 +65,17 @@ imports = click.option(
 )
 no_cache = click.option("--no-cache", is_flag=True, help="Neither load nor keep compiled JAX programs on disk.")
 workers = click.option("--workers", type=Count(), metavar="N", show_default="all cores", help="Training threads.")
+scheduler = click.option(
+    "--scheduler",
+    metavar="ADDRESS|FILE|local:N",
+    help="Train on the workers of a Dask scheduler, or in N processes here.",
+)
+instruction_set = click.option(
+    "--instruction-set",
+    metavar="NAME",
+    show_default="the best that all workers have",
+    help="The instruction set of the scheduler's workers.",
+)
 seeds = click.option("--seeds", type=Count(), metavar="N", show_default="the scale's own", help="Trials per cell.")
 engine = click.option(
     "--engine",

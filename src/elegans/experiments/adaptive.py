@@ -31,7 +31,7 @@ def trace(
             own contour. Online cells are left out: they have no place on the axis of sample sizes.
         count: the largest number of trials per cell.
         store: where outcomes are kept; the trials are those of the full grid.
-        settings: ``workers``, ``engine`` and ``watch``, as in ``elegans.run``.
+        settings: ``workers``, ``scheduler``, ``engine`` and ``watch``, as in ``elegans.run``.
 
     Returns:
         The experiment with the traced figure and its findings (``steps`` used, and the crossings of each panel), and
@@ -42,7 +42,7 @@ def trace(
         SweepError: the count is too small for a verdict on any cell.
     """
     panels, sizes, widths = panels_of(experiment, sweep)
-    given = {name: settings[name] for name in ("workers", "engine")}
+    given = {name: settings[name] for name in ("workers", "scheduler", "engine")}
     contours: list[Contour] = []
     before: Progress | None = None
     for panel in panels:

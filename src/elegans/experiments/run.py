@@ -17,7 +17,7 @@ from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, StoredResults, Tables
 from elegans.probes import Probe
 from elegans.sweeps import Progress, Store, Sweep
-from elegans.sweeps.runner import complete, report
+from elegans.sweeps.runner import Scheduler, complete, connected, report
 from elegans.sweeps.store import opened
 from elegans.sweeps.trace import ADDED
 from elegans.training.engines import choose
@@ -30,6 +30,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     out: Path | str = "results",
     store: Store | str | Path | None = None,
     workers: int | None = None,
+    scheduler: Scheduler = None,
+    instruction_set: str | None = None,
     seeds: int | None = None,
     adaptive: bool = False,
     engine: str = "auto",
@@ -50,6 +52,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
             ``record.json`` and the experiment's own extras.
         store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
         workers: how many threads train; as many as there are cores by default.
+        scheduler: where other machines train, as in ``elegans.run``.
+        instruction_set: the one that all workers of the scheduler use; by default the best that all of them have.
         seeds: how many trials each cell has; the scale's own number by default.
         adaptive: whether to trace the success frontier (``elegans.trace_frontier``) by up to ``seeds`` trials per cell.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
@@ -64,17 +68,30 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
             is negative, or the folder cannot be written.
         StoreError: the store cannot be used.
         EngineError: no engine takes the trials.
+        SweepError: the scheduler cannot be reached, or its workers have other versions.
     """
     experiment = find(name).having(options)
     count, rounds, sweep = _requested(experiment.scale(scale), seeds, first_seed, engine)
     folder = Path(out) / experiment.name
     if store is None:
         _make(folder)  # it contains the store
-    settings = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": experiment.name}
+    settings: dict[str, Any] = {
+        "workers": workers,
+        "engine": engine,
+        "retry_failed": retry_failed,
+        "name": experiment.name,
+    }
     call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
-    made = {"command": call, "date": datetime.now(UTC), "begun": time.perf_counter(), "first_seed": first_seed}
-    with opened(store or folder / "runs.db") as kept:
+    made: dict[str, Any] = {
+        "command": call,
+        "date": datetime.now(UTC),
+        "begun": time.perf_counter(),
+        "first_seed": first_seed,
+    }
+    connection = connected(scheduler, workers, instruction_set=instruction_set)
+    with connection as cluster, opened(store or folder / "runs.db") as kept:
         _make(folder)
+        settings["scheduler"] = cluster
         if adaptive:
             experiment, results = trace(experiment, sweep, count, kept, {**settings, "watch": watch})
         else:
@@ -82,6 +99,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
             _train(experiment, sweep, kept, view, settings)
             take = partial(_trained, kept, view, settings)
             results = _followed(experiment, StoredResults(kept, sweep), count, rounds, take)
+        made |= {"cluster": cluster.record()} if cluster else {}
         return _written(experiment, StoredResults(kept, results.sweep, scale), folder, made)
 
 
@@ -171,6 +189,7 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, made:
         "first_seed": made["first_seed"],
         "cells": len(results.sweep.cells),
         **record_of(results.store.totals(results.sweep)),
+        **({"cluster": made["cluster"]} if "cluster" in made else {}),
         **({"findings": experiment.findings(tables)} if experiment.findings else {}),
         "verdicts": judge(experiment.claims, tables),
     }

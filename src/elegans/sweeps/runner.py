@@ -4,9 +4,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,16 +26,12 @@ from elegans.sweeps.store import Store, opened
 from elegans.sweeps.survey import Survey
 from elegans.sweeps.sweep import Sweep
 from elegans.sweeps.view import watching
-from elegans.sweeps.workers import WorkerPool
+from elegans.sweeps.workers import Threads, Workers
 from elegans.training.engines import Engine, choose, fallback
 from elegans.training.loop import check_probes
 from elegans.training.outcome import LONGEST_LINE, Outcome
 from elegans.training.states import STATES
 
-LARGEST_CLAIM = 512
-"""Maximum number of trials that a run claims ahead of its workers."""
-AHEAD_SECONDS = 1.0
-"""Seconds of work that a run claims ahead: enough to keep workers busy, but leaving other runs their share."""
 LOOK_SECONDS = 0.1
 """Seconds between checks of signals, the watcher and claims."""
 WAIT_SECONDS = 0.25
@@ -45,6 +41,12 @@ PATIENT_SECONDS = 5.0
 FAREWELL_SECONDS = 1.2
 """Seconds for which an interrupted run waits for trials in flight, so that it ends within two seconds in all."""
 
+if TYPE_CHECKING:
+    from elegans.sweeps.cluster import Cluster
+
+Scheduler = Any
+"""Where other machines train: None for threads here, the address or file of a Dask scheduler, or ``local:N``; also a
+``distributed.Client``, or a ``Cluster`` that is connected already."""
 Watch = Callable[[Progress], None]
 Retrain = Literal["missing", "changed"]
 """Which trials are trained: those that a store lacks, or also those trained by code that has changed."""
@@ -59,6 +61,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     store: Store | str | Path | None = None,
     *,
     workers: int | None = None,
+    scheduler: Scheduler = None,
     engine: str = "auto",
     probes: Sequence[Probe] = (),
     retry_failed: bool = False,
@@ -83,6 +86,9 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         store: where outcomes are kept: a store, a path or a URL; by default the store that the sweep
             names, or else memory, of which only the returned table remains.
         workers: the number of training threads; by default the number of cores that this process may use.
+        scheduler: where other machines train, in place of threads of this process: the address or file of a Dask
+            scheduler, ``local:N`` for N processes on this machine, or a ``distributed.Client``. This process claims
+            and records the trials, so the store may be a file here.
         engine: an engine's name; ``auto`` leaves it to the sweep.
         probes: measures to take (``store.outcome(trial).measures``); a trial whose outcome lacks them is trained again.
         retry_failed: whether to train failed trials again.
@@ -102,16 +108,17 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         StoreError: the store cannot be opened, read or written. What was committed is kept.
         EngineError: no engine can train one of the trials; nothing has been started.
         TrialError: a probe cannot measure one of the trials; nothing has been started.
-        SweepError: ``workers`` is not positive, ``retrain`` or ``table`` is unknown, or two probes are of one kind.
+        SweepError: ``workers`` is not positive or given beside ``scheduler``, ``retrain`` or ``table`` is unknown, two
+            probes are of one kind, the scheduler cannot be reached, or its workers have other versions.
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C, SIGTERM or SIGHUP was received. Trials that had ended are kept.
     """
     _check_table(table)
     start = _prepared(sweep, workers, engine, probes, retrain)
-    with opened(sweep.store if store is None else store) as kept:
+    with connected(scheduler, workers) as cluster, opened(sweep.store if store is None else store) as kept:
         note_fallback(sweep, engine, wanted(progress, watch is not None))
         with watching(progress, watch) as told:
-            failed = start(kept, retry_failed=retry_failed, watch=told, name=name)
+            failed = start(kept, cluster, retry_failed=retry_failed, watch=told, name=name)
         report(kept, sweep, failed)
         return kept.table(sweep) if table == "trials" else kept.cells_table(sweep)
 
@@ -121,6 +128,7 @@ def complete(  # noqa: PLR0913 (as run)
     store: Store | str | Path,
     *,
     workers: int | None = None,
+    scheduler: Scheduler = None,
     engine: str = "auto",
     probes: Sequence[Probe] = (),
     retry_failed: bool = False,
@@ -130,8 +138,8 @@ def complete(  # noqa: PLR0913 (as run)
 ) -> np.ndarray:
     """Train the trials of a sweep that a store lacks, as in ``run``, and return the positions of those that failed."""
     start = _prepared(sweep, workers, engine, probes, retrain)
-    with opened(store) as kept:
-        return start(kept, retry_failed=retry_failed, watch=watch, name=name)
+    with connected(scheduler, workers) as cluster, opened(store) as kept:
+        return start(kept, cluster, retry_failed=retry_failed, watch=watch, name=name)
 
 
 def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
@@ -152,6 +160,35 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     raised = RunError(f"{count}: {reason(error)}")
     raised.add_note(quoted)
     raise raised
+
+
+@contextmanager
+def connected(scheduler: Scheduler, workers: int | None = None, **chosen: Any) -> Iterator["Cluster | None"]:
+    """Yield the connection to a scheduler, or None where there is none: threads of this process train.
+
+    Args:
+        scheduler: as in ``run``.
+        workers: the number of threads that was requested, which a scheduler excludes.
+        chosen: further arguments of ``Cluster``.
+
+    Raises:
+        SweepError: as ``run``.
+    """
+    if scheduler is None:
+        if chosen.get("instruction_set") is not None:
+            rule = "instruction_set must be given with a scheduler (ELEGANS_INSTRUCTION_SET is that of threads here)"
+            raise SweepError(f"{rule}: instruction_set={chosen['instruction_set']!r}")
+        yield None
+        return
+    if workers is not None:
+        raise SweepError(f"workers must not be given beside a scheduler, which has its own: workers={shown(workers)}")
+    from elegans.sweeps.cluster import Cluster  # late: Dask takes a while to load, and is an extra
+
+    if isinstance(scheduler, Cluster):
+        yield scheduler
+        return
+    with Cluster(scheduler, **chosen) as cluster:
+        yield cluster
 
 
 def _check_table(table: str) -> None:
@@ -180,7 +217,9 @@ def _prepared(
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
 
-    def train(store: Store, *, retry_failed: bool, watch: Watch | None, name: str | None) -> np.ndarray:
+    def train(
+        store: Store, cluster: "Cluster | None", *, retry_failed: bool, watch: Watch | None, name: str | None
+    ) -> np.ndarray:
         stop = threading.Event()
         with stopped_by_signals(stop):
             begun, found = store.begin(
@@ -189,7 +228,7 @@ def _prepared(
             try:
                 if found.changed and retrain == "missing":
                     _warn_of_change(sweep, probes, found.changed)
-                pool = WorkerPool(workers or cores(), probes, stop)
+                pool = cluster.pool(probes, stop) if cluster else Threads(workers or cores(), probes, stop)
             except BaseException:
                 store.release(begun)
                 raise
@@ -226,7 +265,7 @@ class _Scheduler:
         run: Run,
         found: Survey,
         engines: Sequence[Engine],
-        pool: WorkerPool,
+        pool: Workers,
         watch: Watch | None,
     ) -> None:
         self.sweep, self.store, self.run, self.found = sweep, store, run, found
@@ -242,7 +281,7 @@ class _Scheduler:
 
     def run_all(self) -> None:
         """Continue until nothing is missing or a signal is received; leave the store in order in every case."""
-        threads = max(1, cores() // self.pool.workers)  # BLAS: surplus threads would wait for each other
+        threads = max(1, cores() // max(1, self.pool.workers))  # BLAS: surplus threads would wait for each other
         try:
             with threadpool_limits(threads, user_api="blas"):
                 self._work()
@@ -263,7 +302,7 @@ class _Scheduler:
             )
 
     def _end(self) -> None:
-        self.pending += self.pool.shutdown(FAREWELL_SECONDS if self.pool.batches else 0.0)
+        self.pending += self.pool.shutdown(FAREWELL_SECONDS if self.pool.busy else 0.0)
         try:
             self._commit()
         finally:
@@ -288,7 +327,7 @@ class _Scheduler:
         for batch in _batches(self.groups, todo, self.sweep.first, self._size):
             claimed = self._claim(batch)
             any_claimed = any_claimed or claimed
-            while not self.pool.stop.is_set() and not self._has_room(batch[0]):
+            while not self.pool.stop.is_set() and not self.pool.room(batch[0], self.meter.per_second):
                 self._turn()
             if self.pool.stop.is_set():
                 return True
@@ -298,17 +337,7 @@ class _Scheduler:
         return any_claimed
 
     def _size(self, engine: Engine, together: int) -> int:
-        if engine.side_by_side > 1:
-            return together
-        ahead = min(LARGEST_CLAIM, max(self.pool.workers, int(self.meter.per_second * AHEAD_SECONDS)))
-        return max(1, ahead - self.pool.batches)
-
-    def _has_room(self, engine: Engine) -> bool:
-        """Return whether to claim more: whether workers are, or will soon be, idle."""
-        if engine.side_by_side > 1:
-            return self.pool.batches < self.pool.workers
-        ahead = min(LARGEST_CLAIM, int(self.meter.per_second * AHEAD_SECONDS))
-        return self.pool.batches < max(self.pool.workers, ahead // 2)
+        return together if engine.side_by_side > 1 else max(1, self.pool.room(engine, self.meter.per_second))
 
     def _claim(self, batch: tuple[Engine, np.ndarray]) -> bool:
         engine, places = batch
@@ -321,9 +350,8 @@ class _Scheduler:
             place = trials[trial.cell, trial.seed][1]
             self.flying[trial.cell, trial.seed] = place
             self.attempted[place] = True
-        together = engine.together(claimed[0]) if claimed else 1
-        for first in range(0, len(claimed), together):
-            self.pool.train(engine, claimed[first : first + together])
+        if claimed:
+            self.pool.train(engine, claimed)
         return bool(claimed)
 
     def _turn(self) -> None:
@@ -384,7 +412,7 @@ class _Scheduler:
             seconds_left=self.meter.seconds_left(len(settled) - done),
             elapsed=self.meter.elapsed,
             under_way=tuple(self.pool.under_way.values()),
-            waits_for=self.waits_for,
+            waits_for=self.waits_for or self.pool.waits_for,
             **{state: int(count[code]) for code, state in enumerate(STATES)},
         )
 

@@ -15,7 +15,7 @@ from elegans.analysis.planning import carried, next_places
 from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
 from elegans.errors import SweepError, shown
 from elegans.sweeps.progress import Progress
-from elegans.sweeps.runner import Watch, complete, report
+from elegans.sweeps.runner import Scheduler, Watch, complete, connected, report
 from elegans.sweeps.store import Store, opened
 from elegans.sweeps.sweep import Sweep, grid
 from elegans.sweeps.view import watching
@@ -92,6 +92,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     budget: int | None = None,
     store: Store | str | Path | None = None,
     workers: int | None = None,
+    scheduler: Scheduler = None,
     engine: str = "auto",
     watch: Watch | None = None,
     progress: bool | None = None,
@@ -123,6 +124,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
             limit. Crossings that are still unknown when it is used up are NaN in the contour.
         store: where outcomes are kept, as in ``elegans.run``.
         workers: how many threads train, as in ``elegans.run``.
+        scheduler: where other machines train, as in ``elegans.run``.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         watch: called with the progress of all trials requested so far.
         progress: whether to show it, as in ``elegans.run``.
@@ -133,8 +135,8 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     """
     plane = _Plane(x, y, _values(x, xs, "xs"), _values(y, ys, "ys"))
     cells, search = _planned(trial, plane, (level, confidence, seeds), gap, monotone, budget)
-    with opened(store) as kept, watching(progress, watch) as told:
-        trainer = _Trainer(cells, len(plane.xs), workers, engine, told)
+    with connected(scheduler, workers) as cluster, opened(store) as kept, watching(progress, watch) as told:
+        trainer = _Trainer(cells, len(plane.xs), {"workers": workers, "scheduler": cluster, "engine": engine}, told)
         search.run(lambda asked: trainer.ask(kept, asked))
         return _contour(plane, search, level, Sweep(trainer.parts(search.trials)), kept)
 
@@ -314,11 +316,8 @@ class FrontierSearch:
 class _Trainer:
     """Trains the trials that a search requests, and reports their progress."""
 
-    def __init__(
-        self, cells: Sequence[Trial], columns: int, workers: int | None, engine: str, watch: Watch | None
-    ) -> None:
-        self.cells, self.columns = cells, columns
-        self.workers, self.engine, self.watch = workers, engine, watch
+    def __init__(self, cells: Sequence[Trial], columns: int, settings: Mapping[str, Any], watch: Watch | None) -> None:
+        self.cells, self.columns, self.settings, self.watch = cells, columns, settings, watch
         self.before: Progress | None = None
         self.seen: set[Place] = set()
 
@@ -339,7 +338,7 @@ class _Trainer:
             if self.watch:
                 self.watch(last[0])
 
-        failed = complete(sweep, store, workers=self.workers, engine=self.engine, watch=watch, name="trace")
+        failed = complete(sweep, store, watch=watch, name="trace", **self.settings)
         if self.before is None:  # later failures are counted in the contour's table
             report(store, sweep, failed)
         self.before = last[0]

@@ -1,11 +1,16 @@
-"""The training threads: each trains one batch at a time, with trials in and outcomes out."""
+"""What trains the trials of a run: the interface, and threads of this process; ``cluster`` has other machines.
+
+Trials go in and outcomes come out. The run neither knows nor needs to know where they are trained.
+"""
 
 import atexit
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from elegans.errors import SweepError
 from elegans.probes import Probe
@@ -14,13 +19,61 @@ from elegans.training.loop import train_together
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
+LARGEST_CLAIM = 512
+"""Maximum number of trials that a run claims ahead of a worker."""
+AHEAD_SECONDS = 1.0
+"""Seconds of work that a run claims ahead: enough to keep workers busy, but leaving other runs their share."""
 PAUSE = 0.005
 """Seconds to wait for more outcomes after the first, so that training threads are not held up for each of them."""
 
-_Batch = tuple[Engine, Sequence[Trial]]
+Advanced = Callable[[int, int, int], None]
+"""Called with the steps taken by a batch, the largest number of steps, and the number of trials under way."""
 
 
-class WorkerPool:
+class Workers(ABC):
+    """Trains trials for a run.
+
+    Attributes:
+        workers: how many batches are trained at once.
+        stop: once set, batches in training end as interrupted and no new ones are started.
+        under_way: for each batch in training, its steps so far, the largest number of steps, and its trials under way.
+    """
+
+    workers: int
+    stop: threading.Event
+    under_way: dict[Any, tuple[int, int, int]]
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether outcomes are still to come."""
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """What training waits for, in words."""
+        return ()
+
+    @abstractmethod
+    def room(self, engine: Engine, per_second: float) -> int:
+        """Return how many more trials to claim for an engine now, given how many end per second; 0 for none.
+
+        If the engine trains side by side, any positive number asks for a full batch.
+        """
+
+    @abstractmethod
+    def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
+        """Hand out claimed trials."""
+
+    @abstractmethod
+    def collect(self, seconds: float) -> list[Outcome]:
+        """Return the outcomes that have arrived, after waiting at most this long for the first of them."""
+
+    @abstractmethod
+    def shutdown(self, seconds: float) -> list[Outcome]:
+        """Stop, and return the outcomes that arrive until all training has ended or the time is up."""
+
+
+class Threads(Workers):
     """Threads that train batches of trials; engines release the interpreter lock while they work.
 
     A thread that is held up, in a long compilation for instance, does not hold up the run; the process waits for it
@@ -39,9 +92,8 @@ class WorkerPool:
         self.workers, self.probes, self.stop = workers, probes, stop
         self.batches = 0
         """Number of batches that have been handed out and not ended."""
-        self.under_way: dict[int, tuple[int, int, int]] = {}
-        """For each thread, its batch's steps so far, the largest number of steps, and the trials under way."""
-        self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
+        self.under_way = {}
+        self._todo: SimpleQueue[tuple[Engine, Sequence[Trial]] | None] = SimpleQueue()
         self._done: SimpleQueue[Outcome | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
         try:
@@ -55,10 +107,26 @@ class WorkerPool:
                 f"workers must be at most the number of threads that the system allows: workers={workers}"
             ) from None
 
+    @property
+    def busy(self) -> bool:
+        """Whether outcomes are still to come."""
+        return self.batches > 0
+
+    def room(self, engine: Engine, per_second: float) -> int:
+        """Return how many more trials to claim: enough work for a second, once half of it is done."""
+        if engine.side_by_side > 1:
+            return max(0, self.workers - self.batches)
+        ahead = min(LARGEST_CLAIM, int(per_second * AHEAD_SECONDS))
+        if self.batches >= max(self.workers, ahead // 2):
+            return 0
+        return max(1, max(self.workers, ahead) - self.batches)
+
     def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
-        """Hand out a batch."""
-        self.batches += 1
-        self._todo.put((engine, trials))
+        """Hand out trials, in batches that train side by side."""
+        together = engine.together(trials[0])
+        for first in range(0, len(trials), together):
+            self.batches += 1
+            self._todo.put((engine, trials[first : first + together]))
 
     def collect(self, seconds: float) -> list[Outcome]:
         """Return the outcomes that have arrived, after waiting at most this long for the first of them."""
@@ -90,35 +158,45 @@ class WorkerPool:
         return found + self.collect(0.0)
 
     def _work(self) -> None:
+        thread = threading.get_ident()
+
+        def advanced(step: int, steps: int, trials: int) -> None:
+            self.under_way[thread] = step, steps, trials
+
         while (batch := self._todo.get()) is not None:
             engine, trials = batch
             if not self.stop.is_set():
-                for outcome in self._outcomes(engine, trials):
+                for outcome in outcomes_of(trials, engine, self.probes, self.stop.is_set, advanced):
                     self._done.put(outcome)
-            self.under_way.pop(threading.get_ident(), None)
+            self.under_way.pop(thread, None)
             self._done.put(None)
 
-    def _outcomes(self, engine: Engine, trials: Sequence[Trial]) -> Iterator[Outcome]:
-        """Train a batch; if it raises, train the rest one by one, so that only the culprit fails."""
-        left = {(trial.cell, trial.seed): trial for trial in trials}
-        steps, thread = trials[0].steps, threading.get_ident()
 
-        def advanced(step: int, count: int) -> None:
-            self.under_way[thread] = step, steps, count
+def outcomes_of(
+    trials: Sequence[Trial],
+    engine: Engine,
+    probes: Sequence[Probe],
+    stopped: Callable[[], bool],
+    advanced: Advanced,
+) -> Iterator[Outcome]:
+    """Train a batch; if it raises, train the rest one by one, so that only the culprit fails."""
+    left = {(trial.cell, trial.seed): trial for trial in trials}
+    steps = trials[0].steps
 
-        try:
-            for outcome in train_together(
-                trials, engine, probes=self.probes, stopped=self.stop.is_set, advanced=advanced
-            ):
-                del left[outcome.trial.cell, outcome.trial.seed]
-                yield outcome
-        except (Exception, SystemExit):  # whatever a user's own class raises
-            if len(trials) == 1:
-                yield Outcome(trials[0], "failed", engine=engine.name, error=traceback.format_exc())
-                return
-            for trial in left.values():
-                if not self.stop.is_set():
-                    yield from self._outcomes(engine, [trial])
+    def told(step: int, count: int) -> None:
+        advanced(step, steps, count)
+
+    try:
+        for outcome in train_together(trials, engine, probes=probes, stopped=stopped, advanced=told):
+            del left[outcome.trial.cell, outcome.trial.seed]
+            yield outcome
+    except (Exception, SystemExit):  # whatever a user's own class raises
+        if len(trials) == 1:
+            yield Outcome(trials[0], "failed", engine=engine.name, error=traceback.format_exc())
+            return
+        for trial in left.values():
+            if not stopped():
+                yield from outcomes_of([trial], engine, probes, stopped, advanced)
 
 
 def _await(threads: Sequence[threading.Thread]) -> None:

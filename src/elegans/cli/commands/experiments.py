@@ -19,6 +19,7 @@ from elegans.cli.common import (
     engine,
     experiment,
     imports,
+    instruction_set,
     interrupted,
     lasting,
     named,
@@ -26,6 +27,7 @@ from elegans.cli.common import (
     prepare,
     retry_failed,
     say,
+    scheduler,
     seeds,
     typed,
     workers,
@@ -83,6 +85,8 @@ at_scale = partial(
 )
 @click.option("--store", metavar="URL", help="Where outcomes are kept.")
 @workers
+@scheduler
+@instruction_set
 @seeds
 @click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells that decide it.")
 @click.option("--draw-only", is_flag=True, help="Train nothing: draw what the store already has at this scale.")
@@ -107,6 +111,8 @@ def run(
     out: Path,
     store: str | None,
     workers: int | None,
+    scheduler: str | None,
+    instruction_set: str | None,
     seeds: int | None,
     adaptive: bool,
     draw_only: bool,
@@ -145,7 +151,8 @@ def run(
     place = store or str(out / experiment / "runs.db")
     try:
         with exploring(explore, place, imports), view:
-            given |= {"workers": workers, "seeds": seeds, "adaptive": adaptive, "engine": engine}
+            given |= {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set}
+            given |= {"seeds": seeds, "adaptive": adaptive, "engine": engine}
             given |= {"retry_failed": retry_failed, "first_seed": first_seed, "watch": view}
             result = run_experiment(experiment, scale, **given)
     except KeyboardInterrupt:

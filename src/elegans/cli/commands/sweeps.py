@@ -13,12 +13,14 @@ from elegans.cli.common import (
     ended,
     engine,
     imports,
+    instruction_set,
     interrupted,
     lasting,
     no_cache,
     prepare,
     retry_failed,
     say,
+    scheduler,
     store_place,
     typed,
     workers,
@@ -30,6 +32,8 @@ from elegans.cli.common import (
 @click.option("--example", is_flag=True, help="Print a commented sweep and do nothing else.")
 @click.option("--store", metavar="URL", show_default="the file's, or FILE.db", help="Where outcomes are kept.")
 @workers
+@scheduler
+@instruction_set
 @engine
 @retry_failed
 @click.option("--retrain-changed", is_flag=True, help="Retrain trials whose user-defined classes have changed.")
@@ -43,6 +47,8 @@ def sweep(
     example: bool,
     store: str | None,
     workers: int | None,
+    scheduler: str | None,
+    instruction_set: str | None,
     engine: str,
     retry_failed: bool,
     retrain_changed: bool,
@@ -65,7 +71,7 @@ def sweep(
     from elegans.sweeps.sweep import Sweep
 
     swept = Sweep.from_toml(file)
-    from elegans.sweeps.runner import complete, note_fallback, report
+    from elegans.sweeps.runner import complete, connected, note_fallback, report
     from elegans.sweeps.store import Store
     from elegans.sweeps.view import SweepView
 
@@ -73,11 +79,13 @@ def sweep(
     note_fallback(swept, engine)
     view = SweepView(console())
     try:
-        with exploring(explore, kept, imports), view:
+        connection = connected(scheduler, workers, instruction_set=instruction_set)
+        with exploring(explore, kept, imports), view, connection as cluster:
             failed = complete(
                 swept,
                 kept,
                 workers=workers,
+                scheduler=cluster,
                 engine=engine,
                 retry_failed=retry_failed,
                 retrain="changed" if retrain_changed else "missing",

@@ -1,0 +1,296 @@
+"""Sweeps on workers of a Dask scheduler, all on this machine: tables equal those of threads, and nothing is lost."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from laboratory import TRIAL, untimed
+from pandas.testing import assert_frame_equal
+
+import elegans as el
+from elegans import extensions
+from elegans.errors import SweepError
+from elegans.machine import instruction_sets
+from elegans.sweeps import Store, remote
+from elegans.sweeps.runner import Interrupted, complete  # noqa: F401 (complete: for a script below)
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed (the extra elegans[cluster])")
+from elegans.sweeps.cluster import Cluster, Remote  # noqa: E402
+
+laboratory = extensions.load(Path(__file__).with_name("cluster_laboratory.py"))
+TOY = el.grid(TRIAL, {"model.width": [1, 2]}, seeds=20)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes on this machine."""
+    with Cluster("local:2") as connected:
+        yield connected
+
+
+def same(one, other):
+    assert_frame_equal(untimed(one), untimed(other))
+
+
+@pytest.mark.parametrize(
+    ("count", "engine"), [(2, "auto"), (2, "jax"), *(pytest.param(n, "auto", marks=pytest.mark.slow) for n in (4, 8))]
+)
+def test_the_table_equals_that_of_threads(count, engine, cluster):
+    axes = {"model.width": [10, 30], "regime": ["online", "sample:50"]}
+    sweep = el.grid(TRIAL.replace("training.steps", 60), axes, seeds=6)
+    given = {"engine": engine, "probes": [el.probes.TestError(every=20, examples=50)]}
+    here = el.run(sweep, **given)
+    with Store() as store:
+        same(el.run(sweep, store, scheduler=cluster if count == 2 else f"local:{count}", **given), here)
+        outcome = store.outcome(sweep.trial(7))
+    alone = el.train(sweep.trial(7), **given)
+    assert outcome.curve.loss == pytest.approx(alone.curve.loss) and outcome.measures == alone.measures
+
+
+@pytest.mark.parametrize("engine", ["slow", "slow-sets"])
+def test_classes_and_engines_of_the_users_files_reach_the_workers(cluster, engine):
+    with Store() as store:
+        table = el.run(TOY, store, scheduler=cluster, engine=engine, probes=[laboratory.Process(every=4)])
+        numbers = {value for outcome in store.outcomes() for value in outcome.measures["process"]["number"]}
+    same(table, el.run(TOY, engine=engine))
+    assert len(numbers) == 2 and os.getpid() not in numbers
+
+
+def test_a_class_that_no_file_defines_is_refused(cluster):
+    own = type("Own", (el.MLP,), {"__module__": "__main__", "__doc__": "Mine."})
+    with pytest.raises(SweepError, match="a class must be in a file of its own .* model 'own'"):
+        el.run(el.grid(TRIAL.replace("model", own(width=3)), {}, seeds=2), scheduler=cluster)
+
+
+@pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
+def test_only_the_trial_that_kills_its_worker_fails(cluster):
+    with Store() as store:
+        table = el.run(TOY, store, scheduler=cluster, engine="deadly")
+        assert table[table.state == "failed"].seed.tolist() == [7, 7] and len(table) == 40
+        failed = store.outcome(next(trial for trial in TOY if trial.seed == 7))
+    assert failed.error.startswith("every worker that trained this trial died, by a signal or for want of memory")
+    same(table[table.seed != 7], el.run(TOY, engine="slow").assign(engine="deadly").query("seed != 7"))
+
+
+def test_a_worker_that_is_killed_costs_only_time(cluster):
+    sweep = el.grid(TRIAL, {"model.width": [20, 30]}, seeds=30)  # 80 and 120 ms each
+
+    def kill():
+        for _ in range(3):
+            time.sleep(0.7)
+            number = next(iter(cluster.client.run(os.getpid).values()))
+            os.kill(number, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with Store() as store:
+        table = el.run(sweep, store, scheduler=cluster, engine="slow")
+        assert sum(outcome.state in ("solved", "unsolved") for outcome in store.outcomes()) == 60
+    killer.join()
+    same(table, el.run(sweep, engine="slow", workers=4))
+
+
+def test_an_interrupted_run_keeps_what_its_workers_have_done(cluster, tmp_path):
+    sweep = el.grid(TRIAL, {"model.width": [25, 50]}, seeds=200)  # 100 and 200 ms each: 30 s
+    threading.Timer(2.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    begun = time.monotonic()
+    with pytest.raises(Interrupted, match=r"interrupted: \d+ of 400 trials are done"):
+        el.run(sweep, tmp_path / "runs.db", scheduler=cluster, engine="slow")
+    assert time.monotonic() - begun < 15
+    with Store(tmp_path / "runs.db") as store:
+        states = store.totals(sweep).groupby("state").trials.sum()
+    assert states.get("solved", 0) + states.get("unsolved", 0) >= 4
+    until = time.monotonic() + 20
+    while any(cluster.client.processing().values()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(cluster.client.processing().values())
+
+
+def worker_of(address, *options):
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard", "--death-timeout=20"]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen([*command, "--nthreads=1", *options], start_new_session=True, **silent)
+
+
+def end(process):
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(20)
+
+
+@pytest.fixture
+def bare():
+    """A scheduler without workers, and a function that starts one."""
+    started = []
+    with distributed.LocalCluster(
+        n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as own:
+
+        def start(*options):
+            started.append(worker_of(own.scheduler_address, *options))
+            return started[-1]
+
+        yield own, start
+        for process in started:
+            end(process)
+
+
+def test_workers_that_join_late_are_used_and_waited_for(bare, tmp_path, monkeypatch):
+    monkeypatch.setattr("elegans.sweeps.cluster.PATIENT_SECONDS", 0.5)
+    scheduler, start = bare
+    seen = []
+
+    def watch(progress):
+        if progress.waits_for and not seen:
+            start()
+        seen.extend(progress.waits_for)
+
+    table = el.run(TOY, scheduler=scheduler.scheduler_address, engine="slow", watch=watch)
+    assert set(seen) == {f"workers to join {scheduler.scheduler_address}"}
+    same(table, el.run(TOY, engine="slow"))
+
+
+def test_a_scheduler_that_is_lost_ends_the_run_and_what_is_recorded_stays(bare, tmp_path):
+    scheduler, start = bare
+    start("--nworkers=2")
+    sweep = el.grid(TRIAL, {"model.width": [50]}, seeds=200)
+    kept = []
+
+    def watch(progress):
+        if progress.done >= 4 and not kept:
+            kept.append(progress.done)
+            threading.Thread(target=scheduler.close).start()
+
+    with pytest.raises(SweepError, match="the scheduler must stay reachable during a run: tcp://127"):
+        el.run(sweep, tmp_path / "runs.db", scheduler=scheduler.scheduler_address, engine="slow", watch=watch)
+    with Store(tmp_path / "runs.db") as store:
+        found = store.recorded(sweep)
+        assert len(found) >= kept[0] >= 4
+
+
+class Elsewhere:
+    """Is another version of one thing here, and what the module has where it is sent."""
+
+    def __init__(self, own, name):
+        self.found = {**own, "versions": {**own["versions"], name: "0.0"}}
+
+    def __call__(self):
+        return self.found
+
+    def __reduce__(self):
+        return getattr, (remote, "identity")
+
+
+@pytest.mark.parametrize("name", ["elegans", "native build", "python"])
+def test_workers_of_another_version_are_refused(cluster, monkeypatch, name):
+    monkeypatch.setattr(remote, "identity", Elsewhere(remote.identity(), name))
+    with pytest.raises(
+        SweepError, match=f"a worker must have the same versions as the run: .* {name} .* in place of 0.0"
+    ):
+        Cluster(cluster.client)
+
+
+def test_a_worker_of_another_version_that_joins_late_ends_the_run(cluster):
+    versions = {**remote.identity()["versions"], "jax": "0.0"}
+    setup = remote.Setup("run", "token", versions, None)
+    batch = remote.Batch("key", setup, "slow", (), (), 1.0)
+    with pytest.raises(SweepError, match="a worker must have the same versions as the run"):
+        cluster.client.submit(remote.train_batch, pickle.dumps(batch), pure=False).result()
+
+
+def test_every_worker_uses_the_instruction_set_that_is_asked_for(cluster, tmp_path):
+    used, known = instruction_sets()
+    if len(known) < 2:
+        pytest.skip("this machine has one instruction set")
+    with Cluster(cluster.client, instruction_set=known[0]) as low:
+        assert low.record() == {"hosts": 1, "slots": 2, "instruction_set": known[0]}
+        sweep = el.grid(TRIAL.replace("training.steps", 40), {}, seeds=4)
+        el.run(sweep, scheduler=low)
+        assert {value[0] for value in cluster.client.run(instruction_sets).values()} == {known[0]}
+    el.run(sweep, scheduler=cluster)
+    assert {value[0] for value in cluster.client.run(instruction_sets).values()} == {used}
+    with pytest.raises(SweepError, match=r"instruction_set must be one that every worker has \(baseline.*'z80'"):
+        Cluster(cluster.client, instruction_set="z80")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        ("local:0", "local:N must have a number of processes from 1 to 1024: local:0"),
+        ("local:many", "local:N must have a number of processes from 1 to 1024: local:many"),
+        ("tcp://127.0.0.1:9", "a scheduler must be reachable within 1 s: tcp://127.0.0.1:9"),
+        ("nowhere.json", "a scheduler's file must exist: nowhere.json"),
+        (3, "scheduler must be an address, a file, local:N or a Client: got 3"),
+    ],
+)
+def test_a_scheduler_that_cannot_be_is_refused_before_anything_is_made(scheduler, message, tmp_path, monkeypatch):
+    monkeypatch.setattr("elegans.sweeps.cluster.CONNECT_SECONDS", 1.0)
+    with pytest.raises(SweepError) as raised:
+        el.run(TOY, tmp_path / "runs.db", scheduler=scheduler, engine="slow")
+    assert str(raised.value).startswith(message)
+    assert not (tmp_path / "runs.db").exists()
+
+
+def test_workers_beside_a_scheduler_are_refused():
+    with pytest.raises(SweepError, match="workers must not be given beside a scheduler, which has its own: workers=2"):
+        el.run(TOY, scheduler="local:2", workers=2)
+
+
+def test_batches_take_seconds_and_are_shared_out_at_the_end(cluster):
+    pool = Remote(cluster, (), threading.Event())
+    sent = []
+    pool._submit = lambda engine, trials: sent.append(len(trials)) or pool.flights.update({str(len(sent)): None})
+    pool.mean = 0.25
+    engine = laboratory.Slow()
+    pool.train(engine, [TRIAL.with_seed(seed) for seed in range(200)])
+    assert sent == [28] * 4  # of 7 s each, two for each of two workers
+    pool.flights.clear()
+    pool._send()
+    assert sent[4:] == [22] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path):
+    """20 workers and 5 runs are killed in a sweep of 20,000 trials."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nsys.path[:0] = [sys.argv[2]]\nfrom test_cluster import big, complete\n"
+        "complete(big(), 'runs.db', scheduler=sys.argv[1], engine='slow')\n"
+    )
+    with distributed.LocalCluster(
+        n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as own:
+        address = own.scheduler_address
+        workers = worker_of(address, "--nworkers=2", "--memory-limit=0")
+        try:
+            with distributed.Client(address, set_as_default=False) as client:
+                client.wait_for_workers(2, timeout=60)
+                command = [sys.executable, str(script), address, str(Path(__file__).parent)]
+                for _ in range(5):
+                    run = subprocess.Popen(command, cwd=tmp_path)
+                    for _ in range(4):
+                        time.sleep(2.5)
+                        numbers = list(client.run(os.getpid, on_error="ignore").values())
+                        if numbers:
+                            os.kill(numbers[0], signal.SIGKILL)
+                    run.kill()
+                    run.wait()
+            subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
+        finally:
+            end(workers)
+    with Store(tmp_path / "runs.db") as store:
+        table = store.table(big())
+    expected = el.run(big(), engine="slow", workers=64)
+    same(table, expected)
+    assert len(table) == 20_000
+
+
+def big():
+    """20,000 trials of a millisecond each."""
+    return el.grid(TRIAL.replace("training.steps", 1), {"model.width": [1]}, seeds=20_000)
