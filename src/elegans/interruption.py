@@ -57,7 +57,7 @@ def install() -> None:
 
 
 @contextmanager
-def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
     """Make SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is interrupted.
 
     Signals in quick succession count as one. Only the main thread receives signals, and handlers that the user has
@@ -82,7 +82,7 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     for number in taken:
         signal.signal(number, handle)
     try:
-        yield
+        yield stop
     finally:
         for number, known in taken.items():
             signal.signal(number, known)

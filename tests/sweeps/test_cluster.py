@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 from laboratory import TRIAL, untimed
 from pandas.testing import assert_frame_equal
+from sqlalchemy import select
 
 import elegans as el
 from elegans import extensions
 from elegans.errors import SweepError
+from elegans.experiments import run_experiment
 from elegans.machine import instruction_sets
 from elegans.sweeps import Store, remote
 from elegans.sweeps.runner import Interrupted, complete  # noqa: F401 (complete: for a script below)
+from elegans.sweeps.schema import TRIALS
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed (the extra elegans[cluster])")
 from elegans.sweeps.cluster import Cluster, Remote  # noqa: E402
@@ -279,6 +282,7 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
                         numbers = list(client.run(os.getpid, on_error="ignore").values())
                         if numbers:
                             os.kill(numbers[0], signal.SIGKILL)
+                    assert run.poll() is None
                     run.kill()
                     run.wait()
             subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
@@ -286,11 +290,30 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
             end(workers)
     with Store(tmp_path / "runs.db") as store:
         table = store.table(big())
-    expected = el.run(big(), engine="slow", workers=64)
-    same(table, expected)
+        with store.connected() as connection:
+            assert set(connection.scalars(select(TRIALS.c.attempts))) == {1}  # recorded once
     assert len(table) == 20_000
+    same(table, el.run(big(), engine="slow", workers=64))
 
 
 def big():
-    """20,000 trials of a millisecond each."""
-    return el.grid(TRIAL.replace("training.steps", 1), {"model.width": [1]}, seeds=20_000)
+    """20,000 trials of six milliseconds each."""
+    return el.grid(TRIAL.replace("training.steps", 1), {"model.width": [6]}, seeds=20_000)
+
+
+def test_panels_are_traced_at_once_with_the_result_of_tracing_them_in_turn(cluster, tmp_path):
+    one, other = (
+        run_experiment("success-frontier", "smoke", out=tmp_path / name, adaptive=True, **given)
+        for name, given in (("here", {"workers": 2}), ("there", {"scheduler": cluster}))
+    )
+    assert one.record["findings"] == other.record["findings"] and one.record["trials"] == other.record["trials"]
+    assert "cluster" not in one.record and other.record["cluster"]["slots"] == 2
+
+
+def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path):
+    threading.Timer(3.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(Interrupted):
+        run_experiment("success-frontier", "laptop", out=tmp_path, adaptive=True, scheduler=cluster)
+    assert cluster.stop is None
+    with Store(tmp_path / "success-frontier" / "runs.db") as store:
+        assert len(store.table()) > 0

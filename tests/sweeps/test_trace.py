@@ -221,3 +221,17 @@ def test_a_bad_trace_is_refused_before_anything_runs(arguments, message):
 def test_an_unknown_path_is_refused_and_the_nearest_suggested():
     with pytest.raises(TrialError, match="no field 'sise'; did you mean 'size'"):
         el.trace_frontier(TRIAL, x="regime.sise", xs=[10, 20])
+
+
+def test_rows_that_do_not_wait_for_each_other_are_asked_for_at_once():
+    rounds = {monotone: [] for monotone in (True, False)}
+    for monotone, seen in rounds.items():
+        search = FrontierSearch(ROWS, COLUMNS, TEST, 4, monotone, LONGEST, None)
+        while rows := search.wanted():
+            seen.append(len(rows))
+            for row in rows:
+                for (at, column), seeds in row.items():
+                    solved = column >= law("monotone").argmax(axis=1)[at] // 2 + 4
+                    search.trials.setdefault((at, column), []).extend([(bool(solved), SHORT)] * len(seeds))
+    assert set(rounds[True]) == {1} and rounds[False][0] == ROWS
+    assert len(rounds[False]) * 2 < len(rounds[True])

@@ -1,8 +1,10 @@
 """Adaptive tracing of an experiment's frontier: only the cells that decide where success begins are trained."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -43,14 +45,13 @@ def trace(
     """
     panels, sizes, widths = panels_of(experiment, sweep)
     given = {name: settings[name] for name in ("workers", "scheduler", "engine")}
-    contours: list[Contour] = []
-    before: Progress | None = None
-    for panel in panels:
-        view = _Sum(settings["watch"], before)
-        contours.append(
-            trace_frontier(panel, xs=sizes, ys=widths, level=LEVEL, seeds=count, store=store, watch=view, **given)
-        )
-        before = view.last
+    given |= {"xs": sizes, "ys": widths, "level": LEVEL, "seeds": count, "store": store, "progress": False}
+    view = _Sum(settings["watch"])
+
+    def contour(number: int) -> Contour:
+        return trace_frontier(panels[number], watch=partial(view, number), **given)
+
+    contours = _traced_at_once(contour, len(panels), settings["scheduler"])
     trained = Sweep(tuple(part for contour in contours for part in contour.sweep.parts))
     traced = replace(experiment, analyse=_cells, plot=partial(_plot, contours), findings=partial(_findings, contours))
     return traced, StoredResults(store, trained)
@@ -60,16 +61,37 @@ def _cells(results: Results) -> Tables:
     return {"table": cells(results.trials)}
 
 
+def _traced_at_once(traced: Callable[[int], Contour], count: int, scheduler: Any) -> list[Contour]:
+    """Return the contours of panels, which do not wait for each other where a cluster trains.
+
+    A single machine takes them in turn: its cores are busy with one.
+    """
+    if scheduler is None:
+        return [traced(number) for number in range(count)]
+    with scheduler.at_once() as stop, ThreadPoolExecutor(count) as threads:
+        futures = [threads.submit(traced, number) for number in range(count)]
+        ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        errors = [error for error in (future.exception() for future in ended) if error is not None]
+        if errors:
+            stop.set()
+            raise errors[0]
+        return [future.result() for future in futures]
+
+
 class _Sum:
-    """Reports the progress of one trace, added to that of earlier ones."""
+    """Reports the progress of several traces as if they were one."""
 
-    def __init__(self, watch: Callable[[Progress], None] | None, before: Progress | None) -> None:
-        self.watch, self.before, self.last = watch, before, before
+    def __init__(self, watch: Callable[[Progress], None] | None) -> None:
+        self.watch, self.last, self.lock = watch, dict[int, Progress](), threading.Lock()
 
-    def __call__(self, progress: Progress) -> None:
-        self.last = added(self.before, progress)
-        if self.watch:
-            self.watch(self.last)
+    def __call__(self, number: int, progress: Progress) -> None:
+        with self.lock:
+            self.last[number] = progress
+            total = reduce(added, self.last.values(), None)
+            assert total is not None
+            at_work = [each.per_second for each in self.last.values() if each.done < each.trials]
+            if self.watch:
+                self.watch(replace(total, per_second=sum(at_work) if at_work else progress.per_second))
 
 
 def panels_of(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:

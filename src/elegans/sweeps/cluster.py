@@ -17,8 +17,8 @@ import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 
 from elegans import extensions
 from elegans.errors import SweepError, brief, shown
+from elegans.interruption import stopped_by_signals
 from elegans.machine import MOST_WORKERS
 from elegans.probes import Probe
 from elegans.sweeps import remote
@@ -75,6 +76,8 @@ class Cluster:
             import distributed
         except ImportError:
             raise SweepError("a scheduler needs the extra elegans[cluster], which installs Dask") from None
+        self.stop: threading.Event | None = None
+        """What stops all runs of this connection, while there may be several."""
         self.given, self.own, self.local = scheduler, not isinstance(scheduler, distributed.Client), None
         if isinstance(scheduler, str | Path) and str(scheduler).startswith("local:"):
             self.local = _Local(str(scheduler))
@@ -115,6 +118,15 @@ class Cluster:
     def pool(self, probes: Sequence[Probe], stop: threading.Event) -> "Remote":
         """Return the workers of a run."""
         return Remote(self, probes, stop)
+
+    @contextmanager
+    def at_once(self) -> Iterator[threading.Event]:
+        """Let one signal stop all runs of this connection, which may be in several threads."""
+        with stopped_by_signals(threading.Event()) as self.stop:
+            try:
+                yield self.stop
+            finally:
+                self.stop = None
 
     def record(self) -> dict[str, Any]:
         """Return what a record says of the cluster."""
@@ -258,7 +270,7 @@ class Remote(Workers):
         self.seconds: dict[str, float] = {}
         """For each cell, the seconds that one of its trials takes."""
         self.mean: float | None = None
-        self.number = 0
+        self.number, self.ended = 0, False
         self.probes = tuple(probe.model_dump_json() for probe in probes)
         self.modules: set[str] = _modules(probes)
         self.known: set[str] = set()
@@ -320,7 +332,7 @@ class Remote(Workers):
 
     def shutdown(self, seconds: float) -> list[Outcome]:
         """Stop, and return the outcomes that arrive until all training has ended or the time is up."""
-        self.stop.set()
+        self.ended = True
         self.todo.clear()
         self.sets.clear()
         if self.flights:
@@ -356,7 +368,7 @@ class Remote(Workers):
 
     def _send(self) -> None:
         """Hand batches to the scheduler until every slot has enough."""
-        while not self.stop.is_set() and len(self.flights) < IN_FLIGHT * max(1, self.workers):
+        while not (self.ended or self.stop.is_set()) and len(self.flights) < IN_FLIGHT * max(1, self.workers):
             if self.sets:
                 engine, trials = self.sets.popleft()
             elif self.todo:
@@ -420,7 +432,7 @@ class Remote(Workers):
         found, left, seconds = pickle.loads(brought)  # from a worker of the user's own cluster
         outcomes = [Outcome(flight.trials[place], **fields) for place, fields in found]
         self._learn(flight.engine, outcomes, seconds)
-        if not self.stop.is_set():
+        if not self.ended:
             self._put_back(flight.engine, [flight.trials[place] for place in left])
         return outcomes
 
@@ -435,7 +447,7 @@ class Remote(Workers):
         from distributed import KilledWorker
 
         if status in ("cancelled", "lost") or self.client.status != "running":
-            if not self.stop.is_set():
+            if not self.ended:
                 raise SweepError(f"the scheduler must stay reachable during a run: {self.cluster.place} is lost")
             return []
         if len(flight.trials) > 1:

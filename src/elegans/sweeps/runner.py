@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from elegans import extensions
 from elegans.display import note, wanted
@@ -220,7 +219,7 @@ def _prepared(
     def train(
         store: Store, cluster: "Cluster | None", *, retry_failed: bool, watch: Watch | None, name: str | None
     ) -> np.ndarray:
-        stop = threading.Event()
+        stop = (cluster and cluster.stop) or threading.Event()
         with stopped_by_signals(stop):
             begun, found = store.begin(
                 sweep, name=name, probes=probes, retry_failed=retry_failed, retrain_changed=retrain == "changed"
@@ -281,9 +280,8 @@ class _Scheduler:
 
     def run_all(self) -> None:
         """Continue until nothing is missing or a signal is received; leave the store in order in every case."""
-        threads = max(1, cores() // max(1, self.pool.workers))  # BLAS: surplus threads would wait for each other
         try:
-            with threadpool_limits(threads, user_api="blas"):
+            with self.pool.limits():
                 self._work()
                 interrupted = self.pool.stop.is_set()
                 self._end()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -232,31 +232,39 @@ class FrontierSearch:
 
     def run(self, ask: Ask) -> None:
         """Ask for trials until the contour is known or the budget is used up."""
-        while asked := self.wanted():
-            if self.budget is not None and self.steps + self.longest * sum(map(len, asked.values())) > self.budget:
+        while rows := self.wanted():
+            while rows and not self.affords(rows):
+                rows = rows[:-1]
+            if not rows:
                 return
-            for place, answers in ask(asked).items():
+            for place, answers in ask({place: seeds for row in rows for place, seeds in row.items()}).items():
                 self.trials.setdefault(place, []).extend(answers)
         self.complete = True
 
-    def wanted(self) -> dict[Place, range]:
-        """Return the seeds to train next, by cell; none if the contour is known.
+    def affords(self, rows: Sequence[Mapping[Place, range]]) -> bool:
+        """Return whether the trials of some rows are within the budget whatever their outcomes."""
+        count = sum(len(seeds) for row in rows for seeds in row.values())
+        return self.budget is None or self.steps + self.longest * count <= self.budget
 
-        Rows are taken in turn, the largest first if evidence is carried. All that one row needs at a time is requested
-        together, and for each cell the smallest number of seeds after which its test may end.
+    def wanted(self) -> list[dict[Place, range]]:
+        """Return the seeds to train next, by row and cell; none if the contour is known.
+
+        If evidence is carried, rows are taken in turn, the largest first, since each depends on the larger ones;
+        otherwise all of them at once.
         """
-        for row in range(self.rows - 1, -1, -1):
-            asked = {place: self.seeds(place) for place in self.trials if place[0] == row}
-            asked = {place: seeds for place, seeds in asked.items() if seeds}
-            if not asked:
-                known, costs = self.known(row), self.costs(row)
-                unseen = float(self.longest * self.test.wait(0, 0))
-                places = next_places(known, self.columns, self.gap, costs, unseen)
-                places += [column for column in self.doubtful(row) if column not in places]
-                asked = {(row, column): self.seeds((row, column)) for column in places}
-            if asked:
-                return asked
-        return {}
+        rows = filter(None, (self.wanted_of(row) for row in range(self.rows - 1, -1, -1)))
+        return list(islice(rows, 1)) if self.carries else list(rows)
+
+    def wanted_of(self, row: int) -> dict[Place, range]:
+        """Return the seeds that a row needs next: for each cell the smallest number after which its test may end."""
+        asked = {place: self.seeds(place) for place in self.trials if place[0] == row}
+        if asked := {place: seeds for place, seeds in asked.items() if seeds}:
+            return asked
+        known, costs = self.known(row), self.costs(row)
+        unseen = float(self.longest * self.test.wait(0, 0))
+        places = next_places(known, self.columns, self.gap, costs, unseen)
+        places += [column for column in self.doubtful(row) if column not in places]
+        return {(row, column): self.seeds((row, column)) for column in places}
 
     def seeds(self, place: Place) -> range:
         """Return the seeds that a cell's test needs next: none if it has ended."""

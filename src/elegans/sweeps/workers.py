@@ -9,10 +9,14 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from elegans.errors import SweepError
+from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.training.engines import Engine
 from elegans.training.loop import train_together
@@ -52,6 +56,10 @@ class Workers(ABC):
     def waits_for(self) -> tuple[str, ...]:
         """What training waits for, in words."""
         return ()
+
+    def limits(self) -> AbstractContextManager[Any]:
+        """Return a context that limits other threads of this process during training."""
+        return nullcontext()
 
     @abstractmethod
     def room(self, engine: Engine, per_second: float) -> int:
@@ -111,6 +119,11 @@ class Threads(Workers):
     def busy(self) -> bool:
         """Whether outcomes are still to come."""
         return self.batches > 0
+
+    def limits(self) -> AbstractContextManager[Any]:
+        """Limit the threads of BLAS: surplus ones would wait for each other."""
+        limited: AbstractContextManager[Any] = threadpool_limits(max(1, cores() // self.workers), user_api="blas")
+        return limited
 
     def room(self, engine: Engine, per_second: float) -> int:
         """Return how many more trials to claim: enough work for a second, once half of it is done."""
