@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -317,3 +318,54 @@ def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path):
     assert cluster.stop is None
     with Store(tmp_path / "success-frontier" / "runs.db") as store:
         assert len(store.table()) > 0
+
+
+@pytest.fixture
+def networks():
+    """Three network namespaces joined by a bridge: their names, and the addresses 10.77.0.1 to 3."""
+    names = [f"elegans-{os.getpid()}-{number}" for number in range(3)]
+    bridge = f"el{os.getpid()}"[:12]
+
+    def ip(*words, check=True):
+        return subprocess.run(["ip", *map(str, words)], check=check, capture_output=True, text=True)
+
+    if shutil.which("ip") is None or ip("netns", "add", names[0], check=False).returncode:
+        pytest.skip("network namespaces cannot be made here (they need ip and root)")
+    try:
+        ip("link", "add", bridge, "type", "bridge")
+        ip("addr", "add", "10.77.0.100/24", "dev", bridge)
+        ip("link", "set", bridge, "up")
+        for number, name in enumerate(names):
+            if number:
+                ip("netns", "add", name)
+            ip("link", "add", f"{bridge}v{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip("link", "set", f"{bridge}v{number}", "master", bridge, "up")
+            ip("-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
+            for device in ("eth0", "lo"):
+                ip("-n", name, "link", "set", device, "up")
+        yield names
+    finally:
+        for name in names:
+            ip("netns", "del", name, check=False)
+        ip("link", "del", bridge, check=False)
+
+
+@pytest.mark.slow
+def test_workers_in_two_networks_and_a_scheduler_in_a_third_give_the_table_of_threads(networks):
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    dask = [sys.executable, "-m"]
+    first = [*dask, "distributed.cli.dask_scheduler", "--host", "10.77.0.1", "--port", "8786", "--no-dashboard"]
+    other = [*dask, "distributed.cli.dask_worker", "tcp://10.77.0.1:8786", "--nthreads=1", "--no-dashboard"]
+    started = []
+    try:
+        for name, command in zip(networks, (first, other, other), strict=True):
+            started.append(subprocess.Popen(["ip", "netns", "exec", name, *command], **silent))
+            time.sleep(2 if command is first else 0)
+        with distributed.Client("tcp://10.77.0.1:8786", timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+            assert {address.split(":")[1] for address in client.nthreads()} == {"//10.77.0.2", "//10.77.0.3"}
+        sweep = el.grid(TRIAL.replace("training.steps", 60), {"model.width": [10, 30]}, seeds=40)
+        same(el.run(sweep, scheduler="tcp://10.77.0.1:8786"), el.run(sweep))
+    finally:
+        for process in started:
+            end(process)
