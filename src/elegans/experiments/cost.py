@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,22 @@ from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import LEVEL, panels_of
 from elegans.experiments.base import Experiment
 from elegans.experiments.registry import find
-from elegans.machine import MOST_WORKERS, cores
+from elegans.experiments.simulation import simulate
+from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.sweeps.sweep import Seeds
-from elegans.sweeps.trace import Answer, FrontierSearch, Place
+from elegans.sweeps.trace import FrontierSearch
 from elegans.training import Trial
 from elegans.training.cost import INTERVAL, Cost, cost_of
 from elegans.training.engines import choose
 
 BUDGET = 25.0
 """Seconds for measuring all shapes."""
+MOST_CORES = 2**16
+"""Maximum number of cores for which a run is planned."""
+SOLVED_SHARE = 0.25
+"""The share of its steps that a solved trial of a traced frontier is assumed to take."""
 LONGEST = 4.0
 """Maximum number of seconds for measuring one shape, where there are few."""
 FREE = ("learning_rate", "weight_decay", "momentum", "steps", "support", "noise", "penalty", "seed", "restart")
@@ -48,10 +53,13 @@ class RunPlan:
         steps: how many training steps they take at most; a trial that ends when it is solved takes fewer.
         shapes: how many different shapes the cells have: trials of one shape cost the same.
         measured: how many of the shapes were measured; the others are taken to cost as much as the nearest one.
-        seconds: how long the run takes at most.
-        workers: how many threads train.
+        seconds: how long the run takes: at most, or for a traced frontier if it is as assumed.
+        workers: how many cores train: threads, or beyond this machine's cores the workers of a cluster.
+        efficiency: the share of a cluster's time that is spent on training; None for threads of this machine.
+        writer: the share of a cluster's time during which the process that claims and records is busy; or None.
         follow: whether more trials follow from the outcomes of these.
-        traced: whether the numbers are those of a traced frontier, simulated with a frontier through the grid's middle.
+        traced: whether the numbers are those of a traced frontier, simulated with a frontier through the grid's middle
+            and with solved trials that take a quarter of their steps.
     """
 
     experiment: str
@@ -63,6 +71,8 @@ class RunPlan:
     measured: int
     seconds: float
     workers: int
+    efficiency: float | None
+    writer: float | None
     follow: bool
     traced: bool
 
@@ -84,7 +94,7 @@ def plan(
         scale: of the run.
         seeds: per cell.
         adaptive: whether the frontier is traced.
-        workers: how many threads train.
+        workers: how many cores train; if they are more than this machine has, those of a cluster with equal ones.
         options: of the experiment.
         budget: the seconds that measuring may take; a shape whose single steps are slow may exceed them.
 
@@ -97,19 +107,23 @@ def plan(
     for what, value in (("seeds", seeds), ("workers", workers)):
         if value is not None and value < 1:
             raise ExperimentError(f"{what} must be at least 1: {what}={value}")
-    if workers is not None and workers > MOST_WORKERS:
-        raise ExperimentError(f"workers must be at most {MOST_WORKERS}: workers={workers}")
+    if workers is not None and workers > MOST_CORES:
+        raise ExperimentError(f"workers must be at most {MOST_CORES}: workers={workers}")
     count = seeds or chosen.trials
-    sweep = chosen.sweep(count)
-    if adaptive:
-        sweep = _traced(experiment, sweep, count)
+    grid = chosen.sweep(count)
+    sweep = _traced(experiment, grid, count) if adaptive else grid
     shapes = [_shape(cell, _probes(experiment, cell)) for cell in sweep.cells]
     costs = _measured(experiment, sweep, shapes, budget)
+    nearest = zip(sweep.cells, _nearest(shapes, list(costs)), strict=True)
+    known = {cell.cell: costs[shape].of(cell, _probes(experiment, cell)) for cell, shape in nearest}
     used = workers or cores()
-    total = sum(
-        len(given) * costs[shape].of(cell, _probes(experiment, cell))
-        for (cell, given), shape in zip(sweep.parts, _nearest(shapes, list(costs)), strict=True)
-    )
+    asked = list(_panels(experiment, grid, count, known) if adaptive else _whole(sweep, known))
+    if used > cores():
+        found = simulate(asked, used)
+        seconds, efficiency, writer = found.seconds, found.efficiency, found.writer
+    else:
+        work = math.fsum(seconds for search in asked for together in search for seconds in together)
+        seconds, efficiency, writer = work / max(1, min(used, _batches(sweep))), None, None
     return RunPlan(
         experiment=name,
         scale=scale,
@@ -118,8 +132,10 @@ def plan(
         steps=sum(len(given) * cell.steps for cell, given in sweep.parts),
         shapes=len(set(shapes)),
         measured=len(costs),
-        seconds=total / max(1, min(used, cores(), _batches(sweep))),
+        seconds=seconds,
         workers=used,
+        efficiency=efficiency,
+        writer=writer,
         follow=experiment.further is not None,
         traced=adaptive,
     )
@@ -209,26 +225,52 @@ def _traced(experiment: Experiment, sweep: Sweep, count: int) -> Sweep:
 
     Wider networks succeed with smaller samples: one sample size for each width.
     """
+    asked: dict[str, tuple[Trial, int]] = {}
+    for panel in _searches(experiment, sweep, count):
+        for cell, seeds, _ in (each for together in panel for each in together):
+            asked[cell.cell] = cell, asked.get(cell.cell, (cell, 0))[1] + seeds
+    return Sweep(tuple((cell, range(seeds)) for cell, seeds in asked.values()))
+
+
+def _searches(experiment: Experiment, sweep: Sweep, count: int) -> Iterator[Iterator[list[tuple[Trial, int, bool]]]]:
+    """Yield for each panel what its trace asks for at once: cells, numbers of trials, and whether they are solved."""
     panels, sizes, widths = panels_of(experiment, sweep)
     test = SequentialTest(level=LEVEL, maximum=count)
-    parts: list[tuple[Trial, Seeds]] = []
-    for panel in panels:
-        steps = panel.steps
+    middle = (len(sizes) + len(widths)) // 2
 
-        def ask(asked: Mapping[Place, range], steps: int = steps) -> dict[Place, list[Answer]]:
-            middle = (len(sizes) + len(widths)) // 2
-            return {
-                (row, column): [(True, steps // 4) if row + column >= middle else (False, steps) for _ in wanted]
-                for (row, column), wanted in asked.items()
-            }
+    def asked(panel: Trial) -> Iterator[list[tuple[Trial, int, bool]]]:
+        search = FrontierSearch(len(widths), len(sizes), test, 4, True, panel.steps, None)
+        while rows := search.wanted():
+            wanted = {place: len(seeds) for each in rows for place, seeds in each.items()}
+            for (row, column), trials in wanted.items():
+                answer = (True, int(panel.steps * SOLVED_SHARE)) if row + column >= middle else (False, panel.steps)
+                search.trials.setdefault((row, column), []).extend([answer] * trials)
+            yield [
+                (_placed(panel, sizes[column], widths[row]), trials, row + column >= middle)
+                for (row, column), trials in wanted.items()
+            ]
 
-        search = FrontierSearch(len(widths), len(sizes), test, 4, True, steps, None)
-        search.run(ask)
-        parts += [
-            (_placed(panel, sizes[column], widths[row]), range(len(answers)))
-            for (row, column), answers in sorted(search.trials.items())
-        ]
-    return Sweep(tuple(parts))
+    return map(asked, panels)
+
+
+def _panels(
+    experiment: Experiment, sweep: Sweep, count: int, known: Mapping[str, float]
+) -> Iterator[Iterator[list[float]]]:
+    """Yield for each panel of a traced frontier the seconds of the trials that are asked for at once."""
+    for panel in _searches(experiment, sweep, count):
+        yield (
+            [
+                known[cell.cell] * (SOLVED_SHARE if solved else 1.0)
+                for cell, trials, solved in together
+                for _ in range(trials)
+            ]
+            for together in panel
+        )
+
+
+def _whole(sweep: Sweep, known: Mapping[str, float]) -> Iterator[Iterator[list[float]]]:
+    """Yield the seconds of all trials of a grid, which are asked for at once."""
+    yield iter([[known[cell.cell] for cell, seeds in sweep.parts for _ in seeds]])
 
 
 def _placed(panel: Trial, size: int, width: int) -> Trial:

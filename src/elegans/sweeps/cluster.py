@@ -37,6 +37,10 @@ from elegans.training.trial import Trial
 
 BATCH_SECONDS = 7.0
 """Seconds that a batch is meant to take: long beside the cost of sending it, short enough to lose with a worker."""
+BATCH_COST = 0.004
+"""Seconds that this process needs for each batch: sending it, and fetching what it brought."""
+TRIAL_COST = 0.0002
+"""Seconds that this process needs for each trial: claiming, packing and recording it."""
 LARGEST_BATCH = LARGEST_CLAIM
 """Maximum number of trials in a batch."""
 IN_FLIGHT = 2
@@ -56,6 +60,11 @@ OWN_SCHEDULER = {"work-stealing": False, "allowed-failures": 1}
 twice is taken apart."""
 PATIENT_SECONDS = 5.0
 """Seconds without a worker after which the run says so."""
+
+
+def batch_seconds(slots: int) -> float:
+    """Return the seconds that a batch should take, so that batches keep this process busy for a quarter of its time."""
+    return max(BATCH_SECONDS, 4 * BATCH_COST * slots)
 
 
 class Cluster:
@@ -295,7 +304,8 @@ class Remote(Workers):
             return max(0, IN_FLIGHT * slots - len(self.flights) - len(self.sets))
         ahead = IN_FLIGHT * slots
         if self.mean is not None:
-            ahead = max(ahead, math.ceil(slots * min(LARGEST_CLAIM, AHEAD_BATCHES * BATCH_SECONDS / self.mean)))
+            claimed = min(LARGEST_CLAIM, AHEAD_BATCHES * batch_seconds(slots) / self.mean)
+            ahead = max(ahead, math.ceil(slots * claimed))
         outstanding = len(self.todo) + sum(len(flight.trials) for flight in self.flights.values())
         return 0 if outstanding > ahead / 2 else min(MOST_AT_ONCE, ahead - outstanding)
 
@@ -381,12 +391,12 @@ class Remote(Workers):
         """Take the trials of the next batch: as much as is meant to be in one, but an equal share at the end."""
         places = IN_FLIGHT * max(1, self.workers) - len(self.flights)
         most = min(LARGEST_BATCH, math.ceil(len(self.todo) / max(1, places)))
-        engine, trials, seconds = self.todo[0][0], list[Trial](), 0.0
-        while self.todo and len(trials) < most and seconds < BATCH_SECONDS and self.todo[0][0] is engine:
+        engine, trials, seconds, enough = self.todo[0][0], list[Trial](), 0.0, batch_seconds(self.workers)
+        while self.todo and len(trials) < most and seconds < enough and self.todo[0][0] is engine:
             trial = self.todo.popleft()[1]
             trials.append(trial)
             expected = self.seconds.get(trial.cell, self.mean)
-            seconds += BATCH_SECONDS if expected is None else expected
+            seconds += enough if expected is None else expected
         return engine, trials
 
     def _submit(self, engine: Engine, trials: Sequence[Trial]) -> None:
@@ -398,7 +408,7 @@ class Remote(Workers):
         versions = remote.identity()["versions"]
         setup = remote.Setup(self.run, token, versions, self.cluster.instruction_set, files, modules, self.probes)
         cells, places = remote.parts_of(trials)
-        batch = remote.Batch(key, setup, engine.name, cells, places, 2 * BATCH_SECONDS)
+        batch = remote.Batch(key, setup, engine.name, cells, places, 2 * batch_seconds(self.workers))
         future = self.client.submit(remote.train_batch, pickle.dumps(batch), key=key, pure=False, retries=0)
         self.flights[key] = _Flight(future, engine, trials)
         future.add_done_callback(self._arrived)

@@ -218,7 +218,11 @@ def plan(
     what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
     say(f"{experiment} at scale {scale}: {what}")
     if found.trials:
-        say(f"time    at most {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
+        bound = "about" if found.traced else "at most"
+        say(f"time    {bound} {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
+        if found.efficiency is not None and found.writer is not None:
+            shares = f"{found.efficiency:.0%} of their time on training; the writer is busy for {found.writer:.1%}"
+            say(f"cluster {found.workers} cores like these spend {shares}")
         say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
     else:
         say("nothing is trained: this experiment only computes")
@@ -228,7 +232,7 @@ def plan(
     if found.follow:
         say("not counted: trials that depend on the outcomes of these")
     if found.traced:
-        say("assumed: a frontier through the middle of each panel")
+        say("assumed: a frontier through the middle of each panel; solved trials take a quarter of their steps")
 
 
 def say_where(result: "Result") -> None:
