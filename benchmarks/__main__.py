@@ -13,6 +13,7 @@ from benchmarks import page, record
 NAMES = (
     "start",
     "overhead",
+    "cluster",
     "explore",
     "models",
     "probes",

@@ -13,6 +13,7 @@ PAGES = [
     "docs/how-to/extend.md",
     "docs/how-to/sweeps.md",
     "docs/how-to/explore.md",
+    "docs/how-to/clusters.md",
     "docs/how-to/look-inside.md",
     "docs/how-to/tokens.md",
     "docs/how-to/trace.md",
